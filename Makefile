@@ -1,0 +1,68 @@
+# Everything runs from .venv, which `make setup` builds. Choose another interpreter with
+# `make setup PYTHON=/path/to/python3`.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+PYTHON ?=
+
+.PHONY: help setup run test test-long lint bench
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP)  ## build .venv with the package, its extras and the development tools
+
+$(STAMP): pyproject.toml
+	@set -eu; \
+	if $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	    echo "setup: updating $(VENV)"; \
+	else \
+	    new_enough='import sys; sys.exit(sys.version_info < (3, 11))'; \
+	    python=; \
+	    for candidate in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11); do \
+	        if "$$candidate" -c "$$new_enough" >/dev/null 2>&1; then python=$$candidate; break; fi; \
+	    done; \
+	    if [ -z "$$python" ]; then \
+	        echo "setup: Python 3.11 or newer is needed, but $(or $(PYTHON),python3) is" \
+	            "$$($(or $(PYTHON),python3) --version 2>/dev/null || echo missing)." \
+	            "Install one, or name one: make setup PYTHON=/path/to/python3" >&2; \
+	        exit 1; \
+	    fi; \
+	    if ! "$$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then \
+	        version=$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	        echo "setup: $$python cannot make virtual environments because ensurepip is missing." \
+	            "On Debian or Ubuntu install the package python$$version-venv (apt install python$$version-venv)" >&2; \
+	        exit 1; \
+	    fi; \
+	    echo "setup: making $(VENV) with $$("$$python" --version)"; \
+	    "$$python" -m venv --clear $(VENV); \
+	fi
+	@echo "setup: upgrading pip"
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@echo "setup: installing unstale, its extras and the development tools (a minute or two the first time)"
+	@$(PIP) install --editable '.[all]' --group dev
+	@touch $@
+
+run: setup  ## compare the policies on the bundled example
+	@$(BIN)/unstale compare
+
+test: setup  ## run the tests and the examples in the documentation
+	@$(BIN)/pytest -n auto
+
+test-long: setup  ## run the slow proofs, with many more random examples
+	@$(BIN)/pytest -n auto -m long --hypothesis-profile=long
+
+lint: setup  ## check style, formatting, types and the layers
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: setup  ## run the benchmarks
+	@$(BIN)/python -m benchmarks

@@ -1,0 +1,88 @@
+"""unstale: keep local copies of other people's data as fresh as a polling budget allows, and know how fresh they are.
+
+Names are loaded on first use, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .errors import InvalidInput as InvalidInput
+    from .errors import MissingExtra as MissingExtra
+    from .errors import NoAnswer as NoAnswer
+    from .errors import UnstaleError as UnstaleError
+    from .objectives import Harmonic as Harmonic
+    from .objectives import Objective as Objective
+    from .objectives import SourcePenalty as SourcePenalty
+    from .objectives import UpdatePenalty as UpdatePenalty
+    from .objectives import currency as currency
+    from .objectives import interval as interval
+    from .objectives import mean_cost as mean_cost
+    from .objectives import worth as worth
+    from .planning import Plan as Plan
+    from .planning import plan as plan
+    from .poisson import age as age
+    from .poisson import freshness as freshness
+    from .poisson import frequency_for as frequency_for
+    from .poisson import perceived_freshness as perceived_freshness
+    from .processes import Empirical as Empirical
+    from .processes import Gamma as Gamma
+    from .processes import Lognormal as Lognormal
+    from .processes import Pareto as Pareto
+    from .processes import Periodic as Periodic
+    from .processes import Poisson as Poisson
+    from .processes import Process as Process
+    from .processes import RandomOrder as RandomOrder
+    from .processes import UncertainPoisson as UncertainPoisson
+    from .processes import Weibull as Weibull
+
+_HOME = {
+    "errors": ("InvalidInput", "MissingExtra", "NoAnswer", "UnstaleError"),
+    "objectives": (
+        "Harmonic",
+        "Objective",
+        "SourcePenalty",
+        "UpdatePenalty",
+        "currency",
+        "interval",
+        "mean_cost",
+        "worth",
+    ),
+    "planning": ("Plan", "plan"),
+    "poisson": ("age", "freshness", "frequency_for", "perceived_freshness"),
+    "processes": (
+        "Empirical",
+        "Gamma",
+        "Lognormal",
+        "Pareto",
+        "Periodic",
+        "Poisson",
+        "Process",
+        "RandomOrder",
+        "UncertainPoisson",
+        "Weibull",
+    ),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+_SUBMODULES = ("errors", "objectives", "penalties", "planning", "poisson", "processes", "renewal")
+
+__all__ = sorted([*_MODULE, *_SUBMODULES])  # noqa: PLE0605  (one list, checked by a test)
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULE:
+        value = getattr(import_module(f".{_MODULE[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name in _SUBMODULES:
+        return import_module(f".{name}", __name__)
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415  (slow to import, rarely asked)
+
+        return version("unstale")
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
