@@ -1,4 +1,4 @@
-"""unstale: keep local copies of other people's data as fresh as a polling budget allows, and know how fresh they are.
+"""Keep local copies of other people's data as fresh as a polling budget allows, and know how fresh they are.
 
 Names are loaded on first use, so that importing the package costs nothing.
 """
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from .objectives import SourcePenalty as SourcePenalty
     from .objectives import UpdatePenalty as UpdatePenalty
     from .objectives import currency as currency
-    from .objectives import interval as interval
-    from .objectives import mean_cost as mean_cost
-    from .objectives import worth as worth
     from .planning import Plan as Plan
     from .planning import plan as plan
     from .poisson import age as age
-    from .poisson import freshness as freshness
     from .poisson import frequency_for as frequency_for
+    from .poisson import freshness as freshness
     from .poisson import perceived_freshness as perceived_freshness
+    from .polling import interval as interval
+    from .polling import mean_cost as mean_cost
+    from .polling import worth as worth
     from .processes import Empirical as Empirical
     from .processes import Gamma as Gamma
     from .processes import Lognormal as Lognormal
@@ -44,12 +44,10 @@ _HOME = {
         "SourcePenalty",
         "UpdatePenalty",
         "currency",
-        "interval",
-        "mean_cost",
-        "worth",
     ),
     "planning": ("Plan", "plan"),
     "poisson": ("age", "freshness", "frequency_for", "perceived_freshness"),
+    "polling": ("interval", "mean_cost", "worth"),
     "processes": (
         "Empirical",
         "Gamma",
@@ -64,7 +62,7 @@ _HOME = {
     ),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
-_SUBMODULES = ("errors", "objectives", "penalties", "planning", "poisson", "processes", "renewal")
+_SUBMODULES = ("errors", "objectives", "penalties", "planning", "poisson", "polling", "processes", "renewal")
 
 __all__ = sorted([*_MODULE, *_SUBMODULES])  # noqa: PLE0605  (one list, checked by a test)
 
@@ -77,7 +75,7 @@ def __getattr__(name: str) -> object:
     if name in _SUBMODULES:
         return import_module(f".{name}", __name__)
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415  (slow to import, rarely asked)
+        from importlib.metadata import version  # slow to import, rarely asked
 
         return version("unstale")
     msg = f"module {__name__!r} has no attribute {name!r}"

@@ -12,7 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidInput
 
-__all__ = ["Floats", "Order", "broadcast", "choice", "generator", "numbers", "order_code", "scalar", "unwrap", "whole"]
+__all__ = [
+    "Floats",
+    "Order",
+    "broadcast",
+    "choice",
+    "generator",
+    "numbers",
+    "order_code",
+    "scalar",
+    "unwrap",
+    "whole",
+]
 
 type_error = (TypeError, ValueError)
 Floats = NDArray[np.float64]
@@ -146,7 +157,7 @@ def order_code(order: Order) -> int:
 def generator(name: str, value: np.random.Generator) -> np.random.Generator:
     """Insist on an explicit random generator."""
     if not isinstance(value, np.random.Generator):
-        msg = f"{name} must be a numpy.random.Generator, such as numpy.random.default_rng(1); {name} is {value!r}"
+        msg = f"{name} must be a numpy Generator, such as numpy.random.default_rng(1); {name} is {value!r}"
         raise InvalidInput(msg)
     return value
 

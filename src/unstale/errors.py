@@ -8,7 +8,10 @@
     └── MissingExtra (also an ImportError)   an optional part is not installed: the message names the command
 """
 
-__all__ = ["InvalidInput", "MissingExtra", "NoAnswer", "UnstaleError"]
+from importlib import import_module
+from types import ModuleType
+
+__all__ = ["InvalidInput", "MissingExtra", "NoAnswer", "UnstaleError", "need"]
 
 
 class UnstaleError(Exception):
@@ -34,3 +37,17 @@ class MissingExtra(UnstaleError, ImportError):
     def __init__(self, extra: str, *, needed_for: str) -> None:
         super().__init__(f"{needed_for} need an optional part: pip install 'unstale[{extra}]'")
         self.extra = extra
+
+
+def need(module: str, *, extra: str, needed_for: str) -> ModuleType:
+    """Import a module of an optional part, or say how to install it.
+
+    >>> need("json", extra="lab", needed_for="plots").__name__
+    'json'
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or module.split(".", maxsplit=1)[0] != error.name.split(".")[0]:
+            raise  # the module is there, but something that it imports is broken
+        raise MissingExtra(extra, needed_for=needed_for) from None

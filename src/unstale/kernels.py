@@ -127,7 +127,7 @@ def _mean_survival(r):
     return 1.0 if r == 0.0 else -math.expm1(-r) / r
 
 
-# --- the same under the three orders -------------------------------------------------------------------------
+# --- the same under the three orders ---------------------------------------------------------------
 
 
 @njit
@@ -199,8 +199,28 @@ def _unworth(order, r):
 
 
 # r / q on 0 <= q = sqrt(2x) <= 1, and r - L on 0.69 <= L = -log(1-x) <= 37: starting values good to 1e-5
-_SMALL_START = (1.0000026, 0.33293548, 0.16274198, -0.015308782, 0.48914098, -1.1100067, 1.6390614, -1.2209247, 0.40070037)
-_LARGE_START = (0.00045012191, 1.4125695, -0.33106938, 0.077353804, -0.015152501, 0.0022604057, -0.00023373218, 1.466449e-05, -4.1604143e-07)
+_SMALL_START = (
+    1.0000026,
+    0.33293548,
+    0.16274198,
+    -0.015308782,
+    0.48914098,
+    -1.1100067,
+    1.6390614,
+    -1.2209247,
+    0.40070037,
+)
+_LARGE_START = (
+    0.00045012191,
+    1.4125695,
+    -0.33106938,
+    0.077353804,
+    -0.015152501,
+    0.0022604057,
+    -0.00023373218,
+    1.466449e-05,
+    -4.1604143e-07,
+)
 
 
 @njit
@@ -225,6 +245,19 @@ def _interval_freshness(x):
 
 
 @njit
+def _interval_age(x):
+    """Solve h2(r) = x by Newton from the series for small x or the asymptote for large x."""
+    c = (3.0 * x) ** (1.0 / 3.0)
+    r = c * (1.0 + c * (0.125 + c * (13.0 / 960.0))) if c < 2.0 else math.sqrt(2.0 * (x + 1.0))
+    for _ in range(8):
+        step = (_h2(r) - x) / (r * _p1(r))
+        r -= step
+        if abs(step) < 1e-8 * r:
+            break
+    return r
+
+
+@njit
 def _inverse_worth(kind, order, x):
     """Solve worth(kind, order, r) = x for r; inf where no interval is worth as much."""
     if not x > 0.0:
@@ -239,6 +272,8 @@ def _inverse_worth(kind, order, x):
             return root * (1.0 + root) / (1.0 - x)
     elif x == _INF:
         return _INF
+    elif kind == AGE and order == FIXED:
+        return _interval_age(x)
     elif kind == HARMONIC and order == PURELY_RANDOM:
         return 0.5 * (x + math.sqrt(x) * math.sqrt(x + 4.0))
     return _solve_worth(kind, order, x)
@@ -246,7 +281,7 @@ def _inverse_worth(kind, order, x):
 
 @njit
 def _solve_worth(kind, order, x):
-    """Newton on log(worth) against log(r), in which every worth is nearly a straight line, inside a bracket."""
+    """Newton on log(worth) against log(r), nearly a straight line for every worth, inside a bracket."""
     saturated = kind == FRESHNESS and x > 0.5
     target = math.log(1.0 - x) if saturated else math.log(x)
     # every worth lies between r^3/3 and 2 r^2 below r = 1, and grows no faster than 2 r^2 above
@@ -329,7 +364,7 @@ def _inverse_freshness(order, f):
     return r
 
 
-# --- ufuncs ----------------------------------------------------------------------------------------------------
+# --- ufuncs ----------------------------------------------------------------------------------------
 
 
 @vectorize(cache=True)

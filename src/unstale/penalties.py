@@ -1,7 +1,7 @@
 """What a lag costs: a weight w(x) for data that is x behind, with the antiderivatives that the averages need.
 
-Li, Cline & Loguinov (INFOCOM 2015) write a penalty as w(x) and need its integral (``once``), the integral of that
-(``twice``) and the integral of y w(y) (``moment``), all from 0 to x.
+Li, Cline & Loguinov (INFOCOM 2015) write a penalty as w(x) and need its integral (``once``), the integral of
+that (``twice``) and the integral of y w(y) (``moment``), all from 0 to x.
 """
 
 from __future__ import annotations
@@ -99,10 +99,12 @@ def beyond(tau: float) -> Penalty:
     )
 
 
-def custom(function: Callable[[Floats], ArrayLike], *, kinks: ArrayLike = (), name: str = "custom") -> Penalty:
-    """Return the penalty of any non-negative function w(x), integrated by quadrature (see `quadrature.ERROR`).
+def custom(
+    function: Callable[[Floats], ArrayLike], *, kinks: ArrayLike = (), name: str = "custom"
+) -> Penalty:
+    """Return the penalty of any non-negative function w(x), integrated by quadrature.
 
-    ``kinks`` are the points where w jumps or bends.
+    The error is that of `quadrature`; ``kinks`` are the points where w jumps or bends.
 
     >>> float(custom(lambda x: x * x).once(3.0).round(9))
     9.0
@@ -113,7 +115,12 @@ def custom(function: Callable[[Floats], ArrayLike], *, kinks: ArrayLike = (), na
     at = np.ravel(numbers("kinks", kinks))
 
     def value(x: Floats) -> Floats:
-        return numbers(f"penalty({name})", np.broadcast_to(np.asarray(function(x), float), np.shape(x)), at_least=0, infinite=True)
+        return numbers(
+            f"penalty({name})",
+            np.array(np.broadcast_to(np.asarray(function(x), float), np.shape(x))),
+            at_least=0,
+            infinite=True,
+        )
 
     def integral(integrand: Callable[[Floats, Floats], Floats]) -> Function:
         return lambda x: integrate_to(integrand, 0.0, np.asarray(x, float), at)
@@ -136,7 +143,7 @@ def named(name: str) -> Penalty:
     return _NAMED[choice("penalty", name, _NAMED)]
 
 
-# --- log(1+x) and 1/(1+x), which cancel for small x ------------------------------------------------------------
+# --- log(1+x) and 1/(1+x), which cancel for small x -----------------------------------------
 
 
 def _log_excess(x: Floats) -> Floats:
@@ -153,7 +160,7 @@ def _log_excess(x: Floats) -> Floats:
 
 
 def _linear_excess(x: Floats) -> Floats:
-    """x - log(1+x), about x^2/2."""
+    """X - log(1+x), about x^2/2."""
     with np.errstate(all="ignore"):
         return np.where(x < 1.0, 0.5 * x * x - _log_excess(x), x - np.log1p(x))
 

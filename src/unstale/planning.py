@@ -1,7 +1,8 @@
 """Spending a budget: the price at which the polls add up to it, and the allocation that follows.
 
-An element is polled when its worth reaches the price, so its frequency is one over the interval at which a poll is worth the price. The
-polls that all elements ask for fall as the price rises; the price of the plan is where they meet the budget.
+An element is polled when its worth reaches the price, so its frequency is one over the interval at which a
+poll is worth the price. The polls that all elements ask for fall as the price rises; the price of the plan is
+where they meet the budget.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from .arguments import Floats, Order, broadcast, choice, numbers, scalar
+from . import kernels
+from .arguments import Floats, Order, broadcast, choice, numbers, order_code, scalar
 from .errors import InvalidInput
-from .objectives import Objective, interval, mean_cost, objective_named
+from .objectives import Objective, objective_named
+from .poisson import age, freshness
+from .polling import interval
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -77,12 +81,12 @@ def plan(
         frequencies, price = _optimal(rate, weight, total, goal, order)
     share = weight / weight.sum()
     with np.errstate(invalid="ignore"):  # weight 0 times an infinite age
-        ages = np.where(share > 0, share * mean_cost("age", rate, frequencies, order), 0.0)
+        ages = np.where(share > 0, share * age(rate, frequencies, order), 0.0)
     return Plan(
         frequencies=frequencies,
         price=price,
         spent=float(frequencies.sum()),
-        freshness=float(np.sum(share * (1.0 - mean_cost("freshness", rate, frequencies, order)))),
+        freshness=float(np.sum(share * freshness(rate, frequencies, order))),
         age=float(np.sum(ages)),
     )
 
@@ -90,16 +94,23 @@ def plan(
 def _optimal(
     rate: Floats, weight: Floats, budget: float, goal: Objective, order: Order
 ) -> tuple[Floats, float]:
-    """Bisect on the bits of the price, then mix the plans of the two neighbouring prices to meet the budget exactly."""
+    """Bisect on the bits of the price; a mix of the last two plans meets the budget exactly."""
     wanted = (rate > 0) & (weight > 0)
     if budget == 0 or not wanted.any():
-        # nothing to spend, or nothing that a poll would help: then all are polled alike, which is as good as any
+        # nothing to spend, or nothing that a poll would help: polling all alike is as good as any plan
         return np.full(rate.shape, budget / rate.size), 0.0
+
+    rates, weights = rate[wanted], weight[wanted]
+    # divided before the price comes in, so that equal elements stay equal to the last bit
+    unit = rates / weights * rates if goal.kernel == kernels.AGE else rates / weights
 
     def frequencies(price: float) -> Floats:
         out = np.zeros(rate.shape)
         with np.errstate(divide="ignore", over="ignore"):
-            out[wanted] = 1.0 / interval(goal, rate[wanted], price / weight[wanted], order)
+            if goal.kernel is None:
+                out[wanted] = 1.0 / interval(goal, rates, price / weights, order)
+            else:
+                out[wanted] = rates / kernels.inverse_worth(goal.kernel, order_code(order), price * unit)
         return out
 
     low, high = _bits(np.finfo(float).tiny), _bits(np.finfo(float).max)

@@ -1,4 +1,7 @@
-"""What a frequency buys when elements change by Poisson processes: Cho & Garcia-Molina, Azar et al., Carney et al.
+"""What a frequency buys when elements change by Poisson processes.
+
+Cho & Garcia-Molina (SIGMOD 2000 and the technical report of 1999), Azar et al. (PNAS 2018), Carney et al.
+(ICDE 2003).
 
 Rates and frequencies share one unit of time, the caller's. Arrays broadcast. A rate of 0 is always fresh; a
 frequency of 0 never is, and its age is infinite.
@@ -13,7 +16,8 @@ import numpy as np
 from . import kernels
 from .arguments import Floats, Order, broadcast, choice, numbers, order_code, scalar, unwrap, whole
 from .errors import InvalidInput
-from .objectives import Objective, interval, objective_named
+from .objectives import Objective, objective_named
+from .polling import interval
 from .processes import UncertainPoisson
 
 if TYPE_CHECKING:
@@ -31,9 +35,9 @@ __all__ = [
     "decaying_freshness",
     "discrete_decaying_freshness",
     "discrete_freshness",
+    "frequency_for",
     "freshness",
     "freshness_after",
-    "frequency_for",
     "perceived_freshness",
 ]
 
@@ -53,7 +57,11 @@ def freshness(rate: ArrayLike, frequency: ArrayLike, order: Order = "fixed") -> 
 
 
 def age(rate: ArrayLike, frequency: ArrayLike, order: Order = "fixed") -> Floats:
-    """Mean time since the first change that the copy lacks; 0 while it is fresh (same references as `freshness`).
+    """Mean time since the first change that the copy lacks, 0 while it is fresh.
+
+    With r = rate/frequency and times the frequency: 1/2 - 1/r + (1-e^-r)/r^2 in fixed order, and likewise
+    7/12 - 1/r + (1-((1-e^-r)/r)^2)/r^2 in random order and r/(1+r) purely random (Cho & Garcia-Molina 2000,
+    Table 2).
 
     >>> age(1.0, [0.0, 1.0, 2.0]).round(3).tolist()
     [inf, 0.132, 0.037]
@@ -78,7 +86,7 @@ def freshness_after(rate: ArrayLike, elapsed: ArrayLike) -> Floats:
 
 
 def age_after(rate: ArrayLike, elapsed: ArrayLike) -> Floats:
-    """Expected age ``elapsed`` after the poll: elapsed * (1 - (1-e^-x)/x) with x = rate*elapsed (section 2.2).
+    """Expected age ``elapsed`` after the poll, elapsed * (1 - (1-e^-x)/x) with x = rate*elapsed.
 
     >>> float(age_after(2.1, 0.37).round(6))
     0.112754
@@ -108,7 +116,7 @@ def frequency_for(rate: ArrayLike, freshness: ArrayLike, order: Order = "fixed")
     return unwrap(np.where((r == 0) | (wanted == 0), 0.0, found))
 
 
-# --- a database whose rates are gamma-distributed (Cho & Garcia-Molina, Table 3) ------------------------------------------
+# --- a database whose rates are gamma-distributed (Cho & Garcia-Molina, Table 3) -------------------
 
 
 def database_freshness(
@@ -116,8 +124,9 @@ def database_freshness(
 ) -> Floats:
     """Freshness of a database whose change rates are gamma-distributed, polled in fixed order.
 
-    ``spread`` is the standard deviation of the rates over their mean, ``frequency`` the mean frequency. Uniform allocation polls all
-    equally often; proportional allocation in proportion to their rates, so that all are equally fresh.
+    ``spread`` is the standard deviation of the rates over their mean, ``frequency`` the mean frequency.
+    Uniform allocation polls all equally often; proportional allocation in proportion to their rates, so that
+    all are equally fresh.
 
     >>> float(database_freshness(1.0, 1.0, 1.0).round(6))    # log(1+r)/r where the printed formula is 0/0
     0.693147
@@ -145,12 +154,12 @@ def _database(
     equal = kernels.freshness(rate, f, kernels.FIXED), kernels.age(rate, f, kernels.FIXED)
     if choice("allocation", allocation, ("uniform", "proportional")) == "proportional":
         with np.errstate(divide="ignore", invalid="ignore"):
-            slower = np.where(delta < 1, equal[1] / (1.0 - delta**2), np.inf)
+            slower = np.where(delta < 1, equal[1] / ((1.0 - delta) * (1.0 + delta)), np.inf)
         return np.broadcast_arrays(equal[0], slower)[0], unwrap(np.where(rate == 0, 0.0, slower))
     # elements of unknown gamma rate, polled alike: one element with an uncertain rate
-    ordinary = (rate > 0) & (f > 0) & (delta > 0)
+    ordinary = (rate > 0) & (f > 0) & (delta > 1e-9)  # below, the spread does not show in 16 digits
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        variance = np.where(delta > 0, delta, 1.0) ** 2
+        variance = np.where(ordinary, delta, 1.0) ** 2
         law = UncertainPoisson(1.0 / variance, np.where(rate > 0, rate, 1.0) * variance)
         t = 1.0 / np.where(f > 0, f, 1.0)
         fresh = law.residual_survival(t) + law.moment(1, t) / t
@@ -158,13 +167,13 @@ def _database(
     return unwrap(np.where(ordinary, fresh, equal[0])), unwrap(np.where(ordinary, old, equal[1]))
 
 
-# --- the best frequency as a function of the rate (Cho & Garcia-Molina, appendix E) --------------------------------------------------
+# --- the best frequency as a function of the rate (Cho & Garcia-Molina, appendix E) ----------------
 
 
 def curve_frequency(
     rate: ArrayLike, price: ArrayLike, objective: str | Objective = "freshness", order: Order = "fixed"
 ) -> Floats:
-    """Best frequency of an element at a given price of a poll: the interval at which a poll is worth the price.
+    """Best frequency of an element at a given price: one over the interval at which a poll is worth it.
 
     For freshness it rises, peaks at `curve_peak` and is 0 from rate 1/price on; for age it rises for ever.
     Doubling the price halves both axes (for age: divides them by sqrt 2).
@@ -201,7 +210,7 @@ def curve_cutoff(price: float) -> float:
     return 1.0 / scalar("price", price, above=0)
 
 
-# --- Azar et al. -----------------------------------------------------------------------------------------------------------
+# --- Azar et al. -----------------------------------------------------------------------------------
 
 
 def discrete_freshness(
@@ -230,7 +239,9 @@ def discrete_freshness(
 
 
 def burn_in(change_probability: ArrayLike, error: float) -> int:
-    """Slots after which `discrete_freshness` is within this relative error of its limit, however little is polled.
+    """Slots after which `discrete_freshness` is this close to its limit, however little is polled.
+
+    ``error`` is relative.
 
     >>> burn_in(0.01, 1e-3)
     688
@@ -256,33 +267,37 @@ def decaying_freshness(decay: ArrayLike, frequency: ArrayLike, order: Order = "f
 def discrete_decaying_freshness(decay: ArrayLike, poll_probability: ArrayLike) -> Floats:
     """Mean at the start of a slot of e^(-decay * slots since the poll): p/(1-(1-p)e^-decay).
 
-    Azar et al. print the continuous formula rho/(rho+decay) here; in slots it is `discrete_freshness` with the change
-    probability 1 - e^-decay.
+    Azar et al. print the continuous formula rho/(rho+decay) here; in slots it is `discrete_freshness` with
+    the change probability 1 - e^-decay.
 
     >>> float(discrete_decaying_freshness(0.5, 0.2).round(6))
     0.388519
     """
-    d, p = numbers("decay", decay, at_least=0), numbers("poll_probability", poll_probability, at_least=0, at_most=1)
+    d, p = (
+        numbers("decay", decay, at_least=0),
+        numbers("poll_probability", poll_probability, at_least=0, at_most=1),
+    )
     broadcast(decay=d, poll_probability=p)
     faded = (1.0 - p) * kernels.p1(d)
     with np.errstate(invalid="ignore"):
         return unwrap(np.where((p == 0) & (d == 0), 1.0, p / np.where(p + faded > 0, p + faded, 1.0)))
 
 
-# --- Carney, Lee & Zdonik ------------------------------------------------------------------------------------------------------
+# --- Carney, Lee & Zdonik --------------------------------------------------------------------------
 
 
 def perceived_freshness(
     profile: ArrayLike, rate: ArrayLike, frequency: ArrayLike, order: Order = "fixed"
 ) -> float:
-    """Freshness as the users see it: the mean over accesses, which fall on elements as ``profile`` says (Carney et al. 2003).
+    """Freshness as users see it: the mean over accesses, which fall on elements as ``profile`` says.
 
-    The profile need not sum to 1.
+    The profile need not sum to 1 (Carney et al. 2003).
 
     >>> round(perceived_freshness([3, 1], [1.0, 1.0], [1.0, 0.0]), 4)
     0.4741
     """
     p = numbers("profile", profile, at_least=0, nonempty=True)
+    numbers("rate", rate, nonempty=True), numbers("frequency", frequency, nonempty=True)
     f = freshness(rate, frequency, order)
     broadcast(profile=p, freshness=np.asarray(f))
     p = np.broadcast_to(p, np.broadcast_shapes(p.shape, np.shape(f)))

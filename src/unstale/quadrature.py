@@ -1,13 +1,15 @@
 """Integrals that have no closed form, with a stated error.
 
-SciPy's tanh-sinh rule, which takes infinite limits and singular ends, applied piece by piece between the points
-where the integrand has a kink. Anything that does not reach the stated error is an error, never a number.
+SciPy's tanh-sinh rule, which takes infinite limits and singular ends, applied piece by piece between the
+points where the integrand has a kink. Anything that does not reach the stated error is an error, never a
+number.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .arguments import Floats
 from .errors import NoAnswer
@@ -18,8 +20,10 @@ ERROR: Final = 1e-10
 """Relative error that is promised (what is reached is usually 1e-14)."""
 
 
-def integrate(integrand: Callable[[Floats], Floats], low: float, high: float, kinks: Floats | None = None) -> float:
-    """Integrate a function of one sign from ``low`` to ``high``, which may be infinite.
+def integrate(
+    integrand: Callable[[Floats], Floats], low: float, high: float, kinks: Floats | None = None
+) -> float:
+    """Integrate a function of one sign from ``low`` to ``high``, which may be infinite; inf if that diverges.
 
     >>> round(integrate(lambda x: np.exp(-x), 0, np.inf), 12)
     1.0
@@ -35,8 +39,9 @@ def integrate_to(
     >>> integrate_to(lambda x, high: high - x, 0.0, np.array([1.0, 2.0])).round(12).tolist()
     [0.5, 2.0]
     """
-    from scipy.integrate import tanhsinh  # noqa: PLC0415  (slow to import, rarely needed)
+    from scipy import integrate as rules  # slow to import, rarely needed
 
+    tanhsinh: Callable[..., Any] = rules.tanhsinh  # its stubs do not know arrays of arguments
     tops = np.ravel(high)
     start, width, owner = _pieces(low, tops, np.empty(0) if kinks is None else np.unique(kinks))
     bounded = np.isfinite(width)
@@ -47,22 +52,46 @@ def integrate_to(
                 continue
             a, h, top = start[part], width[part], tops[owner[part]]
             if open_ended:
-                found = tanhsinh(integrand, a, np.inf, args=(top,), rtol=1e-13)
+                value, miss = _to_infinity(integrand, a, top, tanhsinh)
             else:  # on (0, 1), so that a piece a few ulps wide is no trouble
                 found = tanhsinh(
                     lambda u, a, h, top: h * integrand(a + h * u, top), 0.0, 1.0, args=(a, h, top), rtol=1e-13
                 )
-            np.add.at(total, owner[part], found.integral)
-            np.add.at(error, owner[part], found.error)
+                value, miss = found.integral, found.error
+            np.add.at(total, owner[part], value)
+            np.add.at(error, owner[part], miss)
     bad = ~(error <= ERROR * np.abs(total)) & ~(np.abs(total) < np.finfo(float).tiny)
     if bad.any():
         i = int(np.argmax(bad))
-        msg = f"an integral from {low:g} to {tops[i]:g} did not converge: value {total[i]:g}, error {error[i]:g}"
+        reached = f"value {total[i]:g}, error {error[i]:g}"
+        msg = f"an integral from {low:g} to {tops[i]:g} did not converge: {reached}"
         raise NoAnswer(msg)
     return total.reshape(np.shape(high))
 
 
-def _pieces(low: float, tops: Floats, kinks: Floats) -> tuple[Floats, Floats, Floats]:
+def _to_infinity(
+    integrand: Callable[[Floats, Floats], Floats], start: Floats, top: Floats, rule: Callable[..., Any]
+) -> tuple[Floats, Floats]:
+    """Integrate from each start to infinity, on the logarithmic scale that power tails need."""
+    end = 700.0  # exp(700) is near the largest float; what lies beyond is a power tail, or nothing
+
+    def density(u: Floats, start: Floats, top: Floats) -> Floats:
+        value = np.exp(u) * integrand(start + np.expm1(u), top)
+        return np.where(np.isnan(value) & (u > 0.3 * end), 0.0, value)  # inf * 0, far out in a light tail
+
+    found = rule(density, 0.0, end, args=(start, top), rtol=1e-13)
+    step = 0.01 * end
+    first, before, last = (density(np.full(start.shape, end - k * step), start, top) for k in (2, 1, 0))
+    slope = np.log(before / last) / step
+    bend = np.abs(np.log(first / before) / step / slope - 1.0)
+    tail = np.where(last == 0, 0.0, last / slope)
+    diverges = (last != 0) & (np.abs(last) >= np.abs(before))
+    value = np.where(diverges, np.copysign(np.inf, last), found.integral + tail)
+    error = found.error + np.where(last == 0, 0.0, np.abs(tail) * (bend + 1e-12))
+    return value, np.where(diverges, 0.0, error)
+
+
+def _pieces(low: float, tops: Floats, kinks: Floats) -> tuple[Floats, Floats, NDArray[np.intp]]:
     """Start, width and owner of the pieces into which the kinks cut each (low, top)."""
     starts, widths, owners = [], [], []
     for i, top in enumerate(tops):
@@ -72,5 +101,5 @@ def _pieces(low: float, tops: Floats, kinks: Floats) -> tuple[Floats, Floats, Fl
             widths.append(np.diff(ends))
             owners.append(np.full(ends.size - 1, i))
     if not starts:
-        return np.empty(0), np.empty(0), np.empty(0, int)
+        return np.empty(0), np.empty(0), np.empty(0, np.intp)
     return np.concatenate(starts), np.concatenate(widths), np.concatenate(owners)

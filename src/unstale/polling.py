@@ -1,0 +1,292 @@
+"""What polling buys, for any objective, any law of change and any order: mean cost, worth, interval.
+
+Plain numbers in place of a law are the rates of Poisson changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from . import kernels
+from .arguments import Floats, broadcast, numbers, order_code, unwrap
+from .errors import InvalidInput
+from .objectives import Objective, UpdatePenalty, by_law, ein, objective_named
+from .processes import Periodic, Poisson, Process, RandomOrder, process
+from .quadrature import integrate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from .arguments import Order
+
+__all__ = ["average_cost", "interval", "mean_cost", "worth"]
+
+
+def mean_cost(
+    objective: str | Objective, law: Process | ArrayLike, frequency: ArrayLike, order: Order = "fixed"
+) -> Floats:
+    """Time-averaged cost of elements that are polled at ``frequency``.
+
+    ``law`` says how they change: a process, or plain numbers for the rates of Poisson processes.
+
+    >>> float(mean_cost("freshness", 1.0, 1.0).round(4))   # 1 - (e-1)/e
+    0.3679
+    """
+    objective, law = objective_named(objective), _law(law)
+    f = numbers("frequency", frequency, at_least=0)
+    order_code(order)
+    broadcast(law=np.empty(law.shape_of), frequency=f)
+    polled = f > 0
+    polls = _order_law(order, np.where(polled, f, 1.0))
+    if polled.all():
+        return average_cost(objective, law, polls)
+    never = objective.cost(law, np.asarray(np.inf))
+    return unwrap(np.where(polled, average_cost(objective, law, polls), never))
+
+
+def _order_law(order: Order, frequency: Floats) -> Periodic | RandomOrder | Poisson:
+    """Return the process of the polls of one element under an order."""
+    code = order_code(order)
+    if code == kernels.PURELY_RANDOM:
+        return Poisson(frequency)
+    return Periodic(1.0 / frequency) if code == kernels.FIXED else RandomOrder(1.0 / frequency)
+
+
+def average_cost(objective: str | Objective, law: Process | ArrayLike, polls: Process) -> Floats:
+    """Time-averaged cost when the polls are any process: the mean of g over the age of the polls.
+
+    >>> float(average_cost("freshness", Poisson(2.0), Poisson(2.0)))
+    0.5
+    """
+    objective, law, polls = objective_named(objective), _law(law), process("polls", polls)
+    broadcast(changes=np.empty(law.shape_of), polls=np.empty(polls.shape_of))
+    if isinstance(polls, Periodic) and (not isinstance(law, Poisson) or objective.kernel is None):
+        return objective.accrued(law, polls.period) / polls.period
+    if isinstance(objective, UpdatePenalty) and objective.penalty.exponent in (0.0, 1.0):
+        k = int(objective.penalty.exponent) + 1
+        moment = np.where(polls.rate > 0, polls.moment(k, np.inf), np.inf)
+        with np.errstate(invalid="ignore"):
+            return unwrap(np.where(law.rate > 0, law.rate * moment / k, 0.0))
+    if isinstance(law, Poisson) and isinstance(polls, Periodic | RandomOrder | Poisson):
+        closed = _poisson_average(objective.kernel, law.rate, polls)
+        if closed is not None:
+            return closed
+
+    shape = np.broadcast_shapes(law.shape_of, polls.shape_of)
+    out = np.empty(shape)
+    for i in np.ndindex(shape):
+        out[i] = _integrated_cost(objective, law.element(i), polls.element(i))
+    return unwrap(out)
+
+
+def _integrated_cost(objective: Objective, law: Process, polls: Process) -> float:
+    """Mean of g over the age of the polls, by quadrature, for one element."""
+    rate = float(polls.rate)
+    if float(law.rate) == 0.0:
+        return 0.0
+    if rate == 0.0:
+        return float(objective.cost(law, np.asarray(np.inf)))
+    kinks = np.concatenate([polls.kinks, _kinks(objective, law)])
+    end = float(polls.kinks[-1]) if polls.kinks.size else np.inf
+
+    def integrand(v: Floats) -> Floats:  # in units of the poll interval its bulk is around 1
+        if (slope := objective.slope(law, v / rate)) is not None:  # of the two forms, this falls faster
+            return slope * polls.residual_survival(v / rate) / rate
+        alive = polls.survival(v / rate)
+        return alive * objective.cost(law, np.where(alive > 0, v, 0.0) / rate)
+
+    return integrate(integrand, 0.0, end * rate, kinks * rate)
+
+
+def _kinks(objective: Objective, law: Process) -> Floats:
+    """Points where the cost may bend: those of the law, and those shifted by a threshold."""
+    threshold = getattr(getattr(objective, "penalty", None), "threshold", None)
+    return law.kinks if threshold is None else np.concatenate([law.kinks + threshold, [threshold]])
+
+
+def _poisson_average(
+    kernel: int | None, rate: Floats, polls: Periodic | RandomOrder | Poisson
+) -> Floats | None:
+    order = {Periodic: kernels.FIXED, RandomOrder: kernels.RANDOM, Poisson: kernels.PURELY_RANDOM}[
+        type(polls)
+    ]
+    if kernel == kernels.FRESHNESS:
+        return kernels.staleness(rate, polls.rate, order)
+    if kernel == kernels.AGE:
+        return kernels.age(rate, polls.rate, order)
+    if kernel != kernels.HARMONIC:
+        return None
+    r = np.asarray(rate / polls.rate)
+    if order == kernels.FIXED:
+        return unwrap(
+            np.where(r < 1.0, _harmonic_small(r, order), ein(r) - kernels.q1(r) / np.where(r > 0, r, 1.0))
+        )
+    if order == kernels.PURELY_RANDOM:
+        return unwrap(np.log1p(r))
+    return unwrap(np.where(r < 1.0, _harmonic_small(r, order), _harmonic_random(np.maximum(r, 1.0))))
+
+
+def _harmonic_small(r: Floats, order: int) -> Floats:
+    """Sum of (-1)^(k+1) r^k E[V^(k+1)] / (k (k+1)!), for r < 1."""
+    r = np.where(r < 1.0, r, 0.0)
+    total = np.zeros(r.shape)
+    for k in range(34, 0, -1):
+        moment = (2.0 ** (k + 3) - 2.0) / ((k + 2) * (k + 3)) if order == kernels.RANDOM else 1.0
+        total = r * (moment * (-1) ** (k + 1) / (k * special.factorial(k + 1)) + total)
+    return total
+
+
+def _harmonic_random(r: Floats) -> Floats:
+    """E[V Ein(rV)] - E[q1(rV)]/r for V triangular on (0, 2)."""
+
+    def part(n: int, a: float) -> Floats:  # integral of v^n Ein(rv) from 0 to a
+        decayed = special.factorial(n) * special.gammainc(n + 1, r * a) / r ** (n + 1)
+        return (a ** (n + 1) * ein(r * a) - a ** (n + 1) / (n + 1) + decayed) / (n + 1)
+
+    first = 2.0 * part(2, 1.0) - part(2, 2.0) + 2.0 * (part(1, 2.0) - part(1, 1.0))
+    return first - kernels.worth(kernels.HARMONIC, kernels.RANDOM, r) / r
+
+
+# --- worth and its inverse -------------------------------------------------------------------------
+
+
+def worth(
+    objective: str | Objective, law: Process | ArrayLike, interval: ArrayLike, order: Order = "fixed"
+) -> Floats:
+    """Worth of a poll: what one more poll per unit time saves, at polls this far apart (on average).
+
+    It grows from 0 with the interval; its limit is what the first poll of a neglected element is worth.
+
+    >>> float(worth("freshness", 1.0, np.inf))
+    1.0
+    """
+    objective, law = objective_named(objective), _law(law)
+    t = numbers("interval", interval, at_least=0, infinite=True)
+    code = order_code(order)
+    broadcast(law=np.empty(law.shape_of), interval=t)
+    with np.errstate(invalid="ignore", over="ignore"):
+        if isinstance(law, Poisson) and objective.kernel is not None:
+            rate = np.where(law.rate > 0, law.rate, 1.0)
+            scaled = kernels.worth(objective.kernel, code, rate * t) / rate
+            scaled = scaled / rate if objective.kernel == kernels.AGE else scaled
+            return unwrap(np.where(law.rate > 0, scaled, 0.0))
+        if code == kernels.FIXED:
+            return unwrap(np.asarray(objective.worth(law, t)))
+        if isinstance(objective, UpdatePenalty) and objective.penalty.exponent is not None:
+            return objective.worth(law, t) * _interval_moment(objective.penalty.exponent + 2.0, code)
+
+    def one(law: Process, t: float) -> float:
+        if not 0.0 < t < np.inf or float(law.rate) == 0.0:
+            return float(objective.worth(law, np.asarray(t)))
+        kinks = np.concatenate([[1.0, 2.0], _kinks(objective, law) / t])
+        if code == kernels.RANDOM:
+            return integrate(lambda v: objective.worth(law, v * t) * np.minimum(v, 2.0 - v), 0.0, 2.0, kinks)
+
+        def integrand(v: Floats) -> Floats:
+            alive = np.exp(-v)
+            return alive * objective.worth(law, np.where(alive > 0, v, 0.0) * t)
+
+        return integrate(integrand, 0.0, np.inf, kinks)
+
+    return by_law(lambda law, t: np.vectorize(lambda t: one(law, t), otypes=[float])(t), law, t)
+
+
+def _interval_moment(k: float, order: int) -> float:
+    """E[V^k] of the poll interval over its mean."""
+    if order == kernels.FIXED:
+        return 1.0
+    return (
+        (2.0 ** (k + 2) - 2.0) / ((k + 1) * (k + 2))
+        if order == kernels.RANDOM
+        else float(special.gamma(k + 1))
+    )
+
+
+def interval(
+    objective: str | Objective, law: Process | ArrayLike, price: ArrayLike, order: Order = "fixed"
+) -> Floats:
+    """Interval, in the caller's unit of time, at which a poll is worth the price; inf where it never is.
+
+    >>> float(interval("missed-updates", 2.0, 9.0))
+    3.0
+    >>> float(interval("freshness", 2.0, 0.5))
+    inf
+    """
+    objective, law = objective_named(objective), _law(law)
+    w = numbers("price", price, at_least=0, infinite=True)
+    code = order_code(order)
+    broadcast(law=np.empty(law.shape_of), price=w)
+    rate = np.where(law.rate > 0, law.rate, 1.0)
+    never = np.where(w > 0, np.inf, 0.0)  # for elements that do not change
+    with np.errstate(over="ignore"):
+        if isinstance(law, Poisson) and objective.kernel is not None:
+            x = w * rate * rate if objective.kernel == kernels.AGE else w * rate
+            found = kernels.inverse_worth(objective.kernel, code, x) / rate
+        elif isinstance(objective, UpdatePenalty) and objective.penalty.exponent is not None:
+            k = objective.penalty.exponent + 2.0
+            found = (w * k / (rate * _interval_moment(k, code))) ** (1.0 / k)
+        else:
+            limit = worth(objective, law, np.inf, order)
+            if not np.all(limit > 0):
+                msg = f"{objective.name} falls as lags grow, so no poll is worth a price; use another weight"
+                raise InvalidInput(msg)
+            reached = np.where((w > 0) & (w < limit), w, np.nan)
+            found = np.where(w < limit, 0.0, np.inf)
+            if not np.isnan(reached).all():
+                solved = _invert(lambda t: worth(objective, law, t, order), reached, 1.0 / rate)
+                found = np.where(np.isnan(reached), found, solved)
+    return unwrap(np.where(law.rate > 0, found, never))
+
+
+def _invert(increasing: Callable[[Floats], Floats], target: Floats, start: Floats) -> Floats:
+    """Solve increasing(t) = target for each entry (nan: skip), by false position on logarithms."""
+    shape = np.broadcast_shapes(target.shape, start.shape)
+    goal = np.log(np.broadcast_to(target, shape))
+    skip = np.isnan(goal)
+
+    def miss(u: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.where(skip, 0.0, np.log(increasing(np.exp(u))) - goal)
+
+    low = np.broadcast_to(np.log(start), shape).copy()
+    high = low.copy()
+    at_low, at_high = miss(low), miss(high)
+    step = 1.0
+    while (at_low > 0).any() and step < 2e3:
+        low = np.where(at_low > 0, np.maximum(low - step, -740.0), low)
+        at_low, step = miss(low), 2.0 * step
+    step = 1.0
+    while (at_high < 0).any() and step < 2e3:
+        high = np.where(at_high < 0, np.minimum(high + step, 700.0), high)
+        at_high, step = miss(high), 2.0 * step
+    weight_low, weight_high = at_low.copy(), at_high.copy()
+    u = high
+    for i in range(200):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            new = high - weight_high * (high - low) / (weight_high - weight_low)
+        outside = ~((new > low) & (new < high)) | (i % 8 == 7)
+        new = np.where(outside, 0.5 * (low + high), new)
+        if (skip | (np.abs(new - u) <= 1e-15 * np.maximum(1.0, np.abs(new)))).all():
+            break
+        u = new
+        at = miss(u)
+        right = at > 0
+        # the end that stays is given less weight (Illinois), so that both ends move
+        weight_low = np.where(right, np.where(high == u, weight_low, 0.5 * weight_low), at)
+        weight_high = np.where(right, at, 0.5 * weight_high)
+        high, low = np.where(right, u, high), np.where(right, low, u)
+        done = at == 0
+        low, high = np.where(done, u, low), np.where(done, u, high)
+    return np.exp(u)
+
+
+def _law(law: Process | ArrayLike) -> Process:
+    """Return the process; plain numbers are the rates of Poisson changes."""
+    if hasattr(law, "survival"):
+        return process("law", law)
+    return Poisson(numbers("rate", law, at_least=0))
