@@ -585,7 +585,8 @@ def test_span_of_whole_multiples(multiples, unit):
         (Empirical([0.1, 0.25]), Periodic(0.3), True),
         (Periodic(1.0), Poisson(1.0), False),
         (Poisson(1.0), Periodic(1.0), False),
-        (RandomOrder(1.0), Periodic(1.0), False),
+        (Periodic(1.0), RandomOrder(1.0), True),  # rounds keep time
+        (Periodic(1.0), RandomOrder(2**0.5), False),
         (Periodic(1.0), processes.Superposed(Periodic(1.0), 2), False),
         (Periodic(1.0), processes.Superposed(Periodic(1.0), 1), True),
     ],

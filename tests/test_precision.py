@@ -865,7 +865,7 @@ def test_source_penalty_of_poisson_polls(name, law):
 @pytest.mark.parametrize("law", QUADRATURE_LAWS[1:], ids=label)
 @pytest.mark.parametrize("objective", ["freshness", "age"])
 def test_average_cost_of_random_polls(objective, law, polls):
-    exactly, polling = EXACT[type(law)](law), EXACT[type(polls)](polls)
+    exactly, polled = EXACT[type(law)](law), EXACT[type(polls)](polls)
 
     def cost(t):
         fresh = exactly.moment(0, t)
@@ -873,7 +873,7 @@ def test_average_cost_of_random_polls(objective, law, polls):
 
     end = 1.4 if isinstance(polls, RandomOrder) else mp.inf
     with mp.workdps(40):
-        want = integral(lambda t: polling.survival(t) * cost(t), end, 0.7) * exact(polls.rate)
+        want = integral(lambda t: polled.survival(t) * cost(t), end, 0.7) * exact(polls.rate)
     check([polling.average_cost(objective, law, polls)], [want], [label(law)], quadrature.ERROR)
 
 
