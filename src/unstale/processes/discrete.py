@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arguments import Floats, numbers
 from ..errors import InvalidInput
-from .law import Law, parameter
+from .law import Law, Parameter, parameter
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ class Periodic(Law):
     2.0
     """
 
-    period: Floats = parameter(above=0.0)
+    period: Parameter = parameter(above=0.0)
 
     @property
     def rate(self) -> Floats:
@@ -76,7 +76,7 @@ class RandomOrder(Law):
     0.5
     """
 
-    interval: Floats = parameter(above=0.0)
+    interval: Parameter = parameter(above=0.0)
 
     @property
     def rate(self) -> Floats:
@@ -139,7 +139,7 @@ class Empirical(Law):
     [1.0, 2.0]
     """
 
-    gaps: Floats = parameter(above=0.0)
+    gaps: Parameter = parameter(above=0.0)
 
     def __post_init__(self) -> None:
         array = numbers("gaps", self.gaps, above=0, nonempty=True)

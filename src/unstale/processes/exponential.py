@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import kernels
 from ..arguments import Floats
-from .law import Law, parameter
+from .law import Law, Parameter, parameter
 
 __all__ = ["Pareto", "Poisson", "UncertainPoisson"]
 
@@ -22,7 +22,7 @@ class Poisson(Law):
     0.3679
     """
 
-    rate: Floats = parameter(at_least=0.0)
+    rate: Parameter = parameter(at_least=0.0)
 
     def _survival(self, y: Floats) -> Floats:
         return np.exp(-self.rate * y)
@@ -65,8 +65,8 @@ class Pareto(Law):
     2.0
     """
 
-    shape: Floats = parameter(above=1.0)
-    scale: Floats = parameter(above=0.0)
+    shape: Parameter = parameter(above=1.0)
+    scale: Parameter = parameter(above=0.0)
 
     @property
     def rate(self) -> Floats:
@@ -161,8 +161,8 @@ class UncertainPoisson(Law):
     (1.5, 0.125)
     """
 
-    shape: Floats = parameter(above=0.0)
-    scale: Floats = parameter(above=0.0)
+    shape: Parameter = parameter(above=0.0)
+    scale: Parameter = parameter(above=0.0)
 
     @property
     def rate(self) -> Floats:

@@ -14,7 +14,7 @@ from ..errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Law", "Process", "Size", "parameter", "process"]
+__all__ = ["Law", "Parameter", "Process", "Size", "parameter", "process"]
 
 Size = int | tuple[int, ...] | None
 
@@ -183,7 +183,20 @@ class Law(ABC):
         return self._stretched(self.rate / wanted)
 
 
-def parameter(**rules: float) -> Floats:
+if TYPE_CHECKING:
+
+    class Parameter:
+        """A parameter of a law: anything like an array goes in, an array of floats comes out."""
+
+        def __get__(self, instance: object, owner: type | None = None) -> Floats: ...
+
+        def __set__(self, instance: object, value: ArrayLike) -> None: ...
+
+else:
+    Parameter = Floats
+
+
+def parameter(**rules: float) -> Parameter:
     """Declare a parameter with the rules of `arguments.numbers` that it must keep."""
-    declared: Floats = field(metadata=rules)
+    declared: Parameter = field(metadata=rules)
     return declared

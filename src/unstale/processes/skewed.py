@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from ..arguments import Floats
-from .law import Law, parameter
+from .law import Law, Parameter, parameter
 
 __all__ = ["Gamma", "Lognormal", "Weibull"]
 
@@ -22,8 +22,8 @@ class Weibull(Law):
     2.0
     """
 
-    shape: Floats = parameter(above=0.0)
-    scale: Floats = parameter(above=0.0)
+    shape: Parameter = parameter(above=0.0)
+    scale: Parameter = parameter(above=0.0)
 
     @property
     def rate(self) -> Floats:
@@ -63,8 +63,8 @@ class Gamma(Law):
     2.0
     """
 
-    shape: Floats = parameter(above=0.0)
-    scale: Floats = parameter(above=0.0)
+    shape: Parameter = parameter(above=0.0)
+    scale: Parameter = parameter(above=0.0)
 
     @property
     def rate(self) -> Floats:
@@ -154,8 +154,8 @@ class Lognormal(Law):
     1.0
     """
 
-    log_mean: Floats = parameter()
-    log_sd: Floats = parameter(above=0.0)
+    log_mean: Parameter = parameter()
+    log_sd: Parameter = parameter(above=0.0)
 
     @property
     def rate(self) -> Floats:
