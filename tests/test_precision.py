@@ -936,3 +936,27 @@ def test_changes_much_faster_than_polls(law, order):
     mp.mp.dps = 40
     got = polling.mean_cost("freshness", law, frequencies, order)
     check(got, [stale(exact(f)) for f in frequencies], frequencies, quadrature.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("law", "frequency"),
+    [
+        (Lognormal(0.0, 0.05), 20.964814797001118),
+        (Gamma(1000.0, 0.001), 20.991037201085547),
+        (Gamma(0.1, 1.0), 82.27241341700474),
+    ],
+    ids=["lognormal", "regular", "bursty"],
+)
+def test_polls_at_random_against_changes_with_a_sharp_turn(law, frequency):
+    """Frequencies at which a rule has taken two coarse sums that happened to agree for the integral."""
+    exactly, f = EXACT[type(law)](law), exact(frequency)
+    bends = [mp.mpf(k) / 20 / exact(law.rate) for k in range(1, 61)]
+    mp.mp.dps = 40
+    for got, k in (
+        (polling.mean_cost("freshness", law, frequency, "purely-random"), 0),
+        (polling.worth("freshness", law, 1 / frequency, "purely-random"), 1),
+    ):
+        want = f * integral(
+            lambda t, k=k: mp.exp(-f * t) * exactly.moment(k, t), mp.inf, 10 / f, 40 / f, *bends
+        )
+        check([got], [want], [frequency], quadrature.ERROR)

@@ -167,7 +167,11 @@ class SourcePenalty:
         def many(law: Process, t: Floats) -> Floats:
             rate = float(law.rate)
             within = np.where(np.isinf(t) | (rate == 0.0), 0.0, t)
-            kinks = np.concatenate([law.kinks, np.array([1.0, 10.0, 100.0]) / rate]) if rate else law.kinks
+            kinks = (
+                np.concatenate([law.kinks, np.array([0.5, 1.0, 2.0, 10.0, 100.0]) / rate])
+                if rate
+                else law.kinks
+            )
             return rate * integrate_to(lambda y, t: kernel(t - y, y) * law.survival(y), 0.0, within, kinks)
 
         return _limited(law, t, by_law(many, law, t), limit)

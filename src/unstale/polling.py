@@ -104,9 +104,10 @@ def _integrated_cost(objective: Objective, law: Process, polls: Process) -> floa
 
 
 def _kinks(objective: Objective, law: Process) -> Floats:
-    """Points where the cost may bend: those of the law, and those shifted by a threshold."""
-    threshold = getattr(getattr(objective, "penalty", None), "threshold", None)
-    return law.kinks if threshold is None else np.concatenate([law.kinks + threshold, [threshold]])
+    """Points where the cost bends, or may bend sharply: those of the law, shifted by a threshold."""
+    threshold = getattr(getattr(objective, "penalty", None), "threshold", None) or 0.0
+    around = np.array([0.0, 0.5, 1.0, 2.0]) / float(law.rate)  # a law may be concentrated about its mean
+    return np.concatenate([law.kinks, around]) + threshold
 
 
 def _poisson_average(

@@ -23,7 +23,7 @@ ERROR: Final = 1e-10
 def integrate(
     integrand: Callable[[Floats], Floats], low: float, high: float, kinks: Floats | None = None
 ) -> float:
-    """Integrate a function of one sign from ``low`` to ``high``, which may be infinite; inf if that diverges.
+    """Integrate a non-negative function from ``low`` to ``high``, possibly infinite; inf if that diverges.
 
     >>> round(integrate(lambda x: np.exp(-x), 0, np.inf), 12)
     1.0
@@ -79,16 +79,23 @@ def _to_infinity(
         value = np.exp(u) * integrand(start + np.expm1(u), top)
         return np.where(np.isnan(value) & (u > 0.3 * end), 0.0, value)  # inf * 0, far out in a light tail
 
-    found = rule(density, 0.0, end, args=(start, top), rtol=1e-13)
     step = 0.01 * end
-    first, before, last = (density(np.full(start.shape, end - k * step), start, top) for k in (2, 1, 0))
-    slope = np.log(before / last) / step
-    bend = np.abs(np.log(first / before) / step / slope - 1.0)
-    tail = np.where(last == 0, 0.0, last / slope)
-    diverges = (last != 0) & (np.abs(last) >= np.abs(before))
-    value = np.where(diverges, np.copysign(np.inf, last), found.integral + tail)
-    error = found.error + np.where(last == 0, 0.0, np.abs(tail) * (bend + 1e-12))
-    return value, np.where(diverges, 0.0, error)
+    grid = np.arange(101.0) * step
+    seen = np.abs(density(grid, start[:, None], top[:, None]))
+    last = seen.shape[1] - 1 - np.argmax(seen[:, ::-1] > 0, axis=1)  # beyond, all is 0 or underflows
+    rows = np.arange(start.size)
+    first, before, final = (seen[rows, np.maximum(last - k, 0)] for k in (2, 1, 0))
+    diverges = (final > 0) & (last > 0) & (final >= before)
+    if diverges.all():
+        return np.full(start.shape, np.inf), np.zeros(start.shape)
+    found = rule(density, 0.0, end, args=(start, top), rtol=1e-13)
+    # a power tail that has not ended is extrapolated, as far as it is one
+    open_tail = (final > 0) & (last == grid.size - 1)
+    slope = np.log(before / final) / step
+    tail = np.where(open_tail, final / slope, 0.0)
+    bend = np.where(open_tail, np.abs(np.log(first / before) / step / slope - 1.0), 0.0)
+    value = np.where(diverges, np.inf, found.integral + tail)
+    return value, np.where(diverges, 0.0, found.error + tail * (bend + 1e-12))
 
 
 def _pieces(low: float, tops: Floats, kinks: Floats) -> tuple[Floats, Floats, NDArray[np.intp]]:
