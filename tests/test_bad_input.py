@@ -599,3 +599,10 @@ def test_what_is_no_objective_is_refused():
         refused(
             lambda value=value: objectives.objective_named(value), "objective must be one of", repr(value)
         )
+
+
+def test_small_slips_are_caught():
+    refused(lambda: Periodic([1.0, 2.0]).span, "one process", "shape (2,)")
+    refused(lambda: POISSON.moment(True, 1.0), "k must be 0, 1 or 2; k is True")
+    refused(lambda: renewal.replicas(POISSON, 2, coordinated="no"), "coordinated must be True or False")
+    assert Poisson(0.0).residual_survival(math.inf) == 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -315,6 +315,7 @@ def test_constant_polls_are_best(changes, polls):
 
 
 @pytest.mark.long
+@settings(max_examples=200)  # each takes a double integral
 @given(change_laws, st.sampled_from(POLLS), some_penalties)
 def test_constant_polls_are_best_for_every_penalty(changes, polls, penalty):
     constant = Periodic(1.0 / polls.rate)
@@ -359,7 +360,7 @@ def test_staleness_of_a_pair_is_a_share(changes, polls):
 
 @given(change_laws, st.sampled_from([Periodic(1.0), Poisson(1.0), RandomOrder(1.0)]))
 def test_the_lag_has_a_distribution(changes, polls):
-    lags = np.array([0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 50.0])
+    lags = np.array([0.0, 0.1, 1.0, 50.0])
     share = renewal.lag_cdf(changes, polls, lags)
     assert share[0] == pytest.approx(0, abs=1e-10)
     assert (np.diff(share) >= -1e-9).all()

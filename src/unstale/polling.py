@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["average_cost", "interval", "mean_cost", "worth"]
 
+_AROUND = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 100.0])
+"""Cuts for quadrature, in mean gaps: what is sharp is sharp about there."""
+
 
 def mean_cost(
     objective: str | Objective, law: Process | ArrayLike, frequency: ArrayLike, order: Order = "fixed"
@@ -91,7 +94,7 @@ def _integrated_cost(objective: Objective, law: Process, polls: Process) -> floa
         return 0.0
     if rate == 0.0:
         return float(objective.cost(law, np.asarray(np.inf)))
-    kinks = np.concatenate([polls.kinks, _kinks(objective, law)])
+    kinks = np.concatenate([polls.kinks, _kinks(objective, law), _AROUND / rate])
     end = float(polls.kinks[-1]) if polls.kinks.size else np.inf
 
     def integrand(v: Floats) -> Floats:  # in units of the poll interval its bulk is around 1
@@ -106,8 +109,8 @@ def _integrated_cost(objective: Objective, law: Process, polls: Process) -> floa
 def _kinks(objective: Objective, law: Process) -> Floats:
     """Points where the cost bends, or may bend sharply: those of the law, shifted by a threshold."""
     threshold = getattr(getattr(objective, "penalty", None), "threshold", None) or 0.0
-    around = np.array([0.0, 0.5, 1.0, 2.0]) / float(law.rate)  # a law may be concentrated about its mean
-    return np.concatenate([law.kinks, around]) + threshold
+    around = _AROUND / float(law.rate)  # a law may be concentrated about its mean
+    return np.concatenate([law.kinks, around, [0.0]]) + threshold
 
 
 def _poisson_average(
@@ -184,7 +187,7 @@ def worth(
     def one(law: Process, t: float) -> float:
         if not 0.0 < t < np.inf or float(law.rate) == 0.0:
             return float(objective.worth(law, np.asarray(t)))
-        kinks = np.concatenate([[1.0, 2.0], _kinks(objective, law) / t])
+        kinks = np.concatenate([_AROUND, _kinks(objective, law) / t])
         if code == kernels.RANDOM:
             return integrate(lambda v: objective.worth(law, v * t) * np.minimum(v, 2.0 - v), 0.0, 2.0, kinks)
 

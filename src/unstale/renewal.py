@@ -230,5 +230,8 @@ def replicas(each: Process, count: int, *, coordinated: bool) -> Process:
     0.4323
     """
     m = whole("count", count, at_least=1)
+    if not isinstance(coordinated, bool):
+        msg = f"coordinated must be True or False; coordinated is {coordinated!r}"
+        raise InvalidInput(msg)
     _single("each", each)
     return Periodic(1.0 / (m * each.rate)) if coordinated else Superposed(each, m)

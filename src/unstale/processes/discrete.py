@@ -39,7 +39,7 @@ class Periodic(Law):
 
     @property
     def span(self) -> float | None:
-        return float(self.period)
+        return self._one(self.period)
 
     def _survival(self, y: Floats) -> Floats:
         return np.where(y < self.period, 1.0, 0.0)
@@ -88,7 +88,7 @@ class RandomOrder(Law):
 
     @property
     def span(self) -> float | None:
-        return float(self.interval)
+        return self._one(self.interval)
 
     def _survival(self, y: Floats) -> Floats:
         v, rest = y / self.interval, np.maximum(0.0, (2.0 * self.interval - y) / self.interval)

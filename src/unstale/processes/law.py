@@ -51,7 +51,7 @@ class Process(Protocol):
         """Integral of y^k dG(y) from 0 to t; t may be inf."""
 
     def sample(self, rng: np.random.Generator, size: Size = None) -> Floats:
-        """Draw gaps; along the last axis they are successive gaps of one element."""
+        """Draw gaps: successive ones along the last axis, or ``size`` ends in the shape of the parameters."""
 
     def sample_residual(self, rng: np.random.Generator, size: Size = None) -> Floats:
         """Draw times from a random moment to the next event."""
@@ -114,10 +114,10 @@ class Law(ABC):
         t = numbers("t", t, at_least=0, infinite=True)
         with np.errstate(all="ignore"):
             inside = self._residual_survival(np.where(np.isinf(t), 1.0, t))
-        return unwrap(np.where(np.isinf(t), 0.0, inside))
+        return unwrap(np.where(np.isinf(t), np.where(self.rate > 0, 0.0, 1.0), inside))
 
     def moment(self, k: int, t: ArrayLike) -> Floats:
-        if k not in (0, 1, 2):
+        if isinstance(k, bool) or k not in (0, 1, 2):
             msg = f"k must be 0, 1 or 2; k is {k!r}"
             raise InvalidInput(msg)
         t = numbers("t", t, at_least=0, infinite=True)
@@ -158,6 +158,12 @@ class Law(ABC):
 
     @abstractmethod
     def _stretched(self, factor: Floats) -> Self: ...
+
+    def _one(self, value: Floats) -> float:
+        if self.shape_of:
+            msg = f"span is asked of one process; this one stands for elements of shape {self.shape_of}"
+            raise InvalidInput(msg)
+        return float(value)
 
     def _size(self, size: Size) -> tuple[int, ...]:
         own = self.shape_of
