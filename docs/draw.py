@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 
 import unstale
+from unstale.errors import need
+
+mpl = need("matplotlib", extra="lab", needed_for="pictures")
 
 mpl.use("svg")
 mpl.rcParams["svg.hashsalt"] = "unstale"  # the same bytes each time

@@ -231,10 +231,6 @@ def test_a_single_number_is_insisted_on(case):
         ),
         (lambda: renewal.staleness(Gamma([1, 2], 1), Periodic([1, 2, 3])), ("changes has shape (2,)",)),
         (lambda: Gamma([1, 2], [1, 2, 3]), ("shape has shape (2,)", "scale has shape (3,)")),
-        (
-            lambda: planning.plan([1, 2], 1, weights=[1, 2, 3]),
-            ("rates has shape (2,)", "weights has shape (3,)"),
-        ),
     ],
 )
 def test_shapes_must_fit(call, words):
@@ -261,7 +257,7 @@ def test_dimensions_must_fit(call):
     [
         (lambda: poisson.freshness([1, 2, 3, -0.2], 1), "rate must be finite and >= 0; rate[3] is -0.2"),
         (lambda: poisson.freshness([[1, 2], [3, -4]], 1), "rate must be finite and >= 0; rate[1, 1] is -4.0"),
-        (lambda: Pareto(1.0, 1.0), "shape must be finite and > 1; shape is 1.0"),
+        (lambda: Pareto(1.0, 1.0), "shape must be finite and > 1 and <= 1e+15; shape is 1.0"),
         (lambda: Gamma(0.0, 1.0), "shape must be finite and > 0; shape is 0.0"),
         (
             lambda: poisson.frequency_for(1.0, 1.5),
@@ -606,3 +602,67 @@ def test_small_slips_are_caught():
     refused(lambda: POISSON.moment(True, 1.0), "k must be 0, 1 or 2; k is True")
     refused(lambda: renewal.replicas(POISSON, 2, coordinated="no"), "coordinated must be True or False")
     assert Poisson(0.0).residual_survival(math.inf) == 1
+
+
+@pytest.mark.parametrize(
+    ("rates", "weights"), [([1, 2], [1, 2, 3]), ([1], [1, 1]), ([1, 1], [[1, 1], [1, 1]])]
+)
+def test_weights_fit_the_rates(rates, weights):
+    shape = np.shape(weights)
+    refused(lambda: planning.plan(rates, 1, weights=weights), "weights must be", f"weights has shape {shape}")
+
+
+def test_masked_entries_are_named():
+    rates = np.ma.array([1.0, 2.0, 1e9], mask=[0, 0, 1])
+    refused(lambda: planning.plan(rates, 1), "rates must be unmasked; rates[2] is")
+    assert planning.plan(np.ma.array([1.0, 2.0]), 1).spent == pytest.approx(1.0)
+
+
+def test_objectives_and_penalties_that_are_none():
+    for wrong in (objectives.SourcePenalty, objectives.Harmonic, object(), 3):
+        refused(lambda wrong=wrong: polling.mean_cost(wrong, 1.0, 1.0), "objective must be")
+    refused(lambda: objectives.SourcePenalty(3), "penalty must be", "penalty is 3")
+    refused(lambda: objectives.SourcePenalty("y"), "penalty must be one of", "penalty is 'y'")
+    refused(lambda: renewal.source_penalty(POISSON, POISSON, math.sqrt), "must take an array of lags")
+    bounded = objectives.SourcePenalty(lambda x: x / (1.0 + x))
+    with np.errstate(invalid="ignore"):
+        refused(lambda: polling.worth(bounded, 1.0, math.inf), "its limit at an infinite lag")
+
+
+EVERY_PENALTY = [
+    penalties.named("log(1+x)"),
+    penalties.named("1/(1+x)"),
+    penalties.decay(1.0),
+    penalties.beyond(0.5),
+    penalties.power(2.5),
+]
+
+
+@pytest.mark.parametrize("order", ["fixed", "random"])
+@pytest.mark.parametrize("penalty", EVERY_PENALTY, ids=lambda penalty: penalty.name)
+def test_rate_0_has_an_answer_for_every_penalty(penalty, order):
+    objective = objectives.UpdatePenalty(penalty)
+    assert polling.worth(objective, [0.0, 2.0], [[0.3], [math.inf]], order)[:, 0].tolist() == [0, 0]
+    assert polling.interval(objective, [0.0, 2.0], 1e-3, order)[0] == math.inf
+    assert polling.mean_cost(objective, [0.0, 2.0], [0.0, 1.0], order)[0] == 0
+    assert polling.interval(objectives.currency(1.0), [0.0, 2.0], 0.1, order)[0] == math.inf
+
+
+def test_a_price_that_no_representable_interval_reaches():
+    """The worth grows without bound, but as the logarithm of the interval."""
+    law = Pareto(2.0, 1.0)
+    assert polling.interval("freshness", law, [800.0, 1e10]).tolist() == [math.inf, math.inf]
+    assert polling.worth("freshness", law, polling.interval("freshness", law, 600.0)) == pytest.approx(600.0)
+
+
+def test_extremes_are_quiet_and_right():
+    assert poisson.freshness(1e10, 1e-300) == 0
+    assert poisson.age(1e300, 1e-300) == pytest.approx(5e299)
+    assert poisson.freshness_after(1e300, 1e300) == 0
+    assert poisson.age_after(1e300, 1e300) == pytest.approx(1e300)
+    assert poisson.frequency_for(1.0, 1e-310) < 1e-300
+    assert polling.mean_cost("freshness", 1.0, 5e-324) == 1
+    assert polling.interval("age", 1.0, 5e-324, "random") < 1e-100
+    assert poisson.perceived_freshness([1e308, 1e308], [1, 1], [1, 1]) == pytest.approx(1 - math.exp(-1))
+    assert poisson.database_freshness(1, 1e300, 1) == pytest.approx(1.0)
+    assert planning.plan([1, 1], 2, weights=[1e308, 1e308]).freshness == pytest.approx(1 - math.exp(-1))

@@ -1,5 +1,8 @@
 """What holds for every input: bounds, monotonicity, scaling, derivatives and the theorems of the papers."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -314,10 +317,20 @@ def test_constant_polls_are_best(changes, polls):
         )
 
 
+@settings(max_examples=10)  # each takes a double integral
+@given(change_laws, st.sampled_from(POLLS), some_penalties)
+def test_constant_polls_are_best_for_some_penalties(changes, polls, penalty):
+    assert_constant_is_best(changes, polls, penalty)
+
+
 @pytest.mark.long
-@settings(max_examples=200)  # each takes a double integral
+@settings(max_examples=200)
 @given(change_laws, st.sampled_from(POLLS), some_penalties)
 def test_constant_polls_are_best_for_every_penalty(changes, polls, penalty):
+    assert_constant_is_best(changes, polls, penalty)
+
+
+def assert_constant_is_best(changes, polls, penalty):
     constant = Periodic(1.0 / polls.rate)
     assert at_most(
         renewal.source_penalty(changes, constant, penalty),
@@ -588,7 +601,8 @@ def test_span_of_whole_multiples(multiples, unit):
         (Poisson(1.0), Periodic(1.0), False),
         (Periodic(1.0), RandomOrder(1.0), True),  # rounds keep time
         (Periodic(1.0), RandomOrder(2**0.5), False),
-        (Periodic(1.0), processes.Superposed(Periodic(1.0), 2), False),
+        (Periodic(1.0), processes.Superposed(Periodic(1.0), 2), True),  # each keeps its phase
+        (Periodic(1.0), processes.Superposed(Gamma(2.0, 1.0), 2), False),
         (Periodic(1.0), processes.Superposed(Periodic(1.0), 1), True),
     ],
 )
@@ -596,3 +610,47 @@ def test_phase_lock(changes, polls, possible):
     lock = renewal.phase_lock(changes, polls)
     assert lock.possible is possible
     assert lock.reason
+
+
+VALUES = [
+    *POLLS,
+    Poisson([1.0, 2.0]),
+    processes.Superposed(Gamma(2.0, 1.0), 2),
+    penalties.power(2.0),
+    penalties.named("log(1+x)"),
+    penalties.named("1/(1+x)"),
+    penalties.decay(2.0),
+    penalties.beyond(2.0),
+    penalties.custom(np.sqrt),
+    objectives.currency(1.0),
+    objectives.Harmonic(),
+    objectives.UpdatePenalty("1"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_laws_penalties_and_objectives_are_values(value):
+    """They can be sent to another process, copied, compared, used as keys and read."""
+    again = pickle.loads(pickle.dumps(value))  # noqa: S301  (our own bytes)
+    assert again == value == copy.deepcopy(value)
+    assert hash(again) == hash(value)
+    assert value != Poisson(17.0)
+    assert "0x" not in repr(value)
+    assert "np." not in repr(value)
+
+
+def test_a_law_keeps_its_parameters():
+    rates = np.array([1.0, 2.0])
+    law = Poisson(rates)
+    rates[0] = -5.0
+    assert law.rate.tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="read-only"):
+        law.rate[0] = 3.0
+    with pytest.raises(ValueError, match="read-only"):
+        Empirical([1.0, 2.0]).gaps[0] = 3.0
+
+
+def test_an_uncertain_rate_is_drawn_once_for_each_element():
+    rng = np.random.default_rng(5)
+    gaps = UncertainPoisson(np.full(2000, 0.5), 1.0).sample(rng, (2, 2000))
+    assert np.corrcoef(np.log(gaps))[0, 1] > 0.5

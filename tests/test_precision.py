@@ -669,7 +669,7 @@ SPREADS = (1e-9, 1e-3, 0.1, HALF - 1e-9, HALF, HALF + 1e-9, 1 - 1e-9, 1.0, 1 + 1
 
 @pytest.mark.parametrize("spread", SPREADS)
 def test_uniform_database(spread):
-    r = np.array([*np.geomspace(1e-6, 1e6, 37), *around(1.0, 2.0)])
+    r = np.array([*np.geomspace(1e-12, 1e6, 49), *around(1.0, 2.0)])
     a = 1 / exact(spread) ** 2
     fresh, old = [], []
     for ratio in r:
@@ -684,7 +684,7 @@ def test_uniform_database(spread):
 
 
 def test_proportional_database():
-    r = np.geomspace(1e-6, 1e6, 37)
+    r = np.geomspace(1e-12, 1e6, 49)
     for spread in SPREADS:
         got = poisson.database_age(r, spread, 1.0, "proportional")
         if spread >= 1:
@@ -699,7 +699,7 @@ def test_proportional_database():
 
 
 def test_no_spread_is_one_rate():
-    r = np.geomspace(1e-6, 1e6, 37)
+    r = np.geomspace(1e-12, 1e6, 49)
     np.testing.assert_allclose(
         poisson.database_freshness(r, 0.0, 1.0), poisson.freshness(r, 1.0), rtol=CLOSED
     )
@@ -741,7 +741,7 @@ OBJECTIVES = ("freshness", "age", "missed-updates", "harmonic")
 @pytest.mark.parametrize("objective", ["freshness", "age", "harmonic"])
 @pytest.mark.parametrize("law", [*SOME_LAWS, Periodic(0.7), RandomOrder(0.7)], ids=label)
 def test_worth_of_any_law(objective, law):
-    t = np.geomspace(1e-6, 1e4, 51) / float(law.rate)
+    t = np.geomspace(1e-12, 1e6, 61) / float(law.rate)
     check(polling.worth(objective, law, t), [exact_worth(objective, law, exact(x)) for x in t], t)
 
 
@@ -749,7 +749,7 @@ def test_worth_of_any_law(objective, law):
 @pytest.mark.parametrize("law", SOME_LAWS, ids=label)
 def test_mean_cost_of_any_law(objective, law):
     """At constant intervals: closed forms in the moments, whose subtraction may cost two digits at most."""
-    exactly, frequencies = EXACT[type(law)](law), np.geomspace(1e-6, 1e6, 49) * float(law.rate)
+    exactly, frequencies = EXACT[type(law)](law), np.geomspace(1e-6, 1e12, 61) * float(law.rate)
     want = []
     for f in frequencies:
         t = 1 / exact(f)
@@ -763,7 +763,7 @@ def test_mean_cost_of_any_law(objective, law):
 def test_update_penalty_needs_the_rate_alone(name, law):
     reference = PENALTIES[name][1]
     objective, m = objectives.UpdatePenalty(PENALTIES[name][0]), exact(law.rate)
-    t = np.geomspace(1e-6, 1e6, 25)
+    t = np.geomspace(1e-12, 1e6, 37)
     check(polling.worth(objective, law, t), [m * reference["moment"](exact(x)) for x in t], t)
     check(
         polling.mean_cost(objective, law, t),
@@ -798,7 +798,7 @@ def test_interval_inverts_worth(objective, law):
 @pytest.mark.parametrize("order", ORDERS[1:])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_interval_inverts_worth_for_poisson_changes(objective, order):
-    check_round_trip(objective, Poisson(2.0), np.geomspace(1e-6, 1e3, 25), order, CLOSED)
+    check_round_trip(objective, Poisson(2.0), np.geomspace(1e-12, 1e3, 37), order, CLOSED)
 
 
 @pytest.mark.parametrize("order", ORDERS[1:])
@@ -924,7 +924,7 @@ def test_a_function_of_the_lag_is_as_good_as_a_name(name, polls):
 @pytest.mark.parametrize("law", [Lognormal(0.0, 0.1), Gamma(3.0, 0.3), Pareto(1.5, 1.0)], ids=label)
 def test_changes_much_faster_than_polls(law, order):
     """The cost rises within a mean gap, a millionth of a poll interval: a careless rule steps over that."""
-    exactly, frequencies = EXACT[type(law)](law), np.geomspace(1e-6, 1e-2, 8)[:5] * float(law.rate)
+    exactly, frequencies = EXACT[type(law)](law), np.geomspace(1e-6, 2e-4, 5) * float(law.rate)
     bends = [mp.mpf(k) / 10 / exact(law.rate) for k in range(2, 31)]
 
     def stale(f):
@@ -961,3 +961,21 @@ def test_polls_at_random_against_changes_with_a_sharp_turn(law, frequency):
             lambda t, k=k: t**k * mp.exp(-f * t) * exactly.survival(t), 90 / f, 10 / f, *bends
         )
         check([got], [want], [frequency], quadrature.ERROR)
+
+
+@pytest.mark.parametrize("rate", [1e-12, 1e-3, 1.0, 1e6])
+def test_lags_of_polls_at_constant_intervals(rate):
+    """Equations 15 and 16 of Li, Cline & Loguinov for Poisson changes, also where they are small."""
+    lags = np.array([*np.geomspace(1e-12, 0.999, 25), 1.0, 2.0])
+    mp.mp.dps = 80
+    m = exact(rate)
+
+    def late(tau):
+        z = max(1 - tau, mp.mpf(0))
+        return z - (1 - mp.exp(-m * z)) / m
+
+    stale = late(mp.mpf(0))
+    law, polls = Poisson(rate), Periodic(1.0)
+    check(renewal.share_within(law, polls, lags), [1 - late(exact(x)) for x in lags], lags)
+    check(renewal.lag_cdf(law, polls, lags), [1 - late(exact(x)) / stale for x in lags], lags)
+    assert renewal.lag_cdf(law, polls, 0.0) == 0

@@ -25,7 +25,6 @@ __all__ = [
     "whole",
 ]
 
-type_error = (TypeError, ValueError)
 Floats = NDArray[np.float64]
 Order = Literal["fixed", "random", "purely-random"]
 _ORDERS = ("fixed", "random", "purely-random")
@@ -71,9 +70,11 @@ def numbers(
 
 
 def _floats(name: str, value: ArrayLike) -> Floats:
+    if np.ma.isMaskedArray(value):
+        _reject(name, np.asarray(value), np.ma.getmaskarray(value), "unmasked")
     try:
         array = np.asarray(value)
-    except type_error as error:  # ragged nesting
+    except (TypeError, ValueError) as error:  # ragged nesting
         msg = f"{name} must be a number or an array of numbers; {error}"
         raise InvalidInput(msg) from None
     if array.dtype.kind in "fiu":
@@ -85,7 +86,7 @@ def _floats(name: str, value: ArrayLike) -> Floats:
                 _reject(name, array, np.arange(flat.size).reshape(array.shape) == i, "a number")
         try:
             return array.astype(np.float64)
-        except (*type_error, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             msg = f"{name} must be a number or an array of numbers; {error}"
             raise InvalidInput(msg) from None
     if array.size == 0:
@@ -95,6 +96,9 @@ def _floats(name: str, value: ArrayLike) -> Floats:
 
 
 def _reject(name: str, array: NDArray[np.generic], bad: NDArray[np.bool_], rule: str) -> None:
+    """Raise an error that names the first bad entry, if there is one."""
+    if not bad.any():
+        return
     index = tuple(int(i) for i in np.argwhere(bad)[0]) if array.ndim else ()
     entry = array[index] if index else array[()]
     shown = entry.item() if isinstance(entry, np.generic) else entry

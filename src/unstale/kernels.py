@@ -62,7 +62,7 @@ _H2_SERIES = _over_factorial((k, k * (k - 1) // 2 - 1) for k in range(3, 29))
 
 
 def _triangular_moment(k):
-    """E[V^k] for V triangular on (0, 2), times the exact integer denominator kept apart by the caller."""
+    """E[V^k] for V triangular on (0, 2)."""
     return (2 ** (k + 2) - 2) / ((k + 1) * (k + 2))
 
 
@@ -253,8 +253,8 @@ def _interval_age(x):
         step = (_h2(r) - x) / (r * _p1(r))
         r -= step
         if abs(step) < 1e-8 * r:
-            break
-    return r
+            return r
+    return math.nan  # never seen: two or three steps are enough from such a start
 
 
 @njit
@@ -316,7 +316,7 @@ def _solve_worth(kind, order, x):
             gap = value - (1.0 - x) if saturated else x - value
             return r + gap / _worth_slope(kind, order, r)
         u = new
-    return math.exp(u)
+    return math.nan  # never seen: Newton in a bracket ends in a dozen steps
 
 
 @njit
@@ -346,6 +346,8 @@ def _inverse_freshness(order, f):
         return 0.0 if f == 1.0 else (_INF if f == 0.0 else math.nan)
     if order == PURELY_RANDOM:
         return (1.0 - f) / f
+    if f < 1e-200:
+        return 1.0 / f
     low, high = -80.0, 720.0
     while True:
         u = 0.5 * (low + high)

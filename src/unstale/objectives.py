@@ -34,7 +34,7 @@ from scipy import special
 from . import kernels
 from .arguments import Floats, choice, unwrap
 from .errors import InvalidInput
-from .penalties import Penalty, beyond, named
+from .penalties import AnyPenalty, Penalty, as_penalty, beyond, named
 from .processes import Poisson, Process
 from .quadrature import integrate, integrate_to
 
@@ -78,7 +78,7 @@ def _limited(law: Process, t: Floats, value: Floats, limit: float | Floats) -> F
     return unwrap(np.where(law.rate > 0, value, 0.0))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, init=False)
 class SourcePenalty:
     """Weight of how long the source has been ahead of the copy.
 
@@ -88,6 +88,9 @@ class SourcePenalty:
     """
 
     penalty: Penalty
+
+    def __init__(self, penalty: AnyPenalty) -> None:
+        object.__setattr__(self, "penalty", as_penalty(penalty))
 
     @property
     def name(self) -> str:
@@ -102,14 +105,17 @@ class SourcePenalty:
         return 0.0 if self.penalty.exponent == 0.0 else self.penalty.threshold
 
     def cost(self, law: Process, t: Floats) -> Floats:
+        t = np.asarray(t, float)
         if self._threshold is not None:
             return law.moment(0, np.maximum(t - self._threshold, 0.0))
         with np.errstate(invalid="ignore"):
             if self.penalty.exponent == 1.0:
                 return _limited(law, t, t * law.moment(0, t) - law.moment(1, t), np.inf)
-            return self._convolved(law, t, lambda lag, _: self.penalty.value(lag), self._never)
+            limit = self._never if np.isinf(t).any() else np.nan
+            return self._convolved(law, t, lambda lag, _: self.penalty.value(lag), limit)
 
     def accrued(self, law: Process, t: Floats) -> Floats:
+        t = np.asarray(t, float)
         with np.errstate(invalid="ignore"):
             if self._threshold is not None:
                 z = np.maximum(t - self._threshold, 0.0)
@@ -130,6 +136,7 @@ class SourcePenalty:
         return law.moment(0, t) if self.penalty.exponent == 1.0 else None
 
     def worth(self, law: Process, t: Floats) -> Floats:
+        t = np.asarray(t, float)
         with np.errstate(invalid="ignore"):
             if self._threshold is not None:
                 z = np.maximum(t - self._threshold, 0.0)
@@ -177,7 +184,7 @@ class SourcePenalty:
         return _limited(law, t, by_law(many, law, t), limit)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, init=False)
 class UpdatePenalty:
     """Sum of the weights of the lags of all missed changes; only the mean rate of the process matters.
 
@@ -188,6 +195,9 @@ class UpdatePenalty:
 
     penalty: Penalty
 
+    def __init__(self, penalty: AnyPenalty) -> None:
+        object.__setattr__(self, "penalty", as_penalty(penalty))
+
     @property
     def name(self) -> str:
         return "missed updates" if self.penalty.exponent == 0.0 else f"update penalty {self.penalty.name}"
@@ -197,12 +207,15 @@ class UpdatePenalty:
         return None
 
     def cost(self, law: Process, t: Floats) -> Floats:
+        t = np.asarray(t, float)
         return self._times_rate(law, self.penalty.once(t))
 
     def accrued(self, law: Process, t: Floats) -> Floats:
+        t = np.asarray(t, float)
         return self._times_rate(law, self.penalty.twice(t))
 
     def worth(self, law: Process, t: Floats) -> Floats:
+        t = np.asarray(t, float)
         return self._times_rate(law, self.penalty.moment(t))
 
     def slope(self, law: Process, t: Floats) -> Floats | None:
@@ -226,6 +239,7 @@ class Harmonic:
     kernel = kernels.HARMONIC
 
     def cost(self, law: Process, t: Floats) -> Floats:
+        t = np.asarray(t, float)
         if isinstance(law, Poisson):
             return ein(law.rate * np.where(law.rate > 0, t, 0.0))
 
@@ -242,10 +256,12 @@ class Harmonic:
         return by_law(many, law, t)
 
     def accrued(self, law: Process, t: Floats) -> Floats:
+        t = np.asarray(t, float)
         with np.errstate(invalid="ignore"):
             return _limited(law, t, t * self.cost(law, t) - self.worth(law, t), np.inf)
 
     def worth(self, law: Process, t: Floats) -> Floats:
+        t = np.asarray(t, float)
         with np.errstate(invalid="ignore"):
             return _limited(law, t, t * law.moment(0, t) - law.moment(1, t), np.inf)
 
@@ -281,7 +297,8 @@ def objective_named(objective: str | Objective) -> Objective:
     """
     if isinstance(objective, str):
         return _OBJECTIVES[choice("objective", objective, _OBJECTIVES)]
-    if not all(callable(getattr(objective, part, None)) for part in ("cost", "accrued", "worth")):
+    parts = ("name", "kernel", "cost", "accrued", "worth", "slope")
+    if isinstance(objective, type) or not all(hasattr(objective, part) for part in parts):
         known = ", ".join(map(repr, _OBJECTIVES))
         msg = f"objective must be one of {known} or an Objective; objective is {objective!r}"
         raise InvalidInput(msg)

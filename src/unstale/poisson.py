@@ -53,7 +53,8 @@ def freshness(rate: ArrayLike, frequency: ArrayLike, order: Order = "fixed") -> 
     >>> freshness(1.0, [0.0, 1.0, 2.0]).round(3).tolist()
     [0.0, 0.632, 0.787]
     """
-    return kernels.freshness(*_pair(rate, frequency), order_code(order))
+    with np.errstate(all="ignore"):  # a ratio beyond the floats is a limit, which is an answer
+        return kernels.freshness(*_pair(rate, frequency), order_code(order))
 
 
 def age(rate: ArrayLike, frequency: ArrayLike, order: Order = "fixed") -> Floats:
@@ -66,7 +67,8 @@ def age(rate: ArrayLike, frequency: ArrayLike, order: Order = "fixed") -> Floats
     >>> age(1.0, [0.0, 1.0, 2.0]).round(3).tolist()
     [inf, 0.132, 0.037]
     """
-    return kernels.age(*_pair(rate, frequency), order_code(order))
+    with np.errstate(all="ignore"):
+        return kernels.age(*_pair(rate, frequency), order_code(order))
 
 
 def _pair(rate: ArrayLike, frequency: ArrayLike) -> tuple[Floats, Floats]:
@@ -82,7 +84,8 @@ def freshness_after(rate: ArrayLike, elapsed: ArrayLike) -> Floats:
     0.3679
     """
     rate, elapsed = _elapsed(rate, elapsed)
-    return np.exp(-rate * elapsed)
+    with np.errstate(over="ignore", under="ignore"):
+        return np.exp(-rate * elapsed)
 
 
 def age_after(rate: ArrayLike, elapsed: ArrayLike) -> Floats:
@@ -92,7 +95,8 @@ def age_after(rate: ArrayLike, elapsed: ArrayLike) -> Floats:
     0.112754
     """
     rate, elapsed = _elapsed(rate, elapsed)
-    x = np.asarray(rate * elapsed)
+    with np.errstate(over="ignore"):
+        x = np.minimum(rate * elapsed, 1e300)
     tiny = x < 1e-100
     return unwrap(np.where(tiny, 0.5 * x, kernels.q1(x) / np.where(tiny, 1.0, x)) * elapsed)
 
@@ -111,7 +115,7 @@ def frequency_for(rate: ArrayLike, freshness: ArrayLike, order: Order = "fixed")
     """
     r, wanted = numbers("rate", rate, at_least=0), numbers("freshness", freshness, at_least=0, at_most=1)
     broadcast(rate=r, freshness=wanted)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         found = r / kernels.inverse_freshness(order_code(order), wanted)
     return unwrap(np.where((r == 0) | (wanted == 0), 0.0, found))
 
@@ -157,9 +161,9 @@ def _database(
             slower = np.where(delta < 1, equal[1] / ((1.0 - delta) * (1.0 + delta)), np.inf)
         return np.broadcast_arrays(equal[0], slower)[0], unwrap(np.where(rate == 0, 0.0, slower))
     # elements of unknown gamma rate, polled alike: one element with an uncertain rate
-    ordinary = (rate > 0) & (f > 0) & (delta > 1e-9)  # below, the spread does not show in 16 digits
+    ordinary = (rate > 0) & (f > 0) & (delta > 1e-7)  # below, the spread shows in no digit that matters
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        variance = np.where(ordinary, delta, 1.0) ** 2
+        variance = np.where(ordinary, np.minimum(delta, 1e100), 1.0) ** 2
         law = UncertainPoisson(1.0 / variance, np.where(rate > 0, rate, 1.0) * variance)
         t = 1.0 / np.where(f > 0, f, 1.0)
         fresh = law.residual_survival(t) + law.moment(1, t) / t
@@ -301,6 +305,7 @@ def perceived_freshness(
     f = freshness(rate, frequency, order)
     broadcast(profile=p, freshness=np.asarray(f))
     p = np.broadcast_to(p, np.broadcast_shapes(p.shape, np.shape(f)))
+    p = p / max(float(p.max()), 1e-300)  # so that the sum does not overflow
     total = float(np.sum(p))
     if not total > 0:
         msg = "profile must have at least one access; it sums to 0"

@@ -12,7 +12,7 @@ from scipy import special
 
 from . import kernels
 from .arguments import Floats, broadcast, numbers, order_code, unwrap
-from .errors import InvalidInput
+from .errors import InvalidInput, NoAnswer
 from .objectives import Objective, UpdatePenalty, by_law, ein, objective_named
 from .processes import Periodic, Poisson, Process, RandomOrder, process
 from .quadrature import integrate
@@ -44,7 +44,7 @@ def mean_cost(
     f = numbers("frequency", frequency, at_least=0)
     order_code(order)
     broadcast(law=np.empty(law.shape_of), frequency=f)
-    polled = f > 0
+    polled = f >= np.finfo(float).tiny  # below, the interval is beyond the floats
     polls = _order_law(order, np.where(polled, f, 1.0))
     if polled.all():
         return average_cost(objective, law, polls)
@@ -68,6 +68,11 @@ def average_cost(objective: str | Objective, law: Process | ArrayLike, polls: Pr
     """
     objective, law, polls = objective_named(objective), _law(law), process("polls", polls)
     broadcast(changes=np.empty(law.shape_of), polls=np.empty(polls.shape_of))
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):  # limits are answers
+        return _average(objective, law, polls)
+
+
+def _average(objective: Objective, law: Process, polls: Process) -> Floats:
     if isinstance(polls, Periodic) and (not isinstance(law, Poisson) or objective.kernel is None):
         return objective.accrued(law, polls.period) / polls.period
     if isinstance(objective, UpdatePenalty) and objective.penalty.exponent in (0.0, 1.0):
@@ -75,6 +80,9 @@ def average_cost(objective: str | Objective, law: Process | ArrayLike, polls: Pr
         moment = np.where(polls.rate > 0, polls.moment(k, np.inf), np.inf)
         with np.errstate(invalid="ignore"):
             return unwrap(np.where(law.rate > 0, law.rate * moment / k, 0.0))
+    threshold = getattr(getattr(objective, "penalty", None), "threshold", None)
+    if isinstance(polls, Poisson) and threshold:  # memoryless: a stale copy outlives tau at the rate of polls
+        return np.exp(-polls.rate * threshold) * average_cost("freshness", law, polls)
     if isinstance(law, Poisson) and isinstance(polls, Periodic | RandomOrder | Poisson):
         closed = _poisson_average(objective.kernel, law.rate, polls)
         if closed is not None:
@@ -173,7 +181,7 @@ def worth(
     t = numbers("interval", interval, at_least=0, infinite=True)
     code = order_code(order)
     broadcast(law=np.empty(law.shape_of), interval=t)
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         if isinstance(law, Poisson) and objective.kernel is not None:
             rate = np.where(law.rate > 0, law.rate, 1.0)
             scaled = kernels.worth(objective.kernel, code, rate * t) / rate
@@ -197,7 +205,8 @@ def worth(
 
         return integrate(integrand, 0.0, np.inf, kinks)
 
-    return by_law(lambda law, t: np.vectorize(lambda t: one(law, t), otypes=[float])(t), law, t)
+    with np.errstate(invalid="ignore"):
+        return by_law(lambda law, t: np.vectorize(lambda t: one(law, t), otypes=[float])(t), law, t)
 
 
 def _interval_moment(k: float, order: int) -> float:
@@ -227,7 +236,7 @@ def interval(
     broadcast(law=np.empty(law.shape_of), price=w)
     rate = np.where(law.rate > 0, law.rate, 1.0)
     never = np.where(w > 0, np.inf, 0.0)  # for elements that do not change
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         if isinstance(law, Poisson) and objective.kernel is not None:
             x = w * rate * rate if objective.kernel == kernels.AGE else w * rate
             found = kernels.inverse_worth(objective.kernel, code, x) / rate
@@ -236,7 +245,7 @@ def interval(
             found = (w * k / (rate * _interval_moment(k, code))) ** (1.0 / k)
         else:
             limit = worth(objective, law, np.inf, order)
-            if not np.all(limit > 0):
+            if not np.all((limit > 0) | (law.rate == 0)):
                 msg = f"{objective.name} falls as lags grow, so no poll is worth a price; use another weight"
                 raise InvalidInput(msg)
             reached = np.where((w > 0) & (w < limit), w, np.nan)
@@ -268,16 +277,19 @@ def _invert(increasing: Callable[[Floats], Floats], target: Floats, start: Float
     while (at_high < 0).any() and step < 2e3:
         high = np.where(at_high < 0, np.minimum(high + step, 700.0), high)
         at_high, step = miss(high), 2.0 * step
+    beyond = at_high < 0  # not worth as much at any interval that a float can hold
+    skip = skip | beyond
     weight_low, weight_high = at_low.copy(), at_high.copy()
-    u = high
+    u, settled = high, skip
     for i in range(200):
         with np.errstate(invalid="ignore", divide="ignore"):
             new = high - weight_high * (high - low) / (weight_high - weight_low)
         outside = ~((new > low) & (new < high)) | (i % 8 == 7)
         new = np.where(outside, 0.5 * (low + high), new)
-        if (skip | (np.abs(new - u) <= 1e-15 * np.maximum(1.0, np.abs(new)))).all():
-            break
-        u = new
+        settled = settled | (np.abs(new - u) <= 1e-15 * np.maximum(1.0, np.abs(new)))
+        if settled.all():
+            return np.where(beyond, np.inf, np.exp(u))
+        u = np.where(settled, u, new)
         at = miss(u)
         right = at > 0
         # the end that stays is given less weight (Illinois), so that both ends move
@@ -286,7 +298,8 @@ def _invert(increasing: Callable[[Floats], Floats], target: Floats, start: Float
         high, low = np.where(right, u, high), np.where(right, low, u)
         done = at == 0
         low, high = np.where(done, u, low), np.where(done, u, high)
-    return np.exp(u)
+    msg = "the interval that is worth the price was not found in 200 steps"
+    raise NoAnswer(msg)
 
 
 def _law(law: Process | ArrayLike) -> Process:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Empirical", "Periodic", "RandomOrder"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Periodic(Law):
     """Every gap the same: a nightly export, or polls at constant intervals.
 
@@ -64,7 +64,7 @@ class Periodic(Law):
         return Periodic(self.period * factor)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RandomOrder(Law):
     """Polls in rounds of length ``interval``, each round in a new random order.
 
@@ -129,7 +129,7 @@ class RandomOrder(Law):
         return RandomOrder(self.interval * factor)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Empirical(Law):
     """Gaps as observed: each of the given gaps is equally likely.
 
@@ -146,7 +146,9 @@ class Empirical(Law):
         if array.ndim > 1:
             msg = f"gaps must be one-dimensional; it has shape {array.shape}"
             raise InvalidInput(msg)
-        object.__setattr__(self, "gaps", np.sort(np.atleast_1d(array)))
+        gaps = np.sort(np.atleast_1d(array))
+        gaps.setflags(write=False)
+        object.__setattr__(self, "gaps", gaps)
 
     @classmethod
     def from_times(cls, times: ArrayLike) -> Empirical:

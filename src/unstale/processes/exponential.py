@@ -14,7 +14,7 @@ from .law import Law, Parameter, parameter
 __all__ = ["Pareto", "Poisson", "UncertainPoisson"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Poisson(Law):
     """Changes at random, independently of each other: exponential gaps.
 
@@ -55,7 +55,7 @@ class Poisson(Law):
         return Poisson(self.rate / factor)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pareto(Law):
     """Gaps with a power tail, S(y) = (1 + y/scale)^-shape (the Lomax form); bursts, then long silence.
 
@@ -65,7 +65,7 @@ class Pareto(Law):
     2.0
     """
 
-    shape: Parameter = parameter(above=1.0)
+    shape: Parameter = parameter(above=1.0, at_most=1e15)  # beyond, it is exponential to the last digit
     scale: Parameter = parameter(above=0.0)
 
     @property
@@ -104,7 +104,7 @@ def _pareto_limit(k: int, a: Floats) -> Floats:
 
 
 def _pareto_moment(k: int, a: Floats, z: Floats) -> Floats:
-    """A * integral of v^k (1+v)^-(a+1) from 0 to z, by whichever of three forms keeps its digits."""
+    """Integral of a v^k (1+v)^-(a+1) from 0 to z, by whichever of three forms keeps its digits."""
     a, z = np.broadcast_arrays(np.asarray(a, float), np.minimum(z, 1e300))
     log = np.log1p(z)
     if k == 0:
@@ -147,7 +147,7 @@ def _power(q: Floats, log: Floats) -> Floats:
     return np.where(q == 0, log, np.expm1(q * log) / np.where(q == 0, 1.0, q))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class UncertainPoisson(Law):
     """Poisson changes at a rate known only as a gamma distribution with this shape and scale.
 
@@ -161,7 +161,7 @@ class UncertainPoisson(Law):
     (1.5, 0.125)
     """
 
-    shape: Parameter = parameter(above=0.0)
+    shape: Parameter = parameter(above=0.0, at_most=1e15)  # beyond, the rate is certain
     scale: Parameter = parameter(above=0.0)
 
     @property
@@ -181,7 +181,7 @@ class UncertainPoisson(Law):
         return _pareto_limit(k, self.shape) / self.scale**k
 
     def _sample(self, rng: np.random.Generator, size: tuple[int, ...]) -> Floats:
-        shared = (*size[:-1], 1) if size and not self.shape_of else size
+        shared = self.shape_of or (*size[:-1], *(1 for _ in size[-1:]))  # one rate for each element
         rates = rng.gamma(self.shape, self.scale, size=shared)
         return rng.exponential(size=size) / rates
 

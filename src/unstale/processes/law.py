@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import field, fields
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -51,7 +51,10 @@ class Process(Protocol):
         """Integral of y^k dG(y) from 0 to t; t may be inf."""
 
     def sample(self, rng: np.random.Generator, size: Size = None) -> Floats:
-        """Draw gaps: successive ones along the last axis, or ``size`` ends in the shape of the parameters."""
+        """Draw gaps, successive ones along the last axis.
+
+        With array parameters ``size`` ends in their shape, and successive gaps run along the first axis.
+        """
 
     def sample_residual(self, rng: np.random.Generator, size: Size = None) -> Floats:
         """Draw times from a random moment to the next event."""
@@ -81,7 +84,26 @@ class Law(ABC):
         }
         broadcast(**checked)
         for name, array in checked.items():
-            object.__setattr__(self, name, unwrap(array))
+            own = array.copy()  # a law is a value: nobody changes it later
+            own.setflags(write=False)
+            object.__setattr__(self, name, unwrap(own))
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        pairs = zip(self._values(), other._values(), strict=True)
+        return all(bool(np.all(np.shape(a) == np.shape(b) and a == b)) for a, b in pairs)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *(v.tobytes() if isinstance(v, np.ndarray) else v for v in self._values())))
+
+    def __repr__(self) -> str:
+        names = (part.name for part in fields(self))  # type: ignore[arg-type]
+        shown = (v.tolist() if isinstance(v, np.generic) else v for v in self._values())
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in zip(names, shown, strict=True))})"
 
     @property
     def shape_of(self) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from .law import Law, Parameter, parameter
 __all__ = ["Gamma", "Lognormal", "Weibull"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Weibull(Law):
     """Gaps with S(y) = exp(-(y/scale)^shape): bursty below shape 1, regular above.
 
@@ -22,7 +22,7 @@ class Weibull(Law):
     2.0
     """
 
-    shape: Parameter = parameter(above=0.0)
+    shape: Parameter = parameter(at_least=0.02)  # below, its moments leave the floats
     scale: Parameter = parameter(above=0.0)
 
     @property
@@ -55,7 +55,7 @@ class Weibull(Law):
         return replace(self, scale=self.scale * factor)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gamma(Law):
     """Gamma-distributed gaps; an integer shape is the Erlang law.
 
@@ -146,7 +146,7 @@ def _gamma_fraction(k: Floats, z: Floats) -> Floats:
     return y
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Lognormal(Law):
     """Gaps whose logarithm is normal with this mean and standard deviation.
 

@@ -14,7 +14,7 @@ from .law import Law, Process, process
 __all__ = ["Superposed"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Superposed(Law):
     """All events of ``count`` independent copies of a process (see `renewal.replicas`).
 
@@ -29,7 +29,9 @@ class Superposed(Law):
     count: int
 
     def __post_init__(self) -> None:
-        process("each", self.each)
+        if process("each", self.each).shape_of or not self.each.rate > 0:
+            msg = f"each must be one process with a rate > 0; each is {self.each!r}"
+            raise InvalidInput(msg)
         whole("count", self.count, at_least=1)
 
     @property
@@ -46,8 +48,8 @@ class Superposed(Law):
 
     @property
     def span(self) -> float | None:
-        """None for several copies: their phases are independent."""
-        return None if self.count > 1 else self.each.span
+        """That of each copy: whatever their phases are, they keep them."""
+        return self.each.span
 
     def element(self, index: tuple[int, ...]) -> Superposed:  # noqa: ARG002  (one process)
         return self
