@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from . import kernels
 from .arguments import Floats, choice, numbers, scalar
 from .errors import InvalidInput
-from .quadrature import integrate_to
+from .quadrature import cumulate
 
 __all__ = ["Penalty", "beyond", "custom", "decay", "named", "power"]
 
@@ -225,16 +225,13 @@ class _Custom(_General):
         return numbers(f"penalty({self.name})", found, at_least=0, infinite=True)
 
     def once(self, x: ArrayLike) -> Floats:
-        return self._integral(x, lambda y, _: self.value(y))
+        return cumulate(self.value, np.asarray(x, float), np.asarray(self.kinks, float))
 
     def twice(self, x: ArrayLike) -> Floats:
-        return self._integral(x, lambda y, x: (x - y) * self.value(y))
+        return _unbounded(lambda x: x * self.once(x) - self.moment(x), x)
 
     def moment(self, x: ArrayLike) -> Floats:
-        return self._integral(x, lambda y, _: y * self.value(y))
-
-    def _integral(self, x: ArrayLike, integrand: Callable[[Floats, Floats], Floats]) -> Floats:
-        return integrate_to(integrand, 0.0, np.asarray(x, float), np.asarray(self.kinks, float))
+        return cumulate(lambda y: y * self.value(y), np.asarray(x, float), np.asarray(self.kinks, float))
 
 
 # --- log(1+x) and 1/(1+x), which cancel for small x -----------------------------------------

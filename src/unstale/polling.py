@@ -13,7 +13,8 @@ from scipy import special
 from . import kernels
 from .arguments import Floats, broadcast, numbers, order_code, unwrap
 from .errors import InvalidInput, NoAnswer
-from .objectives import Objective, UpdatePenalty, by_law, ein, objective_named
+from .objectives import Objective, SourcePenalty, UpdatePenalty, by_law, ein, objective_named
+from .penalties import Penalty
 from .processes import Periodic, Poisson, Process, RandomOrder, process
 from .quadrature import integrate
 
@@ -80,19 +81,42 @@ def _average(objective: Objective, law: Process, polls: Process) -> Floats:
         moment = np.where(polls.rate > 0, polls.moment(k, np.inf), np.inf)
         with np.errstate(invalid="ignore"):
             return unwrap(np.where(law.rate > 0, law.rate * moment / k, 0.0))
-    threshold = getattr(getattr(objective, "penalty", None), "threshold", None)
-    if isinstance(polls, Poisson) and threshold:  # memoryless: a stale copy outlives tau at the rate of polls
-        return np.exp(-polls.rate * threshold) * average_cost("freshness", law, polls)
     if isinstance(law, Poisson) and isinstance(polls, Periodic | RandomOrder | Poisson):
         closed = _poisson_average(objective.kernel, law.rate, polls)
         if closed is not None:
             return closed
 
+    if (
+        isinstance(polls, Poisson)
+        and np.all(polls.rate > 0)
+        and isinstance(objective, SourcePenalty)
+        and objective.penalty.exponent != 0.0
+    ):  # memoryless: the lag of a stale copy is exponential, whatever the changes
+        return average_cost("freshness", law, polls) * _exponential_mean(objective.penalty, polls.rate)
     shape = np.broadcast_shapes(law.shape_of, polls.shape_of)
     out = np.empty(shape)
     for i in np.ndindex(shape):
         out[i] = _integrated_cost(objective, law.element(i), polls.element(i))
     return unwrap(out)
+
+
+def _exponential_mean(penalty: Penalty, rate: Floats) -> Floats:
+    """E[w(X)] for X exponential with this rate."""
+    if penalty.exponent is not None:
+        return special.gamma(penalty.exponent + 1.0) / rate**penalty.exponent
+    if penalty.threshold is not None:
+        return np.exp(-rate * penalty.threshold)
+    kinks = np.asarray(getattr(penalty, "kinks", ()), float)
+
+    def one(rate: float) -> float:
+        return integrate(
+            lambda v: penalty.value(v / rate) * np.exp(-v),
+            0.0,
+            np.inf,
+            np.concatenate([_AROUND, kinks * rate]),
+        )
+
+    return unwrap(np.asarray(np.vectorize(one, otypes=[float])(rate)))
 
 
 def _integrated_cost(objective: Objective, law: Process, polls: Process) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .arguments import Floats
 from .errors import NoAnswer
 
-__all__ = ["ERROR", "integrate", "integrate_to"]
+__all__ = ["ERROR", "cumulate", "integrate", "integrate_to"]
 
 ERROR: Final = 1e-10
 """Relative error that is promised (what is reached is usually 1e-14)."""
@@ -139,3 +139,45 @@ def _pieces(low: float, tops: Floats, kinks: Floats) -> tuple[Floats, Floats, ND
     if not starts:
         return np.empty(0), np.empty(0), np.empty(0, np.intp)
     return np.concatenate(starts), np.concatenate(widths), np.concatenate(owners)
+
+
+def cumulate(function: Callable[[Floats], Floats], x: Floats, kinks: Floats) -> Floats:
+    """Integrate one function from 0 to each of many x, in one sweep over all of them.
+
+    Between the x, the kinks and the powers of 2 below the largest x, a Gauss rule of 15 points; one of 10
+    points gives the error.
+
+    >>> cumulate(np.sqrt, np.array([1.0, 4.0]), np.empty(0)).round(12).tolist()
+    [0.666666666667, 5.333333333333]
+    """
+    flat = np.ravel(x)
+    finite = np.isfinite(flat)
+    top = float(flat[finite].max(initial=0.0))
+    bends = kinks[(kinks > 0) & (kinks < top)]
+    ends = np.unique(np.concatenate([[0.0], flat[finite], bends, top * _HALVES]))
+    start, width = ends[:-1], np.diff(ends)
+    fine, coarse = (
+        width * (function(start[:, None] + width[:, None] * nodes) @ weights)
+        for nodes, weights in (_GAUSS_15, _GAUSS_10)
+    )
+    total, error = float(fine.sum()), float(np.abs(fine - coarse).sum())
+    if not error <= ERROR * abs(total) and total != 0.0:
+        reached = f"value {total:g}, error {error:g}"
+        msg = f"an integral from 0 to {top:g} did not converge: {reached}; name the kinks of the function"
+        raise NoAnswer(msg)
+    sums = np.concatenate([[0.0], np.cumsum(fine)])
+    out = np.empty(flat.shape)
+    out[finite] = sums[np.searchsorted(ends, flat[finite])]
+    if not finite.all():
+        out[~finite] = integrate(function, 0.0, np.inf, kinks)
+    return out.reshape(np.shape(x))
+
+
+def _gauss(count: int) -> tuple[Floats, Floats]:
+    """Nodes and weights on (0, 1)."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return 0.5 * (nodes + 1.0), 0.5 * weights
+
+
+_GAUSS_15, _GAUSS_10 = _gauss(15), _gauss(10)
+_HALVES = 0.5 ** np.arange(1.0, 201.0)
