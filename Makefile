@@ -8,6 +8,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTHON ?=
 
@@ -64,5 +65,10 @@ lint: setup  ## check style, formatting, types and the layers
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: setup  ## run the benchmarks
+bench: $(BENCH_STAMP)  ## run the benchmarks
 	@$(BIN)/python -m benchmarks
+
+$(BENCH_STAMP): $(STAMP)
+	@echo "bench: installing the solvers that plans are compared with"
+	@if $(PIP) install --group bench; then touch $@; \
+	else echo "bench: they cannot be installed, so their rows stay empty" >&2; fi

@@ -1,6 +1,25 @@
 """``make bench``: each figure beside its yardstick, from the same run. Ratios count; the times depend on the
-machine."""
+machine. ``python -m benchmarks planning huge`` runs some parts only."""
 
-from benchmarks import inverse_worth
+import sys
 
-inverse_worth.run()
+from benchmarks import huge, inverse_worth, planning, solvers
+
+PARTS = {
+    "inverse-worth": inverse_worth.run,
+    "planning": planning.run,
+    "solvers": solvers.run,
+    "huge": huge.run,
+}
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or list(PARTS)
+    if unknown := [name for name in chosen if name not in PARTS]:
+        sys.exit(f"benchmarks: there is no part {unknown[0]!r}; the parts are {', '.join(PARTS)}")
+    for name in chosen:
+        PARTS[name]()
+
+
+if __name__ == "__main__":  # processes that a benchmark starts import this file too
+    main()

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from .objectives import SourcePenalty as SourcePenalty
     from .objectives import UpdatePenalty as UpdatePenalty
     from .objectives import currency as currency
+    from .planning import Partitioning as Partitioning
     from .planning import Plan as Plan
+    from .planning import budget_for as budget_for
     from .planning import plan as plan
+    from .planning import plan_shards as plan_shards
     from .poisson import age as age
     from .poisson import frequency_for as frequency_for
     from .poisson import freshness as freshness
@@ -45,7 +48,7 @@ _HOME = {
         "UpdatePenalty",
         "currency",
     ),
-    "planning": ("Plan", "plan"),
+    "planning": ("Partitioning", "Plan", "budget_for", "plan", "plan_shards"),
     "poisson": ("age", "freshness", "frequency_for", "perceived_freshness"),
     "polling": ("interval", "mean_cost", "worth"),
     "processes": (

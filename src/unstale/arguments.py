@@ -15,6 +15,7 @@ from .errors import InvalidInput
 __all__ = [
     "Floats",
     "Order",
+    "as_floats",
     "broadcast",
     "choice",
     "generator",
@@ -49,7 +50,7 @@ def numbers(
     Traceback (most recent call last):
     unstale.errors.InvalidInput: rates must be finite and >= 0; rates[3] is -0.2
     """
-    array = _floats(name, value)
+    array = as_floats(name, value)
     if nonempty and array.size == 0:
         msg = f"{name} must not be empty; give at least one number"
         raise InvalidInput(msg)
@@ -69,7 +70,8 @@ def numbers(
     return array
 
 
-def _floats(name: str, value: ArrayLike) -> Floats:
+def as_floats(name: str, value: ArrayLike) -> Floats:
+    """Return ``value`` as a float64 array, whatever the numbers are."""
     if np.ma.isMaskedArray(value):
         _reject(name, np.asarray(value), np.ma.getmaskarray(value), "unmasked")
     try:

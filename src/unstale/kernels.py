@@ -32,6 +32,7 @@ __all__ = [
     "freshness",
     "interval_freshness",
     "inverse_freshness",
+    "inverse_saturated",
     "inverse_worth",
     "p1",
     "p2",
@@ -238,7 +239,13 @@ def _interval_freshness(x):
         e = math.exp(-r)
         step = (r * r * _horner(_P2_SERIES, r) - x / e) / r  # Newton; Halley's factor below
         return r - step / (1.0 - 0.5 * step * (1.0 - r) / r)
-    level = -math.log(1.0 - x)
+    return _interval_saturated(1.0 - x)
+
+
+@njit
+def _interval_saturated(y):
+    """Solve p2(r) = 1 - y for y <= 1/2."""
+    level = -math.log(y)
     r = level + _horner(_LARGE_START, math.sqrt(level))
     step = (r - math.log1p(r) - level) * (1.0 + r) / r
     return r - step / (1.0 - 0.5 * step / (r * (1.0 + r)))
@@ -276,14 +283,29 @@ def _inverse_worth(kind, order, x):
         return _interval_age(x)
     elif kind == HARMONIC and order == PURELY_RANDOM:
         return 0.5 * (x + math.sqrt(x) * math.sqrt(x + 4.0))
-    return _solve_worth(kind, order, x)
+    return _solve_worth(kind, order, x, 1.0 - x)
 
 
 @njit
-def _solve_worth(kind, order, x):
-    """Newton on log(worth) against log(r), nearly a straight line for every worth, inside a bracket."""
+def _inverse_saturated(order, y):
+    """Solve worth(FRESHNESS, order, r) = 1 - y for r, where y <= 1/2 is known better than 1 - y."""
+    if not y > 0.0:
+        return _INF if y == 0.0 else math.nan
+    if order == FIXED:
+        return _interval_saturated(y)
+    if order == PURELY_RANDOM:
+        return (1.0 + math.sqrt(1.0 - y)) / y - 1.0
+    return _solve_worth(FRESHNESS, order, 1.0 - y, y)
+
+
+@njit
+def _solve_worth(kind, order, x, y):
+    """Newton on log(worth) against log(r), nearly a straight line for every worth, inside a bracket.
+
+    For freshness ``y`` is 1 - x, and takes the place of ``x`` where it is the smaller.
+    """
     saturated = kind == FRESHNESS and x > 0.5
-    target = math.log(1.0 - x) if saturated else math.log(x)
+    target = math.log(y) if saturated else math.log(x)
     # every worth lies between r^3/3 and 2 r^2 below r = 1, and grows no faster than 2 r^2 above
     u = target / 3.0 if kind == AGE and x < 1.0 else 0.5 * target
     if saturated:
@@ -313,7 +335,7 @@ def _solve_worth(kind, order, x):
             new = 0.5 * (low + high)
         if new == u or abs(step) < 1e-11:
             # the last step is taken on r itself: log(r) cannot hold its last digits
-            gap = value - (1.0 - x) if saturated else x - value
+            gap = value - y if saturated else x - value
             return r + gap / _worth_slope(kind, order, r)
         u = new
     return math.nan  # never seen: Newton in a bracket ends in a dozen steps
@@ -409,6 +431,12 @@ def worth(kind, order, r):
 def inverse_worth(kind, order, x):
     """Interval r at which the worth reaches x; inf where it never does."""
     return _inverse_worth(kind, order, x)
+
+
+@vectorize(cache=True)
+def inverse_saturated(order, y):
+    """Interval r at which freshness is worth 1 - y; inf for y = 0. For y <= 1/2."""
+    return _inverse_saturated(order, y)
 
 
 @vectorize(cache=True)

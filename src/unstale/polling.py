@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .arguments import Order
 
-__all__ = ["average_cost", "interval", "mean_cost", "worth"]
+__all__ = ["average_cost", "interval", "mean_cost", "reaching", "worth"]
 
 _AROUND = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 100.0])
 """Cuts for quadrature, in mean gaps: what is sharp is sharp about there."""
@@ -272,12 +272,17 @@ def interval(
             if not np.all((limit > 0) | (law.rate == 0)):
                 msg = f"{objective.name} falls as lags grow, so no poll is worth a price; use another weight"
                 raise InvalidInput(msg)
-            reached = np.where((w > 0) & (w < limit), w, np.nan)
-            found = np.where(w < limit, 0.0, np.inf)
-            if not np.isnan(reached).all():
-                solved = _invert(lambda t: worth(objective, law, t, order), reached, 1.0 / rate)
-                found = np.where(np.isnan(reached), found, solved)
+            found = reaching(lambda t: worth(objective, law, t, order), w, 1.0 / rate, limit)
     return unwrap(np.where(law.rate > 0, found, never))
+
+
+def reaching(increasing: Callable[[Floats], Floats], target: Floats, start: Floats, limit: Floats) -> Floats:
+    """Solve increasing(t) = target for each entry, from a start; inf where the limit is below the target."""
+    reached = np.where((target > 0) & (target < limit), target, np.nan)
+    found = np.where(target < limit, 0.0, np.inf)
+    if np.isnan(reached).all():
+        return found
+    return np.where(np.isnan(reached), found, _invert(increasing, reached, start))
 
 
 def _invert(increasing: Callable[[Floats], Floats], target: Floats, start: Floats) -> Floats:

@@ -1,5 +1,7 @@
 """Cho & Garcia-Molina (2000): the best allocation of a budget."""
 
+from fractions import Fraction
+
 import numpy as np
 from scipy import special
 
@@ -17,6 +19,62 @@ def freshness_by_policy(rates, budget):
 
 def share_of_second(rates, budget):
     return plan(rates, budget).frequencies[1] / budget
+
+
+def benefits(rates, polls):
+    """Table 4 for each of two elements, the first of which is polled at most once in each of its slots.
+
+    An element changes once in each slot, at a time that nobody knows. The n polls of a slot divide it evenly;
+    one that finds the change keeps the copy up to date for what is left of the slot.
+    """
+    slots, _ = rates
+    first, second = polls
+    return Fraction(first, 4 * slots), sum(
+        (Fraction(second + 1 - k, (second + 1) ** 2) for k in range(1, second + 1)), Fraction(0)
+    )
+
+
+def exact_freshness(rates, polls):
+    """Freshness of the same polls, also where one comes before the change, and after the end of the slot."""
+    slots, _ = rates
+    first, second = polls
+    half, whole = Fraction(3, 8), Fraction(1, 2)  # time that a copy stays fresh in half a slot, and in one
+    followed = max(0, 2 * first - slots)  # slots with a poll whose next one has a poll too
+    fast = first * half + (first - followed) * whole / 2 + followed * half / 2
+    step = Fraction(1, second + 1)
+    slow = (step - step**2 / 2) * (second + 1 - step) if second else Fraction(0)
+    return (fast / slots + slow) / 2
+
+
+def best_split(total, rates, value):
+    splits = [(first, total - first) for first in range(min(total, rates[0]) + 1)]
+    return max(splits, key=lambda polls: value(rates, polls))
+
+
+@records("cho-T4-[a-j]")
+def test_benefit_of_whole_polls(record):
+    """Table 4."""
+    assert sum(benefits(**record["given"])) == Fraction(record["value"])
+
+
+@records("cho-T4-best")
+def test_best_split_of_whole_polls(record):
+    """Table 4."""
+    rates = record["given"]["rates"]
+    for total, (benefit, split) in zip(record["given"]["totals"], record["value"], strict=True):
+        best = best_split(total, rates, lambda rates, polls: sum(benefits(rates, polls)))
+        assert list(best) == split
+        assert sum(benefits(rates, best)) == Fraction(benefit)
+
+
+@records("cho-T4-exactmodel")
+def test_best_split_of_whole_polls_for_freshness(record):
+    """Table 4 counts no freshness, but its splits are the best also for that (recorded to 1e-5)."""
+    rates = record["given"]["rates"]
+    for total, (fresh, split) in zip(record["given"]["totals"], record["value"], strict=True):
+        best = best_split(total, rates, exact_freshness)
+        assert list(best) == split
+        same(float(exact_freshness(rates, best)), fresh, rtol=0, atol=1.1e-5)
 
 
 @records("cho-F9-threshold")

@@ -21,6 +21,7 @@ from unstale import (
     plan,
     worth,
 )
+from unstale.planning.azar import random_optimal
 from unstale.poisson import age, curve_frequency, freshness, perceived_freshness
 from unstale.renewal import missed_updates, staleness, update_penalty
 
@@ -265,6 +266,18 @@ def test_mixture_at_a_cliff(record):
     same(plan(**record["given"]).frequencies, record["value"][0])
 
 
+@records("C-newton-shape")
+def test_best_frequency_is_zero_then_concave_then_straight(record):
+    """In z = 1/sqrt(price): 0 up to 1, then concave, and near z/sqrt 2 - 1/3."""
+    concave, miss = record["value"]
+    z = np.linspace(1.001, 30.0, 2000)
+    f = curve_frequency(1.0, z**-2.0)
+    assert concave is bool((np.diff(f, 2) < 0).all())
+    assert not curve_frequency(1.0, np.linspace(0.1, 1.0, 50) ** -2.0).any()
+    z = record["given"]["z"]
+    same(curve_frequency(1.0, z**-2.0) - (z / 2**0.5 - 1.0 / 3.0), miss, rtol=1e-11)
+
+
 @records("C-fresh-concave")
 def test_best_frequency_is_concave_in_the_root_of_the_price(record):
     """Least value of 1.5 r e^-r / p2 + 1 - 3/r, of which 3/r leaves eight digits."""
@@ -303,6 +316,59 @@ def test_best_frequency_for_age_is_concave_in_the_root_of_the_price(record):
     """The slope grows with r."""
     slope = slope_for_age(grid(record["given"]["ratios"]), 1 / 2)
     assert record["value"] is bool((np.diff(slope) > 0).all())
+
+
+def random_instance(rng, budgets):
+    """Rates, weights and sizes over six decades each, and a budget in terms of one poll for each change."""
+    rates, weights, sizes = 10.0 ** rng.uniform(-3, 3, (3, rng.integers(1, 200)))
+    return rates, weights, sizes, 10.0 ** rng.uniform(*budgets) * np.sum(sizes * rates)
+
+
+def newton_for_random_polls(rates, weights, sizes, budget):
+    """Best frequencies from the root of a convex broken line in z = 1/sqrt(price), and the steps it takes."""
+    roots, loads = np.sqrt(weights * rates * sizes), rates * sizes
+    z, active = np.inf, np.ones(rates.size, bool)
+    for steps in range(50):
+        new = (budget + loads[active].sum()) / roots[active].sum()
+        if not new < z:
+            return np.maximum(z * roots - loads, 0.0) / sizes, steps
+        z, active = new, new * roots > loads
+    raise AssertionError
+
+
+@records("C-pure-Newton")
+def test_newton_finds_the_best_random_rates(record):
+    """Without sorting; ours needs the sort, and agrees."""
+    rng = np.random.default_rng(1)
+    difference, most = record["value"]
+    for _ in range(record["given"]["instances"]):
+        instance = random_instance(rng, (-3, 2))
+        frequencies, steps = newton_for_random_polls(*instance)
+        miss = np.abs(frequencies - random_optimal(*instance)).max() / frequencies.max()
+        same(miss, difference, atol=EXACT)
+        assert steps <= most
+
+
+@records("C-bracket")
+def test_bracket_of_the_price(record):
+    """sqrt 2 B / sum sqrt(w rate s) <= 1/sqrt(price) <= that of random polls with budget sqrt 2 B.
+
+    How wide the bracket is depends on the instances. The range of our budgets was chosen so that the median
+    width is near the recorded one; what is checked is that the bracket holds. The widest is not compared.
+    """
+    rng = np.random.default_rng(1)
+    holds, median, _ = record["value"]
+    widths = []
+    for _ in range(record["given"]["instances"]):
+        rates, weights, sizes, budget = random_instance(rng, (-6, 0))
+        price = plan(rates * sizes, budget, weights=weights).price
+        low = 2**0.5 * budget / np.sum(np.sqrt(weights * rates * sizes))
+        f = random_optimal(rates, weights, sizes, 2**0.5 * budget)
+        most = np.argmax(sizes * f)  # the element that gives the price with the most digits
+        high = (f + rates)[most] / np.sqrt(weights * rates / sizes)[most]
+        assert holds is bool(low * (1 - EXACT) <= price**-0.5 <= high * (1 + EXACT))
+        widths.append(high / low)
+    assert median / 3 < np.median(widths) < median * 3
 
 
 @records("C-pure-age-inverse")

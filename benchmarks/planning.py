@@ -1,0 +1,233 @@
+"""The planner: optimal freshness at the speed of memory, limits, other budgets, options and shards."""
+
+import multiprocessing
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.timing import best, required, side_by_side
+from unstale import Plan, UncertainPoisson, plan, plan_shards, worth
+
+Floats = NDArray[np.float64]
+
+MANY = 10_000_000
+MILLION = 1_000_000
+GROUPS = 100_000
+SHARDS = 16
+
+
+def run() -> None:
+    optimal_freshness()
+    group_limits()
+    other_budgets()
+    options()
+    shards()
+
+
+def elements(count: int, seed: int = 1) -> tuple[Floats, Floats]:
+    """Lognormal rates and weights, made in place."""
+    rng = np.random.default_rng(seed)
+    rates, weights = np.empty(count), np.empty(count)
+    for column in (rates, weights):
+        rng.standard_normal(out=column)
+        np.exp(column, out=column)
+    return rates, weights
+
+
+def budget_error(spent: float, budget: float) -> float:
+    return abs(spent / budget - 1.0)
+
+
+def relative_gap(found: Plan) -> float:
+    """The gap as a share of the cost; for freshness, of freshness or staleness, whichever is smaller."""
+    measures = found.problem.goal.objective.name == "freshness"
+    return found.gap / (min(found.cost, found.freshness) if measures else found.cost)
+
+
+def check_worths(found: Plan, rates: Floats, weights: Floats) -> None:
+    """The worth of a poll is the price where there are polls, and no more elsewhere; for some elements.
+
+    A plan that is scaled by 1 + d to meet its budget has worths off by up to 3 d; d is at most 1e-5.
+    """
+    some = slice(None, None, max(1, rates.size // 1000))
+    r, w, f = rates[some], weights[some], found.frequencies[some]
+    with np.errstate(divide="ignore"):
+        worths = w * worth("freshness", r, 1.0 / f)
+    assert np.allclose(worths[f > 0], found.price, rtol=3e-5)
+    assert (worths[f == 0] <= found.price * (1 + 3e-5)).all()
+
+
+# --- optimal freshness ---------------------------------------------------------------------------
+
+
+def optimal_freshness() -> None:
+    rates, weights = elements(MANY)
+    print(
+        f"\noptimal freshness with weights, {MANY:,} elements; yardstick: rates * weights, into a new array"
+    )
+    for each in (0.01, 0.1, 1.0, 10.0):
+        budget = each * MANY
+        found = plan(rates, budget, weights=weights)
+        check_worths(found, rates, weights)
+        error, gap = budget_error(found.frequencies.sum(), budget), relative_gap(found)
+        assert error < 1e-12, error
+        assert gap < 1e-9, gap
+        numpy_pass, ours = side_by_side(
+            lambda: rates * weights,
+            lambda budget=budget: plan(rates, budget, weights=weights),
+            repeat=9,
+        )
+        print(
+            f"  {each:5g} polls per element {ours / MANY * 1e9:6.1f} ns/element, yardstick"
+            f" {numpy_pass / MANY * 1e9:4.1f}; {required(ours / numpy_pass, 10, 'x')};"
+            f" gap {gap:.0e}, budget error {error:.0e}"
+        )
+
+
+# --- groups --------------------------------------------------------------------------------------
+
+
+def group_limits() -> None:
+    rates, weights = elements(MILLION)
+    groups = np.random.default_rng(2).integers(GROUPS, size=MILLION)
+    budget = float(MILLION)
+    print(
+        f"\nlimits on groups, {MILLION:,} elements in {GROUPS:,} groups; yardstick: the same without limits"
+    )
+    for share in (1.53, 1.1):  # of what a group would spend if all spent alike
+        limits = np.full(GROUPS, share * budget / GROUPS)
+
+        def limited(limits: Floats = limits) -> Plan:
+            return plan(rates, budget, weights=weights, groups=groups, limits=limits)
+
+        found = limited()
+        spent = np.bincount(groups, found.frequencies, GROUPS)
+        excess, error, gap = (
+            (spent / limits).max() - 1.0,
+            budget_error(spent.sum(), budget),
+            relative_gap(found),
+        )
+        assert excess < 1e-12, excess
+        assert error < 1e-12, error
+        assert gap < 1e-9, gap
+        free, bound = side_by_side(lambda: plan(rates, budget, weights=weights), limited, repeat=7)
+        held = int((spent >= limits * (1 - 1e-9)).sum())
+        print(
+            f"  {held:6,} groups held ({held / GROUPS:.0%}) {bound / MILLION * 1e9:6.1f} ns/element,"
+            f" yardstick {free / MILLION * 1e9:4.1f}; {required(bound / free, 5, 'x')};"
+            f" largest excess {max(excess, 0.0):.0e}, gap {gap:.0e}, budget error {error:.0e}"
+        )
+
+
+# --- other budgets -------------------------------------------------------------------------------
+
+
+def other_budgets() -> None:
+    rates, weights = elements(MANY)
+    found = plan(rates, float(MANY), weights=weights)
+    print(f"\nanother budget from a plan for {MANY:,} elements; yardstick: a new plan")
+    for times in (0.1, 0.5, 1.01, 2.0, 10.0):
+        budget = times * MANY
+        new = plan(rates, budget, weights=weights)
+        outlook = found.outlook(budget)
+        off, wrong = abs(outlook.price / new.price - 1.0), abs(outlook.freshness - new.freshness)
+        assert off < 1e-3, off
+        assert wrong < 1e-6, wrong
+        again, quick = side_by_side(
+            lambda budget=budget: plan(rates, budget, weights=weights),
+            lambda budget=budget: found.outlook(budget),
+        )
+        print(
+            f"  {times:5g} x the budget {quick * 1e3:6.1f} ms, yardstick {again * 1e3:6.1f} ms;"
+            f" price off by a relative {off:.0e}, freshness by {wrong:.0e}"
+        )
+
+
+# --- other objectives and options ----------------------------------------------------------------
+
+
+def options() -> None:
+    rates, weights = elements(MILLION)
+    sizes = np.random.default_rng(3).lognormal(size=MILLION)
+    fewer = MILLION // 100
+    uncertain = UncertainPoisson(np.random.default_rng(4).uniform(0.5, 5.0, fewer), rates[:fewer])
+    simple = partial(plan, rates, float(MILLION), weights=weights)
+    cases: list[tuple[str, int, Callable[[], Plan]]] = [
+        ("freshness", MILLION, simple),
+        ("age", MILLION, partial(simple, objective="age")),
+        ("harmonic", MILLION, partial(simple, objective="harmonic")),
+        ("missed updates", MILLION, partial(simple, objective="missed-updates")),
+        ("random order", MILLION, partial(simple, order="random")),
+        ("purely random order", MILLION, partial(simple, order="purely-random")),
+        ("sizes", MILLION, partial(simple, sizes=sizes)),
+        ("sizes of changes", MILLION, partial(simple, sizes=sizes, change_sizes=sizes)),
+        ("bounds on frequencies", MILLION, partial(simple, min_frequency=0.1, max_frequency=5.0)),
+        ("uniform policy", MILLION, partial(simple, policy="uniform")),
+        ("uncertain rates", fewer, partial(plan, uncertain, float(fewer), weights=weights[:fewer])),
+    ]
+    print("\nobjectives and options; yardstick: the first row")
+    first = 0.0
+    for name, count, job in cases:
+        found = job()
+        error = budget_error(found.spent, found.budget)
+        assert error < 1e-9, (name, error)
+        shown = f"budget error {error:.0e}"
+        if found.policy == "optimal":
+            gap = relative_gap(found)
+            assert gap < 1e-9, (name, gap)
+            shown = f"gap {gap:.0e}, {shown}"
+        each = best(job, repeat=3) / count
+        first = first or each
+        print(
+            f"  {name:<22} {count:>9,} elements {each * 1e9:9.1f} ns/element {each / first:8.1f} x; {shown}"
+        )
+
+
+# --- shards --------------------------------------------------------------------------------------
+
+
+def _load(path: Path) -> dict[str, Floats]:
+    rates, weights = np.load(path, mmap_mode="r")
+    return {"rates": rates, "weights": weights}
+
+
+def shards() -> None:
+    rates, weights = elements(SHARDS * MILLION)
+    budget = float(rates.size)
+    whole = plan(rates, budget, weights=weights)
+    print(f"\n{SHARDS} shards of {MILLION:,} elements, read from files; yardstick: one plan for all")
+    spawn = multiprocessing.get_context("spawn")
+    ways: list[tuple[str, Callable[[], Executor | nullcontext[None]]]] = [
+        ("one after the other", nullcontext),
+        ("two threads", lambda: ThreadPoolExecutor(2)),
+        ("two processes", lambda: ProcessPoolExecutor(2, mp_context=spawn)),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder, f"{i}.npy") for i in range(SHARDS)]
+        for path, *both in zip(paths, np.split(rates, SHARDS), np.split(weights, SHARDS), strict=True):
+            np.save(path, np.stack(both))
+        sources = [partial(_load, path) for path in paths]
+        one = best(lambda: plan(rates, budget, weights=weights), repeat=3)
+        for name, start in ways:
+            with start() as executor:
+
+                def sharded(executor: Executor | None = executor) -> object:
+                    return plan_shards(sources, budget, executor=executor)
+
+                found = plan_shards(sources, budget, executor=executor)
+                all_of_them = np.concatenate([found.frequencies(source) for source in sources])
+                error, off = budget_error(all_of_them.sum(), budget), abs(found.price / whole.price - 1.0)
+                assert error < 1e-9, error
+                assert off < 1e-6, off
+                assert np.allclose(all_of_them, whole.frequencies, rtol=1e-6, atol=1e-9)
+                seconds = best(sharded, repeat=3)
+            print(
+                f"  {name:<22} {seconds:6.2f} s, yardstick {one:.2f} s ({seconds / one:.1f} x);"
+                f" price off by a relative {off:.0e}, budget error {error:.0e}"
+            )

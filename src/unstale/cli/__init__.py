@@ -1,0 +1,55 @@
+"""The command line: parse, call, print.
+
+Heavy modules load inside the commands, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from unstale.errors import UnstaleError
+
+from .compare import compare
+from .plan import plan
+from .whatif import whatif
+
+__all__ = ["cli", "main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="unstale")
+def cli() -> None:
+    """Keep local copies of other people's data as fresh as a polling budget allows."""
+
+
+for command in (plan, compare, whatif):
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code; an error is one line on stderr and exit code 2."""
+    try:
+        return cli.main(arguments, prog_name="unstale", standalone_mode=False) or 0
+    except click.UsageError as error:
+        context = error.ctx
+        if context and error.message == context.get_help():  # no command at all
+            click.echo(error.message, err=True)
+            return 2
+        hint = f"; see {context.command_path} --help" if context else ""
+        message = error.format_message().rstrip(".") + hint
+    except (click.ClickException, UnstaleError) as error:
+        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    except click.Abort:
+        return 130  # interrupted
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # the reader of our output has had enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    click.echo(f"unstale: {' '.join(message.split())}", err=True)
+    return 2

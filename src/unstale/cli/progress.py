@@ -1,0 +1,66 @@
+"""What takes long says so: on stderr, on a terminal only, and only after a second."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+
+__all__ = ["progress", "told_of_compilation"]
+
+PATIENCE = 1.0
+
+
+@contextmanager
+def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Give a function that takes how much more is done; without a total, a spinner turns."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    moving = [SpinnerColumn()] if total is None else [BarColumn(), TaskProgressColumn()]
+    words = TextColumn("{task.description}", markup=False)
+    bar = Progress(words, *moving, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+    task = bar.add_task(label, total=total)
+    timer = threading.Timer(PATIENCE, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda count: bar.advance(task, count)
+    finally:
+        timer.cancel()
+        timer.join()
+        if bar.live.is_started:
+            bar.stop()
+
+
+@contextmanager
+def told_of_compilation() -> Iterator[None]:
+    """Say so, once, if kernels have to be compiled: it takes seconds, and only the first time."""
+    from numba.core import event
+
+    class Notice(event.Listener):
+        told = False
+
+        def on_start(self, _event: object) -> None:
+            if not self.told:
+                click.echo("compiling the kernels (once, some seconds) ...", err=True)
+                self.told = True
+
+        def on_end(self, _event: object) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Notice()):
+        yield

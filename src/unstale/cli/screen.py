@@ -1,0 +1,82 @@
+"""Printing: tables, sentences and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unstale.quantities import show_number, show_share
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["console", "print_json", "print_table", "printable", "say", "show_cost"]
+
+_COSTS = {"missed-updates": "missed\nchanges", "harmonic": "harmonic\ncost"}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return where to print; numbers are not coloured, and brackets are not markup."""
+    from rich.console import Console
+
+    file = sys.stderr if stderr else sys.stdout
+    width = None if file.isatty() else 100
+    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows under headings; the first column is text, the others are numbers."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(columns[0], vertical="bottom", overflow="ellipsis", no_wrap=True)
+    for column in columns[1:]:
+        table.add_column(column, justify="right", vertical="bottom", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def say(out: Console, text: str) -> None:
+    """Print a paragraph, with an empty line before it."""
+    wrapped = textwrap.fill(text, min(out.width, 100), break_long_words=False, break_on_hyphens=False)
+    out.print(f"\n{wrapped}", soft_wrap=True)
+
+
+def show_cost(objective: str, cost: float) -> tuple[str, str]:
+    r"""Return the name and the value of the mean cost of an objective.
+
+    >>> show_cost("currency:6h", 0.25), show_cost("missed-updates", 3.0)
+    (('over 6h\nbehind', '25.0%'), ('missed\nchanges', '3'))
+    """
+    if objective.startswith("currency:"):
+        return f"over {objective.partition(':')[2]}\nbehind", show_share(cost)
+    return _COSTS[objective], show_number(cost)
+
+
+def print_json(answer: dict[str, Any]) -> None:
+    """Print JSON; what is infinite or undefined is null."""
+    click.echo(json.dumps(_finite(answer), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401  (whatever JSON takes)
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def printable(key: object) -> str:
+    """Return a key without the characters that command a terminal.
+
+    >>> printable("a" + chr(27) + "[2J")
+    'a?[2J'
+    """
+    return "".join(character if character.isprintable() else "?" for character in str(key))

@@ -1,0 +1,163 @@
+"""Planning a Parquet file in parts, so that memory does not grow with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unstale.errors import InvalidInput
+from unstale.quantities import Flow, TimeUnit
+from unstale.tables import Elements, ParquetTable, open_allocation, open_table
+
+from .bought import Bought, Report
+from .options import as_objective, fitted
+from .progress import progress, told_of_compilation
+from .task import Task
+
+if TYPE_CHECKING:
+    from unstale.arguments import Floats, Order
+    from unstale.objectives import Objective
+
+__all__ = ["is_huge", "plan_in_parts"]
+
+HUGE = 20_000_000
+"""Rows of a Parquet file above which it is planned in parts."""
+
+
+def is_huge(file: str, out: str | None, policy: str, options: dict[str, Any]) -> bool:
+    """Tell whether to plan in parts unasked: the file calls for it, and nothing stands against it."""
+    if out is None or not out.lower().endswith(".parquet") or policy != "optimal":
+        return False
+    if any(options[name] is not None for name in ("group_limit", "min_frequency", "max_frequency")):
+        return False
+    table = open_table(file, dict(options["columns"]))
+    return isinstance(table, ParquetTable) and table.length > HUGE
+
+
+@dataclass
+class _Totals:
+    """Sums over all elements."""
+
+    count: int = 0
+    rates: float = 0.0
+    weights: float = 0.0
+    sizes: float = 0.0
+    sized_rates: float = 0.0
+
+    def add(self, part: Elements) -> None:
+        sizes = 1.0 if part.sizes is None else part.sizes
+        self.count += len(part)
+        self.rates += float(part.rates.sum())
+        self.weights += float(len(part) if part.weights is None else part.weights.sum())
+        self.sizes += float(len(part) if part.sizes is None else part.sizes.sum())
+        self.sized_rates += float((part.rates * sizes).sum())
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """How to sum up what frequencies buy, weighted."""
+
+    objective: str | Objective
+    order: Order
+
+    def add(self, bought: Bought, part: Elements, frequencies: Floats) -> None:
+        """Count in one more part."""
+        import numpy as np
+
+        from unstale.poisson import age, freshness
+        from unstale.polling import mean_cost
+
+        weights = np.ones(len(part)) if part.weights is None else part.weights
+
+        def total(values: Floats) -> float:
+            return float((weights * np.where(weights > 0, values, 0.0)).sum())  # 0 times infinite is 0
+
+        fresh = total(freshness(part.rates, frequencies, self.order))
+        aged = total(age(part.rates, frequencies, self.order))
+        known = {"freshness": total(np.ones(len(part))) - fresh, "age": aged}
+        cost = known.get(str(self.objective))
+        if cost is None:
+            cost = total(mean_cost(self.objective, part.rates, frequencies, self.order))
+        bought.freshness += fresh
+        bought.age += aged
+        bought.cost += cost
+        bought.spent += float((frequencies if part.sizes is None else frequencies * part.sizes).sum())
+        bought.never_polled += int(np.count_nonzero(frequencies == 0))
+
+
+@dataclass(frozen=True)
+class _Shards:
+    """The parts of a table, as `plan_shards` wants them: as often as it likes."""
+
+    table: ParquetTable
+    roles: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[dict[str, Floats]]:
+        with progress(f"planning {Path(self.table.path).name}", self.table.length) as advance:
+            for part in self.table.parts(*self.roles, advance=advance):
+                yield _shard(part)
+
+
+def _shard(part: Elements) -> dict[str, Floats]:
+    columns = {"rates": part.rates, "weights": part.weights, "sizes": part.sizes}
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def plan_in_parts(
+    file: str,
+    out: str | None,
+    *,
+    policy: str,
+    budget: Flow,
+    rate_unit: TimeUnit,
+    columns: tuple[tuple[str, str], ...],
+    objective: str | None,
+    order: Order,
+    ignore_sizes: bool,
+    **limits: Flow | None,
+) -> Report:
+    """Read the file again and again: to check it, to find the price, and to write the frequencies."""
+    table, target = _both_parquet(open_table(file, dict(columns)), out)
+    given = [f"--{name.replace('_', '-')}" for name, value in limits.items() if value is not None]
+    if policy != "optimal" or given:
+        msg = f"--stream cannot be had together with {', '.join(given) or f'--policy {policy}'}"
+        raise InvalidInput(msg)
+    goal = as_objective(objective or "freshness", rate_unit)
+    roles = ("rate", "weight") if ignore_sizes else ("rate", "weight", "size")
+    totals = _Totals()
+    with progress(f"checking {Path(file).name}", table.length) as advance:
+        for part in table.parts("key", *roles, advance=advance):
+            totals.add(fitted(file, part, budget, ignore_sizes=ignore_sizes))
+    task = Task(file, totals.count, totals.rates, rate_unit, budget, order, objective)
+    with told_of_compilation():
+        from unstale.planning import plan_shards
+
+        plan = plan_shards(_Shards(table, roles), task.amount, objective=goal, order=order)
+        report = Report(task, policy, plan.price, plan.gap, Bought(), out, {"uniform": Bought()})
+        if totals.rates:
+            report.against["proportional"] = Bought()
+        measure = _Measure(goal, order)
+        label, unit = f"writing {Path(target).name}", f"polls/{rate_unit.name}"
+        with progress(label, table.length) as advance, open_allocation(target, unit) as write:
+            for part in table.parts("key", *roles, advance=advance):
+                frequencies = plan.frequencies(_shard(part))
+                write(part.keys, frequencies)
+                measure.add(report.bought, part, frequencies)
+                measure.add(report.against["uniform"], part, 0.0 * frequencies + task.amount / totals.sizes)
+                if totals.rates:
+                    proportional = part.rates * (task.amount / totals.sized_rates)
+                    measure.add(report.against["proportional"], part, proportional)
+    for one in (report.bought, *report.against.values()):
+        one.freshness /= totals.weights
+        one.age /= totals.weights
+        one.cost /= totals.weights
+    return report
+
+
+def _both_parquet(table: object, out: str | None) -> tuple[ParquetTable, str]:
+    if not isinstance(table, ParquetTable) or out is None or not out.lower().endswith(".parquet"):
+        msg = "--stream goes from Parquet to Parquet: give a FILE and an --out that end in .parquet"
+        raise InvalidInput(msg)
+    return table, out

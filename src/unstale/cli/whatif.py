@@ -1,0 +1,276 @@
+"""``unstale whatif``: what other budgets buy, and what a target costs."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from unstale import quantities
+from unstale.errors import NoAnswer
+from unstale.quantities import show_number, show_share
+from unstale.tables import bad_file
+
+from .compare import EXAMPLE, load_or_example
+from .options import Quantity, problem_options
+from .progress import progress, told_of_compilation
+from .screen import console, print_json, print_table, say
+from .task import Problem, Task
+
+if TYPE_CHECKING:
+    from unstale.arguments import Floats
+    from unstale.planning import Plan
+
+__all__ = ["Buys", "Target", "whatif"]
+
+
+@dataclass(frozen=True, eq=False)
+class Buys:
+    """What budgets buy: the best freshness and the best age, and what uniform polling gets."""
+
+    budgets: Floats
+    freshness: Floats
+    age: Floats
+    uniform_freshness: Floats
+    uniform_age: Floats
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is wanted, and what it costs; None if no budget buys it."""
+
+    kind: str
+    value: float
+    budget: float | None
+    uniform: float | None
+    proportional: float | None
+
+
+class _Plans(NamedTuple):
+    """One plan for each column of the answer."""
+
+    fresh: Plan
+    young: Plan
+    uniform: Plan
+
+
+_POLICIES = ("optimal", "uniform", "proportional")
+_EXAMPLES = """\b
+Examples:
+  unstale whatif pages.csv
+  unstale whatif pages.csv --freshness 80% --age 6h
+  unstale whatif pages.csv --budget 1000/day --plot curve.svg
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@problem_options(file_required=False, budget_required=False)
+@click.option("--freshness", type=Quantity("SHARE", quantities.share), help="Find the budget for this: 80%.")
+@click.option("--age", type=Quantity("TIME", quantities.duration), help="Find the budget for this: 6h.")
+@click.option("--plot", metavar="FILE", help="Draw it: .svg, .png or .pdf.")
+def whatif(
+    *,
+    file: str | None,
+    as_json: bool,
+    freshness: float | None,
+    age: float | None,
+    plot: str | None,
+    **options: Any,  # noqa: ANN401
+) -> None:
+    """Say what other budgets would buy, and which budget buys a target.
+
+    With --budget, that budget is marked. Without --objective, each column has the best that the budget can do
+    for it: the freshness of the best plan for freshness, and the age of the best plan for age. Without FILE,
+    the elements are the bundled example.
+    """
+    if plot is not None:
+        from .plots import check_plot
+
+        check_plot(plot)
+    problem = load_or_example(file, options)
+    if options["budget"] is None:
+        no_budget = replace(problem.task.budget, amount=0.0)
+        problem = replace(problem, task=replace(problem.task, budget=no_budget))
+    if not problem.task.changes:
+        raise bad_file(problem.task.file, "no element changes, so any budget keeps all copies fresh")
+    with told_of_compilation(), progress(f"planning {len(problem.elements):,} elements"):
+        plans = _plans(problem)
+        low, high = _span(problem, plans.fresh)
+        rows = _buy(plans, _round_budgets(problem.task, low, high))
+        targets = _targets(problem, freshness, age)
+    if plot is not None:
+        import numpy as np
+
+        from .plots import draw_whatif
+
+        with progress("drawing"):
+            draw_whatif(plot, problem.task, _buy(plans, np.geomspace(low, high, 49)), targets)
+    if as_json:
+        print_json(_as_json(problem.task, rows, targets, plot))
+    else:
+        _print(problem.task, rows, targets, plot)
+
+
+def _plans(problem: Problem) -> _Plans:
+    """Return plans that know what other budgets buy; an objective, if given, is that of all columns."""
+    from unstale.planning import plan
+
+    def planned(objective: str, policy: str = "optimal") -> Plan:
+        start = _least(problem) + _poll_per_change(problem)
+        return plan(problem.elements.rates, start, **problem.options(policy, objective))
+
+    given = problem.task.objective
+    fresh = planned(given or "freshness")
+    return _Plans(fresh, fresh if given else planned("age"), planned(given or "freshness", "uniform"))
+
+
+def _poll_per_change(problem: Problem) -> float:
+    """Return the budget of as many polls as there are changes."""
+    sizes = problem.elements.sizes
+    return float((problem.elements.rates * (1.0 if sizes is None else sizes)).sum())
+
+
+def _least(problem: Problem) -> float:
+    """Return the budget that the lower bound on frequencies takes."""
+    sizes = problem.elements.sizes
+    return problem.limits.get("min_frequency", 0.0) * float(
+        len(problem.elements) if sizes is None else sizes.sum()
+    )
+
+
+def _span(problem: Problem, plan: Plan) -> tuple[float, float]:
+    """Return two budgets: one that hardly helps, and one beyond which there is hardly anything to gain."""
+    import numpy as np
+
+    least, middle = _least(problem) * (1 + 1e-9), _poll_per_change(problem)
+    grid = np.geomspace(max(least, middle * 1e-7), 1e3 * max(least, middle), 201)
+    fresh = plan.curve(grid).freshness
+    start, end = float(fresh[0]), float(fresh[-1])
+    low = int(np.argmax(fresh > start + 0.05 * (end - start)))
+    high = int(np.argmax(fresh > end - 0.01 * (end - start)))
+    return float(grid[max(low - 1, 0)]), float(grid[high])
+
+
+def _round_budgets(task: Task, low: float, high: float) -> Floats:
+    """Return round numbers, in the unit that they are shown in, and the budget of the task if it has one."""
+    import numpy as np
+
+    per = task.unit.seconds / task.budget.unit.seconds
+    decades = range(math.floor(math.log10(low / per)) - 1, math.ceil(math.log10(high / per)) + 1)
+    chosen: list[float] = []
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        chosen = [step * 10.0**decade * per for decade in decades for step in steps]
+        chosen = [budget for budget in chosen if low * 0.999 <= budget <= high * 1.001]
+        if len(chosen) <= 12:
+            break
+    if task.amount:
+        chosen = [budget for budget in chosen if not math.isclose(budget, task.amount)] + [task.amount]
+    return np.array(sorted(chosen or [low, high]))
+
+
+def _buy(plans: _Plans, budgets: Floats) -> Buys:
+    uniform = plans.uniform.curve(budgets)
+    return Buys(
+        budgets=budgets,
+        freshness=plans.fresh.curve(budgets).freshness,
+        age=plans.young.curve(budgets).age,
+        uniform_freshness=uniform.freshness,
+        uniform_age=uniform.age,
+    )
+
+
+def _targets(problem: Problem, freshness: float | None, age: float | None) -> list[Target]:
+    wanted = {"freshness": freshness, "age": None if age is None else age / problem.task.unit.seconds}
+    return [
+        Target(kind, value, *(_cost(problem, policy, kind, value) for policy in _POLICIES))
+        for kind, value in wanted.items()
+        if value is not None
+    ]
+
+
+def _cost(problem: Problem, policy: str, kind: str, value: float) -> float | None:
+    from unstale.planning import budget_for
+
+    options = problem.options(policy, problem.task.objective or kind) | {kind: value}
+    try:
+        return budget_for(problem.elements.rates, **options)
+    except NoAnswer:
+        return None
+
+
+def _as_json(task: Task, rows: Buys, targets: list[Target], plot: str | None) -> dict[str, Any]:
+    return task.as_json() | {
+        "budget": task.amount or None,
+        "curve": [
+            {"budget": b, "freshness": f, "age": a, "uniform_freshness": uf, "uniform_age": ua}
+            for b, f, a, uf, ua in zip(
+                rows.budgets.tolist(),
+                rows.freshness.tolist(),
+                rows.age.tolist(),
+                rows.uniform_freshness.tolist(),
+                rows.uniform_age.tolist(),
+                strict=True,
+            )
+        ],
+        "targets": [
+            {
+                target.kind: target.value,
+                "budget": target.budget,
+                "uniform": target.uniform,
+                "proportional": target.proportional,
+            }
+            for target in targets
+        ],
+        "plot": plot,
+    }
+
+
+def _print(task: Task, rows: Buys, targets: list[Target], plot: str | None) -> None:
+    screen = console()
+    screen.print(f"{task}\n")
+    table = [
+        (
+            task.show(budget) + (" (--budget)" if budget == task.amount else ""),
+            show_share(fresh),
+            show_share(uniform_fresh),
+            task.show_time(age),
+            task.show_time(uniform_age),
+        )
+        for budget, fresh, uniform_fresh, age, uniform_age in zip(
+            rows.budgets.tolist(),
+            rows.freshness.tolist(),
+            rows.uniform_freshness.tolist(),
+            rows.age.tolist(),
+            rows.uniform_age.tolist(),
+            strict=True,
+        )
+    ]
+    print_table(screen, ("budget", "fresh", "if uniform", "mean age", "if uniform"), table)
+    if task.objective is None:
+        say(screen, "fresh: by the best plan for freshness. mean age: by the best plan for age.")
+    for target in targets:
+        say(screen, _sentence(task, target))
+    if plot is not None:
+        say(screen, f"{plot} has the picture.")
+    if not targets:
+        file = "" if task.file == EXAMPLE else f"{shlex.quote(task.file)} "
+        say(screen, f"unstale whatif {file}--freshness 80% finds the budget for a target.")
+
+
+def _sentence(task: Task, target: Target) -> str:
+    wanted = (
+        f"{100 * target.value:g}% fresh"
+        if target.kind == "freshness"
+        else f"A mean age of {task.show_time(target.value)}"
+    )
+    if target.budget is None:
+        return f"{wanted} is out of reach: no budget buys it within these limits."
+    others = ", ".join(
+        f"{task.show(budget)} if {name}" if budget is not None else f"out of reach if {name}"
+        for name, budget in (("uniform", target.uniform), ("proportional", target.proportional))
+    )
+    times = f", {show_number(target.budget / task.amount)} times the budget" if task.amount else ""
+    return f"{wanted} takes {task.show(target.budget)}{times} ({others})."

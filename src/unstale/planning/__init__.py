@@ -1,0 +1,30 @@
+"""Planning: how often to poll each element, so that a budget is spent where it helps most.
+
+Data flows one way through these files: `problem` (what is given) makes a `market` of `elements`; `search`
+finds the price; `limits` turns the limits of groups into bounds; `allocation` puts a plan together. For many
+elements with Poisson changes `plain` and `grouped` do the same in a few compiled `passes` with the table of
+`lookup`. `summary` and `shards` answer for elements that are not at hand. `azar` and `partitions` are the
+allocations of other papers.
+"""
+
+from .allocation import POLICIES, Curve, Plan, budget_for, plan
+from .azar import random_optimal, random_optimal_slots
+from .partitions import Partitioning
+from .shards import ShardedPlan, plan_shards, summary_of
+from .summary import Outlook, Summary
+
+__all__ = [
+    "POLICIES",
+    "Curve",
+    "Outlook",
+    "Partitioning",
+    "Plan",
+    "ShardedPlan",
+    "Summary",
+    "budget_for",
+    "plan",
+    "plan_shards",
+    "random_optimal",
+    "random_optimal_slots",
+    "summary_of",
+]

@@ -1,0 +1,172 @@
+"""Groups of elements that share a limit: the price of each group, and the most it can give to its elements.
+
+A group has a price of its own: the one at which it alone meets its limit. Below that price its elements get
+what they get at it, above it they follow the price of all. So a limit is a bound on each frequency, the same
+for every budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arguments import Floats, numbers, scalar
+from ..errors import InvalidInput
+from . import passes
+from .lookup import lookup
+from .market import Market
+from .search import meet_each
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["Groups", "group_codes", "limited"]
+
+Codes = NDArray[np.int64]
+
+
+class Groups:
+    """Which element is in which group, and what each group may spend."""
+
+    def __init__(self, codes: Codes, labels: Sequence[object], limits: Floats) -> None:
+        self.codes, self.labels, self.limits = codes, labels, limits
+
+    def spent(self, spending: Floats) -> Floats:
+        """What each group spends."""
+        return np.bincount(self.codes, spending, self.limits.size).astype(float, copy=False)
+
+
+def group_codes(groups: ArrayLike, limits: Mapping[object, float] | ArrayLike, count: int) -> Groups:
+    """Number the groups; ``limits`` is a mapping by label, or an array that integer labels index.
+
+    >>> group_codes(["b", "a", "b"], {"a": 1.0}, 3).limits.tolist()    # b has no limit
+    [1.0, inf]
+    """
+    labels = np.asarray(groups)
+    if labels.shape != (count,):
+        msg = (
+            f"groups must have one label for each element; groups has shape {labels.shape}, rates ({count},)"
+        )
+        raise InvalidInput(msg)
+    if labels.dtype.kind not in "iuUS":
+        labels = _as_labels(labels)
+    if isinstance(limits, Mapping):
+        names, codes = np.unique(labels, return_inverse=True)
+        allowed = {label: _limit(label, limit) for label, limit in limits.items()}
+        known = names.tolist()
+        if allowed and not any(name in allowed for name in known):
+            msg = f"limits must name groups; none of {list(allowed)[:3]} is among {known[:3]}"
+            raise InvalidInput(msg)
+        most = np.array([allowed.get(name, np.inf) for name in known])
+        return Groups(codes.astype(np.int64, copy=False), known, most)
+    if labels.dtype.kind not in "iu":
+        msg = (
+            "limits must be a mapping from label to limit unless groups are whole numbers; "
+            f"groups[0] is {labels[0].item()!r}"
+        )
+        raise InvalidInput(msg)
+    array = numbers("limits", limits, at_least=0, infinite=True)
+    if array.ndim != 1:
+        msg = f"limits must be a mapping or one-dimensional; limits has shape {array.shape}"
+        raise InvalidInput(msg)
+    bad = (labels < 0) | (labels >= array.size)
+    if bad.any():
+        i = int(np.argmax(bad))
+        msg = f"groups must index limits, which has {array.size} entries; groups[{i}] is {labels[i].item()}"
+        raise InvalidInput(msg)
+    return Groups(labels.astype(np.int64, copy=False), range(array.size), array)
+
+
+def _as_labels(labels: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Labels of any kind, as long as they are all text or all whole numbers."""
+    for kind in (str, int):
+        if all(isinstance(label, kind) and not isinstance(label, bool) for label in labels.tolist()):
+            return np.array(labels.tolist())
+    odd = next(i for i, label in enumerate(labels.tolist()) if not isinstance(label, str))
+    msg = f"groups must be text, or whole numbers; groups[{odd}] is {labels[odd]!r}"
+    raise InvalidInput(msg)
+
+
+def _limit(label: object, limit: float) -> float:
+    return scalar(f"limits[{label!r}]", limit, at_least=0, infinite=True)
+
+
+def limited(market: Market, groups: Groups, guess: float) -> tuple[Market, Floats]:
+    """Bound each frequency by what its group's limit allows; also return the price of each group."""
+    low = market.column("low")
+    least = groups.spent(market.spending(low))
+    if (bad := least > groups.limits * (1.0 + 1e-12)).any():
+        h = int(np.argmax(bad))
+        msg = (
+            f"min_frequency needs {least[h]:g} in group {groups.labels[h]!r}, whose limit is "
+            f"{groups.limits[h]:g}; raise the limit or lower min_frequency"
+        )
+        raise InvalidInput(msg)
+    tabled = (
+        len(market.parts) == 1 and len(market) > 64 and market.parts[0].tabled(market.asking or market.goal)
+    )
+    caps, prices = _compiled(market, groups, guess) if tabled else _searched(market, groups, least, guess)
+    return market.bounded(low, caps), prices
+
+
+def _compiled(market: Market, groups: Groups, guess: float) -> tuple[Floats, Floats]:
+    part, goal = market.parts[0], market.asking or market.goal
+    assert goal.objective.kernel is not None  # noqa: S101  (for the type checker)
+    columns = (
+        part.column("rate"),
+        np.broadcast_to(part.unit(goal.objective.kernel), (part.n,)),
+        part.column("size"),
+        part.column("low"),
+        part.column("high"),
+    )
+    members = np.argsort(groups.codes, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(groups.codes, minlength=groups.limits.size))])
+    caps = np.empty(part.n)
+    rate, unit, size, low, high = map(np.ascontiguousarray, columns)
+    prices = passes.cap(
+        starts,
+        members,
+        rate,
+        unit,
+        size,
+        low,
+        high,
+        groups.limits,
+        lookup(goal.objective.kernel, goal.code),
+        guess,
+        caps,
+    )
+    return caps, prices
+
+
+def _searched(market: Market, groups: Groups, least: Floats, guess: float) -> tuple[Floats, Floats]:
+    low, high = market.column("low"), market.column("high")
+    filled = market.filled
+    most = groups.spent(np.where(np.isinf(filled), np.inf, market.spending(np.minimum(filled, 1e300))))
+    bound = (most > groups.limits) & (least < groups.limits)
+    prices = np.where(least >= groups.limits, np.inf, 0.0)
+    caps = np.where((prices == np.inf)[groups.codes], low, high)
+    if not bound.any():
+        return caps, prices
+    busy = bound[groups.codes]
+
+    def asked(price: Floats) -> Floats:
+        each = np.ones(bound.shape)
+        each[bound] = price
+        return market.frequencies(each[groups.codes])
+
+    under, over, mix = meet_each(
+        lambda price: groups.spent(market.spending(asked(price)))[bound],
+        groups.limits[bound],
+        np.full(int(bound.sum()), guess),
+        1e-13,
+    )
+    share = np.ones(bound.shape)
+    share[bound] = mix
+    share = share[groups.codes]
+    met = share * asked(under) + (1.0 - share) * asked(over)
+    prices[bound] = over
+    return np.where(busy, met, caps), prices

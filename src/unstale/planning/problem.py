@@ -1,0 +1,260 @@
+"""What is to be planned: the arguments of a plan, checked, as a market."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import kernels
+from ..arguments import Floats, as_floats, numbers, order_code
+from ..errors import InvalidInput
+from ..processes import Poisson, Process, UncertainPoisson, process
+from .elements import Elements, Goal
+from .limits import Groups, group_codes
+from .market import Market
+from .plain import Columns
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["Problem"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Elements, bounds, limits and a goal, as given; `market` has them checked and in order of their laws."""
+
+    n: int
+    laws: tuple[tuple[Process | Floats, NDArray[np.intp] | None], ...]
+    """Laws (plain numbers: rates of Poisson changes), each with the places of its elements, if not all."""
+    given: Mapping[str, Floats]
+    """Weights, sizes and so on: one number for all, or one for each."""
+    goal: Goal
+    groups: Groups | None
+
+    @classmethod
+    def of(
+        cls,
+        rates: ArrayLike | Process | Sequence[Process],
+        *,
+        goal: Goal,
+        weights: ArrayLike | None = None,
+        sizes: ArrayLike | None = None,
+        change_sizes: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        limits: Mapping[object, float] | ArrayLike | None = None,
+        min_frequency: ArrayLike = 0.0,
+        max_frequency: ArrayLike = np.inf,
+    ) -> Self:
+        """Read the arguments of a plan."""
+        order_code(goal.order)
+        n, laws = _laws(rates)
+        given = {
+            "weights": _column("weights", 1.0 if weights is None else weights, n),
+            "sizes": _column("sizes", 1.0 if sizes is None else sizes, n),
+            "change_sizes": _column("change_sizes", 0.0 if change_sizes is None else change_sizes, n),
+            "min_frequency": _column("min_frequency", min_frequency, n),
+            "max_frequency": _column("max_frequency", max_frequency, n),
+        }
+        if (groups is None) != (limits is None):
+            msg = f"groups and limits go together; {'groups' if groups is None else 'limits'} is missing"
+            raise InvalidInput(msg)
+        numbered = None
+        if groups is not None and limits is not None:
+            numbered = group_codes(groups, limits, n)
+        problem = cls(n, laws, given, goal, numbered)
+        if numbered is not None and problem.index is not None:
+            numbered.codes = numbered.codes[problem.index]
+        return problem
+
+    @property
+    def index(self) -> NDArray[np.intp] | None:
+        """Places of the elements in the input, in the order of the market; None if they are the same."""
+        places = [place for _, place in self.laws if place is not None]
+        return np.concatenate(places) if places else None
+
+    def unsorted(self, column: Floats) -> Floats:
+        """A column of the market, in the order of the input."""
+        if self.index is None:
+            return column
+        out = np.empty(column.shape)
+        out[self.index] = column
+        return out
+
+    def sorted(self, column: Floats) -> Floats:
+        """A column of the input, in the order of the market."""
+        return column if self.index is None else column[self.index]
+
+    @property
+    def columns(self) -> Columns | None:
+        """Rates, weights and sizes, if there is nothing else to know but groups."""
+        given = self.given
+        law, _ = self.laws[0]
+        if (
+            len(self.laws) > 1
+            or not isinstance(law, np.ndarray)
+            or self.goal.objective.kernel is None
+            or given["change_sizes"].ndim
+            or given["change_sizes"] != 0.0
+            or given["min_frequency"].ndim
+            or given["min_frequency"] != 0.0
+            or given["max_frequency"].ndim
+            or given["max_frequency"] != np.inf
+        ):
+            return None
+        weight, size = (
+            None
+            if column.ndim == 0 and column == 1.0
+            else np.ascontiguousarray(np.broadcast_to(column, (self.n,)))
+            for column in (given["weights"], given["sizes"])
+        )
+        return Columns(np.ascontiguousarray(law), weight, size)
+
+    def part(self, index: NDArray[np.bool_]) -> Problem:
+        """The same problem for some of the elements, for plain rates without groups."""
+        law, _ = self.laws[0]
+        assert isinstance(law, np.ndarray)  # noqa: S101  (for the type checker)
+        given = {name: column[index] if column.ndim else column for name, column in self.given.items()}
+        return replace(self, n=int(index.sum()), laws=((law[index], None),), given=given)
+
+    def check(self) -> None:
+        """Raise an error that names the first number that cannot be."""
+        for law, _ in self.laws:
+            if isinstance(law, np.ndarray):
+                numbers("rates", law, at_least=0)
+        given = self.given
+        numbers("weights", given["weights"], at_least=0)
+        numbers("sizes", given["sizes"], above=0)
+        numbers("change_sizes", given["change_sizes"], at_least=0)
+        low = numbers("min_frequency", given["min_frequency"], at_least=0)
+        high = numbers("max_frequency", given["max_frequency"], at_least=0, infinite=True)
+        if (crossed := low > high).any():
+            i = int(np.argmax(crossed))
+            most, least = (float(np.broadcast_to(column, crossed.shape).ravel()[i]) for column in (high, low))
+            place = f"[{i}]" if crossed.ndim else ""
+            msg = (
+                "min_frequency must not exceed max_frequency; "
+                f"min_frequency{place} is {least:g}, max_frequency{place} is {most:g}"
+            )
+            raise InvalidInput(msg)
+        if given["change_sizes"].any():
+            for law, _ in self.laws:
+                known = isinstance(law, np.ndarray | Poisson) or (
+                    isinstance(law, UncertainPoisson) and self.goal.order == "fixed"
+                )
+                if not known:
+                    msg = (
+                        "change_sizes needs Poisson changes, or uncertain rates polled in fixed order; "
+                        f"the law is {law!r} in {self.goal.order} order"
+                    )
+                    raise InvalidInput(msg)
+
+    @cached_property
+    def market(self) -> Market:
+        """The elements as a market."""
+        names = {
+            "weights": "weight",
+            "sizes": "size",
+            "change_sizes": "change_size",
+            "min_frequency": "low",
+            "max_frequency": "high",
+        }
+        parts = []
+        for law, place in self.laws:
+            columns = {
+                names[name]: column if place is None or not column.ndim else column[place]
+                for name, column in self.given.items()
+            }
+            n = self.n if place is None else place.size
+            changes = Poisson(law) if isinstance(law, np.ndarray) else law
+            parts.append(Elements(n=n, law=changes, count=np.asarray(1.0), **columns))
+        return Market(tuple(parts), self.goal)
+
+    @cached_property
+    def weight(self) -> float:
+        """Sum of the weights."""
+        weights = self.given["weights"]
+        with np.errstate(over="ignore"):
+            return float(weights.sum() if weights.ndim else self.n * weights)
+
+    def lighter(self, factor: float) -> Problem:
+        """The same problem with smaller weights."""
+        return replace(self, given={**self.given, "weights": self.given["weights"] * factor})
+
+    def simple(self, what: str) -> tuple[Floats, Floats, Floats]:
+        """Rates, weights and sizes for a policy that knows nothing else."""
+        columns = self.columns
+        if columns is None or self.groups is not None or self.goal.objective.kernel != kernels.FRESHNESS:
+            msg = f"{what} takes rates, weights and sizes, for freshness; leave out all other options"
+            raise InvalidInput(msg)
+        ones = np.ones(self.n)
+        return (
+            columns.rate,
+            ones if columns.weight is None else columns.weight,
+            ones if columns.size is None else columns.size,
+        )
+
+
+def _column(name: str, value: ArrayLike, n: int) -> Floats:
+    array = as_floats(name, value)
+    if array.shape not in {(), (n,)}:
+        msg = (
+            f"{name} must be one number or one for each element; {name} has shape {array.shape}, rates ({n},)"
+        )
+        raise InvalidInput(msg)
+    return array
+
+
+Laws = tuple[tuple[Process | Floats, NDArray[np.intp] | None], ...]
+
+
+def _laws(rates: ArrayLike | Process | Sequence[Process]) -> tuple[int, Laws]:
+    """Sort out how elements change: rates, one process for all, or a list of processes."""
+    if hasattr(rates, "survival"):
+        law = process("rates", rates)
+        if len(law.shape_of) > 1:
+            msg = f"rates must be a process with one entry for each element; its shape is {law.shape_of}"
+            raise InvalidInput(msg)
+        return (law.shape_of or (1,))[0], ((law, None),)
+    if isinstance(rates, Sequence) and any(hasattr(entry, "survival") for entry in rates):
+        return len(rates), _sorted_laws([process(f"rates[{i}]", entry) for i, entry in enumerate(rates)])
+    array = as_floats("rates", rates)  # type: ignore[arg-type]
+    if array.ndim != 1:
+        msg = f"rates must be one-dimensional; it has shape {array.shape}"
+        raise InvalidInput(msg)
+    if array.size == 0:
+        msg = "rates must not be empty; give at least one number"
+        raise InvalidInput(msg)
+    return array.size, ((array, None),)
+
+
+def _sorted_laws(laws: list[Process]) -> Laws:
+    """Put laws of a family together as one, and equal ones that cannot be put together."""
+    places: dict[object, list[int]] = {}
+    for i, law in enumerate(laws):
+        if law.shape_of:
+            msg = f"rates must list one process for each element; rates[{i}] stands for shape {law.shape_of}"
+            raise InvalidInput(msg)
+        places.setdefault(type(law) if _numeric(law) else law, []).append(i)
+    out: list[tuple[Process | Floats, NDArray[np.intp] | None]] = []
+    for kind, own in places.items():
+        joined = laws[own[0]]
+        if isinstance(kind, type):
+            parameters = (part.name for part in fields(joined))  # type: ignore[arg-type]
+            joined = kind(*(np.array([getattr(laws[i], name) for i in own]) for name in parameters))
+        out.append((joined, np.array(own, np.intp)))
+    return tuple(out)
+
+
+def _numeric(law: Process) -> bool:
+    """Whether a law is a dataclass of plain numbers, so that many can be one with arrays."""
+    try:
+        parameters = fields(law)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return all(isinstance(getattr(law, part.name), float | np.floating) for part in parameters)

@@ -1,0 +1,209 @@
+"""Planning over shards: summaries go up, one price comes down.
+
+Elements may lie in several processes, on several machines, or in a file that does not fit into memory. Each
+shard is summarised where it is; the sum of the summaries gives the price to some 1e-4 or better, and a few
+rounds, in which each shard says what it would spend at a price, make it exact. Then each shard works out its
+own frequencies from the price alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ..arguments import Floats, Order, scalar
+from ..errors import InvalidInput
+from ..objectives import Objective, objective_named
+from .elements import Goal
+from .market import Market
+from .plain import Cells, allocated
+from .problem import Problem
+from .search import Clearing, meet
+from .summary import Outlook, Summary, summarise
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    Shard = Mapping[str, ArrayLike] | Callable[[], Mapping[str, ArrayLike]]
+
+__all__ = ["ShardedPlan", "plan_shards", "summary_of"]
+
+_WAITING = 16
+"""Shards that are handed to an executor before the first answer is awaited."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class ShardedPlan:
+    """The price of a plan over shards, and what it buys; small enough to be sent to each shard."""
+
+    price: float
+    """Worth of one more unit of budget."""
+    spent: float
+    budget: float
+    gap: float
+    """Upper bound on how far the weighted mean cost is from the best."""
+    summary: Summary
+    clearing: Clearing
+    scale: float
+
+    def frequencies(self, shard: Shard) -> Floats:
+        """The frequencies of the elements of a shard; it need not be one that the plan was made from."""
+        problem = _problem(shard, self.summary.cells.goal)
+        columns = problem.columns
+        if (
+            columns is not None
+            and columns.positive()
+            and 0.0 < self.clearing.under == self.clearing.over < np.inf
+        ):
+            f = np.empty(problem.n)
+            allocated(columns, problem.goal, self.clearing.under, f)
+        else:
+            problem.check()
+            f = problem.market.at(self.clearing)
+        return f * self.scale
+
+    def outlook(self, budget: float) -> Outlook:
+        """Say what another budget would buy, from the summary."""
+        return self.summary.outlook(scalar("budget", budget, at_least=0))
+
+
+def summary_of(
+    rates: ArrayLike,
+    *,
+    objective: str | Objective = "freshness",
+    order: Order = "fixed",
+    **columns: ArrayLike,
+) -> Summary:
+    """Summarise a shard; summaries can be added, in any order.
+
+    >>> both = summary_of([1.0, 2.0]) + summary_of([3.0, 4.0, 5.0])
+    >>> both.outlook(5.0).price
+    0.2164
+    """
+    return _summarise({"rates": rates, **columns}, Goal(objective_named(objective), order))
+
+
+def plan_shards(
+    shards: Iterable[Shard],
+    budget: float,
+    *,
+    executor: Executor | None = None,
+    objective: str | Objective = "freshness",
+    order: Order = "fixed",
+) -> ShardedPlan:
+    """Plan over shards, each a mapping with ``rates`` and the other columns that `plan` takes.
+
+    ``shards`` is gone through several times; it can read a file anew each time. An entry can be a function
+    that returns the mapping, so that an executor loads it where it works. Groups are not for shards.
+
+    >>> shards = [{"rates": [1.0, 2.0]}, {"rates": [3.0, 4.0, 5.0]}]
+    >>> plan = plan_shards(shards, budget=5.0)
+    >>> plan.frequencies(shards[1]).round(2).tolist()
+    [1.35, 1.14, 0.0]
+    """
+    goal = Goal(objective_named(objective), order)
+    total = scalar("budget", budget, at_least=0)
+    if iter(shards) is shards:
+        msg = "shards must bear being gone through several times, unlike an iterator; give a list"
+        raise InvalidInput(msg)
+    summary = None
+    for one in _map(executor, _summarise, shards, goal):
+        summary = one if summary is None else summary + one
+    if summary is None:
+        msg = "shards must not be empty; give at least one"
+        raise InvalidInput(msg)
+    cells = summary.cells
+    if cells.least > total * (1.0 + 1e-12):
+        msg = f"budget must be at least {cells.least:g}, which min_frequency needs; budget is {total:g}"
+        raise InvalidInput(msg)
+    clearing = cells.clear(total, rough=True)
+    if 0.0 < clearing.under < np.inf:
+
+        def spent_at(price: float) -> float:
+            return sum(_map(executor, _spent, shards, goal, Clearing(price, price)))
+
+        clearing = meet(spent_at, total, clearing.under, 1e-10, 1.0001)
+    spent = sum(_map(executor, _spent, shards, goal, clearing))
+    bounded = any(np.any(part.low) or np.any(np.isfinite(part.high)) for part in cells.parts)
+    scale = 1.0 if bounded or not 0.0 < clearing.under < np.inf else total / spent
+    return ShardedPlan(
+        price=clearing.under,
+        spent=spent * scale,
+        budget=total,
+        gap=_gap(executor, shards, goal, clearing, total - spent * scale) / (cells.weight or 1.0),
+        summary=summary,
+        clearing=clearing,
+        scale=scale,
+    )
+
+
+def _gap(
+    executor: Executor | None, shards: Iterable[Shard], goal: Goal, clearing: Clearing, left: float
+) -> float:
+    if not 0.0 < clearing.under < np.inf:
+        return 0.0
+    over = short = paid = 0.0
+    for more, less, cost in _map(executor, _slack, shards, goal, clearing):
+        over, short, paid = max(over, more), short + less, paid + cost
+    return (1.0 + over) * clearing.under * max(left, 0.0) + short + over * paid
+
+
+def _map(
+    executor: Executor | None,
+    work: Callable[..., Answer],
+    shards: Iterable[Shard],
+    *arguments: Any,  # noqa: ANN401
+) -> Iterator[Answer]:
+    """Work on each shard, a few ahead of what has been answered."""
+    if executor is None:
+        yield from (work(shard, *arguments) for shard in shards)
+        return
+    waiting: deque[Future[Answer]] = deque()
+    for shard in shards:
+        waiting.append(executor.submit(work, shard, *arguments))
+        if len(waiting) >= _WAITING:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _problem(shard: Shard, goal: Goal) -> Problem:
+    columns: object = shard() if callable(shard) else shard
+    known = {"rates", "weights", "sizes", "change_sizes", "min_frequency", "max_frequency"}
+    if not isinstance(columns, Mapping) or "rates" not in columns or not set(columns) <= known:
+        what = sorted(columns) if isinstance(columns, Mapping) else type(columns).__name__
+        msg = f"a shard must be a mapping with rates and maybe other columns of {sorted(known)}; it is {what}"
+        raise InvalidInput(msg)
+    given = dict(columns)
+    return Problem.of(given.pop("rates"), goal=goal, **given)
+
+
+def _summarise(shard: Shard, goal: Goal) -> Summary:
+    problem = _problem(shard, goal)
+    cells, columns = Cells(goal), problem.columns
+    with np.errstate(all="ignore"):
+        if columns is not None and cells.add(columns):
+            return cells.summary()
+    problem.check()
+    return summarise(problem.market)
+
+
+def _spent(shard: Shard, goal: Goal, clearing: Clearing) -> float:
+    problem = _problem(shard, goal)
+    columns = problem.columns
+    if columns is not None and columns.positive() and clearing.under == clearing.over:
+        return allocated(columns, goal, clearing.under, np.empty(problem.n))[0]
+    return problem.market.spent(problem.market.at(clearing))
+
+
+def _slack(shard: Shard, goal: Goal, clearing: Clearing) -> tuple[float, float, float]:
+    market: Market = _problem(shard, goal).market
+    f = market.at(clearing)
+    return market.slack(f, np.full(f.shape, clearing.under))

@@ -1,0 +1,76 @@
+"""From columns of Arrow to elements, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .elements import NUMBERS, Elements
+
+if TYPE_CHECKING:
+    from unstale.arguments import Floats
+
+__all__ = ["Complain", "from_arrow"]
+
+Complain = Callable[[str, int | None, str, object], NoReturn]
+"""Is told the role of a column, the row (from 0; None: the whole column), the rule and what stands there."""
+
+
+def from_arrow(columns: Mapping[str, Any], complain: Complain, first: int = 0) -> Elements:
+    """Return the elements of columns of Arrow, by role; ``first`` is the number of the first row."""
+    numbers = {role: _numbers(role, columns[role], complain) for role in NUMBERS if role in columns}
+    labels = {role: _labels(role, columns[role], complain) for role in ("key", "group") if role in columns}
+    count = len(numbers["rate"])
+    groups, names = None, list[object]()
+    if "group" in labels:
+        encoded = labels["group"].unify_dictionaries()
+        codes = [chunk.indices.to_numpy() for chunk in encoded.chunks]
+        groups = np.concatenate(codes).astype(np.int64) if codes else np.zeros(0, np.int64)
+        names = encoded.chunk(0).dictionary.to_pylist() if codes else []
+    return Elements(
+        rates=numbers["rate"],
+        keys=labels.get("key", range(first + 1, first + count + 1)),
+        weights=numbers.get("weight"),
+        sizes=numbers.get("size"),
+        groups=groups,
+        group_names=names,
+    )
+
+
+def _numbers(role: str, column: Any, complain: Complain) -> Floats:  # noqa: ANN401  (Arrow has no types)
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        complain(role, None, "numbers", str(kind))
+    _no_nulls(role, column, "a number", complain)
+    values: Floats = column.cast(pa.float64(), safe=False).to_numpy()
+    good = np.isfinite(values)
+    good &= values > 0 if role == "size" else values >= 0
+    if not good.all():
+        row = int(np.argmin(good))
+        complain(role, row, NUMBERS[role], values[row].item())
+    return values
+
+
+def _labels(role: str, column: Any, complain: Complain) -> Any:  # noqa: ANN401
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if not (is_text or pa.types.is_integer(kind)):
+        complain(role, None, "text or whole numbers", str(kind))
+    _no_nulls(role, column, "text", complain)
+    if is_text:
+        empty = pc.index(column, "").as_py()
+        if empty >= 0:
+            complain(role, empty, "text", "")
+    return column.dictionary_encode() if role == "group" else column
+
+
+def _no_nulls(role: str, column: Any, rule: str, complain: Complain) -> None:  # noqa: ANN401
+    if column.null_count:
+        complain(role, pc.index(column.is_null(), value=True).as_py(), rule, None)

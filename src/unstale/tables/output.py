@@ -1,0 +1,120 @@
+"""Files are written whole or not at all: under a temporary name beside the target, then renamed.
+
+Promises, each with a test:
+
+1. The target holds either what it held before or all of the new content, also after a crash.
+2. A run that fails leaves no temporary file.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from unstale.errors import InvalidInput, need
+
+from .elements import Keys, as_list
+
+if TYPE_CHECKING:
+    from unstale.arguments import Floats
+
+__all__ = ["check_writable", "open_allocation", "replacing", "write_csv"]
+
+Write = Callable[[Keys, "Floats"], None]
+_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+_ROWS = 1 << 16
+
+
+def check_writable(option: str, path: str, suffixes: tuple[str, ...] = _SUFFIXES) -> None:
+    """Refuse, before any work is done, a file that cannot be written."""
+    if not path.lower().endswith(suffixes):
+        allowed = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+        raise InvalidInput(f"{option} must end in {allowed}; it is {path!r}")
+    folder = Path(path).resolve().parent
+    if not folder.is_dir():
+        raise InvalidInput(f"{option} must be in a directory that exists; it is {path!r}")
+    if Path(path).is_dir():
+        raise InvalidInput(f"{option} must be a file; {path!r} is a directory")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(f"{option} must be in a directory that you may write to; it is {path!r}")
+    if path.lower().endswith(".parquet"):
+        need("pyarrow", extra="parquet", needed_for="Parquet files")
+
+
+@contextmanager
+def replacing(path: str) -> Iterator[IO[bytes]]:
+    """Give a file that takes the place of ``path`` when all has gone well, and vanishes when not."""
+    target = Path(path).resolve()  # through links, so that what they point to is replaced
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def open_allocation(path: str, unit: str) -> Iterator[Write]:
+    """Give a function that writes keys and frequencies, part by part; Parquet also notes the unit."""
+    with replacing(path) as file:
+        if path.lower().endswith(".parquet"):
+            with _parquet(file, unit) as write:
+                yield write
+        elif path.lower().endswith(".gz"):
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:  # the same bytes each time
+                yield from _csv(cast("IO[bytes]", packed), path)
+        else:
+            yield from _csv(file, path)
+
+
+def _csv(file: IO[bytes], path: str) -> Iterator[Write]:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    yield write_csv(text, "\t" if ".tsv" in path.lower()[-7:] else ",")
+    text.flush()
+    text.detach()
+
+
+def write_csv(file: IO[str], delimiter: str = ",") -> Write:
+    """Write the header, and return a function that writes rows."""
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(["key", "frequency"])
+
+    def write(keys: Keys, frequencies: Floats) -> None:
+        for start in range(0, len(frequencies), _ROWS):
+            part = slice(start, start + _ROWS)
+            writer.writerows(zip(as_list(keys[part]), frequencies[part].tolist(), strict=True))
+
+    return write
+
+
+@contextmanager
+def _parquet(file: IO[bytes], unit: str) -> Iterator[Write]:
+    arrow: Any = need("pyarrow", extra="parquet", needed_for="Parquet files")
+    parquet: Any = need("pyarrow.parquet", extra="parquet", needed_for="Parquet files")
+    frequency = arrow.field("frequency", arrow.float64(), nullable=False, metadata={"unit": unit})
+    opened: list[Any] = []
+
+    def write(keys: Keys, frequencies: Floats) -> None:
+        column: Any = keys if hasattr(keys, "to_pylist") else arrow.array(keys)
+        if not opened:  # only the first keys tell their type
+            schema = arrow.schema([arrow.field("key", column.type, nullable=False), frequency])
+            opened.append(parquet.ParquetWriter(file, schema, compression="zstd"))
+        writer = opened[0]
+        writer.write_table(arrow.table([column, arrow.array(frequencies)], schema=writer.schema))
+
+    try:
+        yield write
+    finally:  # also if it is in vain: a writer that is not closed writes to a closed file later
+        for writer in opened:
+            writer.close()

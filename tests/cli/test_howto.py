@@ -1,0 +1,83 @@
+"""The how-to page shows what really happens: its commands are run, and their output is compared.
+
+``python tests/cli/test_howto.py`` writes the real output into the page.
+"""
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unstale.cli import main
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "plan.md"
+BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
+NOTICE = "compiling the kernels (once, some seconds) ...\n"
+
+
+def prepare(text):
+    """Write the files that the page shows, and those that it takes for granted."""
+    for language, name, content in BLOCK.findall(text):
+        if language == "csv":
+            Path(name).write_text(content)
+    arrow_csv = pytest.importorskip("pyarrow.csv")
+    pytest.importorskip("pyarrow.parquet").write_table(arrow_csv.read_csv("pages.csv"), "pages.parquet")
+
+
+def run(command):
+    """Return what a command prints."""
+    program, *arguments = shlex.split(command)
+    if program == "cat":
+        return Path(arguments[0]).read_text()
+    assert program == "unstale"
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
+        main(arguments)
+    return out.getvalue().replace(NOTICE, "")
+
+
+def replayed(text):
+    """Return the page with real output."""
+
+    def replay(block):
+        if block[1] != "console":
+            return block[0]
+        commands = [line for line in block[3].splitlines() if line.startswith("$ ")]
+        shown = "\n".join(f"{command}\n{run(command[2:])}" for command in commands)
+        return f"```console\n{shown}```"
+
+    return BLOCK.sub(replay, text)
+
+
+def test_the_page_shows_real_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text()
+    prepare(text)
+    real = replayed(text)
+    assert NUMBER.sub("0", text) == NUMBER.sub("0", real)
+    shown, got = (np.array(NUMBER.findall(page), float) for page in (text, real))
+    np.testing.assert_allclose(shown, got, rtol=1e-6, atol=1e-9)  # the last digits are the machine's own
+
+
+def test_the_examples_in_python_run():
+    failed, tried = doctest.testfile(
+        str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+    )
+    assert tried
+    assert not failed
+
+
+if __name__ == "__main__":
+    where = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("build")
+    where.mkdir(exist_ok=True)
+    os.chdir(where)
+    page = PAGE.read_text()
+    prepare(page)
+    PAGE.write_text(replayed(page))

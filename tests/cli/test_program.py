@@ -1,0 +1,111 @@
+"""The program: help, pipes, terminals and progress."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from unstale.cli import progress as progress_module
+
+from .elements import write_csv
+
+
+def python(*arguments, **options):
+    return subprocess.run(  # noqa: S603  (our own program)
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_help(run):
+    assert "Examples:\n    unstale plan pages.csv --budget 1000/day" in run("plan", "--help")[0]
+    for command in ("compare", "whatif"):
+        assert "Examples:" in run(command, "-h")[0]
+    out, err = run(code=2)
+    assert out == ""
+    assert err.startswith("Usage: unstale [OPTIONS] COMMAND")
+    assert "unstale, version" in run("--version")[0]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["plan", "--help"], ["whatif", "--help"]])
+def test_help_is_quick(arguments):
+    script = (
+        "import sys, time; start = time.perf_counter(); from unstale.cli import main; main(sys.argv[1:]);"
+        "heavy = {'numpy', 'numba', 'scipy', 'pyarrow', 'rich', 'matplotlib'} & set(sys.modules);"
+        "print(time.perf_counter() - start, *heavy, file=sys.stderr)"
+    )
+    took, *heavy = python("-c", script, *arguments).stderr.split()
+    assert heavy == []
+    assert float(took) < 0.5
+
+
+def test_the_module_runs(tmp_path):
+    done = python("-m", "unstale", "plan", "none.csv", "--budget", "1/h", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "unstale: none.csv: no such file or directory\n"
+
+
+def test_a_reader_that_has_had_enough(tmp_path):
+    (tmp_path / "many.csv").write_text("rate\n" + "1\n" * 200_000)
+    program = f"{sys.executable} -m unstale plan many.csv --budget 1/h | head -n 1"
+    done = subprocess.run(program, shell=True, cwd=tmp_path, capture_output=True, text=True, check=True)  # noqa: S602
+    assert done.stdout == "key,frequency\n"
+    assert "Traceback" not in done.stderr
+
+
+def on_a_terminal(*arguments, columns=100):
+    """Return what a terminal shows of a command."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1"}
+    process = subprocess.Popen(  # noqa: S603  (our own program)
+        [sys.executable, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while block := os.read(ours, 65536):
+            shown += block
+    except OSError:  # how a terminal says that it is closed
+        pass
+    os.close(ours)
+    assert process.wait() == 0
+    return shown.decode()
+
+
+def test_a_terminal_shows_a_table():
+    keys = ["\x1b[2Jwipe", "[bold]plain", *(f"k{i}" for i in range(20))]
+    write_csv("tricky.csv", "key,rate", [(key, 1) for key in keys])
+    shown = on_a_terminal("-m", "unstale", "plan", "tricky.csv", "--budget", "22/day")
+    assert re.search(r"^\?\[2Jwipe +1 +1 day", shown, re.MULTILINE)
+    assert re.search(r"^\[bold\]plain +1 +1 day", shown, re.MULTILINE)
+    assert "... and 12 more" in shown
+    assert "--out plan.csv writes all frequencies to a file." in shown
+    assert "\x1b[2Jwipe" not in shown
+
+
+SLOW = """
+import time
+from unstale.cli.progress import progress
+with progress("reading pages.csv", 100) as advance:
+    for _ in range(10):
+        time.sleep({pause})
+        advance(10)
+"""
+
+
+def test_long_work_shows_a_bar_on_a_terminal():
+    shown = on_a_terminal("-c", SLOW.format(pause=0.15))
+    assert "reading pages.csv" in shown
+    assert "90%" in shown
+    assert on_a_terminal("-c", SLOW.format(pause=0.001)) == ""
+
+
+def test_long_work_shows_nothing_elsewhere(capsys, monkeypatch):
+    monkeypatch.setattr(progress_module, "PATIENCE", 0.0)
+    with progress_module.progress("reading", 10) as advance:
+        time.sleep(0.05)
+        advance(10)
+    assert capsys.readouterr() == ("", "")
