@@ -6,15 +6,16 @@ number.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import Floats
+from .arguments import Floats, unwrap
 from .errors import NoAnswer
 
-__all__ = ["ERROR", "cumulate", "integrate", "integrate_to"]
+__all__ = ["ERROR", "cumulate", "integrate", "integrate_pieces", "integrate_to"]
 
 ERROR: Final = 1e-10
 """Relative error that is promised (what is reached is usually 1e-14)."""
@@ -181,3 +182,25 @@ def _gauss(count: int) -> tuple[Floats, Floats]:
 
 _GAUSS_15, _GAUSS_10 = _gauss(15), _gauss(10)
 _HALVES = 0.5 ** np.arange(1.0, 201.0)
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+def integrate_pieces(function: Callable[[Floats], Floats], breaks: Floats) -> Floats:
+    """Integrate many smooth functions at once, each over its own pieces, between the breaks along axis 0.
+
+    ``function`` takes an array of points whose last axes are those of the functions. Twenty points on each
+    piece are enough for all digits if the function does not change its scale by more than a few times there.
+
+    >>> float(integrate_pieces(np.exp, np.array([0.0, 1.0, 3.0])).round(12))
+    19.085536923188
+    """
+    breaks = np.sort(breaks, axis=0)
+    shape = (-1,) + (1,) * (breaks.ndim - 1)
+    points, weights = (0.5 + 0.5 * _NODES).reshape(shape), (0.5 * _WEIGHTS).reshape(shape)
+    total = np.zeros(breaks.shape[1:])
+    for low, high in pairwise(breaks):
+        if np.any(high > low):
+            total = total + (high - low) * np.sum(weights * function(low + (high - low) * points), axis=0)
+    return unwrap(np.asarray(total))

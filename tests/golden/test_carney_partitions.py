@@ -124,7 +124,9 @@ def test_best_plan_for_half_a_million_objects(record):
     with np.errstate(divide="ignore"):
         missing = np.sum(profile * np.exp(-rates / best.frequencies))
     bound = (best.price * record["given"]["budget"] + missing) / profile.sum()
-    same(1.0 - best.freshness / bound, record["value"]["gap"], atol=1e-12)
+    # frequencies are scaled by a relative 1e-9 or so to spend the budget, which this form of the bound shows
+    same(1.0 - best.freshness / bound, record["value"]["gap"], atol=1e-9)
+    same(best.gap / best.freshness, record["value"]["gap"], atol=1e-12)
 
 
 @records("carney-ncomplex")

@@ -306,7 +306,7 @@ def _mixed(demand: Market, clearing: Clearing, budget: float) -> Floats:
 
 
 def _filled(problem: Problem, demand: Market, f: Floats, budget: float) -> Floats:
-    """Share what is left among all, when no poll helps any more, for want of anything better to do with it."""
+    """Share what is left among all when no poll helps any more, for want of anything better to do."""
     if not demand.most <= budget or demand.spent(f) >= budget * (1.0 - 1e-12):
         return f
     rest = replace(problem.market, parts=tuple(replace(p, share=np.ones(p.n)) for p in problem.market.parts))

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..arguments import Floats, Order, scalar
+from ..arguments import Floats, Order, order_code, scalar
 from ..errors import InvalidInput
 from ..objectives import Objective, objective_named
 from .elements import Goal
-from .market import Market
 from .plain import Cells, allocated
 from .problem import Problem
 from .search import Clearing, meet
@@ -52,10 +51,13 @@ class ShardedPlan:
     summary: Summary
     clearing: Clearing
     scale: float
+    idle: float
 
     def frequencies(self, shard: Shard) -> Floats:
         """The frequencies of the elements of a shard; it need not be one that the plan was made from."""
         problem = _problem(shard, self.summary.cells.goal)
+        if problem is None:
+            return np.empty(0)
         columns = problem.columns
         if (
             columns is not None
@@ -67,7 +69,7 @@ class ShardedPlan:
         else:
             problem.check()
             f = problem.market.at(self.clearing)
-        return f * self.scale
+        return f * self.scale + self.idle
 
     def outlook(self, budget: float) -> Outlook:
         """Say what another budget would buy, from the summary."""
@@ -87,7 +89,12 @@ def summary_of(
     >>> both.outlook(5.0).price
     0.2164
     """
-    return _summarise({"rates": rates, **columns}, Goal(objective_named(objective), order))
+    order_code(order)
+    summary = _summarise({"rates": rates, **columns}, Goal(objective_named(objective), order))
+    if summary is None:
+        msg = "rates must not be empty; give at least one number"
+        raise InvalidInput(msg)
+    return summary
 
 
 def plan_shards(
@@ -109,16 +116,10 @@ def plan_shards(
     [1.35, 1.14, 0.0]
     """
     goal = Goal(objective_named(objective), order)
+    order_code(order)
     total = scalar("budget", budget, at_least=0)
-    if iter(shards) is shards:
-        msg = "shards must bear being gone through several times, unlike an iterator; give a list"
-        raise InvalidInput(msg)
-    summary = None
-    for one in _map(executor, _summarise, shards, goal):
-        summary = one if summary is None else summary + one
-    if summary is None:
-        msg = "shards must not be empty; give at least one"
-        raise InvalidInput(msg)
+    _check(shards, executor)
+    summary = _total(one for one in _map(executor, _summarise, shards, goal) if one is not None)
     cells = summary.cells
     if cells.least > total * (1.0 + 1e-12):
         msg = f"budget must be at least {cells.least:g}, which min_frequency needs; budget is {total:g}"
@@ -131,17 +132,52 @@ def plan_shards(
 
         clearing = meet(spent_at, total, clearing.under, 1e-10, 1.0001)
     spent = sum(_map(executor, _spent, shards, goal, clearing))
-    bounded = any(np.any(part.low) or np.any(np.isfinite(part.high)) for part in cells.parts)
-    scale = 1.0 if bounded or not 0.0 < clearing.under < np.inf else total / spent
+    scale, idle = 1.0, 0.0
+    if not any(np.any(part.low) or np.any(np.isfinite(part.high)) for part in cells.parts):
+        if 0.0 < clearing.under < np.inf:
+            scale = total / spent
+        elif clearing.under == 0.0:  # nothing asks for polls: all are polled alike
+            idle = total / sum(float(np.sum(part.column("size") * part.count)) for part in cells.parts)
     return ShardedPlan(
-        price=clearing.under,
-        spent=spent * scale,
+        price=clearing.under if clearing.under < np.inf else cells.first_worth(np.array(cells.column("low"))),
+        spent=total if idle else spent * scale,
         budget=total,
-        gap=_gap(executor, shards, goal, clearing, total - spent * scale) / (cells.weight or 1.0),
+        gap=_gap(executor, shards, goal, clearing, total - spent * scale) / cells.weight,
         summary=summary,
         clearing=clearing,
         scale=scale,
+        idle=idle,
     )
+
+
+def _check(shards: object, executor: object) -> None:
+    if not isinstance(shards, Iterable) or iter(shards) is shards:
+        msg = f"shards must be a list, or something else to go through several times; it is {shards!r}"
+        raise InvalidInput(msg)
+    if executor is not None and not hasattr(executor, "submit"):
+        msg = f"executor must be a concurrent.futures.Executor; it is {executor!r}"
+        raise InvalidInput(msg)
+
+
+def _total(summaries: Iterator[Summary]) -> Summary:
+    """The sum of all summaries; few are kept at a time."""
+    kept: list[Summary] = []
+    for one in summaries:
+        kept.append(one)
+        if len(kept) == _WAITING:
+            kept = [_joint(kept)]
+    if not kept:
+        msg = "shards must not be empty; give at least one with elements"
+        raise InvalidInput(msg)
+    total = _joint(kept)
+    if not total.cells.weight > 0:
+        msg = "weights must not all be 0"
+        raise InvalidInput(msg)
+    return total
+
+
+def _joint(summaries: list[Summary]) -> Summary:
+    return sum(summaries[1:], summaries[0])
 
 
 def _gap(
@@ -174,7 +210,8 @@ def _map(
         yield waiting.popleft().result()
 
 
-def _problem(shard: Shard, goal: Goal) -> Problem:
+def _problem(shard: Shard, goal: Goal) -> Problem | None:
+    """The problem of a shard; None if it has no elements."""
     columns: object = shard() if callable(shard) else shard
     known = {"rates", "weights", "sizes", "change_sizes", "min_frequency", "max_frequency"}
     if not isinstance(columns, Mapping) or "rates" not in columns or not set(columns) <= known:
@@ -182,11 +219,15 @@ def _problem(shard: Shard, goal: Goal) -> Problem:
         msg = f"a shard must be a mapping with rates and maybe other columns of {sorted(known)}; it is {what}"
         raise InvalidInput(msg)
     given = dict(columns)
+    if np.shape(given["rates"]) == (0,):
+        return None
     return Problem.of(given.pop("rates"), goal=goal, **given)
 
 
-def _summarise(shard: Shard, goal: Goal) -> Summary:
+def _summarise(shard: Shard, goal: Goal) -> Summary | None:
     problem = _problem(shard, goal)
+    if problem is None:
+        return None
     cells, columns = Cells(goal), problem.columns
     with np.errstate(all="ignore"):
         if columns is not None and cells.add(columns):
@@ -197,13 +238,17 @@ def _summarise(shard: Shard, goal: Goal) -> Summary:
 
 def _spent(shard: Shard, goal: Goal, clearing: Clearing) -> float:
     problem = _problem(shard, goal)
+    if problem is None:
+        return 0.0
     columns = problem.columns
-    if columns is not None and columns.positive() and clearing.under == clearing.over:
+    if columns is not None and columns.positive() and 0.0 < clearing.under == clearing.over < np.inf:
         return allocated(columns, goal, clearing.under, np.empty(problem.n))[0]
     return problem.market.spent(problem.market.at(clearing))
 
 
 def _slack(shard: Shard, goal: Goal, clearing: Clearing) -> tuple[float, float, float]:
-    market: Market = _problem(shard, goal).market
-    f = market.at(clearing)
-    return market.slack(f, np.full(f.shape, clearing.under))
+    problem = _problem(shard, goal)
+    if problem is None:
+        return 0.0, 0.0, 0.0
+    f = problem.market.at(clearing)
+    return problem.market.slack(f, np.full(f.shape, clearing.under))
