@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import peak
 from benchmarks.planning import budget_error, elements, relative_gap
-from benchmarks.timing import best, required
+from benchmarks.timing import required, side_by_side
 from unstale import plan
 
 IN_MEMORY = 100_000_000
@@ -48,13 +48,16 @@ def measure_in_memory() -> None:
     rates, weights = elements(IN_MEMORY)
     tenth = IN_MEMORY // 10
     some, theirs = rates[:tenth], weights[:tenth]
-    quick = best(lambda: plan(some, float(tenth), weights=theirs), repeat=7)
     found = plan(rates, float(IN_MEMORY), weights=weights)
     error, gap = budget_error(found.frequencies.sum(), IN_MEMORY), relative_gap(found)
     assert error < 1e-12, error
     assert gap < 1e-9, gap
     del found
-    seconds = best(lambda: plan(rates, float(IN_MEMORY), weights=weights), repeat=3)
+    quick, seconds = side_by_side(
+        lambda: plan(some, float(tenth), weights=theirs),
+        lambda: plan(rates, float(IN_MEMORY), weights=weights),
+        repeat=7,
+    )
     print(json.dumps({"all": seconds, "tenth": quick, "error": error, "gap": gap}))
 
 

@@ -371,6 +371,25 @@ def test_bracket_of_the_price(record):
     assert median / 3 < np.median(widths) < median * 3
 
 
+@records("C-timing")
+def test_the_budget_is_met_at_every_size(record):
+    """What the record says of the budget; how long it takes is for the benchmarks."""
+    rng = np.random.default_rng(7)
+    for count in record["given"]["elements"]:
+        rates, weights, sizes = (
+            rng.lognormal(0.0, 2.0, count),
+            rng.lognormal(size=count),
+            rng.lognormal(size=count),
+        )
+        for polls in record["given"]["polls_per_change"]:
+            budget = polls * np.sum(sizes * rates)
+            for objective in ("freshness", "age"):
+                best = plan(rates, budget, weights=weights, sizes=sizes, objective=objective)
+                same(np.sum(sizes * best.frequencies), budget, rtol=1e-12)
+                assert best.gap <= 1e-9 * max(best.cost, 1.0 - best.cost)
+                assert abs(best.spent / budget - 1) <= record["value"]["residual"] + 1e-12
+
+
 @records("C-pure-age-inverse")
 def test_best_interval_for_age_under_random_polls(record):
     """Root of r^3 (r+2) / (1+r)^2 = x, to twelve digits."""

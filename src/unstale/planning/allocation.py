@@ -21,7 +21,7 @@ from ..processes import Process
 from .elements import EXACT, Elements, Goal
 from .grouped import solved_groups
 from .limits import limited
-from .market import Market
+from .market import Market, mixed
 from .partitions import Partitioning, partitioned
 from .plain import solved
 from .problem import Problem
@@ -301,16 +301,24 @@ def _mixed(demand: Market, clearing: Clearing, budget: float) -> Floats:
     low, high = 0.0, 1.0
     for _ in range(60):
         mix = 0.5 * (low + high)
-        low, high = (low, mix) if demand.spent(mix * more + (1.0 - mix) * less) > budget else (mix, high)
-    return low * more + (1.0 - low) * less
+        low, high = (low, mix) if demand.spent(mixed(more, less, mix)) > budget else (mix, high)
+    return mixed(more, less, low)
 
 
 def _filled(problem: Problem, demand: Market, f: Floats, budget: float) -> Floats:
-    """Share what is left among all when no poll helps any more, for want of anything better to do."""
+    """Share what is left among elements that no poll helps any more, for want of anything better to do."""
     if not demand.most <= budget or demand.spent(f) >= budget * (1.0 - 1e-12):
         return f
-    rest = replace(problem.market, parts=tuple(replace(p, share=np.ones(p.n)) for p in problem.market.parts))
-    rest = rest.bounded(f, np.maximum(f, problem.market.column("high")))
+    market = problem.market
+    parts, start = [], 0
+    for part in market.parts:
+        given = f[start : start + part.n]
+        spare = ~part.wanted | (given >= part.ceiling(problem.goal)) & (given < part.high)
+        parts.append(
+            replace(part, low=given, high=np.where(spare, part.high, given), share=spare.astype(float))
+        )
+        start += part.n
+    rest = Market(tuple(parts), problem.goal)
     if problem.groups is not None:
         rest, _ = limited(rest, problem.groups, 1.0)
     return rest.at(rest.clear(budget))
@@ -419,7 +427,5 @@ def _budget_for(demand: Market, target: float, measure: str) -> float:
     mix, high = 0.0, 1.0
     while clearing.under != clearing.over and high - mix > 1e-15:
         middle = 0.5 * (mix + high)
-        mix, high = (
-            (mix, middle) if reached(middle * more + (1.0 - middle) * less) > 1.0 / target else (middle, high)
-        )
-    return demand.spent(more if clearing.under == clearing.over else high * more + (1.0 - high) * less)
+        mix, high = (mix, middle) if reached(mixed(more, less, middle)) > 1.0 / target else (middle, high)
+    return demand.spent(more if clearing.under == clearing.over else mixed(more, less, high))

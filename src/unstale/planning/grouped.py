@@ -12,17 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats
-from ..processes import Poisson
 from . import passes
-from .elements import BLOCK, Elements, Goal
-from .limits import Groups, limited
+from .elements import BLOCK, Goal
+from .limits import Groups
 from .lookup import lookup
-from .market import Market
+from .market import mixed
 from .plain import Columns, Solution, sampled_price
 
 __all__ = ["solved_groups"]
 
 _CLOSE = 1e-5
+_SCALED = 1e-4
+_SAMPLE = 2000
 
 
 def solved_groups(columns: Columns, goal: Goal, budget: float, groups: Groups) -> Solution | None:
@@ -40,15 +41,20 @@ def solved_groups(columns: Columns, goal: Goal, budget: float, groups: Groups) -
     places, masses, units = starts.copy(), np.empty(n), np.empty(n)
     for part, mass, weight, rate in columns.blocks():
         passes.sort_groups(groups.codes[part], mass, weight, rate, kernel, places, masses, units)
-    totals, slopes, prices = np.zeros(count), np.zeros(count), np.empty(count)
+    totals, slopes = np.zeros(count), np.zeros(count)
+    some = min(count, _SAMPLE)
+    if 0 < starts[some] < n:  # the first groups give a better guess
+        first = (starts[: some + 1], masses[: starts[some]], units[: starts[some]], limits[:some])
+        share = budget * starts[some] / n
+        better = passes.price_of_all(*first, share, guess, 0.01, table, totals[:some], slopes[:some])
+        guess = better if better < np.inf else guess
     market = (starts, masses, units, limits)
     price = passes.price_of_all(*market, budget, guess, _CLOSE, table, totals, slopes)
     if price == np.inf:
         return None
     bound = totals > limits
-    passes.group_prices(*market, price, _CLOSE, table, totals, slopes, prices)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lost = bound & ~(np.abs(totals / limits - 1.0) <= _CLOSE)
+    prices, unders, mixes = np.empty(count), np.empty(count), np.empty(count)
+    passes.group_prices(*market, price, _CLOSE, table, totals, slopes, prices, unders, mixes)
     f = np.empty(n)
     totals[:] = 0.0
     paid = residual = 0.0
@@ -57,42 +63,21 @@ def solved_groups(columns: Columns, goal: Goal, budget: float, groups: Groups) -
         codes = groups.codes[part]
         more, off = passes.allocate(mass * prices[codes], weight, rate, 1.0, table, f[part])
         paid, residual = paid + more, residual + off
+        split = np.flatnonzero(mixes[codes])
+        if split.size:
+            chosen, other = codes[split], np.empty(split.size)
+            at = mass[split] * unders[chosen]
+            more, off = passes.allocate(at, weight[split], rate[split], 1.0, table, other)
+            paid, residual = paid + more, residual + off + 1e-10 * more
+            f[part][split] = mixed(other, f[part][split], mixes[chosen])
         totals += np.bincount(codes, f[part] if columns.size is None else f[part] * columns.size[part], count)
-    totals[lost] = limits[lost]
     scales = _scales(totals, limits, bound, budget)
+    if np.abs(scales - 1.0).max() > _SCALED:
+        return None
     for part in (slice(start, start + BLOCK) for start in range(0, n, BLOCK)):
         f[part] *= scales[groups.codes[part]]
-    if np.abs(scales - 1.0).max() > 1e-3:
-        return None
     missed = 2.02 * residual + 4.0 * float(np.sum((scales - 1.0) ** 2 * prices * totals))
-    if lost.any():
-        missed += _jumping(columns, goal, groups, lost, price=price, f=f)
     return Solution(f, price, budget, missed, None)
-
-
-def _jumping(
-    columns: Columns, goal: Goal, groups: Groups, lost: NDArray[np.bool_], *, price: float, f: Floats
-) -> float:
-    """Give groups whose demand jumps over their limit a mix of two prices; return what that misses."""
-    index = np.flatnonzero(lost[groups.codes])
-    some = columns.take(index)
-    ones = np.asarray(1.0)
-    elements = Elements(
-        n=index.size,
-        law=Poisson(some.rate),
-        weight=ones if some.weight is None else some.weight,
-        size=ones if some.size is None else some.size,
-        change_size=np.asarray(0.0),
-        low=np.asarray(0.0),
-        high=np.asarray(np.inf),
-        count=ones,
-    )
-    names = np.flatnonzero(lost)
-    inside = Groups(np.searchsorted(names, groups.codes[index]), range(names.size), groups.limits[names])
-    capped, prices = limited(Market((elements,), goal), inside, price)
-    f[index] = capped.column("high")
-    over, short, paid = elements.slack(goal, f[index], prices[inside.codes])
-    return short + over * paid
 
 
 def _scales(totals: Floats, limits: Floats, bound: NDArray[np.bool_], budget: float) -> Floats:

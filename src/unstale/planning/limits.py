@@ -17,7 +17,7 @@ from ..arguments import Floats, numbers, scalar
 from ..errors import InvalidInput
 from . import passes
 from .lookup import lookup
-from .market import Market
+from .market import Market, mixed
 from .search import meet_each
 
 if TYPE_CHECKING:
@@ -167,6 +167,6 @@ def _searched(market: Market, groups: Groups, least: Floats, guess: float) -> tu
     share = np.ones(bound.shape)
     share[bound] = mix
     share = share[groups.codes]
-    met = share * asked(under) + (1.0 - share) * asked(over)
+    met = mixed(asked(under), asked(over), share)
     prices[bound] = over
     return np.where(busy, met, caps), prices

@@ -16,7 +16,12 @@ from ..polling import worth
 from .elements import EXACT, Elements, Goal
 from .search import Clearing, meet
 
-__all__ = ["Market"]
+__all__ = ["Market", "mixed"]
+
+
+def mixed(more: Floats, less: Floats, mix: float | Floats) -> Floats:
+    """A mix of two allocations; exactly the same where they are the same."""
+    return less + mix * (more - less)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +156,9 @@ class Market:
         if clearing.under == np.inf:
             return np.array(self.column("low"))
         f = self.frequencies(clearing.under)
-        if clearing.over != clearing.under:
-            f = clearing.mix * f + (1.0 - clearing.mix) * self.frequencies(clearing.over)
-        return f
+        return (
+            f if clearing.over == clearing.under else mixed(f, self.frequencies(clearing.over), clearing.mix)
+        )
 
     def first_worth(self, f: Floats) -> float:
         """The largest worth of one more unit of budget at these frequencies."""

@@ -416,31 +416,32 @@ def price_of_all(starts, masses, units, limits, budget, guess, close, table, tot
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def group_prices(starts, masses, units, limits, price, close, table, totals, slopes, prices):
+def group_prices(starts, masses, units, limits, price, close, table, totals, slopes, prices, unders, mixes):
     """Raise the price of each group that spends more than its limit until it meets it.
 
     ``totals`` and ``slopes`` are those at the price of all; a total ends within the relative distance
-    ``close`` of the limit. Return how many could not be brought there.
+    ``close`` of the limit. Where demand jumps over the limit, it is met by a mix of what is asked for at two
+    prices, of which ``unders`` is the lower, and ``mixes`` its share.
     """
-    lost = 0
     for h in range(limits.size):
         goal = limits[h]
-        prices[h] = price
+        prices[h], unders[h], mixes[h] = price, price, 0.0
         if totals[h] <= goal:
             continue
         own, ours = masses[starts[h] : starts[h + 1]], units[starts[h] : starts[h + 1]]
-        total, slope, low, high = totals[h], slopes[h], price, math.inf
-        for _ in range(60):
-            if high <= low * (1.0 + 1e-13):
-                break
+        total, slope = totals[h], slopes[h]
+        low, high, more, less = price, math.inf, total, 0.0
+        for _ in range(200):
             prices[h] = _step(prices[h], total, slope, goal, low, high)
             total, slope = _spending(own, ours, prices[h], table)
             if abs(total - goal) <= close * goal:
                 break
             if total > goal:
-                low = prices[h]
+                low, more = prices[h], total
             else:
-                high = prices[h]
+                high, less = prices[h], total
+            if high <= low * (1.0 + 1e-10):
+                prices[h], unders[h], mixes[h] = high, low, (goal - less) / (more - less)
+                total = goal
+                break
         totals[h] = total
-        lost += abs(total - goal) > close * goal
-    return lost

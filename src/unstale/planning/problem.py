@@ -143,16 +143,23 @@ class Problem:
             )
             raise InvalidInput(msg)
         if given["change_sizes"].any():
-            for law, _ in self.laws:
-                known = isinstance(law, np.ndarray | Poisson) or (
-                    isinstance(law, UncertainPoisson) and self.goal.order == "fixed"
+            self._check_conditional()
+
+    def _check_conditional(self) -> None:
+        """Insist on what makes a poll worth more per cost the later it is made."""
+        for law, _ in self.laws:
+            known = isinstance(law, np.ndarray | Poisson)
+            if not known and not (isinstance(law, UncertainPoisson) and self.goal.order == "fixed"):
+                msg = (
+                    "change_sizes needs Poisson changes, or uncertain rates polled in fixed order; "
+                    f"the law is {law!r} in {self.goal.order} order"
                 )
-                if not known:
-                    msg = (
-                        "change_sizes needs Poisson changes, or uncertain rates polled in fixed order; "
-                        f"the law is {law!r} in {self.goal.order} order"
-                    )
-                    raise InvalidInput(msg)
+                raise InvalidInput(msg)
+        penalty = getattr(self.goal.objective, "penalty", None)
+        rises = penalty is None or penalty.name == "log(1+x)"
+        if not rises and penalty.exponent is None and penalty.threshold is None:  # type: ignore[union-attr]
+            msg = f"change_sizes needs a weight of lags that does not fall; it is {self.goal.objective.name}"
+            raise InvalidInput(msg)
 
     @cached_property
     def market(self) -> Market:
