@@ -218,6 +218,8 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
     clearing = demand.clear(budget, guess)
     f = _filled(problem, demand, _mixed(demand, clearing, budget), budget)
     spent = problem.market.spent(f)
+    if 0.0 < spent != budget and problem.columns is not None and problem.groups is None:
+        f, spent = f * (budget / spent), budget  # the last digits
     if policy != "optimal":
         return Plan(problem.unsorted(f), np.nan, spent, budget, problem, policy, None, summary)
     price, missed = clearing.under, 0.0
