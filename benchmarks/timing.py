@@ -30,4 +30,4 @@ def required(figure: float, most: float, unit: str) -> str:
     '<= 10 x: 6.9 x, holds'
     """
     verdict = "holds" if figure <= most else "DOES NOT HOLD"
-    return f"<= {most:g} {unit}: {figure:.2g} {unit}, {verdict}"
+    return f"<= {most:g} {unit}: {figure:.1f} {unit}, {verdict}"

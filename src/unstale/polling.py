@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
+from scipy.optimize import elementwise
 
 from . import kernels
 from .arguments import Floats, broadcast, numbers, order_code, unwrap
@@ -21,7 +22,7 @@ from .quadrature import integrate, integrate_pieces
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from .arguments import Order
 
@@ -314,63 +315,57 @@ def interval(
             if not np.all((limit > 0) | (law.rate == 0)):
                 msg = f"{objective.name} falls as lags grow, so no poll is worth a price; use another weight"
                 raise InvalidInput(msg)
-            found = reaching(lambda t: worth(objective, law, t, order), w, 1.0 / rate, limit)
+            found = reaching(lambda t, i: worth(objective, law.take(i), t, order), w, 1.0 / rate, limit)
     return unwrap(np.where(law.rate > 0, found, never))
 
 
-def reaching(increasing: Callable[[Floats], Floats], target: Floats, start: Floats, limit: Floats) -> Floats:
-    """Solve increasing(t) = target for each entry, from a start; inf where the limit is below the target."""
-    reached = np.where((target > 0) & (target < limit), target, np.nan)
+def reaching(
+    increasing: Callable[[Floats, NDArray[np.intp]], Floats], target: Floats, start: Floats, limit: Floats
+) -> Floats:
+    """Solve increasing(t) = target for each entry, from a start; inf where the limit is not above the target.
+
+    ``increasing`` is given some times and the places of their entries. The search runs on logarithms (SciPy's
+    Chandrupatla), and goes on with the entries that have not settled.
+    """
+    shape = np.broadcast_shapes(target.shape, start.shape, limit.shape)
+    target, start, limit = (np.broadcast_to(column, shape).ravel() for column in (target, start, limit))
     found = np.where(target < limit, 0.0, np.inf)
-    if np.isnan(reached).all():
-        return found
-    return np.where(np.isnan(reached), found, _invert(increasing, reached, start))
+    index = np.flatnonzero((target > 0) & (target < limit))
+    if index.size:
+        found[index] = _solved(increasing, np.log(target[index]), np.log(start[index]), index)
+    return found.reshape(shape)
 
 
-def _invert(increasing: Callable[[Floats], Floats], target: Floats, start: Floats) -> Floats:
-    """Solve increasing(t) = target for each entry (nan: skip), by false position on logarithms."""
-    shape = np.broadcast_shapes(target.shape, start.shape)
-    goal = np.log(np.broadcast_to(target, shape))
-    skip = np.isnan(goal)
+def _solved(
+    increasing: Callable[[Floats, NDArray[np.intp]], Floats],
+    goal: Floats,
+    start: Floats,
+    index: NDArray[np.intp],
+) -> Floats:
+    def miss(u: Floats, goal: Floats, place: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            return np.maximum(np.log(increasing(np.exp(u), place.astype(np.intp))), -1e4) - goal
 
-    def miss(u: Floats) -> Floats:
-        with np.errstate(divide="ignore"):
-            return np.where(skip, 0.0, np.log(increasing(np.exp(u))) - goal)
-
-    low = np.broadcast_to(np.log(start), shape).copy()
-    high = low.copy()
-    at_low, at_high = miss(low), miss(high)
-    step = 1.0
-    while (at_low > 0).any() and step < 2e3:
-        low = np.where(at_low > 0, np.maximum(low - step, -740.0), low)
-        at_low, step = miss(low), 2.0 * step
-    step = 1.0
-    while (at_high < 0).any() and step < 2e3:
-        high = np.where(at_high < 0, np.minimum(high + step, 700.0), high)
-        at_high, step = miss(high), 2.0 * step
-    beyond = at_high < 0  # not worth as much at any interval that a float can hold
-    skip = skip | beyond
-    weight_low, weight_high = at_low.copy(), at_high.copy()
-    u, settled = high, skip
-    for i in range(200):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            new = high - weight_high * (high - low) / (weight_high - weight_low)
-        outside = ~((new > low) & (new < high)) | (i % 8 == 7)
-        new = np.where(outside, 0.5 * (low + high), new)
-        settled = settled | (np.abs(new - u) <= 1e-15 * np.maximum(1.0, np.abs(new)))
-        if settled.all():
-            return np.where(beyond, np.inf, np.exp(u))
-        u = np.where(settled, u, new)
-        at = miss(u)
-        right = at > 0
-        # the end that stays is given less weight (Illinois), so that both ends move
-        weight_low = np.where(right, np.where(high == u, weight_low, 0.5 * weight_low), at)
-        weight_high = np.where(right, at, 0.5 * weight_high)
-        high, low = np.where(right, u, high), np.where(right, low, u)
-        done = at == 0
-        low, high = np.where(done, u, low), np.where(done, u, high)
-    msg = "the interval that is worth the price was not found in 200 steps"
-    raise NoAnswer(msg)
+    given = (goal, index.astype(float))
+    start = np.clip(start, -700.0, 690.0)
+    ends = elementwise.bracket_root(miss, start - 0.5, start + 0.5, xmin=-740.0, xmax=700.0, args=given)
+    low, high = ends.bracket
+    # not worth as much at any interval that a float can hold
+    beyond = ~ends.success & (ends.f_bracket[1] < 0)
+    if not np.all(ends.success | beyond):
+        msg = "no interval was found that is worth the price"
+        raise NoAnswer(msg)
+    known = ~beyond
+    u = np.full(goal.shape, np.inf)
+    if known.any():
+        root = elementwise.find_root(
+            miss,
+            (low[known], high[known]),
+            args=tuple(part[known] for part in given),
+            tolerances={"xatol": 1e-16, "xrtol": 2e-16, "fatol": 0.0, "frtol": 0.0},
+        )
+        u[known] = root.x
+    return np.exp(u)
 
 
 def _law(law: Process | ArrayLike) -> Process:

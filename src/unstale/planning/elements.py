@@ -87,9 +87,7 @@ class Elements:
     def take(self, index: slice | NDArray[np.intp]) -> Self:
         """Some of the elements."""
         columns = {name: value[index] if np.ndim(value) else value for name, value in self.columns.items()}
-        law = self.law
-        if law.shape_of:
-            law = type(law)(*(column[index] for column in self.parameters))
+        law = self.law.take(index)
         n = len(range(*index.indices(self.n))) if isinstance(index, slice) else len(index)
         return replace(self, n=n, law=law, **columns)
 
@@ -156,12 +154,13 @@ class Elements:
             x = np.where(left > 0, price * self.size * rate / left, np.inf)
             return kernels.inverse_worth(kernels.FRESHNESS, goal.code, x) / rate
 
-        def per_cost(t: Floats) -> Floats:
-            return worth(goal.objective, self.law, t, goal.order) / self._next_cost(goal, t)
+        def per_cost(t: Floats, index: slice | NDArray[np.intp]) -> Floats:
+            some = self.take(index)
+            return worth(goal.objective, some.law, t, goal.order) / some._next_cost(goal, t)  # noqa: SLF001
 
         target = np.where(self.wanted, price / self.weight, np.inf)
         start = 1.0 / np.where(self.wanted, rate, 1.0)
-        return reaching(per_cost, target, start, per_cost(np.full(start.shape, np.inf)))
+        return reaching(per_cost, target, start, per_cost(np.full(start.shape, np.inf), slice(None)))
 
     def _next_cost(self, goal: Goal, t: Floats) -> Floats:
         """What one more poll per unit time costs at intervals t: size + change_size * (G - t g)."""

@@ -53,6 +53,7 @@ def solved_groups(columns: Columns, goal: Goal, budget: float, groups: Groups) -
     if price == np.inf:
         return None
     bound = totals > limits
+    power = float(slopes[~bound].sum() / totals[~bound].sum())  # of the price that spending falls with
     prices, unders, mixes = np.empty(count), np.empty(count), np.empty(count)
     passes.group_prices(*market, price, _CLOSE, table, totals, slopes, prices, unders, mixes)
     f = np.empty(n)
@@ -77,7 +78,8 @@ def solved_groups(columns: Columns, goal: Goal, budget: float, groups: Groups) -
     for part in (slice(start, start + BLOCK) for start in range(0, n, BLOCK)):
         f[part] *= scales[groups.codes[part]]
     missed = 2.02 * residual + 4.0 * float(np.sum((scales - 1.0) ** 2 * prices * totals))
-    return Solution(f, price, budget, missed, None)
+    free = (budget - limits[bound].sum()) / totals[~bound].sum()
+    return Solution(f, price * free ** (1.0 / min(power, -1e-3)), budget, missed, None)
 
 
 def _scales(totals: Floats, limits: Floats, bound: NDArray[np.bool_], budget: float) -> Floats:

@@ -250,5 +250,9 @@ def _slack(shard: Shard, goal: Goal, clearing: Clearing) -> tuple[float, float, 
     problem = _problem(shard, goal)
     if problem is None:
         return 0.0, 0.0, 0.0
+    columns = problem.columns
+    if columns is not None and columns.positive() and clearing.under == clearing.over:
+        _, residual = allocated(columns, goal, clearing.under, np.empty(problem.n))
+        return 0.0, 2.02 * clearing.under * residual, 0.0
     f = problem.market.at(clearing)
     return problem.market.slack(f, np.full(f.shape, clearing.under))

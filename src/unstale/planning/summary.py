@@ -123,7 +123,7 @@ def _summary(parts: list[Elements], market: Market, bits: int) -> Summary:
         if all(cells) or bits == 0:
             kept = tuple(new or old for new, old in zip(cells, parts, strict=True))
             return Summary(replace(market, parts=kept), bits)
-        bits -= 1
+        bits = max(0, bits - 2)
 
 
 def _compressed(elements: Elements, goal: Goal, bits: int) -> Elements | None:

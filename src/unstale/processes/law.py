@@ -12,7 +12,7 @@ from ..arguments import Floats, broadcast, generator, numbers, unwrap, whole
 from ..errors import InvalidInput
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Law", "Parameter", "Process", "Size", "parameter", "process"]
 
@@ -64,6 +64,9 @@ class Process(Protocol):
 
     def element(self, index: tuple[int, ...]) -> Process:
         """Return the process of one element, by its index in a shape that the parameters broadcast to."""
+
+    def take(self, index: slice | NDArray[np.intp]) -> Process:
+        """Return the process of some elements, by their places; the process itself if it is one for all."""
 
 
 def process(name: str, value: object) -> Process:
@@ -122,6 +125,14 @@ class Law(ABC):
         inner = tuple(0 if n == 1 else i for n, i in zip(own, index[len(index) - len(own) :], strict=True))
         return type(self)(
             *(np.broadcast_to(getattr(self, part.name), own)[inner] for part in fields(self))  # type: ignore[arg-type]
+        )
+
+    def take(self, index: slice | NDArray[np.intp]) -> Self:
+        shape = self.shape_of
+        if not shape:
+            return self
+        return type(self)(
+            *(np.broadcast_to(getattr(self, part.name), shape).ravel()[index] for part in fields(self))  # type: ignore[arg-type]
         )
 
     def survival(self, gap: ArrayLike) -> Floats:
