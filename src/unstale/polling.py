@@ -245,7 +245,7 @@ def _averaged_worth(objective: Objective, law: Process, t: Floats, code: int) ->
     penalty = getattr(objective, "penalty", None)
     closed = isinstance(objective, Harmonic | UpdatePenalty)
     if isinstance(objective, SourcePenalty):
-        closed = objective.penalty.threshold is not None or objective.penalty.exponent in (0.0, 1.0)
+        closed = objective.smooth
     kinks = law.kinks if not law.shape_of else np.empty(0)
     if isinstance(law, Periodic):
         kinks = np.asarray(law.period)[None]

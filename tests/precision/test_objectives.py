@@ -3,8 +3,10 @@
 import mpmath as mp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from unstale import objectives, polling, quadrature
+from unstale import SourcePenalty, UpdatePenalty, currency, objectives, polling, quadrature, worth
+from unstale.penalties import decay, named, power
 from unstale.processes import (
     Empirical,
     Gamma,
@@ -118,3 +120,38 @@ def test_interval_inverts_worth_for_poisson_changes(objective, order):
 @pytest.mark.parametrize("law", [Pareto(1.3, 0.5), Gamma(4.0, 0.3), Weibull(0.4, 1.0)], ids=label)
 def test_interval_inverts_worth_by_quadrature(law, order):
     check_round_trip("freshness", law, np.array([1e-3, 0.3, 2.0]), order, quadrature.ERROR)
+
+
+SMOOTH = [named("log(1+x)"), named("1/(1+x)"), decay(2.0), power(0.5), power(2.5)]
+SMOOTH_LAWS = [
+    Poisson(2.0),
+    Pareto(1.7, 0.6),
+    Weibull(0.5, 1.0),
+    Weibull(3.0, 1.0),
+    Gamma(0.4, 1.0),
+    Lognormal(0.0, 1.0),
+    UncertainPoisson(0.5, 2.0),
+]
+
+
+@pytest.mark.parametrize("law", SMOOTH_LAWS, ids=repr)
+@pytest.mark.parametrize("penalty", SMOOTH, ids=lambda penalty: penalty.name)
+def test_the_rule_for_all_elements_agrees_with_the_one_that_adapts(penalty, law, monkeypatch):
+    """At intervals over ten decades; the adaptive rule gives up beyond for decaying weights."""
+    objective, t = SourcePenalty(penalty), np.geomspace(1e-6, 1e4, 11)
+    quick = [method(law, t) for method in (objective.cost, objective.accrued, objective.worth)]
+    monkeypatch.setattr(SourcePenalty, "smooth", False)
+    sure = [method(law, t) for method in (objective.cost, objective.accrued, objective.worth)]
+    assert_allclose(quick, sure, rtol=2e-10)
+
+
+@pytest.mark.parametrize("order", ["random", "purely-random"])
+@pytest.mark.parametrize("law", [*SMOOTH_LAWS, Periodic(0.7)], ids=repr)
+@pytest.mark.parametrize(
+    "objective", ["freshness", "age", "harmonic", currency(0.3), UpdatePenalty("1/(1+x)")], ids=str
+)
+def test_averages_over_intervals_agree_with_the_ones_that_adapt(objective, law, order, monkeypatch):
+    t = np.geomspace(1e-3, 1e3, 4)
+    quick = worth(objective, law, t, order)
+    monkeypatch.setattr(polling, "_averaged_worth", lambda *_: None)
+    assert_allclose(quick, worth(objective, law, t, order), rtol=2e-10, atol=1e-300)

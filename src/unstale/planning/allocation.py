@@ -218,7 +218,7 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
     clearing = demand.clear(budget, guess)
     f = _filled(problem, demand, _mixed(demand, clearing, budget), budget)
     spent = problem.market.spent(f)
-    if 0.0 < spent != budget and problem.columns is not None and problem.groups is None:
+    if problem.columns is not None and problem.groups is None and abs(spent - budget) < 1e-9 * budget:
         f, spent = f * (budget / spent), budget  # the last digits
     if policy != "optimal":
         return Plan(problem.unsorted(f), np.nan, spent, budget, problem, policy, None, summary)
@@ -265,9 +265,11 @@ def _demand(problem: Problem, policy: Policy | Partitioning) -> tuple[Market, Fl
     if policy == "random-optimal":
         market = replace(market, asking=Goal(objective_named("freshness"), "purely-random"))
     elif policy != "optimal":
-        market = replace(
-            market, parts=tuple(replace(part, share=_share(part, policy)) for part in market.parts)
-        )
+        parts = tuple(replace(part, share=_share(part, policy)) for part in market.parts)
+        if not any(np.any(part.share) for part in parts):
+            msg = f"rates must not all be 0 for the {policy} policy; use policy='uniform'"
+            raise InvalidInput(msg)
+        market = replace(market, parts=parts)
     if problem.groups is None:
         return market, None
     guess = market.guess(float(np.minimum(problem.groups.limits, 1e300).sum()) or 1.0)
