@@ -256,14 +256,18 @@ def _averaged_worth(objective: Objective, law: Process, t: Floats, code: int) ->
     inside = (t > 0) & (t < np.inf) & (law.rate > 0)
     at = np.where(inside, t, 1.0)
     rate = np.where(law.rate > 0, law.rate, 1.0)
-    end = 2.0 if code == kernels.RANDOM else 60.0
     delay = (getattr(penalty, "threshold", None) or 0.0) / at
+    end = 2.0 if code == kernels.RANDOM else 60.0 + delay
     kinks = kinks.reshape(kinks.shape[:1] + (1,) * (at.ndim - kinks.ndim + 1) + kinks.shape[1:])
     low, high = np.array([0.0, 1e-7, 1e-5, 3e-4, 4e-3]), np.geomspace(60.0, 6e5, 9)
     steps = np.concatenate([low, [0.02, 0.1, 0.3, 0.7, 1.5, 3.0, 6.0, 12.0, 25.0], high])  # in mean gaps
     steps = steps.reshape((-1,) + (1,) * at.ndim)
     even = np.array([0.0, 0.5, 1.0, 1.5, 2.0] + [4.0, 8.0, 16.0, 30.0, 60.0] * (code != kernels.RANDOM))
-    rows = (kinks / at + delay, steps / (rate * at) + delay, even.reshape((-1,) + (1,) * at.ndim))
+    rows = (
+        kinks / at + delay,
+        steps / (rate * at) + delay,
+        even.reshape((-1,) + (1,) * at.ndim) + (delay if code != kernels.RANDOM else 0.0),
+    )
     shape = np.broadcast_shapes(at.shape, rate.shape)
     breaks = np.concatenate([np.broadcast_to(row, row.shape[:1] + shape) for row in rows])
 
