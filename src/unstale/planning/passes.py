@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ..kernels import AGE, FIXED, FRESHNESS, _inverse_worth, _worth
+from ..kernels import AGE, FIXED, FRESHNESS, _horner, _inverse_worth, _worth
 from .lookup import PIECE_BITS
 
 __all__ = ["CELL_BITS", "COARSE_CELLS", "FINE_CELLS", "allocate", "cap", "gather", "label", "look_up"]
@@ -88,6 +88,16 @@ def gather(mass, weight, rate, kind, window, cells, span):
     return 0
 
 
+@njit(inline="always")
+def _place(x, turn, first, second, last):
+    """What to look up for x, and in which row: the last, of zeros, where x is not in the table."""
+    below = x < turn
+    z = x if below else 1.0 - x
+    k = (np.float64(z).view(np.int64) >> _PIECE_SHIFT) + (-first if below else second)
+    known = (k >= 0) & (k < last)
+    return (z if known else 0.0), (k if known else last)
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def allocate(mass, weight, rate, price, table, out):
     """Write the frequencies at a price; return what they spend, and their residual.
@@ -115,13 +125,8 @@ def allocate(mass, weight, rate, price, table, out):
                 x[j] *= rates[j]
         far = 0
         for j in range(size):
-            below = x[j] < turn
-            value = x[j] if below else 1.0 - x[j]
-            k = (np.float64(value).view(np.int64) >> _PIECE_SHIFT) + (-first if below else second)
-            known = (k >= 0) & (k < last)
-            z[j] = value if known else 0.0
-            row[j] = k if known else last
-            far += (value > 0.0) & (not known)
+            z[j], row[j] = _place(x[j], turn, first, second, last)
+            far += (row[j] == last) & (x[j] < 2.0 * turn)
         for j in range(size):
             k = index[j]
             u = z[j] - rows[k, 0]
@@ -142,8 +147,8 @@ def allocate(mass, weight, rate, price, table, out):
                 k = math.floor(r * _PER_LOG2 + 0.5)
                 u = (k * _LOG2_HIGH - r) + k * _LOG2_LOW
                 power = np.int64((1023 - np.int64(k)) << 52).view(np.float64)
-                found = 1.0 - (1.0 + r) * power * _polynomial(_EXP, u)
-                small = r * r * _polynomial(_P2, r)
+                found = 1.0 - (1.0 + r) * power * _horner(_EXP, u)
+                small = r * r * _horner(_P2, r)
                 part += weights[j] * phi[j] * abs(x[j] - (small if r < 0.1 else found))
             part /= price  # mass is weight * x / price
         else:
@@ -154,27 +159,13 @@ def allocate(mass, weight, rate, price, table, out):
     return spent, residual
 
 
-@njit(inline="always")
-def _polynomial(coefficients, x):
-    total = 0.0
-    for i in range(len(coefficients) - 1, -1, -1):
-        total = total * x + coefficients[i]
-    return total
-
-
 @njit
 def _find(x, table):
     """Return phi(x) from the table."""
     rows, turn, first, second, kind, order = table
-    if x < turn:
-        z = x
-        k = (np.float64(z).view(np.int64) >> _PIECE_SHIFT) - first
-    else:
-        z = max(1.0 - x, 0.0)
-        if z == 0.0:
-            return 0.0
-        k = (np.float64(z).view(np.int64) >> _PIECE_SHIFT) + second
-    if not 0 <= k < rows.shape[0] - 1:
+    last = rows.shape[0] - 1
+    z, k = _place(x, turn, first, second, last)
+    if k == last and x < 2.0 * turn:
         return 1.0 / _inverse_worth(kind, order, x)
     u = z - rows[k, 0]
     return rows[k, 1] + u * (rows[k, 2] + u * (rows[k, 3] + u * (rows[k, 4] + u * rows[k, 5])))
@@ -321,16 +312,13 @@ def _spending(masses, units, price, table):
     total, slope = 0.0, 0.0
     for j in range(masses.size):
         x = price * units[j]
-        below = x < turn
-        z = x if below else 1.0 - x
-        k = (np.float64(z).view(np.int64) >> _PIECE_SHIFT) + (-first if below else second)
-        known = (k >= 0) & (k < last)
-        row = rows[np.uint64(k if known else last)]
-        u = z - row[0] if known else 0.0
+        z, k = _place(x, turn, first, second, last)
+        row = rows[np.uint64(k)]
+        u = z - row[0]
         a, b, c, d = row[2], row[3], row[4], row[5]
         total += masses[j] * (row[1] + u * (a + u * (b + u * (c + u * d))))
         bend = a + u * (2.0 * b + u * (3.0 * c + u * (4.0 * d)))
-        slope += masses[j] * x * (bend if below else -bend)
+        slope += masses[j] * x * (bend if x < turn else -bend)
     return total, slope
 
 
@@ -364,12 +352,7 @@ def survey(starts, masses, units, price, table, totals, slopes):
         mass, unit = masses[start:][:size], units[start:][:size]
         for j in range(size):
             x[j] = price * unit[j]
-            below = x[j] < turn
-            value = x[j] if below else 1.0 - x[j]
-            k = (np.float64(value).view(np.int64) >> _PIECE_SHIFT) + (-first if below else second)
-            known = (k >= 0) & (k < last)
-            z[j] = value if known else 0.0
-            row[j] = k if known else last
+            z[j], row[j] = _place(x[j], turn, first, second, last)
         for j in range(size):
             k = index[j]
             u = z[j] - rows[k, 0]

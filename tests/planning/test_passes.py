@@ -1,0 +1,138 @@
+"""The compiled passes: the table against the kernels, cells against elements, quick ways against sure ones."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from unstale import kernels, plan
+from unstale.objectives import objective_named
+from unstale.planning import allocation, passes
+from unstale.planning.elements import Goal
+from unstale.planning.lookup import lookup
+from unstale.planning.plain import Cells, Columns
+
+KINDS = [kernels.FRESHNESS, kernels.AGE, kernels.HARMONIC]
+ORDERS = [kernels.FIXED, kernels.RANDOM, kernels.PURELY_RANDOM]
+
+
+def points(kind):
+    """Numbers over the whole table and beyond it, with the edges of pieces and of the table itself."""
+    rng = np.random.default_rng(3)
+    edges = np.concatenate([2.0 ** np.arange(-60, 60), (1 + np.arange(64) / 64) / 4])
+    x = np.concatenate([np.exp(rng.uniform(-60, 60, 20_000)), edges, np.nextafter(edges, 0)])
+    if kind == kernels.FRESHNESS:
+        near = np.concatenate([np.exp(-rng.uniform(0, 37, 20_000)), 2.0 ** -np.arange(1.0, 54.0)])
+        x = np.concatenate([x, 1.0 - near])
+    return x[x > 0]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_table_has_the_frequencies_of_the_kernels(kind, order):
+    x = points(kind)
+    found, one = np.empty(x.size), np.ones(x.size)
+    passes.look_up(x, one, lookup(kind, order), found)
+    with np.errstate(divide="ignore"):
+        exact = 1.0 / kernels.inverse_worth(kind, order, x)
+    assert_allclose(found, exact, rtol=2e-12)
+    again = np.empty(x.size)
+    spent, residual = passes.allocate(x, one, one, 1.0, lookup(kind, order), again)
+    assert_allclose(again, exact, rtol=2e-12)
+    assert_allclose(spent, np.sum(x * exact), rtol=1e-12)
+    assert 0 <= residual <= 4e-12 * spent
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_frequency_shows_in_the_residual(kind):
+    """The residual is what proves a plan: it must see an error in the table."""
+    x, one = np.geomspace(1e-6, 0.9, 5_000), np.ones(5_000)
+    table = lookup(kind, kernels.FIXED)
+    rows = table.rows.copy()
+    rows[:, 1] *= 1 + 1e-6
+    spent, residual = passes.allocate(x, one, one, 1.0, table._replace(rows=rows), np.empty(x.size))
+    assert 1e-8 < residual / spent < 1e-5
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["freshness", "age", "harmonic"]), st.floats(0.01, 3.0))
+def test_cells_have_the_sums_of_their_elements(seed, objective, spread):
+    rng = np.random.default_rng(seed)
+    goal = Goal(objective_named(objective), "fixed")
+    rate, weight, size = rng.lognormal(0, spread, (3, 2_000))
+    cells = Cells(goal, (0.9, 1.1))
+    assert cells.add(Columns(rate, weight, size))
+    (part,) = cells.summary().cells.parts
+    kernel = goal.objective.kernel
+    for column, total in [
+        (part.size * part.law.rate, np.sum(size * rate)),
+        (part.weight, np.sum(weight)),
+        (part.weight / part.law.rate, np.sum(weight / rate)),
+        (
+            part.size * part.law.rate * part.unit(kernel),
+            np.sum(size * rate * (size * rate / weight) * (rate if objective == "age" else 1)),
+        ),
+    ]:
+        assert_allclose(column.sum(), total, rtol=1e-9)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
+def test_cells_refuse_what_is_not_positive_and_finite(bad):
+    goal = Goal(objective_named("freshness"), "fixed")
+    good = np.ones(3_000)
+    odd = good.copy()
+    odd[1_500] = bad
+    for columns in (Columns(odd, good, None), Columns(good, odd, None), Columns(good, good, odd)):
+        with np.errstate(all="ignore"):
+            assert not Cells(goal).add(columns)
+
+
+def with_the_sure_way(monkeypatch, *args, **kwargs):
+    with monkeypatch.context() as patch:
+        patch.setattr(allocation, "_plain", lambda *_: None)
+        return plan(*args, **kwargs)
+
+
+@pytest.mark.parametrize("order", ["fixed", "random", "purely-random"])
+@pytest.mark.parametrize("objective", ["freshness", "age", "harmonic"])
+@pytest.mark.parametrize("polls", [1e-3, 0.3, 30.0])
+def test_the_quick_way_agrees_with_the_sure_one(objective, order, polls, monkeypatch):
+    rng = np.random.default_rng(5)
+    n = 20_000
+    rates, weights, sizes = rng.lognormal(0, 1.5, (3, n))
+    options = {"weights": weights, "sizes": sizes, "objective": objective, "order": order}
+    quick = plan(rates, polls * n, **options)
+    sure = with_the_sure_way(monkeypatch, rates, polls * n, **options)
+    assert_allclose(quick.price, sure.price, rtol=1e-8)
+    assert_allclose(quick.frequencies, sure.frequencies, rtol=1e-4, atol=1e-5 * polls)
+    assert abs(quick.cost - sure.cost) <= quick.gap + sure.gap + 1e-13 * sure.cost
+
+
+@pytest.mark.parametrize("objective", ["freshness", "age"])
+@pytest.mark.parametrize("tight", [0.02, 1.0, 5.0])
+def test_groups_agree_with_the_sure_way(objective, tight, monkeypatch):
+    """From limits that hold all groups to limits that hold few; some hold a single element, which jumps."""
+    rng = np.random.default_rng(6)
+    n, count = 20_000, 3_000
+    rates, weights = rng.lognormal(0, 1.5, (2, n))
+    groups, limits = rng.integers(count, size=n), rng.lognormal(0, 1, count) * tight * n / count
+    limits[::7] = np.inf
+    budget = 0.8 * min(n, limits[np.isfinite(limits)].sum() * 2)
+    options = {"weights": weights, "objective": objective, "groups": groups, "limits": limits}
+    quick = plan(rates, budget, **options)
+    sure = with_the_sure_way(monkeypatch, rates, budget, **options)
+    for found in (quick, sure):
+        spent = np.bincount(groups, found.frequencies, count)
+        assert (spent <= limits * (1 + 1e-12)).all()
+        assert_allclose(found.spent, budget, rtol=1e-9)
+        assert found.gap <= 1e-9 * found.cost
+    assert_allclose(quick.price, sure.price, rtol=1e-6)
+    assert abs(quick.cost - sure.cost) <= quick.gap + sure.gap + 1e-12 * sure.cost
+
+
+def test_labels_are_numbered_as_they_appear():
+    keys = np.array([7, -3, 7, 9, -3])
+    out = np.empty(5, np.int64)
+    assert passes.label(keys, 3, out) == 3
+    assert out.tolist() == [0, 1, 0, 2, 1]
+    assert passes.label(keys, 2, out) == -1
