@@ -113,7 +113,8 @@ class Plan:
             other = _partitioned(self.problem, total, self.policy)
             return Outlook(total, np.nan, other.cost, other.freshness, other.age)
         _check_least(self.summary.cells, total)
-        return self.summary.outlook(total)
+        found = self.summary.outlook(total)
+        return found if self.policy == "optimal" else replace(found, price=np.nan)
 
     def curve(self, budgets: ArrayLike | None = None) -> Curve:
         """What other budgets would buy; without any, 33 from a thousandth to a thousand times the plan's.
@@ -195,17 +196,12 @@ def plan(
 
 
 def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Plan:
-    if problem.weight == np.inf:  # weights so large that their sum is none: only their ratios matter
-        small = _solve(problem.lighter(2.0**-64), budget, policy)
-        return replace(small, price=small.price * 2.0**64)
     if policy == "optimal" and budget > 0 and problem.n > EXACT:
         found = _plain(problem, budget)
         if found is not None:
             return found
     problem.check()
-    if not problem.weight > 0:
-        msg = "weights must not all be 0"
-        raise InvalidInput(msg)
+    _check_weight(problem.weight)
     if isinstance(policy, Partitioning):
         return _partitioned(problem, budget, policy)
     demand, prices = _demand(problem, policy)
@@ -217,6 +213,13 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
         guess = price if 0.0 < price < np.inf else None
     clearing = demand.clear(budget, guess)
     f = _filled(problem, demand, _mixed(demand, clearing, budget), budget)
+    if not np.isfinite(f).all():
+        rate = demand.column("rate")
+        msg = (
+            f"rates from {rate.min():g} to {rate.max():g}, with these weights and sizes, are too far apart for a "
+            f"budget of {budget:g}; leave out elements that hardly change"
+        )
+        raise NoAnswer(msg)
     spent = problem.market.spent(f)
     if problem.columns is not None and problem.groups is None and abs(spent - budget) < 1e-9 * budget:
         f, spent = f * (budget / spent), budget  # the last digits
@@ -289,6 +292,15 @@ def _summary(demand: Market) -> Summary:
     return Summary(demand) if len(demand) <= EXACT else summarise(demand)
 
 
+def _check_weight(total: float) -> None:
+    if total == 0:
+        msg = "weights must not all be 0"
+        raise InvalidInput(msg)
+    if total == np.inf:
+        msg = "weights must have a finite sum; only their ratios matter, so divide them by the largest"
+        raise InvalidInput(msg)
+
+
 def _check_least(demand: Market, budget: float) -> None:
     if demand.least > budget * (1.0 + 1e-12):
         msg = f"budget must be at least {demand.least:g}, which min_frequency needs; budget is {budget:g}"
@@ -313,16 +325,7 @@ def _filled(problem: Problem, demand: Market, f: Floats, budget: float) -> Float
     """Share what is left among elements that no poll helps any more, for want of anything better to do."""
     if not demand.most <= budget or demand.spent(f) >= budget * (1.0 - 1e-12):
         return f
-    market = problem.market
-    parts, start = [], 0
-    for part in market.parts:
-        given = f[start : start + part.n]
-        spare = ~part.wanted | (given >= part.ceiling(problem.goal)) & (given < part.high)
-        parts.append(
-            replace(part, low=given, high=np.where(spare, part.high, given), share=spare.astype(float))
-        )
-        start += part.n
-    rest = Market(tuple(parts), problem.goal)
+    rest = problem.market.spare(f)
     if problem.groups is not None:
         rest, _ = limited(rest, problem.groups, 1.0)
     return rest.at(rest.clear(budget))
@@ -403,9 +406,7 @@ def budget_for(
         max_frequency=max_frequency,
     )
     problem.check()
-    if not 0 < problem.weight < np.inf:
-        msg = f"weights must have a sum that is positive and finite; it is {problem.weight:g}"
-        raise InvalidInput(msg)
+    _check_weight(problem.weight)
     demand, _ = _demand(problem, policy)
     return _budget_for(demand, target, measure)
 
@@ -424,7 +425,7 @@ def _budget_for(demand: Market, target: float, measure: str) -> float:
     if highest < 1.0 / target * (1.0 - 1e-12):
         best = 1.0 / highest
         said = f"freshness above {1.0 - best:.6g}" if measure == "freshness" else f"age below {best:.6g}"
-        msg = f"no budget buys a {said}, because of max_frequency or limits; relax those or the target"
+        msg = f"no budget buys a {said}; relax the target, or max_frequency and limits if there are any"
         raise NoAnswer(msg)
     clearing = meet(lambda price: reached(demand.frequencies(price)), 1.0 / target, demand.guess(1.0), 1e-14)
     more, less = demand.frequencies(clearing.under), demand.frequencies(clearing.over)

@@ -45,7 +45,8 @@ def group_codes(groups: ArrayLike, limits: Mapping[object, float] | ArrayLike, c
     >>> group_codes(["b", "a", "b"], {"a": 1.0}, 3).limits.tolist()    # b has no limit
     [1.0, inf]
     """
-    labels = np.asarray(groups)
+    # a list may mix text and numbers, which an array would turn into text
+    labels = np.array(groups, dtype=object) if isinstance(groups, list | tuple) else np.asarray(groups)
     if labels.shape != (count,):
         msg = (
             f"groups must have one label for each element; groups has shape {labels.shape}, rates ({count},)"
@@ -57,8 +58,9 @@ def group_codes(groups: ArrayLike, limits: Mapping[object, float] | ArrayLike, c
         names, codes = np.unique(labels, return_inverse=True)
         allowed = {label: _limit(label, limit) for label, limit in limits.items()}
         known = names.tolist()
-        if allowed and not any(name in allowed for name in known):
-            msg = f"limits must name groups; none of {list(allowed)[:3]} is among {known[:3]}"
+        unknown = [label for label in allowed if label not in set(known)]
+        if unknown:
+            msg = f"limits must name groups; no element is in {unknown[0]!r}, but some are in {known[0]!r}"
             raise InvalidInput(msg)
         most = np.array([allowed.get(name, np.inf) for name in known])
         return Groups(codes.astype(np.int64, copy=False), known, most)

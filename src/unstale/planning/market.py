@@ -21,7 +21,8 @@ __all__ = ["Market", "mixed"]
 
 def mixed(more: Floats, less: Floats, mix: float | Floats) -> Floats:
     """A mix of two allocations; exactly the same where they are the same."""
-    return less + mix * (more - less)
+    with np.errstate(invalid="ignore"):  # infinite ones are for the caller to refuse
+        return less + mix * (more - less)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +120,17 @@ class Market:
             start += part.n
         return replace(self, parts=tuple(parts))
 
+    def spare(self, f: Floats) -> Market:
+        """The market in which elements that no poll helps any more share what is left, equally."""
+        parts, start = [], 0
+        for part in self.parts:
+            given = f[start : start + part.n]
+            free = ~part.wanted | (given >= part.ceiling(self.goal)) & (given < part.high)
+            high = np.where(free, part.high, given)
+            parts.append(replace(part, low=given, high=high, share=free.astype(float)))
+            start += part.n
+        return Market(tuple(parts), self.goal)
+
     def clear(self, budget: float, guess: float | None = None, *, rough: bool = False) -> Clearing:
         """Find the price at which the elements ask for the budget: inf up to `least`, 0 from `most` on.
 
@@ -141,7 +153,8 @@ class Market:
             sizes += float(np.sum(np.broadcast_to(part.count * part.size, (part.n,))))
         for part, _ in self.split(np.broadcast_to(0.0, (len(self),))):
             with np.errstate(all="ignore"):
-                each = worth(goal.objective, part.law, np.asarray(sizes / budget), goal.order)
+                even = min(max(sizes / budget, 1e-300), 1e300)
+                each = worth(goal.objective, part.law, np.asarray(even), goal.order)
                 each = part.count * np.where(part.wanted, part.weight * each, 0.0)
             worths += float(np.sum(each))
         guess = worths / sizes

@@ -189,10 +189,6 @@ class Problem:
         with np.errstate(over="ignore"):
             return float(weights.sum() if weights.ndim else self.n * weights)
 
-    def lighter(self, factor: float) -> Problem:
-        """The same problem with smaller weights."""
-        return replace(self, given={**self.given, "weights": self.given["weights"] * factor})
-
     def simple(self, what: str) -> tuple[Floats, Floats, Floats]:
         """Rates, weights and sizes for a policy that knows nothing else."""
         columns = self.columns
@@ -214,7 +210,7 @@ def _column(name: str, value: ArrayLike, n: int) -> Floats:
             f"{name} must be one number or one for each element; {name} has shape {array.shape}, rates ({n},)"
         )
         raise InvalidInput(msg)
-    return array
+    return np.array(array)  # what was given may be changed later, and a plan is asked again
 
 
 Laws = tuple[tuple[Process | Floats, NDArray[np.intp] | None], ...]
@@ -237,7 +233,7 @@ def _laws(rates: ArrayLike | Process | Sequence[Process]) -> tuple[int, Laws]:
     if array.size == 0:
         msg = "rates must not be empty; give at least one number"
         raise InvalidInput(msg)
-    return array.size, ((array, None),)
+    return array.size, ((np.array(array), None),)
 
 
 def _sorted_laws(laws: list[Process]) -> Laws:

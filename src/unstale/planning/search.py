@@ -133,8 +133,6 @@ def _bracket(
             new = np.clip(np.where(high, price * step, price / step), _SMALLEST, _LARGEST)
         if (lacking & (new == price)).any():
             where = float(budget[lacking & (new == price)][0])
-            msg = (
-                f"no price that a float can hold spends the budget of {where:g}; choose another unit of time"
-            )
+            msg = f"no float is a price that spends the budget of {where:g}; choose other units"
             raise NoAnswer(msg)
         price, step = np.where(lacking, new, price), min(step**4, 2.0**64)

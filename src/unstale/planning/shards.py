@@ -51,7 +51,9 @@ class ShardedPlan:
     summary: Summary
     clearing: Clearing
     scale: float
+    """What to multiply frequencies with, for the last digits of the budget."""
     idle: float
+    """What elements get that no poll helps any more, if something is left."""
 
     def frequencies(self, shard: Shard) -> Floats:
         """The frequencies of the elements of a shard; it need not be one that the plan was made from."""
@@ -69,7 +71,10 @@ class ShardedPlan:
         else:
             problem.check()
             f = problem.market.at(self.clearing)
-        return f * self.scale + self.idle
+        if not self.idle:
+            return f * self.scale
+        spare = [part.share for part in problem.market.spare(f).parts]
+        return f + self.idle * np.concatenate(spare)  # type: ignore[arg-type]
 
     def outlook(self, budget: float) -> Outlook:
         """Say what another budget would buy, from the summary."""
@@ -136,8 +141,10 @@ def plan_shards(
     if not any(np.any(part.low) or np.any(np.isfinite(part.high)) for part in cells.parts):
         if 0.0 < clearing.under < np.inf:
             scale = total / spent
-        elif clearing.under == 0.0:  # nothing asks for polls: all are polled alike
-            idle = total / sum(float(np.sum(part.column("size") * part.count)) for part in cells.parts)
+        elif clearing.under == 0.0:  # nothing asks for more polls: what is left is shared
+            rest = cells.spare(cells.filled)
+            free = [np.sum(part.column("size") * part.count * part.column("share")) for part in rest.parts]
+            idle = (total - spent) / float(sum(free))
     return ShardedPlan(
         price=clearing.under if clearing.under < np.inf else cells.first_worth(np.array(cells.column("low"))),
         spent=total if idle else spent * scale,

@@ -76,9 +76,12 @@ class Summary:
     def at(self, clearing: Clearing, budget: float | None = None) -> Outlook:
         """Say what a price buys."""
         f = self.cells.at(clearing)
+        if clearing.under == 0.0 and budget is not None and self.cells.spent(f) < budget * (1.0 - 1e-12):
+            rest = self.cells.spare(f)
+            f = rest.at(rest.clear(budget))
         return Outlook(
             budget=self.cells.spent(f) if budget is None else budget,
-            price=clearing.under,
+            price=clearing.under if clearing.under < np.inf else self.cells.first_worth(f),
             cost=self.cells.cost(f),
             freshness=self.cells.freshness(f),
             age=self.cells.cost(f, "age"),
