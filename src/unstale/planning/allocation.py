@@ -216,8 +216,8 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
     if not np.isfinite(f).all():
         rate = demand.column("rate")
         msg = (
-            f"rates from {rate.min():g} to {rate.max():g}, with these weights and sizes, are too far apart for a "
-            f"budget of {budget:g}; leave out elements that hardly change"
+            f"rates from {rate.min():g} to {rate.max():g}, with these weights and sizes, are too far apart for "
+            f"a budget of {budget:g}; leave out elements that hardly change"
         )
         raise NoAnswer(msg)
     spent = problem.market.spent(f)
