@@ -8,6 +8,7 @@
     └── MissingExtra (also an ImportError)   an optional part is not installed: the message names the command
 """
 
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 
@@ -36,7 +37,11 @@ class MissingExtra(UnstaleError, ImportError):
 
     def __init__(self, extra: str, *, needed_for: str) -> None:
         super().__init__(f"{needed_for} need an optional part: pip install 'unstale[{extra}]'")
-        self.extra = extra
+        self.extra, self.needed_for = extra, needed_for
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """So that it survives the way back from another process."""
+        return partial(type(self), needed_for=self.needed_for), (self.extra,)
 
 
 def need(module: str, *, extra: str, needed_for: str) -> ModuleType:

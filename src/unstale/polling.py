@@ -348,11 +348,12 @@ def _solved(
 ) -> Floats:
     def miss(u: Floats, goal: Floats, place: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            return np.maximum(np.log(increasing(np.exp(u), place.astype(np.intp))), -1e4) - goal
+            value = np.log(increasing(np.exp(np.clip(u, -740.0, 700.0)), place.astype(np.intp)))
+        return np.clip(np.where(np.isnan(value), 1e4, value), -1e4, 1e4) - goal  # nan: beyond the floats
 
     given = (goal, index.astype(float))
     start = np.clip(start, -700.0, 690.0)
-    ends = elementwise.bracket_root(miss, start - 0.5, start + 0.5, xmin=-740.0, xmax=700.0, args=given)
+    ends = elementwise.bracket_root(miss, start - 0.5, start + 0.5, args=given, maxiter=12)
     low, high = ends.bracket
     # not worth as much at any interval that a float can hold
     beyond = ~ends.success & (ends.f_bracket[1] < 0)

@@ -19,6 +19,8 @@ from typing import Literal, NoReturn
 from .errors import InvalidInput
 
 __all__ = [
+    "LEAST",
+    "MOST",
     "Flow",
     "Kind",
     "TimeUnit",
@@ -63,6 +65,9 @@ _BYTES |= {"byte": 1.0, "bytes": 1.0}
 _POLLS = {
     f"{prefix}{noun}": factor for prefix, factor in _DECIMAL.items() for noun in ("", "poll", "polls")
 }  # "10k polls" loses its space
+
+LEAST, MOST = 1e-100, 1e100
+"""Amounts are 0 or between these, so that their sums and products are finite and not 0."""
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _FLOW = re.compile(
@@ -117,6 +122,8 @@ def flow(name: str, text: str) -> Flow:
     amount = float(number) * factor / span if span else math.inf
     if not math.isfinite(amount):
         _reject(name, rule, text, "it must be finite")
+    if not (LEAST <= amount <= MOST or float(number) == 0.0):
+        _reject(name, rule, text, "it must be 0, or between 1e-100 and 1e100")
     return Flow(amount, "polls" if what in _POLLS else "bytes", _TIME[unit])
 
 
@@ -148,6 +155,8 @@ def duration(name: str, text: str) -> float:
     seconds = float(number) * _TIME[unit].seconds
     if not 0 < seconds < math.inf:
         _reject(name, rule, text, "it must be finite and > 0")
+    if not LEAST <= seconds <= MOST:
+        _reject(name, rule, text, "it must be between 1e-100 and 1e100 seconds")
     return seconds
 
 
@@ -186,12 +195,12 @@ def _reject(name: str, rule: str, text: str, why: str = "") -> NoReturn:
 def show_number(value: float) -> str:
     """Return a number with three digits or more, as people write it.
 
-    >>> [show_number(x) for x in (0.0, 0.01234, 12.345, 1234567.8, float("inf"))]
-    ['0', '0.0123', '12.3', '1,234,568', 'unbounded']
+    >>> [show_number(x) for x in (0.0, 0.01234, 12.345, 1234567.8, 1e20, float("inf"))]
+    ['0', '0.0123', '12.3', '1,234,568', '1e+20', 'unbounded']
     """
     if math.isinf(value):
         return "unbounded"
-    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+    return f"{value:,.0f}" if 999.5 <= abs(value) < 1e15 else f"{value:.3g}"
 
 
 def show_flow(amount: float, kind: Kind, unit: TimeUnit) -> str:

@@ -6,9 +6,8 @@ Heavy modules load inside the commands, so that ``--help`` is quick.
 from __future__ import annotations
 
 import errno
-import os
-import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -16,6 +15,7 @@ from unstale.errors import UnstaleError
 
 from .compare import compare
 from .plan import plan
+from .surroundings import discard_output, no_warnings, open_streams, tidy_when_stopped
 from .whatif import whatif
 
 __all__ = ["cli", "main"]
@@ -33,8 +33,12 @@ for command in (plan, compare, whatif):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; an error is one line on stderr and exit code 2."""
+    open_streams()
+    if arguments is None:
+        no_warnings()
     try:
-        return cli.main(arguments, prog_name="unstale", standalone_mode=False) or 0
+        with tidy_when_stopped():
+            return cli.main(arguments, prog_name="unstale", standalone_mode=False) or 0
     except click.UsageError as error:
         context = error.ctx
         if context and error.message == context.get_help():  # no command at all
@@ -47,9 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         return 130  # interrupted
     except OSError as error:
+        if not error.filename:  # files are named; what is not is standard output
+            discard_output()
         if error.errno == errno.EPIPE:  # the reader of our output has had enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    click.echo(f"unstale: {' '.join(message.split())}", err=True)
+        message = f"{error.filename or 'standard output'}: cannot be used: {error.strerror or error}"
+    with suppress(OSError):  # standard error may be full, too
+        click.echo(f"unstale: {' '.join(message.split())}", err=True)
     return 2

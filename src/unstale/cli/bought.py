@@ -63,7 +63,6 @@ class Report:
         """Return what the contract promises."""
         return {
             **self.task.as_json(),
-            "objective": self.task.goal,
             "policy": self.policy,
             **self.bought.as_json(),
             "price": self.price,

@@ -12,7 +12,7 @@ import click
 from unstale import quantities
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow, Kind, TimeUnit
-from unstale.tables import ROLES, Elements, bad_file, open_table
+from unstale.tables import ROLES, Elements, bad_column, bad_file, open_table
 
 from .progress import progress
 from .task import Problem, Task
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from unstale.arguments import Order
     from unstale.objectives import Objective
 
-__all__ = ["OBJECTIVES", "POLICIES", "Quantity", "as_objective", "fitted", "load", "problem_options"]
+__all__ = [
+    "OBJECTIVES",
+    "POLICIES",
+    "Quantity",
+    "as_objective",
+    "fitted",
+    "load",
+    "no_weight",
+    "problem_options",
+]
 
 OBJECTIVES = ("freshness", "age", "missed-updates", "harmonic", "currency:TIME")
 POLICIES = ("optimal", "uniform", "proportional", "random-optimal", "square-root")
@@ -47,6 +56,17 @@ def _column(name: str, text: str) -> tuple[str, str]:
     return role, column
 
 
+def _one_for_each_role(
+    _context: click.Context, _option: click.Parameter, columns: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    names: dict[str, str] = {}
+    for role, column in columns:
+        if names.setdefault(role, column) != column:
+            both = f"{names[role]!r} and {column!r}"
+            raise InvalidInput(f"--column must name one column for each role; {role} is {both}")
+    return columns
+
+
 def problem_options(*, file_required: bool, budget_required: bool) -> Callable[[_Command], _Command]:
     """Add the file and the options that say what is to be planned."""
     flow, frequency = Quantity("AMOUNT/TIME", quantities.flow), Quantity("POLLS/TIME", quantities.frequency)
@@ -70,6 +90,7 @@ def problem_options(*, file_required: bool, budget_required: bool) -> Callable[[
             "columns",
             type=Quantity("ROLE=NAME", _column),
             multiple=True,
+            callback=_one_for_each_role,
             help="What the file calls a column: --column rate=changes_per_day.",
         ),
         click.option(
@@ -137,6 +158,8 @@ def load(
     table = open_table(file, dict(columns))
     with progress(f"reading {Path(file).name}", table.length) as advance:
         elements = table.read(advance)
+    if elements.weights is not None and not elements.weights.any():
+        raise no_weight(file, columns)
     elements = fitted(file, elements, budget, ignore_sizes=ignore_sizes)
     kind: Kind = "polls" if elements.sizes is None else "bytes"
     task = Task(
@@ -186,6 +209,11 @@ def _limits(
         limits["groups"] = elements.groups
         limits["limits"] = np.full(len(elements.group_names), limit)
     return limits
+
+
+def no_weight(file: str, columns: tuple[tuple[str, str], ...]) -> InvalidInput:
+    """Return the error that says that no element matters."""
+    return bad_column(file, dict(columns).get("weight", "weight"), "must not be 0 for all elements")
 
 
 def fitted(file: str, elements: Elements, budget: Flow | None, *, ignore_sizes: bool) -> Elements:

@@ -24,6 +24,7 @@ class Outcome:
     age: float
     cost: float
     """Mean cost of the objective of the task."""
+    spent: float
     never_polled: int
     tenths: Floats
     """Shares of the budget for the slowest tenth of the elements up to the fastest."""
@@ -40,6 +41,8 @@ class Outcome:
             "objective": self.objective,
             "freshness": self.freshness,
             "age": self.age,
+            "cost": self.cost,
+            "spent": self.spent,
             "never_polled": self.never_polled,
             "budget_on_fastest_tenth": float(self.tenths[-1]),
         }
@@ -86,6 +89,7 @@ def what_policies_buy(problem: Problem) -> list[Outcome]:
                 freshness=got.freshness,
                 age=got.age,
                 cost=got.cost if goal in {None, problem.task.goal} else _cost(problem, got.frequencies),
+                spent=got.spent,
                 never_polled=int(np.count_nonzero(got.frequencies == 0)),
                 tenths=tenths(spent[by_rate]),
             )

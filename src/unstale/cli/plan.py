@@ -10,7 +10,7 @@ import click
 
 from unstale.errors import InvalidInput
 from unstale.quantities import show_duration, show_number
-from unstale.tables import as_list, check_writable, open_allocation, write_csv
+from unstale.tables import as_list, bad_file, check_writable, open_allocation, write_csv
 
 from .bought import Bought, Report
 from .options import POLICIES, load, problem_options
@@ -67,6 +67,8 @@ def plan(*, file: str, as_json: bool, policy: str, out: str | None, stream: bool
         _tell(plan_in_parts(file, out, policy=policy, **options), as_json=as_json)
         return
     problem = load(file, **options)
+    if policy in {"proportional", "square-root"} and not problem.elements.rates.any():
+        raise bad_file(file, f"no element changes, so there is nothing for --policy {policy} to go by")
     report, frequencies = _planned(problem, policy, out)
     keys = problem.elements.keys
     if out is not None:

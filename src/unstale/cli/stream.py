@@ -12,7 +12,7 @@ from unstale.quantities import Flow, TimeUnit
 from unstale.tables import Elements, ParquetTable, open_allocation, open_table
 
 from .bought import Bought, Report
-from .options import as_objective, fitted
+from .options import as_objective, fitted, no_weight
 from .progress import progress, told_of_compilation
 from .task import Task
 
@@ -130,6 +130,8 @@ def plan_in_parts(
     with progress(f"checking {Path(file).name}", table.length) as advance:
         for part in table.parts("key", *roles, advance=advance):
             totals.add(fitted(file, part, budget, ignore_sizes=ignore_sizes))
+    if not totals.weights:
+        raise no_weight(file, columns)
     task = Task(file, totals.count, totals.rates, rate_unit, budget, order, objective)
     with told_of_compilation():
         from unstale.planning import plan_shards

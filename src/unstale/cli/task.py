@@ -65,7 +65,7 @@ class Task:
             "time_unit": self.unit.name,
             "budget_unit": f"{self.budget.kind}/{self.unit.name}",
             "budget": self.amount,
-            "objective": self.objective,
+            "objective": self.goal,
             "order": self.order,
         }
 

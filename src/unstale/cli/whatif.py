@@ -44,6 +44,7 @@ class Target:
 
     kind: str
     value: float
+    objective: str
     budget: float | None
     uniform: float | None
     proportional: float | None
@@ -111,7 +112,7 @@ def whatif(
     if as_json:
         print_json(_as_json(problem.task, rows, targets, plot))
     else:
-        _print(problem.task, rows, targets, plot)
+        _print(problem, rows, targets, plot)
 
 
 def _plans(problem: Problem) -> _Plans:
@@ -185,7 +186,12 @@ def _buy(plans: _Plans, budgets: Floats) -> Buys:
 def _targets(problem: Problem, freshness: float | None, age: float | None) -> list[Target]:
     wanted = {"freshness": freshness, "age": None if age is None else age / problem.task.unit.seconds}
     return [
-        Target(kind, value, *(_cost(problem, policy, kind, value) for policy in _POLICIES))
+        Target(
+            kind,
+            value,
+            problem.task.objective or kind,
+            *(_cost(problem, policy, kind, value) for policy in _POLICIES),
+        )
         for kind, value in wanted.items()
         if value is not None
     ]
@@ -204,6 +210,7 @@ def _cost(problem: Problem, policy: str, kind: str, value: float) -> float | Non
 def _as_json(task: Task, rows: Buys, targets: list[Target], plot: str | None) -> dict[str, Any]:
     return task.as_json() | {
         "budget": task.amount or None,
+        "objectives": {kind: task.objective or kind for kind in ("freshness", "age")},
         "curve": [
             {"budget": b, "freshness": f, "age": a, "uniform_freshness": uf, "uniform_age": ua}
             for b, f, a, uf, ua in zip(
@@ -218,6 +225,7 @@ def _as_json(task: Task, rows: Buys, targets: list[Target], plot: str | None) ->
         "targets": [
             {
                 target.kind: target.value,
+                "objective": target.objective,
                 "budget": target.budget,
                 "uniform": target.uniform,
                 "proportional": target.proportional,
@@ -228,8 +236,8 @@ def _as_json(task: Task, rows: Buys, targets: list[Target], plot: str | None) ->
     }
 
 
-def _print(task: Task, rows: Buys, targets: list[Target], plot: str | None) -> None:
-    screen = console()
+def _print(problem: Problem, rows: Buys, targets: list[Target], plot: str | None) -> None:
+    task, screen = problem.task, console()
     screen.print(f"{task}\n")
     table = [
         (
@@ -252,7 +260,7 @@ def _print(task: Task, rows: Buys, targets: list[Target], plot: str | None) -> N
     if task.objective is None:
         say(screen, "fresh: by the best plan for freshness. mean age: by the best plan for age.")
     for target in targets:
-        say(screen, _sentence(task, target))
+        say(screen, _sentence(problem, target))
     if plot is not None:
         say(screen, f"{plot} has the picture.")
     if not targets:
@@ -260,14 +268,17 @@ def _print(task: Task, rows: Buys, targets: list[Target], plot: str | None) -> N
         say(screen, f"unstale whatif {file}--freshness 80% finds the budget for a target.")
 
 
-def _sentence(task: Task, target: Target) -> str:
+def _sentence(problem: Problem, target: Target) -> str:
+    task = problem.task
     wanted = (
         f"{100 * target.value:g}% fresh"
         if target.kind == "freshness"
         else f"A mean age of {task.show_time(target.value)}"
     )
     if target.budget is None:
-        return f"{wanted} is out of reach: no budget buys it within these limits."
+        if {"max_frequency", "limits"} & set(problem.limits):
+            return f"{wanted} is out of reach: no budget buys it within these limits."
+        return f"{wanted} is out of reach: no budget buys it with plans for {target.objective}."
     others = ", ".join(
         f"{task.show(budget)} if {name}" if budget is not None else f"out of reach if {name}"
         for name, budget in (("uniform", target.uniform), ("proportional", target.proportional))

@@ -11,18 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats
+from ..errors import InvalidInput
 from ..objectives import objective_named
 from ..polling import worth
 from .elements import EXACT, Elements, Goal
 from .search import Clearing, meet
 
-__all__ = ["Market", "mixed"]
+__all__ = ["Market", "check_weight", "mixed"]
 
 
 def mixed(more: Floats, less: Floats, mix: float | Floats) -> Floats:
     """A mix of two allocations; exactly the same where they are the same."""
     with np.errstate(invalid="ignore"):  # infinite ones are for the caller to refuse
         return less + mix * (more - less)
+
+
+def check_weight(total: float) -> None:
+    """Insist on weights that have a mean."""
+    if total == 0:
+        msg = "weights must not all be 0"
+        raise InvalidInput(msg)
+    if total == np.inf:
+        msg = "weights must have a finite sum; only their ratios matter, so divide them by the largest"
+        raise InvalidInput(msg)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +72,9 @@ class Market:
     @cached_property
     def weight(self) -> float:
         """Sum of the weights."""
-        return float(sum(np.sum(np.broadcast_to(part.count * part.weight, (part.n,))) for part in self.parts))
+        with np.errstate(over="ignore"):
+            sums = [np.sum(np.broadcast_to(part.count * part.weight, (part.n,))) for part in self.parts]
+            return float(np.sum(sums))
 
     def frequencies(self, price: float | Floats) -> Floats:
         """What each element asks for at a price > 0: one for all, or one for each."""
@@ -97,6 +110,12 @@ class Market:
     def least(self) -> float:
         """What the lower bounds alone spend."""
         return self.spent(self.column("low"))
+
+    def check_budget(self, budget: float) -> None:
+        """Insist on a budget that pays for the lower bounds."""
+        if self.least > budget * (1.0 + 1e-12):
+            msg = f"budget must be at least {self.least:g}, which min_frequency needs; budget is {budget:g}"
+            raise InvalidInput(msg)
 
     @cached_property
     def most(self) -> float:

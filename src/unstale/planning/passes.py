@@ -17,7 +17,20 @@ from numba import njit
 from ..kernels import AGE, FIXED, FRESHNESS, _horner, _inverse_worth, _worth
 from .lookup import PIECE_BITS
 
-__all__ = ["CELL_BITS", "COARSE_CELLS", "FINE_CELLS", "allocate", "cap", "gather", "label", "look_up"]
+__all__ = [
+    "CELL_BITS",
+    "COARSE_CELLS",
+    "FINE_CELLS",
+    "allocate",
+    "cap",
+    "gather",
+    "group_prices",
+    "label",
+    "look_up",
+    "price_of_all",
+    "sort_groups",
+    "survey",
+]
 
 CELL_BITS = 8
 """Cells for each power of two of the unit, as a power of two."""

@@ -22,7 +22,7 @@ from .market import Market
 from .search import Clearing
 from .summary import Summary, twofold
 
-__all__ = ["Cells", "Columns", "Solution", "allocated", "solved"]
+__all__ = ["Cells", "Columns", "Solution", "allocated", "sampled_price", "solved"]
 
 _SAMPLE = 1 << 14
 _SCALED = 1e-5
@@ -98,7 +98,7 @@ def sampled_price(columns: Columns, goal: Goal, budget: float) -> float | None:
         if not cells.add(sample):
             return None
     price = cells.summary().cells.clear(budget * sample.rate.size / columns.rate.size, rough=True).under
-    return price if 0.0 < price < np.inf else None
+    return float(price) if 0.0 < price < np.inf else None
 
 
 def allocated(columns: Columns, goal: Goal, price: float, out: Floats) -> tuple[float, float]:
@@ -130,7 +130,8 @@ def solved(columns: Columns, goal: Goal, budget: float) -> Solution | None:
         return None
     scale = budget / spent
     f *= scale
-    # a worth falls by less than the third power of the frequency, so scaling misses less than this
+    # Twice the residual: for what frequencies miss at the price, and for the bound that the price gives.
+    # A worth falls no faster than the third power of the frequency, so scaling misses less than four squares.
     missed = price * (2.02 * residual + 4.0 * (scale - 1.0) ** 2 * budget)
     return Solution(f, price * scale ** (1.0 / _elasticity(summary, price)), budget, missed, summary)
 
@@ -138,5 +139,6 @@ def solved(columns: Columns, goal: Goal, budget: float) -> Solution | None:
 def _elasticity(summary: Summary, price: float) -> float:
     """By how much spending changes with the price: d log(spent) / d log(price)."""
     near = [summary.cells.spent(summary.cells.at(Clearing(p, p))) for p in (price * 0.9999, price * 1.0001)]
-    slope = float(np.log(near[1] / near[0]) / np.log(1.0001 / 0.9999))
-    return min(slope, -1e-3)
+    if near[1] == 0.0:  # all is cut off within this step: demand is as good as vertical
+        return -np.inf
+    return min(float(np.log(near[1] / near[0]) / np.log(1.0001 / 0.9999)), -1e-3)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +20,7 @@ import numpy as np
 from ..arguments import Floats, Order, order_code, scalar
 from ..errors import InvalidInput
 from ..objectives import Objective, objective_named
-from .elements import Goal
+from .elements import Elements, Goal
 from .plain import Cells, allocated
 from .problem import Problem
 from .search import Clearing, meet
@@ -52,8 +53,8 @@ class ShardedPlan:
     clearing: Clearing
     scale: float
     """What to multiply frequencies with, for the last digits of the budget."""
-    idle: float
-    """What elements get that no poll helps any more, if something is left."""
+    rest: Clearing | None
+    """How elements that no poll helps any more share what is left, if something is."""
 
     def frequencies(self, shard: Shard) -> Floats:
         """The frequencies of the elements of a shard; it need not be one that the plan was made from."""
@@ -71,14 +72,13 @@ class ShardedPlan:
         else:
             problem.check()
             f = problem.market.at(self.clearing)
-        if not self.idle:
+        if self.rest is None:
             return f * self.scale
-        spare = [part.share for part in problem.market.spare(f).parts]
-        return f + self.idle * np.concatenate(spare)  # type: ignore[arg-type]
+        return problem.market.spare(f).at(self.rest)
 
     def outlook(self, budget: float) -> Outlook:
         """Say what another budget would buy, from the summary."""
-        return self.summary.outlook(scalar("budget", budget, at_least=0))
+        return self.summary.outlook(budget)
 
 
 def summary_of(
@@ -99,6 +99,7 @@ def summary_of(
     if summary is None:
         msg = "rates must not be empty; give at least one number"
         raise InvalidInput(msg)
+    summary.check_weight()
     return summary
 
 
@@ -126,9 +127,7 @@ def plan_shards(
     _check(shards, executor)
     summary = _total(one for one in _map(executor, _summarise, shards, goal) if one is not None)
     cells = summary.cells
-    if cells.least > total * (1.0 + 1e-12):
-        msg = f"budget must be at least {cells.least:g}, which min_frequency needs; budget is {total:g}"
-        raise InvalidInput(msg)
+    cells.check_budget(total)
     clearing = cells.clear(total, rough=True)
     if 0.0 < clearing.under < np.inf:
 
@@ -137,24 +136,27 @@ def plan_shards(
 
         clearing = meet(spent_at, total, clearing.under, 1e-10, 1.0001)
     spent = sum(_map(executor, _spent, shards, goal, clearing))
-    scale, idle = 1.0, 0.0
-    if not any(np.any(part.low) or np.any(np.isfinite(part.high)) for part in cells.parts):
-        if 0.0 < clearing.under < np.inf:
-            scale = total / spent
-        elif clearing.under == 0.0:  # nothing asks for more polls: what is left is shared
-            rest = cells.spare(cells.filled)
-            free = [np.sum(part.column("size") * part.count * part.column("share")) for part in rest.parts]
-            idle = (total - spent) / float(sum(free))
+    scale, rest = 1.0, None
+    if clearing.under == 0.0 and spent < total:  # nothing asks for more polls: what is left is shared
+        spare = cells.spare(cells.filled)
+        rest = spare.clear(total)
+        spent = spare.spent(spare.at(rest))
+    elif clearing.under < np.inf and not any(_bounded(part) for part in cells.parts):
+        scale = total / spent
     return ShardedPlan(
         price=clearing.under if clearing.under < np.inf else cells.first_worth(np.array(cells.column("low"))),
-        spent=total if idle else spent * scale,
+        spent=spent * scale,
         budget=total,
         gap=_gap(executor, shards, goal, clearing, total - spent * scale) / cells.weight,
         summary=summary,
         clearing=clearing,
         scale=scale,
-        idle=idle,
+        rest=rest,
     )
+
+
+def _bounded(part: Elements) -> bool:
+    return bool(np.any(part.low) or np.any(np.isfinite(part.high)))
 
 
 def _check(shards: object, executor: object) -> None:
@@ -177,9 +179,7 @@ def _total(summaries: Iterator[Summary]) -> Summary:
         msg = "shards must not be empty; give at least one with elements"
         raise InvalidInput(msg)
     total = _joint(kept)
-    if not total.cells.weight > 0:
-        msg = "weights must not all be 0"
-        raise InvalidInput(msg)
+    total.check_weight()
     return total
 
 
@@ -206,15 +206,32 @@ def _map(
 ) -> Iterator[Answer]:
     """Work on each shard, a few ahead of what has been answered."""
     if executor is None:
-        yield from (work(shard, *arguments) for shard in shards)
+        for i, shard in enumerate(shards):
+            with _named(i):
+                yield work(shard, *arguments)
         return
-    waiting: deque[Future[Answer]] = deque()
-    for shard in shards:
-        waiting.append(executor.submit(work, shard, *arguments))
+    waiting: deque[tuple[int, Future[Answer]]] = deque()
+    for i, shard in enumerate(shards):
+        waiting.append((i, executor.submit(work, shard, *arguments)))
         if len(waiting) >= _WAITING:
-            yield waiting.popleft().result()
+            yield _answer(*waiting.popleft())
     while waiting:
-        yield waiting.popleft().result()
+        yield _answer(*waiting.popleft())
+
+
+def _answer(i: int, answer: Future[Answer]) -> Answer:
+    with _named(i):
+        return answer.result()
+
+
+@contextmanager
+def _named(i: int) -> Iterator[None]:
+    """Say which shard an error is about."""
+    try:
+        yield
+    except InvalidInput as error:
+        msg = f"shards[{i}]: {error}"
+        raise InvalidInput(msg) from None
 
 
 def _problem(shard: Shard, goal: Goal) -> Problem | None:

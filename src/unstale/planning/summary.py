@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
-from ..arguments import Floats
+from ..arguments import Floats, scalar
 from ..errors import InvalidInput
 from ..processes import Poisson, Process
 from . import passes
 from .elements import EXACT, Elements, Goal
-from .market import Market
+from .market import Market, check_weight
 from .search import Clearing
 
 __all__ = ["Outlook", "Summary", "summarise", "twofold"]
@@ -65,13 +65,19 @@ class Summary:
         bits = min(self.bits, other.bits)
         return _summary([_joined(parts) for parts in laws.values()], self.cells, bits)
 
+    def check_weight(self) -> None:
+        """Insist on weights that have a mean."""
+        check_weight(self.cells.weight)
+
     def clear(self, budget: float) -> Clearing:
         """Find the price that spends a budget."""
         return self.cells.clear(budget, rough=len(self.cells) > EXACT)
 
     def outlook(self, budget: float) -> Outlook:
         """Say what a budget buys."""
-        return self.at(self.clear(budget), budget)
+        total = scalar("budget", budget, at_least=0)
+        self.cells.check_budget(total)
+        return self.at(self.clear(total), total)
 
     def at(self, clearing: Clearing, budget: float | None = None) -> Outlook:
         """Say what a price buys."""

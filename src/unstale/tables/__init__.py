@@ -7,7 +7,7 @@ input.
 
 from __future__ import annotations
 
-from .elements import ROLES, Advance, Elements, Keys, as_list, bad_file, ignore
+from .elements import ROLES, Advance, Elements, Keys, as_list, bad_column, bad_file, ignore
 from .output import check_writable, open_allocation, replacing, write_csv
 from .parquet import ParquetTable
 from .text import TextTable
@@ -20,6 +20,7 @@ __all__ = [
     "ParquetTable",
     "TextTable",
     "as_list",
+    "bad_column",
     "bad_file",
     "check_writable",
     "ignore",

@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .elements import NUMBERS, Elements
+from unstale.quantities import LEAST, MOST
+
+from .elements import NUMBERS, Elements, broken_rule
 
 if TYPE_CHECKING:
     from unstale.arguments import Floats
 
-__all__ = ["Complain", "from_arrow"]
+__all__ = ["Complain", "first_repeated", "from_arrow"]
 
 Complain = Callable[[str, int | None, str, object], NoReturn]
 """Is told the role of a column, the row (from 0; None: the whole column), the rule and what stands there."""
@@ -41,17 +43,31 @@ def from_arrow(columns: Mapping[str, Any], complain: Complain, first: int = 0) -
     )
 
 
+def first_repeated(keys: Any) -> tuple[int, int] | None:  # noqa: ANN401
+    """Return the first row whose key has been there before, and where; None if all differ."""
+    if isinstance(keys, range) or pc.count_distinct(keys, mode="all").as_py() == len(keys):
+        return None
+    chunks = keys.dictionary_encode().unify_dictionaries().chunks
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
+    again = np.ones(len(codes), bool)
+    again[np.unique(codes, return_index=True)[1]] = False
+    row = int(np.argmax(again))
+    return row, int(np.argmax(codes == codes[row]))
+
+
 def _numbers(role: str, column: Any, complain: Complain) -> Floats:  # noqa: ANN401  (Arrow has no types)
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         complain(role, None, "numbers", str(kind))
     _no_nulls(role, column, "a number", complain)
     values: Floats = column.cast(pa.float64(), safe=False).to_numpy()
-    good = np.isfinite(values)
-    good &= values > 0 if role == "size" else values >= 0
+    good = (values >= LEAST) & (values <= MOST)
+    if role != "size":
+        good |= values == 0
     if not good.all():
         row = int(np.argmin(good))
-        complain(role, row, NUMBERS[role], values[row].item())
+        value = values[row].item()
+        complain(role, row, broken_rule(role, value), value)
     return values
 
 

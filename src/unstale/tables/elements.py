@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from unstale.errors import InvalidInput
+from unstale.quantities import LEAST, MOST
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,11 +23,14 @@ __all__ = [
     "Elements",
     "Keys",
     "as_list",
+    "bad_column",
     "bad_file",
     "bad_value",
+    "broken_rule",
     "find_columns",
     "ignore",
     "reason",
+    "repeated",
     "shown_path",
 ]
 
@@ -80,16 +85,46 @@ def bad_file(path: str, problem: str, *, line: int | None = None) -> InvalidInpu
     return InvalidInput(f"{shown_path(path)}{place}: {problem}")
 
 
+def bad_column(path: str, column: str, problem: str) -> InvalidInput:
+    """Return the error that says what is wrong with a whole column."""
+    return InvalidInput(f"{shown_path(path)}, column {column!r}: {problem}")
+
+
+def repeated(path: str, places: tuple[str, str], column: str, value: object) -> InvalidInput:
+    """Return the error that says where a key stands for the second and for the first time.
+
+    >>> repeated("pages.csv", ("line 7", "line 2"), "key", "a")
+    InvalidInput("pages.csv, line 7, column 'key': must not repeat a key; 'a' is in line 2 already")
+    """
+    there = f"{_shown(value)} is in {places[1]} already"
+    return InvalidInput(f"{shown_path(path)}, {places[0]}, column {column!r}: must not repeat a key; {there}")
+
+
 def bad_value(path: str, place: str, column: str, rule: str, value: object) -> InvalidInput:
     """Return the error that says what is wrong with one value.
 
     >>> bad_value("pages.csv", "line 812", "rate", "finite and >= 0", "-2")
     InvalidInput("pages.csv, line 812, column 'rate': must be finite and >= 0; it is '-2'")
     """
+    said = f"must be {rule}; it is {_shown(value)}"
+    return InvalidInput(f"{shown_path(path)}, {place}, column {column!r}: {said}")
+
+
+def _shown(value: object) -> str:
     shown = repr(value)
-    if len(shown) > 60:
-        shown = f"{shown[:40]}...{shown[-10:]}"
-    return InvalidInput(f"{shown_path(path)}, {place}, column {column!r}: must be {rule}; it is {shown}")
+    return f"{shown[:40]}...{shown[-10:]}" if len(shown) > 60 else shown
+
+
+def broken_rule(role: str, value: float) -> str:
+    """Return the rule that a number breaks, if any.
+
+    >>> broken_rule("rate", 2.0), broken_rule("rate", -2.0), broken_rule("rate", 1e308)
+    ('', 'finite and >= 0', '0, or between 1e-100 and 1e100')
+    """
+    zero = "" if role == "size" else "0, or "
+    if LEAST <= value <= MOST or (value == 0.0 and zero):
+        return ""
+    return f"{zero}between 1e-100 and 1e100" if 0.0 < value < inf else NUMBERS[role]
 
 
 def shown_path(path: str) -> str:
@@ -104,8 +139,12 @@ def find_columns(
     required: set[str],
     *,
     line: int | None = None,
+    oddity: str = "",
 ) -> dict[str, int]:
-    """Return where the columns stand; roles without a column are left out."""
+    """Return where the columns stand; roles without a column are left out.
+
+    ``oddity`` is why a column may be missing, if the header looks odd.
+    """
     found = {}
     for role, name in names.items():
         places = [i for i, column in enumerate(header) if column == name]
@@ -115,7 +154,8 @@ def find_columns(
             found[role] = places[0]
         elif role in required:
             have = ", ".join(map(repr, header[:12])) + (", ..." if len(header) > 12 else "")
-            hint = f"; say which one it is with --column {role}=NAME" if name == role else ""
+            hint = oddity or (f"say which one it is with --column {role}=NAME" if name == role else "")
+            hint = hint and f"; {hint}"
             raise bad_file(path, f"there is no column {name!r} among {have}{hint}", line=line)
     return found
 

@@ -9,18 +9,19 @@ Promises, each with a test:
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import io
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from unstale.errors import InvalidInput, need
 
-from .elements import Keys, as_list
+from .elements import Keys, as_list, bad_file, reason
 
 if TYPE_CHECKING:
     from unstale.arguments import Floats
@@ -30,6 +31,7 @@ __all__ = ["check_writable", "open_allocation", "replacing", "write_csv"]
 Write = Callable[[Keys, "Floats"], None]
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _ROWS = 1 << 16
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def check_writable(option: str, path: str, suffixes: tuple[str, ...] = _SUFFIXES) -> None:
@@ -42,6 +44,8 @@ def check_writable(option: str, path: str, suffixes: tuple[str, ...] = _SUFFIXES
         raise InvalidInput(f"{option} must be in a directory that exists; it is {path!r}")
     if Path(path).is_dir():
         raise InvalidInput(f"{option} must be a file; {path!r} is a directory")
+    if Path(path).exists() and not Path(path).is_file():
+        raise InvalidInput(f"{option} must be a file; {path!r} is a device or a pipe")
     if not os.access(folder, os.W_OK):
         raise InvalidInput(f"{option} must be in a directory that you may write to; it is {path!r}")
     if path.lower().endswith(".parquet"):
@@ -50,7 +54,10 @@ def check_writable(option: str, path: str, suffixes: tuple[str, ...] = _SUFFIXES
 
 @contextmanager
 def replacing(path: str) -> Iterator[IO[bytes]]:
-    """Give a file that takes the place of ``path`` when all has gone well, and vanishes when not."""
+    """Give a file that takes the place of ``path`` when all has gone well, and vanishes when not.
+
+    An error of the system names ``path`` and says what to do.
+    """
     target = Path(path).resolve()  # through links, so that what they point to is replaced
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
@@ -59,8 +66,12 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in {None, str(temporary)}:
+            todo = "make room there, or name" if error.errno in _FULL else "name"
+            raise bad_file(path, f"cannot be written: {reason(error)}; {todo} another place") from None
         raise
 
 

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from unstale.errors import need
 
-from .elements import Advance, Elements, bad_file, bad_value, find_columns, ignore, reason
+from .elements import (
+    Advance,
+    Elements,
+    as_list,
+    bad_column,
+    bad_file,
+    bad_value,
+    find_columns,
+    ignore,
+    reason,
+    repeated,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -59,16 +70,23 @@ class ParquetTable:
         return {role: header[at] for role, at in found.items()}
 
     def read(self, advance: Advance = ignore) -> Elements:
-        """Read the whole table, or raise an error that names the first mistake."""
+        """Read the whole table, or raise an error that names the first mistake; repeated keys come last."""
         arrow = self._arrow
         batches = []
         for batch in self._batches(self.columns):
             batches.append(batch)
             advance(batch.num_rows)
-        return self._elements(arrow.Table.from_batches(batches), 0)
+        elements = self._elements(arrow.Table.from_batches(batches), 0)
+        from .columns import first_repeated
+
+        again = first_repeated(elements.keys)
+        if again:
+            rows, key = (f"row {again[0] + 1}", f"row {again[1] + 1}"), as_list(elements.keys[again[0] :][:1])
+            raise repeated(self.path, rows, self._names["key"], key[0])
+        return elements
 
     def parts(self, *roles: str, advance: Advance = ignore) -> Iterator[Elements]:
-        """Read the table in parts, each time anew; only the columns of these roles."""
+        """Read the table in parts, each time anew; only the columns of these roles. Keys may repeat."""
         first = 0
         for batch in self._batches({role: name for role, name in self.columns.items() if role in roles}):
             yield self._elements(self._arrow.Table.from_batches([batch]), first)
@@ -86,8 +104,7 @@ class ParquetTable:
 
         def complain(role: str, row: int | None, rule: str, value: object) -> NoReturn:
             if row is None:
-                place = f"{self.path}, column {self._names[role]!r}"
-                raise bad_file(place, f"must hold {rule}; it holds {value}")
+                raise bad_column(self.path, self._names[role], f"must hold {rule}; it holds {value}")
             raise bad_value(self.path, f"row {first + row + 1}", self._names[role], rule, value)
 
         there = {role: name for role, name in self.columns.items() if name in table.column_names}

@@ -15,9 +15,10 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from math import inf
 from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
+
+from unstale.quantities import LEAST, MOST
 
 from .elements import (
     NUMBERS,
@@ -25,9 +26,11 @@ from .elements import (
     Elements,
     bad_file,
     bad_value,
+    broken_rule,
     find_columns,
     ignore,
     reason,
+    repeated,
 )
 
 __all__ = ["TextTable"]
@@ -47,6 +50,8 @@ class TextTable:
     @cached_property
     def _typed(self) -> bytes:
         """Standard input, which can be read only once."""
+        if sys.stdin is None:
+            raise bad_file(self.path, "it is closed")
         return sys.stdin.buffer.read()
 
     @property
@@ -58,7 +63,7 @@ class TextTable:
             raise bad_file(self.path, reason(error)) from None
 
     def read(self, advance: Advance = ignore) -> Elements:
-        """Read the whole table, or raise an error that names the first mistake."""
+        """Read the whole table, or raise an error that names the first mistake; repeated keys come last."""
         try:
             width, where, lines = self._header()
             read = self._by_arrow(width, where, lines, advance)
@@ -83,7 +88,14 @@ class TextTable:
             for row in rows:
                 if row:
                     header = [name.strip() for name in row]
-                    where = find_columns(self.path, header, self._names, self._required, line=rows.start)
+                    where = find_columns(
+                        self.path,
+                        header,
+                        self._names,
+                        self._required,
+                        line=rows.start,
+                        oddity=_oddity(header),
+                    )
                     return len(header), where, rows.line
         wanted = self._names["rate"]
         raise bad_file(self.path, f"empty; it needs a header line with at least the column {wanted!r}")
@@ -95,7 +107,7 @@ class TextTable:
             from pyarrow import csv as arrow_csv
         except ImportError:
             return None
-        from .columns import from_arrow
+        from .columns import first_repeated, from_arrow
 
         kinds = {str(at): pa.float64() if role in NUMBERS else pa.string() for role, at in where.items()}
         last = ["1"] * width
@@ -120,7 +132,8 @@ class TextTable:
             if count < 1 or table.column(str(where["rate"]))[count].as_py() != _LAST:
                 return None
             table = table.slice(0, count)
-            return from_arrow({role: table.column(str(at)) for role, at in where.items()}, _not_here)
+            read = from_arrow({role: table.column(str(at)) for role, at in where.items()}, _not_here)
+            return None if first_repeated(read.keys) else read
         except (pa.ArrowException, _NotHere, OSError, EOFError, ValueError, zlib.error):
             return None  # Python knows better, or says why not
 
@@ -129,6 +142,7 @@ class TextTable:
 
         numbers = {role: array("d") for role in where if role in NUMBERS}
         keys: list[str] = []
+        lines = array("q")
         codes, names = array("q"), dict[str, int]()
         take = {role: _taker_of_numbers(role, values.append) for role, values in numbers.items()}
         take["key"] = _taker_of_text(keys.append)
@@ -148,8 +162,15 @@ class TextTable:
                     rule = accept(row[at])
                     if rule:
                         raise bad_value(self.path, f"line {rows.start}", self._names[role], rule, row[at])
+                lines.append(rows.start)
         if not numbers["rate"]:
             raise bad_file(self.path, "it has a header line, but no elements below it")
+        if len(set(keys)) < len(keys):
+            first: dict[str, int] = {}
+            for line, key in zip(lines, keys, strict=True):
+                if first.setdefault(key, line) != line:
+                    places = (f"line {line}", f"line {first[key]}")
+                    raise repeated(self.path, places, self._names["key"], key)
         columns = {role: np.frombuffer(values) for role, values in numbers.items()}
         return Elements(
             rates=columns["rate"],
@@ -163,17 +184,20 @@ class TextTable:
 
 def _taker_of_numbers(role: str, append: Callable[[float], None]) -> Callable[[str], str]:
     """Return a function that takes the text of a number, or returns the rule that it breaks."""
-    rule, zero = NUMBERS[role], role != "size"
 
     def take(text: str) -> str:
         try:
             value = float(text)
         except ValueError:
             return "a number"
-        if 0.0 < value < inf or (value == 0.0 and zero):
-            append(value)
-            return ""
-        return rule
+        if "_" in text or not text.isascii():  # Python has a wider notion of numbers than files
+            return "a number"
+        if not LEAST <= value <= MOST:
+            rule = broken_rule(role, value)
+            if rule:
+                return rule
+        append(value)
+        return ""
 
     return take
 
@@ -196,6 +220,24 @@ def _is_utf8(text: str) -> bool:
     except UnicodeEncodeError:  # bytes that are not UTF-8 have been let in as lone surrogates
         return False
     return True
+
+
+_SEPARATORS = {";": "';'", "|": "'|'", "\t": "tabs", ",": "commas"}
+
+
+def _oddity(header: list[str]) -> str:
+    """Return why a header may lack a column, if it looks like it.
+
+    >>> _oddity(["key;rate"])
+    "the file seems to be separated by ';'; .csv means commas, and .tsv tabs"
+    """
+    text = "".join(header)
+    if "\0" in text or not _is_utf8(text):
+        return "the file is not UTF-8 text, but perhaps UTF-16; save it as UTF-8"
+    for separator, name in _SEPARATORS.items():
+        if len(header) == 1 and separator in text:
+            return f"the file seems to be separated by {name}; .csv means commas, and .tsv tabs"
+    return ""
 
 
 class _NotHere(Exception):  # noqa: N818  (not an error: the other reader takes over)
