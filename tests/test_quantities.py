@@ -85,6 +85,8 @@ FLOWS = "--budget must be an amount per time, such as 1000/day or 20MB/h; it is 
         ("20Mb/h", FLOWS + "'20Mb/h', and 'Mb' is neither polls nor bytes"),
         ("1/0h", FLOWS + "'1/0h', and it must be finite"),
         ("1e999/h", FLOWS + "'1e999/h', and it must be finite"),
+        ("1e200/h", FLOWS + "'1e200/h', and it must be 0, or between 1e-100 and 1e100"),
+        ("1e-200/h", FLOWS + "'1e-200/h', and it must be 0, or between 1e-100 and 1e100"),
     ],
 )
 def test_what_is_no_flow_is_refused(text, message):
@@ -108,7 +110,9 @@ def test_times(text, seconds):
     assert duration("--age", text) == seconds
 
 
-@pytest.mark.parametrize("text", ["6", "h", "0h", "-6h", "6 parsecs", "1e999 h", "6h/day", ""])
+@pytest.mark.parametrize(
+    "text", ["6", "h", "0h", "-6h", "6 parsecs", "1e999 h", "1e200 h", "1e-200 h", "6h/day", ""]
+)
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(
         InvalidInput, match=r"^--age must be a time, such as 90s, 6h, 1\.5 days or 2 weeks; it is "
@@ -179,3 +183,7 @@ def test_shares_do_not_round_up_to_all():
     assert show_share(0.9999999) == "99.99999%"
     assert show_share(1 - 2**-53) != "100%"
     assert show_number(math.pi * 1e6) == "3,141,593"
+
+
+def test_numbers_without_end_are_shortened():
+    assert [show_number(x) for x in (9e14, 1e15, -1e100)] == ["900,000,000,000,000", "1e+15", "-1e+100"]

@@ -1,5 +1,6 @@
 """``unstale compare`` and ``unstale whatif`` say what policies and budgets buy, and draw it."""
 
+import math
 import re
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import unstale
+from unstale.errors import NoAnswer
 
 from .elements import RATES, SIZES, WEIGHTS, about
 
@@ -29,6 +31,7 @@ def test_compare_json(ask):
     assert list(answer) == [
         "file", "elements", "time_unit", "budget_unit", "budget", "objective", "order", "policies", "plot",
     ]  # fmt: skip
+    assert answer["objective"] == "freshness"
     assert [row["policy"] for row in answer["policies"]] == POLICIES
     assert [row["objective"] for row in answer["policies"]] == [None] * 4 + ["freshness", "age"]
     for row in answer["policies"]:
@@ -37,9 +40,26 @@ def test_compare_json(ask):
         )
         assert row["freshness"] == pytest.approx(plan.freshness, rel=1e-9)
         assert row["age"] == about(plan.age, rel=1e-9)
+        assert row["cost"] == pytest.approx(1 - plan.freshness, rel=1e-9)
+        assert row["spent"] == pytest.approx(plan.spent, rel=1e-9)
         assert row["never_polled"] == np.count_nonzero(plan.frequencies == 0)
         fastest = 0.6 * plan.frequencies[5] / plan.frequencies.sum()  # a tenth of six is 0.6 elements
         assert row["budget_on_fastest_tenth"] == pytest.approx(fastest, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["age", "harmonic"])
+def test_compare_json_has_the_cost_of_the_objective(objective, ask):
+    answer = ask("compare", "files.csv", "--budget", "1MB/h", "--objective", objective)
+    assert answer["objective"] == objective
+    for row in answer["policies"]:
+        if row["objective"] in {None, objective}:
+            plan = unstale.plan(
+                RATES, 24e6, weights=WEIGHTS, sizes=SIZES, policy=row["policy"], objective=objective
+            )
+            assert row["cost"] == about(plan.cost, rel=1e-9)
+        if objective == "age":
+            assert row["cost"] == about(row["age"] if row["age"] is not None else math.inf, rel=1e-9)
+        assert row["spent"] == pytest.approx(24e6, rel=1e-9)
 
 
 def test_compare_shows_policies_side_by_side(run):
@@ -69,7 +89,7 @@ def test_whatif_json(ask):
     answer = ask("whatif", "pages.csv", "--freshness", "80%", "--age", "6h", "--budget", "1/h")
     assert list(answer) == [
         "file", "elements", "time_unit", "budget_unit", "budget", "objective", "order",
-        "curve", "targets", "plot",
+        "objectives", "curve", "targets", "plot",
     ]  # fmt: skip
     curve = {name: np.array([row[name] for row in answer["curve"]], float) for name in answer["curve"][0]}
     assert list(curve) == ["budget", "freshness", "age", "uniform_freshness", "uniform_age"]
@@ -84,6 +104,9 @@ def test_whatif_json(ask):
         assert row["age"] == pytest.approx(young.age, rel=1e-3)
     fresh, young = answer["targets"]
     assert (fresh["freshness"], young["age"]) == (0.8, 0.25)
+    assert (fresh["objective"], young["objective"]) == ("freshness", "age")
+    assert answer["objective"] == "freshness"
+    assert answer["objectives"] == {"freshness": "freshness", "age": "age"}
     assert unstale.plan(RATES, fresh["budget"], weights=WEIGHTS).freshness == pytest.approx(0.8, rel=1e-6)
     plan = unstale.plan(RATES, young["budget"], weights=WEIGHTS, objective="age")
     assert plan.age == pytest.approx(0.25, rel=1e-6)
@@ -109,8 +132,21 @@ def test_whatif_keeps_bounds_and_counts_bytes(run, ask):
     least = ask("whatif", "pages.csv", "--min-frequency", "1/day")
     assert all(row["budget"] >= 6 for row in least["curve"])
     assert re.search(r"^\d+ [kM]B/day ", run("whatif", "files.csv")[0], re.MULTILINE)
-    one = ask("whatif", "pages.csv", "--objective", "age")
-    assert one["objective"] == "age"
+    one = ask("whatif", "pages.csv", "--objective", "age", "--freshness", "50%")
+    assert (one["objective"], one["targets"][0]["objective"]) == ("age", "age")
+    assert one["objectives"] == {"freshness": "age", "age": "age"}
+
+
+def test_whatif_says_why_a_target_is_out_of_reach(run, monkeypatch):
+    def out_of_reach(*_, **__):
+        raise NoAnswer
+
+    monkeypatch.setattr("unstale.planning.budget_for", out_of_reach)
+    command = ["whatif", "pages.csv", "--freshness", "99%"]
+    said = "99% fresh is out of reach: no budget buys it"
+    assert f"{said} with plans for harmonic." in run(*command, "--objective", "harmonic")[0]
+    assert f"{said} with plans for freshness." in run(*command, "--min-frequency", "1/week")[0]
+    assert f"{said} within these limits." in run(*command, "--group-limit", "1/day")[0]
 
 
 STARTS = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}

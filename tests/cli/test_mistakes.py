@@ -2,10 +2,13 @@
 
 import io
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
+
+from unstale.cli import main
 
 FLOW = "must be an amount per time, such as 1000/day or 20MB/h; it is"
 
@@ -28,6 +31,10 @@ FLOW = "must be an amount per time, such as 1000/day or 20MB/h; it is"
         (
             ["plan", "pages.csv", "--budget", "1/h", "--column", "speed=x"],
             "--column must be ROLE=NAME with a role among key, rate, weight, size, group; it is 'speed=x'",
+        ),
+        (
+            ["plan", "pages.csv", "--budget", "1/h", "--column", "rate=a", "--column", "rate=b"],
+            "--column must name one column for each role; rate is 'a' and 'b'",
         ),
         (
             ["plan", "pages.csv", "--budget", "1/h", "--column", "weight=speed"],
@@ -181,13 +188,54 @@ def test_a_truncated_parquet_file(refuse):
 
 def test_a_failure_while_writing(refuse, monkeypatch):
     def full(_):
-        raise OSError(28, "No space left on device", "plan.csv")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    assert (
-        refuse("plan", "pages.csv", "--budget", "1/h", "--out", "plan.csv")
-        == "plan.csv: No space left on device"
+    assert refuse("plan", "pages.csv", "--budget", "1/h", "--out", "plan.csv") == (
+        "plan.csv: cannot be written: no space left on device; make room there, or name another place"
     )
+
+
+def test_weights_that_are_all_0(refuse):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    Path("bad.csv").write_text("rate,w\n1,0\n2,0\n")
+    pq.write_table(pa.table({"rate": [1.0, 2.0], "w": [0, 0]}), "bad.parquet")
+    options = ["--budget", "1/h", "--column", "weight=w"]
+    said = ", column 'w': must not be 0 for all elements"
+    for command in ("plan", "compare", "whatif"):
+        assert refuse(command, "bad.csv", *options) == f"bad.csv{said}"
+    streamed = refuse("plan", "bad.parquet", *options, "--out", "plan.parquet", "--stream")
+    assert streamed == f"bad.parquet{said}"
+
+
+@pytest.mark.parametrize("policy", ["proportional", "square-root"])
+def test_policies_that_have_nothing_to_go_by(policy, refuse):
+    Path("still.csv").write_text("rate\n0\n0\n")
+    assert refuse("plan", "still.csv", "--budget", "1/h", "--policy", policy) == (
+        f"still.csv: no element changes, so there is nothing for --policy {policy} to go by"
+    )
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("command", ["plan", "compare", "whatif"])
+@pytest.mark.parametrize("number", ["1e308", "1e-320"])
+def test_absurd_numbers(command, number, refuse):
+    Path("bad.csv").write_text(f"rate\n1\n{number}\n{number}\n")
+    assert refuse(command, "bad.csv", "--budget", "1/h") == (
+        f"bad.csv, line 3, column 'rate': must be 0, or between 1e-100 and 1e100; it is '{number}'"
+    )
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("objective", ["freshness", "age", "harmonic", "missed-updates"])
+@pytest.mark.parametrize("number", ["1e100", "1e-100"])
+def test_numbers_that_are_nearly_absurd(number, objective, capsys):
+    Path("odd.csv").write_text(f"rate,weight,size\n1,1,1\n{number},{number},{number}\n2,1,{number}\n")
+    for command in ("plan", "compare"):
+        code = main([command, "odd.csv", "--budget", "1MB/h", "--objective", objective])
+        out, err = capsys.readouterr()
+        assert code == 0 or re.search(r"^unstale: .* are too far apart .*\n\Z", err, re.MULTILINE)
+        assert not re.search(r"(,\d{3}){5}", out + err)  # no digits without end
 
 
 def test_parquet_needs_an_extra(refuse, monkeypatch):

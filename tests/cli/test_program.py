@@ -2,9 +2,11 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +55,78 @@ def test_a_reader_that_has_had_enough(tmp_path):
     done = subprocess.run(program, shell=True, cwd=tmp_path, capture_output=True, text=True, check=True)  # noqa: S602
     assert done.stdout == "key,frequency\n"
     assert "Traceback" not in done.stderr
+
+
+def shell(program):
+    command = f"{sys.executable} -m unstale {program}"
+    return subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
+
+
+def test_closed_streams():
+    for command in (
+        "plan pages.csv --budget 1/h >&-",
+        "plan pages.csv --budget 1/h --json >&-",
+        "plan pages.csv --budget 1/h 2>&-",
+        "compare pages.csv --budget 1/h >&- 2>&-",
+    ):
+        done = shell(command)
+        assert done.returncode == 0
+        assert "Traceback" not in done.stderr
+    done = shell("plan - --budget 1/h <&-")
+    assert (done.returncode, done.stderr) == (2, "unstale: standard input: it is closed\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_full_streams():
+    for command in ("plan pages.csv --budget 1/h", "compare pages.csv --budget 1/h", "plan --help"):
+        done = shell(f"{command} >/dev/full")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "unstale: standard output: cannot be used: No space left on device\n"
+    assert shell("plan none.csv --budget 1/h 2>/dev/full").returncode == 2
+
+
+STOPPED = """
+import os, sys
+from signal import {name}
+os.fsync = lambda _: print(*os.listdir(), sep="\\n", flush=True) or os.kill(os.getpid(), {name})
+from unstale.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_program_that_is_stopped_leaves_nothing(name, folder):
+    if not hasattr(signal, name):
+        pytest.skip("no such signal here")
+    before = sorted(folder.iterdir())
+    done = python(
+        "-c", STOPPED.format(name=name), "plan", "pages.csv", "--budget", "1/h", "--out", "plan.csv"
+    )
+    assert done.returncode == 128 + getattr(signal, name)
+    assert "Traceback" not in done.stderr
+    assert re.search(r"^\.plan\.csv\.\w+\.tmp$", done.stdout, re.MULTILINE)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_signals_and_warnings_are_as_before(run):
+    caught = signal.getsignal(signal.SIGTERM)
+    run("plan", "pages.csv", "--budget", "1/h", "--out", "plan.csv")
+    assert signal.getsignal(signal.SIGTERM) is caught
+
+
+WARNING = """
+import sys, warnings
+from unstale.cli import main, plan
+def warn(**_): warnings.warn("for developers", RuntimeWarning)
+plan.callback = warn
+sys.argv = ["unstale", "plan", "pages.csv", "--budget", "1/h"]
+sys.exit(main())
+"""
+
+
+def test_warnings_are_for_developers():
+    assert python("-c", WARNING).stderr == ""
+    assert "for developers" in python("-W", "default", "-c", WARNING).stderr
 
 
 def on_a_terminal(*arguments, columns=100):
