@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unstale.quantities import show_share
 
-from .screen import print_table, say, show_cost
+from .screen import has_own_cost, print_table, say, show_cost
 from .task import Task
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Report:
         """Print what the plan buys."""
         task, goal = self.task, self.task.goal
         best = f"{self.policy} for {goal}" if self.policy == "optimal" else self.policy
-        with_cost = goal not in {"freshness", "age"}
+        with_cost = has_own_cost(goal)
         columns = ["policy", "fresh", "mean age", "never polled"]
         rows = []
         for name, one in {best: self.bought, **self.against}.items():

@@ -15,7 +15,7 @@ from unstale.quantities import Flow, show_share, time_unit
 from .options import load, problem_options
 from .outcomes import Outcome, what_policies_buy
 from .progress import progress, told_of_compilation
-from .screen import console, print_json, print_table, say, show_cost
+from .screen import console, has_own_cost, print_json, print_table, say, show_cost
 from .task import Problem, Task
 
 __all__ = ["compare", "load_or_example"]
@@ -76,7 +76,7 @@ def _print(task: Task, outcomes: list[Outcome], plot: str | None) -> None:
     screen.print(f"{task}\n")
     columns = ["policy", "fresh", "mean age", "never\npolled", "budget on the\nfastest tenth"]
     objective = outcomes[-1].objective or "freshness"
-    with_cost = objective not in {"freshness", "age"}
+    with_cost = has_own_cost(objective)
     if with_cost:
         columns.append(show_cost(objective, 0.0)[0])
     rows = []
@@ -92,17 +92,24 @@ def _print(task: Task, outcomes: list[Outcome], plot: str | None) -> None:
             row.append(show_cost(objective, one.cost)[1])
         rows.append(row)
     print_table(screen, columns, rows)
-    say(screen, _reading(task))
+    say(screen, _reading(task, outcomes))
     if plot is not None:
         say(screen, f"{plot} has the picture.")
 
 
-def _reading(task: Task) -> str:
+def _reading(task: Task, outcomes: list[Outcome]) -> str:
     if task.file == EXAMPLE:
+        by_name = {one.label: one for one in outcomes}
+        findings = []
+        if min(outcomes, key=lambda one: one.freshness) is by_name["proportional"]:
+            findings.append("polling most often what changes most often is the worst of all")
+        if by_name["optimal for freshness"].never_polled:
+            findings.append("the optimum gives up on pages that would be stale again at once")
+        found = "; ".join(findings)
         return (
-            "fresh: the share of page views that see the current version. Polling most often what changes "
-            "most often is the worst of all; the optimum gives up on pages that would be stale again at "
-            "once. docs/theory.md says why. Your own elements: unstale compare FILE --budget 1000/day"
+            "fresh: the share of page views that see the current version. "
+            + (f"{found[0].upper()}{found[1:]}. docs/theory.md says why. " if found else "")
+            + "Your own elements: unstale compare FILE --budget 1000/day"
         )
     file = "FILE" if task.file == "-" else shlex.quote(task.file)
     return (

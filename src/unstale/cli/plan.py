@@ -123,6 +123,6 @@ def _print_first(screen: Console, problem: Problem, frequencies: Floats) -> None
         for name, frequency in zip(names, frequencies[:count].tolist(), strict=True)
     ]
     screen.print()
-    print_table(screen, ("key", f"polls/{unit.name}", "a poll every"), rows)
+    print_table(screen, ("key", f"polls/{unit.name}", "a poll every"), rows, shorten=True)
     if len(frequencies) > count:
         screen.print(f"... and {len(frequencies) - count:,} more")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unstale.errors import need
 from unstale.quantities import show_duration, show_flow, show_share
 from unstale.tables import check_writable, replacing
 
 from .outcomes import Outcome
+from .screen import has_own_cost, show_cost
 from .task import Task
 
 if TYPE_CHECKING:
+    from unstale.arguments import Floats
+
     from .whatif import Buys, Target
 
 __all__ = ["check_plot", "draw_comparison", "draw_whatif"]
@@ -55,16 +59,21 @@ def draw_comparison(path: str, task: Task, outcomes: list[Outcome]) -> None:
         bars, lines = figure.subplots(1, 2, width_ratios=(1, 1.15))
         names = [one.label for one in outcomes]
         colours = _COLOURS[: len(outcomes)]
-        drawn = bars.barh(names, [100 * one.freshness for one in outcomes], color=colours, height=0.7)
-        bars.bar_label(drawn, [show_share(one.freshness) for one in outcomes], padding=3)
-        bars.invert_yaxis()
         bars.grid(visible=False, axis="y")
-        bars.set(
-            xlabel="fresh (% of time)",
-            xlim=(0, 115),
-            xticks=range(0, 101, 20),
-            title=f"What {task.budget} buy",
-        )
+        if has_own_cost(task.goal):
+            lengths = [one.cost if isfinite(one.cost) else 0.0 for one in outcomes]
+            labels = [show_cost(task.goal, one.cost)[1] for one in outcomes]
+            bars.set(xlabel=_cost_label(task.goal), xlim=(0, 1.25 * max(lengths) or 1))
+            if task.goal.startswith("currency:"):
+                bars.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.12g}")
+        else:
+            lengths = [100 * one.freshness for one in outcomes]
+            labels = [show_share(one.freshness) for one in outcomes]
+            bars.set(xlabel="fresh (% of time)", xlim=(0, 115), xticks=range(0, 101, 20))
+        drawn = bars.barh(names, lengths, color=colours, height=0.7)
+        bars.bar_label(drawn, labels, padding=3)
+        bars.invert_yaxis()
+        bars.set_title(f"What a budget of {task.budget} buys")
         bars.tick_params(axis="y", length=0)
         for one, colour, marker in zip(outcomes, colours, "osD^vPX", strict=False):
             shares = 100 * one.tenths
@@ -89,56 +98,107 @@ def draw_comparison(path: str, task: Task, outcomes: list[Outcome]) -> None:
 
 
 def draw_whatif(path: str, task: Task, curve: Buys, targets: list[Target]) -> None:
-    """Draw freshness, and age where it is finite, against the budget."""
-    import numpy as np
-
+    """Draw the cost of the objective, freshness, and age where it is finite, against the budget."""
     matplotlib = need("matplotlib", extra="lab", needed_for="plots")
-    drawings = [("freshness", 100 * curve.freshness, 100 * curve.uniform_freshness, 100.0)]
-    if np.isfinite(curve.age).any():
-        seconds = task.unit.seconds
-        drawings.append(("age", seconds * curve.age, seconds * curve.uniform_age, seconds))
+    seconds = task.unit.seconds
+    drawings = [_Drawing("freshness", curve.freshness, curve.uniform_freshness, 100.0)]
+    if _has_points(curve.age):
+        drawings.append(_Drawing("age", curve.age, curve.uniform_age, seconds))
+    if has_own_cost(task.goal) and _has_points(curve.cost):
+        factor = 100.0 if task.goal.startswith("currency:") else 1.0
+        drawings.insert(0, _Drawing("cost", curve.cost, curve.uniform_cost, factor))
     with matplotlib.rc_context(_STYLE):
         figure = _figure(7.5, 1.2 + 2.9 * len(drawings))
         panels = figure.subplots(len(drawings), 1, sharex=True, squeeze=False)[:, 0]
-        budgets = curve.budgets * (task.budget.unit.seconds / task.unit.seconds)
-        for axes, (kind, best, uniform, factor) in zip(panels, drawings, strict=True):
+        for axes, drawing in zip(panels, drawings, strict=True):
             axes.set_xscale("log")
-            label = f"optimal for {task.objective or kind}"
-            if not np.isfinite(best).all():
-                label += " (unbounded where not drawn)"
-            axes.plot(budgets, best, color=_COLOURS[0], linewidth=2, label=label)
-            axes.plot(budgets, uniform, color=_COLOURS[1], linewidth=1.5, linestyle="--", label="uniform")
-            if task.amount:
-                label = f"budget: {task.budget}"
-                axes.axvline(task.budget.amount, color="black", linewidth=1, linestyle=":", label=label)
-            for target in targets:
-                if target.kind == kind and target.budget is not None:
-                    x = target.budget * (task.budget.unit.seconds / task.unit.seconds)
-                    label = f"{_wanted(task, target)}: {task.show(target.budget)}"
-                    axes.plot(x, factor * target.value, "o", color="black", markersize=7, label=label)
-            axes.legend(loc="upper left" if kind == "freshness" else "lower left")
-        panels[0].set(ylabel="fresh (% of time)", ylim=(0, 100))
-        panels[0].set_title(f"What a budget buys: {task.count:,} elements")
-        if len(drawings) > 1:
-            panels[1].set(ylabel="mean age", yscale="log")
-            _label_times(panels[1].yaxis)
+            _draw_curves(axes, task, curve.budget, drawing)
+            _mark(axes, task, targets, drawing)
+            axes.legend(loc="upper left" if drawing.kind == "freshness" else "lower left")
+            if drawing.kind == "freshness":
+                axes.set(ylabel="fresh (% of time)", ylim=(0, 100))
+            elif drawing.kind == "age":
+                axes.set(ylabel="mean age", yscale="log")
+                _label_times(axes.yaxis)
+            elif task.goal.startswith("currency:"):
+                axes.set(ylabel=_cost_label(task.goal), ylim=(0, None))
+            else:
+                axes.set(ylabel=_cost_label(task.goal), yscale="log")
+        panels[0].set_title(f"What a budget buys: {task.count:,} element{'s' if task.count != 1 else ''}")
         _label_budgets(panels[-1], task)
         _save(figure, path)
 
 
+class _Drawing(NamedTuple):
+    """What one panel shows."""
+
+    kind: str
+    best: Floats
+    uniform: Floats
+    factor: float
+    """From the unit of the curves to that of the axis."""
+
+
+def _has_points(values: Floats) -> bool:
+    """Tell whether anything can be drawn on a logarithmic axis."""
+    return any(0 < value < inf for value in values.tolist())
+
+
+def _cost_label(goal: str) -> str:
+    share = " (% of time)" if goal.startswith("currency:") else ""
+    return " ".join(show_cost(goal, 0.0)[0].split()) + share
+
+
+def _draw_curves(axes: Any, task: Task, budgets: Floats, drawing: _Drawing) -> None:  # noqa: ANN401
+    x = budgets * (task.budget.unit.seconds / task.unit.seconds)
+    best = f"optimal for {task.objective or drawing.kind}"
+    for label, values, line in ((best, drawing.best, "-"), ("uniform", drawing.uniform, "--")):
+        finite = [value for value in values.tolist() if value < inf]
+        if not finite:
+            continue
+        note = "" if len(finite) == len(values) else " (unbounded where not drawn)"
+        colour, width = (_COLOURS[0], 2.0) if values is drawing.best else (_COLOURS[1], 1.5)
+        y = drawing.factor * values
+        axes.plot(x, y, color=colour, linewidth=width, linestyle=line, label=label + note)
+
+
+def _mark(axes: Any, task: Task, targets: list[Target], drawing: _Drawing) -> None:  # noqa: ANN401
+    """Mark the budget and what the targets take."""
+    if task.amount:
+        label = f"budget: {task.budget}"
+        axes.axvline(task.budget.amount, color="black", linewidth=1, linestyle=":", label=label)
+    for target in targets:
+        if target.kind == drawing.kind and target.budget is not None:
+            x = target.budget * (task.budget.unit.seconds / task.unit.seconds)
+            label = f"{_wanted(task, target)}: {task.show(target.budget)}"
+            axes.plot(x, drawing.factor * target.value, "o", color="black", markersize=7, label=label)
+
+
 def _wanted(task: Task, target: Target) -> str:
-    return f"{100 * target.value:g}% fresh" if target.kind == "freshness" else task.show_time(target.value)
+    from .whatif import show_target
+
+    return (
+        f"{show_target(target.value)} fresh" if target.kind == "freshness" else task.show_time(target.value)
+    )
 
 
 def _label_budgets(axes: Any, task: Task) -> None:  # noqa: ANN401
-    """Label powers of ten as people write them."""
-    unit = task.budget.unit
-    if task.budget.kind == "polls":
-        axes.set_xlabel(f"budget (polls/{unit.name})")
+    """Label a few round budgets as people write them."""
+    ticker = need("matplotlib.ticker", extra="lab", needed_for="plots")
+    unit, kind = task.budget.unit, task.budget.kind
+    low, high = axes.get_xlim()
+    if high > 100 * low:
+        axes.xaxis.set_major_locator(ticker.LogLocator(numticks=6))
+    elif high > 5 * low:
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    else:
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+    axes.set_xlabel(f"budget ({kind}/{unit.name})")
+    if kind == "polls":
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.12g}")
     else:
-        axes.set_xlabel("budget")
-        axes.xaxis.set_major_formatter(lambda x, _: show_flow(x, "bytes", unit))
+        axes.xaxis.set_major_formatter(lambda x, _: show_flow(x, kind, unit).partition("/")[0])
 
 
 def _label_times(axis: Any) -> None:  # noqa: ANN401

@@ -16,9 +16,12 @@ from unstale.quantities import show_number, show_share
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "print_json", "print_table", "printable", "say", "show_cost"]
+__all__ = ["console", "has_own_cost", "print_json", "print_table", "printable", "say", "show_cost"]
 
 _COSTS = {"missed-updates": "missed\nchanges", "harmonic": "harmonic\ncost"}
+_GAP = 2
+_SHORTEST = 10
+"""Characters that a shortened entry has at least."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -30,23 +33,52 @@ def console(*, stderr: bool = False) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def print_table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows under headings; the first column is text, the others are numbers."""
+def print_table(
+    out: Console, columns: Sequence[str], rows: Iterable[Sequence[str]], *, shorten: bool = False
+) -> None:
+    """Print rows under headings; the first column is text, the others are numbers.
+
+    Nothing is cut, except entries of the first column if ``shorten`` says so. Where a table does not fit,
+    each entry has a line of its own.
+    """
+    from rich.cells import cell_len
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column(columns[0], vertical="bottom", overflow="ellipsis", no_wrap=True)
-    for column in columns[1:]:
-        table.add_column(column, justify="right", vertical="bottom", no_wrap=True)
+    rows = list(rows)
+    entries = [
+        [line for cell in column for line in cell.split("\n")] for column in zip(columns, *rows, strict=True)
+    ]
+    first, *others = [max(map(cell_len, column)) for column in entries]
+    room = out.width - sum(others) - _GAP * len(others)
+    if room < (min(first, _SHORTEST) if shorten else first):
+        _print_list(out, columns, rows)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    table.add_column(columns[0], vertical="bottom", overflow="ellipsis", no_wrap=True, max_width=room)
+    for column, width in zip(columns[1:], others, strict=True):
+        table.add_column(column, justify="right", vertical="bottom", no_wrap=True, min_width=width)
     for row in rows:
         table.add_row(*row)
     out.print(table)
+
+
+def _print_list(out: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    names = [" ".join(column.split()) for column in columns[1:]]
+    for name, *cells in rows:
+        out.print(name, soft_wrap=True)
+        for heading, cell in zip(names, cells, strict=True):
+            out.print(f"  {heading}: {cell}", soft_wrap=True)
 
 
 def say(out: Console, text: str) -> None:
     """Print a paragraph, with an empty line before it."""
     wrapped = textwrap.fill(text, min(out.width, 100), break_long_words=False, break_on_hyphens=False)
     out.print(f"\n{wrapped}", soft_wrap=True)
+
+
+def has_own_cost(objective: str) -> bool:
+    """Tell whether the cost of an objective says more than freshness and age do."""
+    return objective not in {"freshness", "age"}
 
 
 def show_cost(objective: str, cost: float) -> tuple[str, str]:

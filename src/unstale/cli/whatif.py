@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -17,25 +18,35 @@ from unstale.tables import bad_file
 from .compare import EXAMPLE, load_or_example
 from .options import Quantity, problem_options
 from .progress import progress, told_of_compilation
-from .screen import console, print_json, print_table, say
+from .screen import console, has_own_cost, print_json, print_table, say, show_cost
 from .task import Problem, Task
 
 if TYPE_CHECKING:
     from unstale.arguments import Floats
     from unstale.planning import Plan
 
-__all__ = ["Buys", "Target", "whatif"]
+__all__ = ["Buys", "Target", "show_target", "whatif"]
 
 
 @dataclass(frozen=True, eq=False)
 class Buys:
-    """What budgets buy: the best freshness and the best age, and what uniform polling gets."""
+    """What budgets buy: the best freshness, age and cost, and what uniform polling gets."""
 
-    budgets: Floats
+    budget: Floats
     freshness: Floats
     age: Floats
+    cost: Floats
+    """Mean cost of the objective of the task."""
     uniform_freshness: Floats
     uniform_age: Floats
+    uniform_cost: Floats
+
+    @property
+    def rows(self) -> list[dict[str, float]]:
+        """One entry for each budget."""
+        names = [field.name for field in fields(self)]
+        columns = [getattr(self, name).tolist() for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -100,19 +111,22 @@ def whatif(
     with told_of_compilation(), progress(f"planning {len(problem.elements):,} elements"):
         plans = _plans(problem)
         low, high = _span(problem, plans.fresh)
-        rows = _buy(plans, _round_budgets(problem.task, low, high))
+        bought = _buy(plans, _round_budgets(problem.task, low, high))
         targets = _targets(problem, freshness, age)
     if plot is not None:
         import numpy as np
 
         from .plots import draw_whatif
 
+        marked = [problem.task.amount, *(target.budget for target in targets)]
+        ends = [low, high, *(budget for budget in marked if budget)]
         with progress("drawing"):
-            draw_whatif(plot, problem.task, _buy(plans, np.geomspace(low, high, 49)), targets)
+            curve = _buy(plans, np.geomspace(min(ends), max(ends), 65))
+            draw_whatif(plot, problem.task, curve, targets)
     if as_json:
-        print_json(_as_json(problem.task, rows, targets, plot))
+        print_json(_as_json(problem.task, bought, targets, plot))
     else:
-        _print(problem, rows, targets, plot)
+        _print(problem, bought, targets, plot)
 
 
 def _plans(problem: Problem) -> _Plans:
@@ -129,9 +143,11 @@ def _plans(problem: Problem) -> _Plans:
 
 
 def _poll_per_change(problem: Problem) -> float:
-    """Return the budget of as many polls as there are changes."""
-    sizes = problem.elements.sizes
-    return float((problem.elements.rates * (1.0 if sizes is None else sizes)).sum())
+    """Return the budget of as many polls as there are changes, of elements that matter if any changes."""
+    rates, weights, sizes = problem.elements.rates, problem.elements.weights, problem.elements.sizes
+    spent = rates if sizes is None else rates * sizes
+    mattering = float((spent if weights is None else spent[weights > 0]).sum())
+    return mattering or float(spent.sum())
 
 
 def _least(problem: Problem) -> float:
@@ -143,13 +159,18 @@ def _least(problem: Problem) -> float:
 
 
 def _span(problem: Problem, plan: Plan) -> tuple[float, float]:
-    """Return two budgets: one that hardly helps, and one beyond which there is hardly anything to gain."""
+    """Return two budgets: one that hardly helps, and one beyond which there is hardly anything to gain.
+
+    They are the same if there is nothing to gain at all.
+    """
     import numpy as np
 
     least, middle = _least(problem) * (1 + 1e-9), _poll_per_change(problem)
     grid = np.geomspace(max(least, middle * 1e-7), 1e3 * max(least, middle), 201)
     fresh = plan.curve(grid).freshness
     start, end = float(fresh[0]), float(fresh[-1])
+    if end - start < 1e-12:
+        return (max(least, middle),) * 2
     low = int(np.argmax(fresh > start + 0.05 * (end - start)))
     high = int(np.argmax(fresh > end - 0.01 * (end - start)))
     return float(grid[max(low - 1, 0)]), float(grid[high])
@@ -159,6 +180,8 @@ def _round_budgets(task: Task, low: float, high: float) -> Floats:
     """Return round numbers, in the unit that they are shown in, and the budget of the task if it has one."""
     import numpy as np
 
+    if low == high:
+        return np.array([task.amount or low])
     per = task.unit.seconds / task.budget.unit.seconds
     decades = range(math.floor(math.log10(low / per)) - 1, math.ceil(math.log10(high / per)) + 1)
     chosen: list[float] = []
@@ -173,13 +196,15 @@ def _round_budgets(task: Task, low: float, high: float) -> Floats:
 
 
 def _buy(plans: _Plans, budgets: Floats) -> Buys:
-    uniform = plans.uniform.curve(budgets)
+    best, uniform = plans.fresh.curve(budgets), plans.uniform.curve(budgets)
     return Buys(
-        budgets=budgets,
-        freshness=plans.fresh.curve(budgets).freshness,
-        age=plans.young.curve(budgets).age,
+        budget=budgets,
+        freshness=best.freshness,
+        age=best.age if plans.young is plans.fresh else plans.young.curve(budgets).age,
+        cost=best.costs,
         uniform_freshness=uniform.freshness,
         uniform_age=uniform.age,
+        uniform_cost=uniform.costs,
     )
 
 
@@ -207,21 +232,11 @@ def _cost(problem: Problem, policy: str, kind: str, value: float) -> float | Non
         return None
 
 
-def _as_json(task: Task, rows: Buys, targets: list[Target], plot: str | None) -> dict[str, Any]:
+def _as_json(task: Task, bought: Buys, targets: list[Target], plot: str | None) -> dict[str, Any]:
     return task.as_json() | {
         "budget": task.amount or None,
         "objectives": {kind: task.objective or kind for kind in ("freshness", "age")},
-        "curve": [
-            {"budget": b, "freshness": f, "age": a, "uniform_freshness": uf, "uniform_age": ua}
-            for b, f, a, uf, ua in zip(
-                rows.budgets.tolist(),
-                rows.freshness.tolist(),
-                rows.age.tolist(),
-                rows.uniform_freshness.tolist(),
-                rows.uniform_age.tolist(),
-                strict=True,
-            )
-        ],
+        "curve": bought.rows,
         "targets": [
             {
                 target.kind: target.value,
@@ -236,28 +251,14 @@ def _as_json(task: Task, rows: Buys, targets: list[Target], plot: str | None) ->
     }
 
 
-def _print(problem: Problem, rows: Buys, targets: list[Target], plot: str | None) -> None:
+def _print(problem: Problem, bought: Buys, targets: list[Target], plot: str | None) -> None:
     task, screen = problem.task, console()
     screen.print(f"{task}\n")
-    table = [
-        (
-            task.show(budget) + (" (--budget)" if budget == task.amount else ""),
-            show_share(fresh),
-            show_share(uniform_fresh),
-            task.show_time(age),
-            task.show_time(uniform_age),
-        )
-        for budget, fresh, uniform_fresh, age, uniform_age in zip(
-            rows.budgets.tolist(),
-            rows.freshness.tolist(),
-            rows.uniform_freshness.tolist(),
-            rows.age.tolist(),
-            rows.uniform_age.tolist(),
-            strict=True,
-        )
-    ]
-    print_table(screen, ("budget", "fresh", "if uniform", "mean age", "if uniform"), table)
-    if task.objective is None:
+    if len(bought.rows) == 1:
+        screen.print(_any_budget(problem, bought.rows[0]), soft_wrap=True)
+    else:
+        print_table(screen, *_table(task, bought))
+    if task.objective is None and len(bought.rows) > 1:
         say(screen, "fresh: by the best plan for freshness. mean age: by the best plan for age.")
     for target in targets:
         say(screen, _sentence(problem, target))
@@ -268,10 +269,45 @@ def _print(problem: Problem, rows: Buys, targets: list[Target], plot: str | None
         say(screen, f"unstale whatif {file}--freshness 80% finds the budget for a target.")
 
 
+def _table(task: Task, bought: Buys) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows; an objective that is neither freshness nor age comes first."""
+    columns = ["budget", "fresh", "if uniform", "mean age", "if uniform"]
+    own_cost = has_own_cost(task.goal)
+    if own_cost:
+        columns = ["budget", show_cost(task.goal, 0.0)[0], "if uniform", "fresh", "mean age"]
+    rows = []
+    for row in bought.rows:
+        marked = " (--budget)" if row["budget"] == task.amount else ""
+        costs = [show_cost(task.goal, row[name])[1] for name in ("cost", "uniform_cost") if own_cost]
+        fresh, uniform_fresh = show_share(row["freshness"]), show_share(row["uniform_freshness"])
+        age, uniform_age = task.show_time(row["age"]), task.show_time(row["uniform_age"])
+        shown = [*costs, fresh, age] if own_cost else [fresh, uniform_fresh, age, uniform_age]
+        rows.append([task.show(row["budget"]) + marked, *shown])
+    return columns, rows
+
+
+def _any_budget(problem: Problem, row: dict[str, float]) -> str:
+    """Return the sentence for elements that no budget makes any fresher."""
+    task, weights = problem.task, problem.elements.weights
+    matters = weights is None or bool(problem.elements.rates[weights > 0].any())
+    why = "the limits leave no choice" if matters else "only elements of weight 0 change"
+    age = f"a mean age of {task.show_time(row['age'])}" if math.isfinite(row["age"]) else "age without bound"
+    return f"Any budget buys the same, since {why}: {show_share(row['freshness'])} fresh, {age}."
+
+
+def show_target(share: float) -> str:
+    """Return a share as it was given, with all its digits.
+
+    >>> show_target(0.8), show_target(0.9999999999), show_target(1e-9)
+    ('80%', '99.99999999%', '1e-07%')
+    """
+    return f"{100 * share:g}%" if share < 1e-6 else f"{(100 * Decimal(str(share))).normalize():f}%"
+
+
 def _sentence(problem: Problem, target: Target) -> str:
     task = problem.task
     wanted = (
-        f"{100 * target.value:g}% fresh"
+        f"{show_target(target.value)} fresh"
         if target.kind == "freshness"
         else f"A mean age of {task.show_time(target.value)}"
     )

@@ -9,7 +9,7 @@ own frequencies from the price alone.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -128,19 +128,23 @@ def plan_shards(
     summary = _total(one for one in _map(executor, _summarise, shards, goal) if one is not None)
     cells = summary.cells
     cells.check_budget(total)
-    clearing = cells.clear(total, rough=True)
-    if 0.0 < clearing.under < np.inf:
+
+    def exact(rough: Clearing, *first: Clearing) -> Clearing:
+        """The price that spends the budget, from the one that cells suggest."""
+        if not 0.0 < rough.under < np.inf:
+            return rough
 
         def spent_at(price: float) -> float:
-            return sum(_map(executor, _spent, shards, goal, Clearing(price, price)))
+            return sum(_map(executor, _spent, shards, goal, *first, Clearing(price, price)))
 
-        clearing = meet(spent_at, total, clearing.under, 1e-10, 1.0001)
+        return meet(spent_at, total, rough.under, 1e-10, 1.0001)
+
+    clearing = exact(cells.clear(total, rough=True))
     spent = sum(_map(executor, _spent, shards, goal, clearing))
     scale, rest = 1.0, None
     if clearing.under == 0.0 and spent < total:  # nothing asks for more polls: what is left is shared
-        spare = cells.spare(cells.filled)
-        rest = spare.clear(total)
-        spent = spare.spent(spare.at(rest))
+        rest = exact(cells.spare(cells.filled).clear(total), clearing)
+        spent = sum(_map(executor, _spent, shards, goal, clearing, rest))
     elif clearing.under < np.inf and not any(_bounded(part) for part in cells.parts):
         scale = total / spent
     return ShardedPlan(
@@ -243,7 +247,7 @@ def _problem(shard: Shard, goal: Goal) -> Problem | None:
         msg = f"a shard must be a mapping with rates and maybe other columns of {sorted(known)}; it is {what}"
         raise InvalidInput(msg)
     given = dict(columns)
-    if np.shape(given["rates"]) == (0,):
+    if isinstance(given["rates"], Sized) and len(given["rates"]) == 0:
         return None
     return Problem.of(given.pop("rates"), goal=goal, **given)
 
@@ -260,14 +264,15 @@ def _summarise(shard: Shard, goal: Goal) -> Summary | None:
     return summarise(problem.market)
 
 
-def _spent(shard: Shard, goal: Goal, clearing: Clearing) -> float:
+def _spent(shard: Shard, goal: Goal, clearing: Clearing, rest: Clearing | None = None) -> float:
     problem = _problem(shard, goal)
     if problem is None:
         return 0.0
     columns = problem.columns
     if columns is not None and columns.positive() and 0.0 < clearing.under == clearing.over < np.inf:
         return allocated(columns, goal, clearing.under, np.empty(problem.n))[0]
-    return problem.market.spent(problem.market.at(clearing))
+    f = problem.market.at(clearing)
+    return problem.market.spent(f if rest is None else problem.market.spare(f).at(rest))
 
 
 def _slack(shard: Shard, goal: Goal, clearing: Clearing) -> tuple[float, float, float]:

@@ -76,6 +76,9 @@ def _labels(role: str, column: Any, complain: Complain) -> Any:  # noqa: ANN401
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
         column = column.cast(kind)
+    if pa.types.is_string_view(kind):  # Arrow cannot search these
+        kind = pa.large_string()
+        column = column.cast(kind)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not (is_text or pa.types.is_integer(kind)):
         complain(role, None, "text or whole numbers", str(kind))
