@@ -28,7 +28,8 @@ _STYLE = {
     "axes.spines.top": False,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
-    "legend.frameon": False,
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.8,
     "svg.hashsalt": "unstale",  # the same bytes each time
 }
 
@@ -64,12 +65,13 @@ def draw_comparison(path: str, task: Task, outcomes: list[Outcome]) -> None:
             lengths = [one.cost if isfinite(one.cost) else 0.0 for one in outcomes]
             labels = [show_cost(task.goal, one.cost)[1] for one in outcomes]
             bars.set(xlabel=_cost_label(task.goal), xlim=(0, 1.25 * max(lengths) or 1))
-            if task.goal.startswith("currency:"):
-                bars.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.12g}")
         else:
-            lengths = [100 * one.freshness for one in outcomes]
+            lengths = [one.freshness for one in outcomes]
             labels = [show_share(one.freshness) for one in outcomes]
-            bars.set(xlabel="fresh (% of time)", xlim=(0, 115), xticks=range(0, 101, 20))
+            bars.set(xlabel="fresh (% of time)")
+        if not has_own_cost(task.goal) or task.goal.startswith("currency:"):
+            lengths = [100 * share for share in lengths]
+            bars.set(xlim=(0, 115), xticks=range(0, 101, 20))
         drawn = bars.barh(names, lengths, color=colours, height=0.7)
         bars.bar_label(drawn, labels, padding=3)
         bars.invert_yaxis()
@@ -124,6 +126,7 @@ def draw_whatif(path: str, task: Task, curve: Buys, targets: list[Target]) -> No
                 axes.set(ylabel=_cost_label(task.goal), ylim=(0, None))
             else:
                 axes.set(ylabel=_cost_label(task.goal), yscale="log")
+                axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.12g}")
         panels[0].set_title(f"What a budget buys: {task.count:,} element{'s' if task.count != 1 else ''}")
         _label_budgets(panels[-1], task)
         _save(figure, path)

@@ -177,7 +177,10 @@ def _span(problem: Problem, plan: Plan) -> tuple[float, float]:
 
 
 def _round_budgets(task: Task, low: float, high: float) -> Floats:
-    """Return round numbers, in the unit that they are shown in, and the budget of the task if it has one."""
+    """Return round numbers, in the unit that they are shown in, and the budget of the task if it has one.
+
+    If there is nothing to gain, one budget stands for all.
+    """
     import numpy as np
 
     if low == high:
@@ -187,12 +190,14 @@ def _round_budgets(task: Task, low: float, high: float) -> Floats:
     chosen: list[float] = []
     for steps in ((1, 2, 5), (1, 3), (1,)):
         chosen = [step * 10.0**decade * per for decade in decades for step in steps]
-        chosen = [budget for budget in chosen if low * 0.999 <= budget <= high * 1.001]
+        chosen = [budget for budget in chosen if low * (1 - 1e-9) <= budget <= high * 1.001]
         if len(chosen) <= 12:
             break
+    if len(chosen) < 2:  # too narrow for round numbers
+        chosen = [low, high]
     if task.amount:
         chosen = [budget for budget in chosen if not math.isclose(budget, task.amount)] + [task.amount]
-    return np.array(sorted(chosen or [low, high]))
+    return np.array(sorted(chosen))
 
 
 def _buy(plans: _Plans, budgets: Floats) -> Buys:

@@ -8,7 +8,7 @@ where they meet the budget. Policies other than the optimal one differ only in w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -63,10 +63,10 @@ class Plan:
     """
     spent: float
     budget: float
-    problem: Problem
     policy: Policy | Partitioning
-    _missed: float | None = None
-    _summary: Summary | None = None
+    problem: Problem = field(repr=False)
+    _missed: float | None = field(default=None, repr=False)
+    _summary: Summary | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Protect the allocation, to which the rest belongs."""
@@ -232,13 +232,13 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
     if problem.columns is not None and problem.groups is None and abs(spent - budget) < 1e-9 * budget:
         f, spent = f * (budget / spent), budget  # the last digits
     if policy != "optimal":
-        return Plan(problem.unsorted(f), np.nan, spent, budget, problem, policy, None, summary)
+        return Plan(problem.unsorted(f), np.nan, spent, budget, policy, problem, None, summary)
     price, missed = clearing.under, 0.0
     if price == np.inf:  # the budget buys nothing: the price is what the first poll of all would be worth
         price = problem.market.first_worth(f)
     else:
         missed = _missed(problem, f, price, prices, budget - spent) / problem.weight
-    return Plan(problem.unsorted(f), price, spent, budget, problem, policy, missed, summary)
+    return Plan(problem.unsorted(f), price, spent, budget, policy, problem, missed, summary)
 
 
 def _plain(problem: Problem, budget: float) -> Plan | None:
@@ -253,7 +253,7 @@ def _plain(problem: Problem, budget: float) -> Plan | None:
     if found is not None:
         missed = found.missed / problem.weight
         return Plan(
-            found.frequencies, found.price, found.spent, budget, problem, "optimal", missed, found.summary
+            found.frequencies, found.price, found.spent, budget, "optimal", problem, missed, found.summary
         )
     problem.check()
     wanted = problem.market.wanted
@@ -267,7 +267,7 @@ def _plain(problem: Problem, budget: float) -> Plan | None:
     idle = Market((problem.market.parts[0].take(np.flatnonzero(~wanted)),), problem.goal)
     summary = part.summary + summarise(idle)
     missed = part.gap * part.problem.weight / problem.weight
-    return Plan(f, part.price, part.spent, budget, problem, "optimal", missed, summary)
+    return Plan(f, part.price, part.spent, budget, "optimal", problem, missed, summary)
 
 
 def _demand(problem: Problem, policy: Policy | Partitioning) -> tuple[Market, Floats | None]:
@@ -342,7 +342,7 @@ def _missed(problem: Problem, f: Floats, price: float, groups: Floats | None, le
 def _partitioned(problem: Problem, budget: float, policy: Partitioning) -> Plan:
     f = partitioned(policy, *problem.simple("a partitioning"), budget, _reduced)
     spent = problem.market.spent(f)
-    return Plan(f, np.nan, spent, budget, problem, policy)
+    return Plan(f, np.nan, spent, budget, policy, problem)
 
 
 def _reduced(rates: Floats, weights: Floats, sizes: Floats, budget: float, counts: Floats) -> Floats:

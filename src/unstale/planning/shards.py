@@ -188,7 +188,7 @@ def _total(summaries: Iterator[Summary]) -> Summary:
 
 
 def _joint(summaries: list[Summary]) -> Summary:
-    return sum(summaries[1:], summaries[0])
+    return sum(summaries[1:], start=summaries[0])
 
 
 def _gap(

@@ -65,6 +65,10 @@ class Summary:
         bits = min(self.bits, other.bits)
         return _summary([_joined(parts) for parts in laws.values()], self.cells, bits)
 
+    def __radd__(self, other: object) -> Summary:
+        """So that `sum` adds summaries."""
+        return self if other == 0 else NotImplemented
+
     def check_weight(self) -> None:
         """Insist on weights that have a mean."""
         check_weight(self.cells.weight)
