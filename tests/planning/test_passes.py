@@ -1,4 +1,4 @@
-"""The compiled passes: the table against the kernels, cells against elements, quick ways against sure ones."""
+"""The compiled passes: the table against kernels, cells against elements, quick ways against sure ones."""
 
 import numpy as np
 import pytest

@@ -420,6 +420,8 @@ def _budget_for(demand: Market, target: float, measure: str) -> float:
         said = f"freshness above {1.0 - best:.6g}" if measure == "freshness" else f"age below {best:.6g}"
         msg = f"no budget buys a {said}; relax the target, or max_frequency and limits if there are any"
         raise NoAnswer(msg)
+    if highest <= 1.0 / target:  # as much as bounds and limits allow, and no more
+        return demand.most
     clearing = meet(lambda price: reached(demand.frequencies(price)), 1.0 / target, demand.guess(1.0), 1e-14)
     more, less = demand.frequencies(clearing.under), demand.frequencies(clearing.over)
     mix, high = 0.0, 1.0

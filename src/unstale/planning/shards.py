@@ -9,7 +9,7 @@ own frequencies from the price alone.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -247,7 +247,7 @@ def _problem(shard: Shard, goal: Goal) -> Problem | None:
         msg = f"a shard must be a mapping with rates and maybe other columns of {sorted(known)}; it is {what}"
         raise InvalidInput(msg)
     given = dict(columns)
-    if isinstance(given["rates"], Sized) and len(given["rates"]) == 0:
+    if isinstance(given["rates"], Sequence | np.ndarray) and len(given["rates"]) == 0:
         return None
     return Problem.of(given.pop("rates"), goal=goal, **given)
 
