@@ -362,6 +362,36 @@ def test_parquet(tmp_path):
     assert columns_of(table.read()) == EXPECTED
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.large_string()),
+    ],
+    ids=str,
+)
+def test_parquet_takes_text_of_any_kind(kind, tmp_path):
+    text = ["a", "b", "c"]
+    labels = pa.array(text)
+    try:
+        labels = labels.cast(kind)
+        table = write_parquet(tmp_path / "p.parquet", key=labels, rate=[1.0, 2.0, 3.0], group=labels)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        pytest.skip("this version of Arrow does not write it")
+    elements = table.read()
+    assert as_list(elements.keys) == list(elements.group_names) == text
+    (part,) = table.parts("key", "rate")
+    with open_allocation(str(tmp_path / "out.parquet"), "polls/day") as write:
+        write(part.keys, part.rates)
+    assert as_list(open_table(str(tmp_path / "out.parquet"), {"rate": "frequency"}).read().keys) == text
+    repeated = write_parquet(tmp_path / "r.parquet", key=pa.array(["a", "b", "a"]).cast(kind), rate=[1.0] * 3)
+    with pytest.raises(InvalidInput, match="row 3, column 'key': must not repeat a key; 'a' is in row 1"):
+        repeated.read()
+
+
 def test_parquet_keys_keep_their_type(tmp_path):
     table = write_parquet(
         tmp_path / "p.parquet", key=pa.array([7, 8], pa.int32()), rate=[1.0, 2.0], group=[5, 5]

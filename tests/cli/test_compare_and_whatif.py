@@ -92,7 +92,9 @@ def test_whatif_json(ask):
         "objectives", "curve", "targets", "plot",
     ]  # fmt: skip
     curve = {name: np.array([row[name] for row in answer["curve"]], float) for name in answer["curve"][0]}
-    assert list(curve) == ["budget", "freshness", "age", "uniform_freshness", "uniform_age"]
+    assert list(curve) == [
+        "budget", "freshness", "age", "cost", "uniform_freshness", "uniform_age", "uniform_cost"
+    ]  # fmt: skip
     assert 24.0 in curve["budget"]
     for name, sign in {"budget": 1, "freshness": 1, "age": -1}.items():
         assert (sign * np.diff(curve[name]) > 0).all()

@@ -116,7 +116,7 @@ def draw_whatif(path: str, task: Task, curve: Buys, targets: list[Target]) -> No
             axes.set_xscale("log")
             _draw_curves(axes, task, curve.budget, drawing)
             _mark(axes, task, targets, drawing)
-            axes.legend(loc="upper left" if drawing.kind == "freshness" else "lower left")
+            axes.legend(loc="best")
             if drawing.kind == "freshness":
                 axes.set(ylabel="fresh (% of time)", ylim=(0, 100))
             elif drawing.kind == "age":
@@ -191,7 +191,7 @@ def _label_budgets(axes: Any, task: Task) -> None:  # noqa: ANN401
     unit, kind = task.budget.unit, task.budget.kind
     low, high = axes.get_xlim()
     if high > 100 * low:
-        axes.xaxis.set_major_locator(ticker.LogLocator(numticks=6))
+        axes.xaxis.set_major_locator(ticker.LogLocator(numticks=5))
     elif high > 5 * low:
         axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
     else:
