@@ -74,8 +74,9 @@ class Summary:
         check_weight(self.cells.weight)
 
     def clear(self, budget: float) -> Clearing:
-        """Find the price that spends a budget."""
-        return self.cells.clear(budget, rough=len(self.cells) > EXACT)
+        """Find the price that spends a budget, to 1e-9 where every digit would cost time."""
+        slow = self.cells.goal.objective.kernel is None or len(self.cells) > EXACT
+        return self.cells.clear(budget, rough=slow)
 
     def outlook(self, budget: float) -> Outlook:
         """Say what a budget buys."""
