@@ -367,8 +367,13 @@ def _solved(
             miss,
             (low[known], high[known]),
             args=tuple(part[known] for part in given),
-            tolerances={"xatol": 1e-16, "xrtol": 2e-16, "fatol": 0.0, "frtol": 0.0},
+            tolerances={"xatol": 5e-16, "xrtol": 5e-16, "fatol": 0.0, "frtol": 0.0},
+            maxiter=200,
         )
+        left, right = root.bracket
+        if np.any(~root.success & (right - left > 1e-12)):
+            msg = "the interval that is worth the price was not found in 200 steps"
+            raise NoAnswer(msg)
         u[known] = root.x
     return np.exp(u)
 
