@@ -330,6 +330,11 @@ def _missed(problem: Problem, f: Floats, price: float, groups: Floats | None, le
     each = np.full(f.shape, price)
     unspent = price * max(left, 0.0) if price > 0 else 0.0
     if groups is not None and problem.groups is not None:
+        if np.isinf(groups).any():  # at its lower bounds already: what more room would be worth
+            ratios = np.concatenate([part.ratios(market.goal, g) for part, g in market.split(f)])
+            best = np.zeros(groups.shape)
+            np.maximum.at(best, problem.groups.codes, ratios)
+            groups = np.where(np.isinf(groups), best, groups)
         each = np.maximum(each, groups[problem.groups.codes])
         room = problem.groups.limits - problem.groups.spent(market.spending(f))
         with np.errstate(invalid="ignore"):
