@@ -140,7 +140,8 @@ def rivals(instance, f, rng):
 
 def assert_unbeaten(instance, found, rng):
     for rival in rivals(instance, found.frequencies, rng):
-        assert instance.cost(rival) >= found.cost * (1.0 - 1e-12) - found.gap
+        # limits are met to rounding, which is worth much where polls are rare and age is large
+        assert instance.cost(rival) >= found.cost * (1.0 - 1e-10) - found.gap
 
 
 @settings(max_examples=4 * SOME)
