@@ -136,3 +136,15 @@ def test_labels_are_numbered_as_they_appear():
     assert passes.label(keys, 3, out) == 3
     assert out.tolist() == [0, 1, 0, 2, 1]
     assert passes.label(keys, 2, out) == -1
+
+
+@pytest.mark.parametrize("budget", [1e-6, 1.0, 298.9, 299.0, 299.5, 1e4])
+def test_groups_when_limits_alone_could_spend_the_budget(budget):
+    """299 groups with a limit of 1, and one without: the last takes what is left, if there is any."""
+    rng = np.random.default_rng(0)
+    rates, weights = rng.lognormal(size=(2, 9_000))
+    groups, limits = rng.integers(300, size=9_000), np.array([np.inf] + 299 * [1.0])
+    found = plan(rates, budget, weights=weights, groups=groups, limits=limits)
+    assert (np.bincount(groups, found.frequencies, 300) <= limits * (1 + 1e-12)).all()
+    assert_allclose(found.spent, budget, rtol=1e-9)
+    assert found.gap <= 1e-9 * found.cost

@@ -15,7 +15,7 @@ from ..arguments import Floats
 from . import passes
 from .elements import BLOCK, Goal
 from .limits import Groups
-from .lookup import lookup
+from .lookup import Lookup, lookup
 from .market import mixed
 from .plain import Columns, Solution, sampled_price
 
@@ -26,6 +26,8 @@ _CLOSE = 1e-5
 _SCALED = 1e-4
 """Largest correction by scaling. Elements that the table does not know are taken to ask for nothing during
 the search; if that mattered, the correction would be larger."""
+_MISSED = 5e-10
+"""Largest bound on what the plan misses, relative to what is paid."""
 _SAMPLE = 2000
 """Groups that the first guess is made from."""
 
@@ -46,17 +48,14 @@ def solved_groups(columns: Columns, goal: Goal, budget: float, groups: Groups) -
     for part, mass, weight, rate in columns.blocks():
         passes.sort_groups(groups.codes[part], mass, weight, rate, kernel, places, masses, units)
     totals, slopes = np.zeros(count), np.zeros(count)
-    some = min(count, _SAMPLE)
-    if 0 < starts[some] < n:  # the first groups give a better guess
-        first = (starts[: some + 1], masses[: starts[some]], units[: starts[some]], limits[:some])
-        share = budget * starts[some] / n
-        better = passes.price_of_all(*first, share, guess, 0.01, table, totals[:some], slopes[:some])
-        guess = better if better < np.inf else guess
     market = (starts, masses, units, limits)
+    guess = _of_some_groups(*market, budget, guess, table)
     price = passes.price_of_all(*market, budget, guess, _CLOSE, table, totals, slopes)
     if price == np.inf:
         return None
     bound = totals > limits
+    if not totals[~bound].any():  # limits alone spend the budget, so there is no price of all
+        return None
     power = float(slopes[~bound].sum() / totals[~bound].sum())  # of the price that spending falls with
     prices, unders, mixes = np.empty(count), np.empty(count), np.empty(count)
     passes.group_prices(*market, price, _CLOSE, table, totals, slopes, prices, unders, mixes)
@@ -76,15 +75,36 @@ def solved_groups(columns: Columns, goal: Goal, budget: float, groups: Groups) -
             paid, residual = paid + more, residual + off + 1e-10 * more
             f[part][split] = mixed(other, f[part][split], mixes[chosen])
         totals += np.bincount(codes, f[part] if columns.size is None else f[part] * columns.size[part], count)
-    scales = _scales(totals, limits, bound, budget)
-    if np.abs(scales - 1.0).max() > _SCALED:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scales = _scales(totals, limits, bound, budget)
+    # as in `plain`, for each group
+    missed = 2.02 * residual + 4.0 * float(np.sum((scales - 1.0) ** 2 * prices * totals))
+    if not (np.abs(scales - 1.0).max() <= _SCALED and missed <= _MISSED * paid):
         return None
     for part in (slice(start, start + BLOCK) for start in range(0, n, BLOCK)):
         f[part] *= scales[groups.codes[part]]
-    # as in `plain`, for each group
-    missed = 2.02 * residual + 4.0 * float(np.sum((scales - 1.0) ** 2 * prices * totals))
     free = (budget - limits[bound].sum()) / totals[~bound].sum()
     return Solution(f, float(price * free ** (1.0 / min(power, -1e-3))), budget, missed, None)
+
+
+def _of_some_groups(
+    starts: NDArray[np.int64],
+    masses: Floats,
+    units: Floats,
+    limits: Floats,
+    budget: float,
+    guess: float,
+    table: Lookup,
+) -> float:
+    """The price of all, as the first groups suggest it."""
+    count = min(limits.size, _SAMPLE)
+    stop = starts[count]
+    if not 0 < stop < masses.size:
+        return guess
+    some = (starts[: count + 1], masses[:stop], units[:stop], limits[:count])
+    share = budget * float(stop) / masses.size
+    price = passes.price_of_all(*some, share, guess, 0.01, table, np.zeros(count), np.zeros(count))
+    return price if price < np.inf else guess
 
 
 def _scales(totals: Floats, limits: Floats, bound: NDArray[np.bool_], budget: float) -> Floats:
@@ -93,6 +113,5 @@ def _scales(totals: Floats, limits: Floats, bound: NDArray[np.bool_], budget: fl
         free = (budget - limits[bound].sum()) / totals[~bound].sum()
         crossed = ~bound & (totals * free > limits)
         if not crossed.any():
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return np.where(totals > 0, np.where(bound, limits / totals, free), 1.0)
+            return np.where(totals > 0, np.where(bound, limits / totals, free), 1.0)
         bound = bound | crossed

@@ -2,7 +2,7 @@
 
 Two passes over the elements: one adds them up in a summary, from which the price is found; one looks up their
 frequencies at that price. What these spend differs from the budget by the error of the summary, a relative
-1e-7 or so, and the frequencies are scaled by that. The scaling costs the square of it.
+1e-9 or so, and the frequencies are scaled by that. The scaling costs the square of it.
 """
 
 from __future__ import annotations
