@@ -53,7 +53,7 @@ class Problem:
     ) -> Self:
         """Read the arguments of a plan."""
         order_code(goal.order)
-        n, laws = _laws(rates)
+        n, laws = laws_of(rates)
         given = {
             "weights": _column("weights", 1.0 if weights is None else weights, n),
             "sizes": _column("sizes", 1.0 if sizes is None else sizes, n),
@@ -216,7 +216,7 @@ def _column(name: str, value: ArrayLike, n: int) -> Floats:
 Laws = tuple[tuple[Process | Floats, NDArray[np.intp] | None], ...]
 
 
-def _laws(rates: ArrayLike | Process | Sequence[Process]) -> tuple[int, Laws]:
+def laws_of(rates: ArrayLike | Process | Sequence[Process]) -> tuple[int, Laws]:
     """Sort out how elements change: rates, one process for all, or a list of processes."""
     if hasattr(rates, "survival"):
         law = process("rates", rates)

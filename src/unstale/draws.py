@@ -1,0 +1,47 @@
+"""Random numbers that are a function of where they are used.
+
+Number ``count`` of ``element`` under ``key`` is always the same, whatever was drawn before it. So a schedule
+starts again anywhere, elements come and go without disturbing others, and all policies meet the same luck.
+
+The mixing is that of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014, with Stafford's constants): once for the
+element, once for the count.
+"""
+
+import numpy as np
+from numba import njit
+
+__all__ = ["key_of", "uniform"]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_STEP = np.uint64(0xD1342543DE82EF95)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_HALF = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(12)
+
+
+def key_of(seed: int, *purpose: int) -> np.uint64:
+    """Return the key of a seed for some purpose.
+
+    >>> key_of(1, 2) == key_of(1, 2), key_of(1, 2) == key_of(1, 3)
+    (True, False)
+    """
+    return np.random.SeedSequence([seed, *purpose]).generate_state(1, np.uint64)[0]
+
+
+@njit(inline="always")
+def _mixed(z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    z = (z ^ (z >> _HALF[0])) * _FIRST
+    z = (z ^ (z >> _HALF[1])) * _SECOND
+    return z ^ (z >> _HALF[2])
+
+
+@njit(inline="always")
+def uniform(key, element, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return a number strictly between 0 and 1.
+
+    >>> bool(0.0 < uniform(key_of(1), 5, 7) < 1.0)
+    True
+    """
+    z = _mixed(key + np.uint64(element) * _GOLDEN)
+    z = _mixed(z + np.uint64(count) * _STEP)
+    return (np.float64(z >> _HALF[3]) + 0.5) * 2.0**-52

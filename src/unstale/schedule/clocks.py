@@ -1,0 +1,100 @@
+"""Which clock each element goes by: polls are made in time worked, and windows say when that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arguments import Floats
+from ..errors import InvalidInput
+from .polls import Elements
+
+__all__ = ["AllHours", "Clock", "Clocks"]
+
+
+class Clock(Protocol):
+    """Time during which polls are allowed, as `Windows` gives it."""
+
+    def worked(self, t: ArrayLike) -> Floats:
+        """Return the time worked up to ``t``."""
+
+    def when(self, v: ArrayLike) -> Floats:
+        """Return the moment at which so much time has been worked."""
+
+
+class AllHours:
+    """The clock of those without windows: time itself."""
+
+    def worked(self, t: ArrayLike) -> Floats:
+        """Return it as it is."""
+        return np.asarray(t, float)
+
+    when = worked
+
+
+class Clocks:
+    """The clock of each element: one for all, or one for each group that has one."""
+
+    def __init__(self, windows: Clock | Mapping[Any, Clock] | None) -> None:
+        self._by_label: dict[Any, int] | None = None
+        self.clocks: list[Clock] = [AllHours()]
+        if isinstance(windows, Mapping):
+            self.clocks += [_clock(f"windows[{label!r}]", clock) for label, clock in windows.items()]
+            self._by_label = {label: at + 1 for at, label in enumerate(windows)}
+        elif windows is not None:
+            self.clocks = [_clock("windows", windows)]
+
+    @property
+    def alike(self) -> bool:
+        """Whether all elements go by one clock."""
+        return self._by_label is None
+
+    @property
+    def always(self) -> bool:
+        """Whether there are no windows."""
+        return self.alike and isinstance(self.clocks[0], AllHours)
+
+    def of(self, groups: ArrayLike | None, n: int) -> NDArray[np.int32]:
+        """Return the number of the clock of each of ``n`` elements; nothing if all go by one."""
+        if (groups is None) != self.alike:
+            msg = (
+                "windows for each group need groups, one label for each element"
+                if groups is None
+                else "groups need windows for each group: a mapping from label to clock"
+            )
+            raise InvalidInput(msg)
+        if groups is None or self._by_label is None:
+            return np.empty(0, np.int32)
+        labels = np.asarray(groups)
+        if labels.shape != (n,):
+            shapes = f"groups has shape {labels.shape}, frequencies ({n},)"
+            msg = f"groups must be one label for each element; {shapes}"
+            raise InvalidInput(msg)
+        unique, code = np.unique(labels, return_inverse=True)
+        known = np.array([self._by_label.get(label, 0) for label in unique.tolist()], np.int32)
+        return known[code] if n else np.empty(0, np.int32)
+
+    def worked(self, t: float) -> Floats:
+        """Return the time worked by each clock."""
+        return np.array([float(clock.worked(t)) for clock in self.clocks])
+
+    def when(self, worked: Floats, elements: Elements, codes: NDArray[np.int32]) -> Floats:
+        """Return the moments of polls from times worked."""
+        if self.alike:
+            return self.clocks[0].when(worked)
+        own = codes[elements]
+        moments = worked.copy()
+        for at, clock in enumerate(self.clocks[1:], 1):
+            if (mine := own == at).any():
+                moments[mine] = clock.when(worked[mine])
+        return moments
+
+
+def _clock(name: str, value: object) -> Clock:
+    if not (hasattr(value, "worked") and hasattr(value, "when")):
+        msg = f"{name} must be a clock, such as Windows.every(1.0, 0.0, 0.25).clock(); it is {value!r}"
+        raise InvalidInput(msg)
+    return value

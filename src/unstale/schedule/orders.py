@@ -1,0 +1,336 @@
+"""The orders of Cho & Garcia-Molina as schedules (section 3, Algorithms B.1 to B.3), for any frequencies.
+
+Each element has its own time, in which it is polled once per unit on average: fixed order polls at equal
+distances, random order once in each unit, anywhere in it, and purely random order at the points of a Poisson
+process. Its frequency is the speed of that time. So new frequencies change nothing but the speed: what was
+due soon stays due soon, and there is neither a burst nor a gap. Windows stop the clock that all go by.
+
+With ``even``, polls keep their sequence but come at equal distances. That is Algorithms B.1 to B.3 to the
+letter if the frequencies are equal: round-robin, a new permutation in each round, a new choice each time.
+
+A constant interval can fall into step with a source that changes by the clock, and then be stale all the
+time (Li, Cline & Loguinov 2015, section IV-B). ``jitter`` stretches each interval by a random factor between
+1 - jitter and 1 + jitter, so that phases wander; `unstale.schedule.effects` tells what that costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arguments import Floats, Order, numbers, order_code, scalar, whole
+from ..draws import key_of
+from ..errors import InvalidInput
+from ..kernels import FIXED
+from .clocks import Clock, Clocks
+from .compiled_orders import draw, first_points, put_in_order
+from .polls import Elements, Polls, one_by_one
+
+__all__ = ["Schedule"]
+
+_Columns = tuple[Floats, Elements, Floats]
+"""Times, elements, and points in the elements' own time."""
+
+
+class Schedule:
+    """An endless stream of (time, element), for elements polled at these frequencies in this order.
+
+    ``windows`` is a clock that all elements go by, or a mapping to one from each label in ``groups``; groups
+    without one are polled at any time. ``phases`` are the shares of their first interval after which elements
+    are first polled in fixed order; without them polls are spread evenly. Times begin at ``start``.
+
+    >>> schedule = Schedule([1.0, 2.0], phases=[0.5, 0.0])
+    >>> polls = schedule.until(1.0)
+    >>> polls.times.tolist(), polls.elements.tolist()
+    ([0.0, 0.5, 0.5], [1, 0, 1])
+    >>> schedule.swap([4.0, 0.0])                  # the first element is halfway to its next poll
+    >>> schedule.until(1.5).times.tolist()
+    [1.125, 1.375]
+    """
+
+    def __init__(
+        self,
+        frequencies: ArrayLike,
+        *,
+        order: Order = "fixed",
+        jitter: float = 0.0,
+        even: bool = False,
+        windows: Clock | Mapping[Any, Clock] | None = None,
+        groups: ArrayLike | None = None,
+        phases: ArrayLike | None = None,
+        seed: int = 0,
+        start: float = 0.0,
+    ) -> None:
+        self._frequency = _frequencies(frequencies).copy()
+        n = self._frequency.size
+        self._order = order_code(order)
+        self._jitter = scalar("jitter", jitter, at_least=0, at_most=1)
+        if self._jitter and self._order != FIXED:
+            msg = f"jitter is for fixed order, and random orders need none; the order is {order!r}"
+            raise InvalidInput(msg)
+        self._even = _flag("even", even)
+        if even and windows is not None:
+            msg = "even spaces polls over all time, which windows forbid; leave one of them out"
+            raise InvalidInput(msg)
+        self._key = key_of(whole("seed", seed), 1)
+        self._now = scalar("start", start)
+        self._clocks = Clocks(windows)
+        self._clock = self._clocks.of(groups, n)
+        self._since = self._clocks.worked(self._now)
+        self._origin = np.zeros(n)
+        self._count = np.zeros(n, np.int64)
+        self._point = self._first(np.arange(n)) if phases is None else self._given_phases(phases)
+        # with even: where its slots begin, how many were given, and what was drawn beyond them
+        self._slots, self._given, self._drawn_to, self._left = self._now, 0, self._now, _nothing()
+
+    # --- the stream -----------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        return self._now
+
+    @property
+    def rate(self) -> float:
+        return float(self._frequency.sum())
+
+    @property
+    def frequencies(self) -> Floats:
+        """Polls per unit time of each element; 0 for those that are gone."""
+        shown = self._frequency.view()
+        shown.setflags(write=False)
+        return shown
+
+    def __len__(self) -> int:
+        return self._frequency.size
+
+    def __iter__(self) -> Iterator[tuple[float, int]]:
+        return one_by_one(self)
+
+    def until(self, end: float) -> Polls:
+        end = scalar("end", end)
+        if end < self._now:
+            msg = f"end must not be before now, which is {self._now:g}; end is {end:g}"
+            raise InvalidInput(msg)
+        if self._even:
+            polls = self._in_slots(end)
+        else:
+            times, elements, _ = self._draw(self._clocks.worked(self._now), self._clocks.worked(end))
+            polls = Polls(times, elements)
+        self._now = end
+        return polls
+
+    def _draw(self, begin: Floats, end: Floats) -> _Columns:
+        """Draw all polls between two times worked, in order."""
+        expected = self.rate * float(np.max(end - begin))
+        room = int(expected + 5.0 * np.sqrt(expected)) + 64
+        parts, first = [_nothing()], 0
+        while first < len(self):
+            out = (np.empty(room), np.empty(room, np.int64), np.empty(room if self._even else 0))
+            first, drawn = draw(
+                first, self._frequency, self._origin, self._since, end, self._clock, self._order,
+                self._jitter, self._key, self._point, self._count, out,
+            )  # fmt: skip
+            parts.append((out[0][:drawn], out[1][:drawn], out[2][:drawn]))
+            room = room // 8 + 64
+        times, elements, points = _joined(parts)
+        if self._clocks.alike:  # what is in order by time worked is in order
+            order = np.empty(times.size, np.int64)
+            buckets = np.zeros(times.size // 8 + 2, np.int64)
+            put_in_order(times, float(begin[0]), float(end[0]), buckets, order)
+            times, elements = times[order], elements[order]
+            points = points[order] if points.size else points
+            return times if self._clocks.always else self._clocks.clocks[0].when(times), elements, points
+        times = self._clocks.when(times, elements, self._clock)
+        order = np.argsort(times, kind="stable")
+        return times[order], elements[order], points
+
+    def _in_slots(self, end: float) -> Polls:
+        """The next polls in their sequence, in the middles of slots of equal length."""
+        if (rate := self.rate) == 0.0:
+            return Polls(*_nothing()[:2])
+        wanted = max(0, int(np.ceil((end - self._slots) * rate - 0.5)) - self._given)
+        parts, have = [self._left], self._left[0].size
+        while have < wanted:
+            stop = self._drawn_to + (wanted - have + 64) / rate
+            parts.append(self._draw(np.array([self._drawn_to]), np.array([stop])))
+            self._drawn_to, have = stop, have + parts[-1][0].size
+        times, elements, points = _joined(parts)
+        self._left = times[wanted:], elements[wanted:], points[wanted:]
+        slots = np.asarray(self._slots + (self._given + np.arange(wanted) + 0.5) / rate, np.float64)
+        self._given += wanted
+        return Polls(slots, elements[:wanted])
+
+    # --- other frequencies, and elements that come and go ---------------------------------------------------
+
+    def swap(self, frequencies: ArrayLike) -> None:
+        """Poll at these frequencies from now on; what is left of each element's interval is stretched to fit.
+
+        There is one for each element that there is; `add` and `remove` are for those that come and go.
+        """
+        wanted = _frequencies(frequencies)
+        if wanted.size != len(self):
+            msg = (
+                f"frequencies must be one for each of the {len(self)} elements; there are {wanted.size}. "
+                "Use add and remove for elements that come and go"
+            )
+            raise InvalidInput(msg)
+        if (back := np.isnan(self._point) & (wanted > 0)).any():
+            i = int(np.argmax(back))
+            msg = f"frequencies[{i}] must be 0, as element {i} was removed; it is {wanted[i]:g}"
+            raise InvalidInput(msg)
+        self._settle()
+        self._frequency = wanted.copy()
+
+    def add(
+        self, frequencies: ArrayLike, *, groups: ArrayLike | None = None, at_once: bool = False
+    ) -> Elements:
+        """Take up new elements and return their numbers; those of elements that were removed are used again.
+
+        They are first polled within their first interval, spread evenly; or at once.
+        """
+        wanted = _frequencies(frequencies)
+        clock = self._clocks.of(groups, wanted.size)
+        at_once = _flag("at_once", at_once)
+        self._settle()
+        free = np.flatnonzero(np.isnan(self._point))[: wanted.size]
+        size = len(self) + wanted.size - free.size
+        places = np.concatenate([free, np.arange(len(self), size)])
+        self._frequency = _with(self._frequency, size, places, wanted)
+        self._origin = _with(self._origin, size, places, 0.0)
+        self._count = _with(self._count, size, np.arange(self._count.size, size), 0)
+        if clock.size:
+            self._clock = _with(self._clock, size, places, clock)
+        self._point = _with(self._point, size, places, 0.0 if at_once else self._first(places))
+        return places
+
+    def remove(self, elements: ArrayLike) -> None:
+        """Let elements go: they are polled no more, and their numbers are free for others."""
+        gone = np.atleast_1d(np.asarray(elements))
+        if gone.size == 0:
+            return
+        for i in gone.tolist():
+            if not isinstance(i, int) or not 0 <= i < len(self) or np.isnan(self._point[i]):
+                msg = f"elements must be numbers of elements that are there; {i!r} is none"
+                raise InvalidInput(msg)
+        self._settle()
+        self._frequency[gone] = 0.0
+        self._point[gone] = np.nan
+        self._count[gone] += 1  # who takes the number over has other luck
+
+    def _settle(self) -> None:
+        """Move the origin of all elements' own time to now, so that their frequencies can change."""
+        worked = self._clocks.worked(self._now)
+        if self._even:  # what was drawn in advance is drawn again
+            times, elements, points = self._left
+            worked = np.array([times[0] if times.size else self._drawn_to])
+            self._point[elements[::-1]] = points[::-1]
+            np.subtract.at(self._count, elements, 1)
+            self._slots, self._given, self._left = self._now, 0, _nothing()
+            self._drawn_to = float(worked[0])
+        since = self._since[self._clock] if self._clock.size else self._since[0]
+        then = worked[self._clock] if self._clock.size else worked[0]
+        self._origin += self._frequency * (then - since)
+        self._since = worked
+
+    def _first(self, elements: Elements) -> Floats:
+        """First points of elements that begin now."""
+        equal = self._order == FIXED and bool(np.all(self._frequency == self._frequency[:1]))
+        if equal and elements.size == len(self):
+            return (elements + 0.5) / max(len(self), 1)
+        points = np.empty(elements.size)
+        first_points(self._order, self._key, elements, self._count, points)
+        return points
+
+    def _given_phases(self, phases: ArrayLike) -> Floats:
+        array = numbers("phases", phases, at_least=0, below=1)
+        if array.shape != self._frequency.shape or self._order != FIXED:
+            msg = (
+                "phases are for fixed order, one for each element; "
+                f"phases has shape {array.shape}, frequencies {self._frequency.shape}"
+            )
+            raise InvalidInput(msg)
+        return array.copy()
+
+    # --- to be continued ------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return all that is needed to go on later, as numbers and arrays; the windows must be given again.
+
+        >>> schedule = Schedule([1.0, 3.0], order="random", seed=7)
+        >>> _ = schedule.until(10.0)
+        >>> again = Schedule.resume(schedule.state())
+        >>> bool((again.until(20.0).times == schedule.until(20.0).times).all())
+        True
+        """
+        parts = {name: getattr(self, f"_{name}") for name in _STATE}
+        return {
+            **{name: part.copy() if isinstance(part, np.ndarray) else part for name, part in parts.items()},
+            "left_times": self._left[0],
+            "left_elements": self._left[1],
+            "left_points": self._left[2],
+        }
+
+    @classmethod
+    def resume(cls, state: Mapping[str, Any], *, windows: Clock | Mapping[Any, Clock] | None = None) -> Self:
+        """Go on where `state` was taken, poll for poll."""
+        if missing := [name for name in (*_STATE, "left_times") if name not in state]:
+            msg = f"state must be what Schedule.state returned; it has no {missing[0]!r}"
+            raise InvalidInput(msg)
+        self = cls.__new__(cls)
+        for name in _STATE:
+            part = np.array(state[name])  # from a file numbers come back as arrays
+            setattr(self, f"_{name}", part if part.ndim else part.item())
+        self._key = np.uint64(self._key)
+        self._left = tuple(np.array(state[f"left_{name}"]) for name in ("times", "elements", "points"))  # type: ignore[assignment]
+        self._clocks = Clocks(windows)
+        if self._since.size != len(self._clocks.clocks):
+            msg = f"windows must be those of the schedule whose state it is; {windows!r} are others"
+            raise InvalidInput(msg)
+        return self
+
+
+_STATE = (
+    "frequency", "order", "jitter", "even", "key", "now", "clock", "since", "origin", "point", "count",
+    "slots", "given", "drawn_to",
+)  # fmt: skip
+
+
+def _nothing() -> _Columns:
+    return np.empty(0), np.empty(0, np.int64), np.empty(0)
+
+
+def _joined(parts: list[_Columns]) -> _Columns:
+    full = [part for part in parts if part[0].size] or parts[:1]
+    if len(full) == 1:
+        return full[0]
+    return (
+        np.concatenate([part[0] for part in full]),
+        np.concatenate([part[1] for part in full]),
+        np.concatenate([part[2] for part in full]),
+    )
+
+
+def _with(column: Any, size: int, places: Elements, values: Any) -> Any:  # noqa: ANN401  (any array)
+    """A longer copy of a column, with some values in some places."""
+    longer = np.empty(size, column.dtype)
+    longer[: column.size] = column
+    longer[places] = values
+    return longer
+
+
+def _frequencies(frequencies: ArrayLike) -> Floats:
+    array = numbers("frequencies", getattr(frequencies, "frequencies", frequencies), at_least=0)
+    if array.ndim != 1:
+        msg = f"frequencies must be one-dimensional; it has shape {array.shape}"
+        raise InvalidInput(msg)
+    return array
+
+
+def _flag(name: str, value: bool) -> bool:  # noqa: FBT001
+    if not isinstance(value, bool):
+        msg = f"{name} must be True or False; {name} is {value!r}"
+        raise InvalidInput(msg)
+    return value

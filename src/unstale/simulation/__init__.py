@@ -1,0 +1,1 @@
+"""Simulation: a world in which any policy can be tried before anyone trusts it."""
