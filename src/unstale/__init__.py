@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from .processes import RandomOrder as RandomOrder
     from .processes import UncertainPoisson as UncertainPoisson
     from .processes import Weibull as Weibull
+    from .schedule import Schedule as Schedule
+    from .simulation import Conditions as Conditions
+    from .simulation import World as World
+    from .simulation import simulate as simulate
 
 _HOME = {
     "errors": ("InvalidInput", "MissingExtra", "NoAnswer", "UnstaleError"),
@@ -63,9 +67,22 @@ _HOME = {
         "UncertainPoisson",
         "Weibull",
     ),
+    "schedule": ("Schedule",),
+    "simulation": ("Conditions", "World", "simulate"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
-_SUBMODULES = ("errors", "objectives", "penalties", "planning", "poisson", "polling", "processes", "renewal")
+_SUBMODULES = (
+    "errors",
+    "objectives",
+    "penalties",
+    "planning",
+    "poisson",
+    "polling",
+    "processes",
+    "renewal",
+    "schedule",
+    "simulation",
+)
 
 __all__ = sorted([*_MODULE, *_SUBMODULES])  # noqa: PLE0605  (one list, checked by a test)
 

@@ -22,7 +22,7 @@ from .plain import Columns
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Problem"]
+__all__ = ["Laws", "Problem", "laws_of"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,32 @@
-"""Simulation: a world in which any policy can be tried before anyone trusts it."""
+"""Simulation: a world in which any policy can be tried before anyone trusts it.
+
+Data flows one way: a `World` gives the changes (and requests) of a span of time; a policy at work (`players`)
+gives the polls that are carried out in it (`visits`); the `tracking` evaluator follows what copies go through
+between the two, and adds it up to an `Outcome`. The `analysis` evaluator says what formulas expect.
+"""
+
+from .analysis import expect
+from .outcome import Expected, Outcome, Result
+from .players import NAMES
+from .policies import Outcomes, Policy
+from .rules import RULES, Rule
+from .simulate import simulate
+from .visits import Conditions
+from .worlds import World, align, zipf
+
+__all__ = [
+    "NAMES",
+    "RULES",
+    "Conditions",
+    "Expected",
+    "Outcome",
+    "Outcomes",
+    "Policy",
+    "Result",
+    "Rule",
+    "World",
+    "align",
+    "expect",
+    "simulate",
+    "zipf",
+]

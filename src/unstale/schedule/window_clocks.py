@@ -1,0 +1,321 @@
+"""Clocks that go by windows: from time to time worked, and back.
+
+Worked time stands still outside windows and runs faster inside, by as much as makes up for it: in the long
+run it goes as fast as time. It jumps at the starts of windows if some polls come there. What is worked at
+``t`` is what was worked before it, so that points in [worked(a), worked(b)) are those that come in [a, b).
+
+A time of day is the first moment at which clocks on the wall show it or a later one. So a time that clocks
+skip in spring is the moment at which they skip it, and of a time that they show twice in autumn the first
+counts. A window of which all is skipped is missing on that day.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, available_timezones
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arguments import Floats, numbers, unwrap
+from ..errors import InvalidInput, NoAnswer
+
+__all__ = ["WEEK", "CalendarClock", "CycleClock", "Spans", "time_zone"]
+
+WEEK = 7 * 24 * 60
+"""Minutes."""
+
+Spans = tuple[tuple[float, float], ...]
+"""Openings and closings."""
+
+_EPOCH = datetime(1970, 1, 5)  # noqa: DTZ001  (a Monday, on the wall)
+_SECOND, _MICROSECOND = timedelta(seconds=1), timedelta(microseconds=1)
+_BLOCK = 1 << 15
+"""Values that are mapped at once: all steps stay in the cache."""
+
+
+class _Table(NamedTuple):
+    """Windows in the order of time, and the time worked before and in each."""
+
+    opens: Floats
+    closes: Floats
+    before: Floats
+    """Worked before each window, and after the last."""
+    started: Floats
+    """Worked when what comes at the start of each window is done."""
+    slope: float
+    """Worked per unit of time, inside windows."""
+
+    def worked(self, t: Floats) -> Floats:
+        k = np.searchsorted(self.opens, t) - 1  # the last window that opened before t
+        most = self.before[k + 1]
+        inside = np.minimum(self.started[k] + self.slope * (t - self.opens[k]), most)
+        return np.where(t < self.closes[k], inside, most)
+
+    def when(self, v: Floats) -> tuple[Floats, NDArray[np.intp]]:
+        k = np.minimum(np.searchsorted(self.before, v, "right"), self.opens.size) - 1
+        stretch = 1.0 / self.slope if self.slope else 0.0
+        t = self.opens[k] + np.maximum(v - self.started[k], 0.0) * stretch
+        return np.minimum(t, np.nextafter(self.closes, -np.inf)[k]), k
+
+    def is_open(self, t: Floats) -> NDArray[np.bool_]:
+        k = np.searchsorted(self.opens, t, "right") - 1
+        return (k >= 0) & (t < self.closes[k])
+
+    @classmethod
+    def of(cls, opens: Floats, closes: Floats, worked: Floats, slope: float, at_start: float) -> _Table:
+        """Make one; ``worked`` is the time worked before each window, and after the last."""
+        started = worked[:-1] + at_start * np.diff(worked)
+        return cls(opens, closes, worked, started, (1.0 - at_start) * slope)
+
+
+def _mapped(function: Callable[[Floats], NDArray[Any]], name: str, value: ArrayLike) -> NDArray[Any]:
+    """Apply a function of finite numbers to an array, block by block; what is infinite stays as it is."""
+    x = numbers(name, value, infinite=True)
+    flat = np.ravel(x)
+    parts = []
+    for first in range(0, max(flat.size, 1), _BLOCK):
+        block = flat[first : first + _BLOCK]
+        if (finite := np.isfinite(block)).all():
+            parts.append(function(block))
+        else:
+            found = function(np.where(finite, block, 0.0))
+            parts.append(np.where(finite, found, block if found.dtype.kind == "f" else False))
+    return unwrap(np.concatenate(parts).reshape(x.shape))
+
+
+@dataclass(frozen=True)
+class CycleClock:
+    """The clock of windows that come again in each period; ``spans`` do not overlap.
+
+    Worked time grows by jumps at the starts of windows if some polls come there. What is worked at ``t`` is
+    what was worked before it, so that the points in [worked(a), worked(b)) are those that come in [a, b).
+
+    >>> clock = Windows.every(24, 22, 30).clock()
+    >>> clock.worked([0.0, 3.0, 6.0, 22.0, 30.0]).tolist()
+    [0.0, 9.0, 18.0, 18.0, 42.0]
+    >>> clock.when([9.0, 18.0]).tolist()
+    [3.0, 22.0]
+    """
+
+    period: float
+    spans: tuple[tuple[float, float], ...]
+    at_start: float
+
+    def worked(self, t: ArrayLike) -> Floats:
+        """Time worked before t; 0 at t = 0."""
+        return _mapped(lambda t: self._worked(t) - self._shift, "t", t)
+
+    def when(self, v: ArrayLike) -> Floats:
+        """First moment after which more than ``v`` is worked; it is always inside a window."""
+        return _mapped(self._when, "v", v)
+
+    def is_open(self, t: ArrayLike) -> NDArray[np.bool_]:
+        """Whether polls are allowed at t."""
+        return _mapped(lambda t: self._table.is_open(t - self._begin(self._number(t))), "t", t)
+
+    def opens_after(self, t: ArrayLike) -> Floats:
+        """First opening of a window at t or later."""
+        return _mapped(self._opens_after, "t", t)
+
+    @property
+    def cycle(self) -> CycleClock:
+        """The clock itself."""
+        return self
+
+    @cached_property
+    def _table(self) -> _Table:
+        """The windows of one period, from the first opening."""
+        opens, closes = np.array(self.spans, float).T - self.spans[0][0]
+        lengths = closes - opens
+        share = lengths.sum() / self.period
+        worked = np.concatenate([[0.0], np.cumsum(lengths) / share])
+        worked[-1] = self.period
+        return _Table.of(opens, closes, worked, 1.0 / share, self.at_start)
+
+    @cached_property
+    def _shift(self) -> float:
+        return float(self._worked(np.zeros(1))[0])
+
+    def _begin(self, number: Floats) -> Floats:
+        return self.spans[0][0] + number * self.period
+
+    def _number(self, t: Floats) -> Floats:
+        """Number of the period, from first opening to first opening, that holds t."""
+        n = np.floor((t - self.spans[0][0]) / self.period)
+        n -= t < self._begin(n)  # as rounded, so that all methods agree
+        n += t >= self._begin(n + 1.0)
+        return n
+
+    def _worked(self, t: Floats) -> Floats:
+        n = self._number(t)
+        n -= t == self._begin(n)  # what comes at the start is not yet done
+        return n * self.period + self._table.worked(t - self._begin(n))
+
+    def _when(self, v: Floats) -> Floats:
+        raw = v + self._shift
+        n = np.floor(raw / self.period)
+        offset, k = self._table.when(np.maximum(raw - n * self.period, 0.0))
+        begin = self._begin(n)
+        t = begin + offset
+        # rounding may have led out of the window
+        t = np.where(t - begin < self._table.opens[k], np.nextafter(t, np.inf), t)
+        return np.where(t - begin >= self._table.closes[k], np.nextafter(t, -np.inf), t)
+
+    def _opens_after(self, t: Floats) -> Floats:
+        n = self._number(t)
+        k = np.searchsorted(self._table.opens, t - self._begin(n))
+        last = k == self._table.opens.size
+        return self._begin(n + last) + self._table.opens[np.where(last, 0, k)]
+
+
+@dataclass(frozen=True)
+class CalendarClock:
+    """The clock of windows in a time zone, like `CycleClock`; t = 0 is the ``origin``, in UTC.
+
+    Worked time goes as fast as time over years in which as many hours are skipped as are shown twice. The
+    openings and closings are looked up as far as they are asked for.
+
+    >>> clock = Windows.daily("02:00-04:00", zone="Europe/Berlin").clock(datetime(2024, 3, 30, tzinfo=UTC), 3600)
+    >>> clock.opens_after([0.0, 2.0]).tolist()     # at 02:00 clocks skip to 03:00
+    [1.0, 25.0]
+    >>> clock.worked([1.0, 3.0, 25.0, 26.0]).tolist()
+    [0.0, 24.0, 24.0, 36.0]
+    """
+
+    windows: Windows
+    origin: datetime
+    unit_seconds: float
+    _known: list[tuple[int, int, _Table]] = field(default_factory=list, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return CalendarClock, (self.windows, self.origin, self.unit_seconds)
+
+    def worked(self, t: ArrayLike) -> Floats:
+        """Time worked before t; 0 at t = 0."""
+        return _mapped(lambda t: self._around(t).worked(t), "t", t)
+
+    def when(self, v: ArrayLike) -> Floats:
+        """First moment after which more than ``v`` is worked; it is always inside a window."""
+        return _mapped(lambda v: self._around(v, worked=True).when(v)[0], "v", v)
+
+    def is_open(self, t: ArrayLike) -> NDArray[np.bool_]:
+        """Whether polls are allowed at t."""
+        return _mapped(lambda t: self._around(t).is_open(t), "t", t)
+
+    def opens_after(self, t: ArrayLike) -> Floats:
+        """First opening of a window at t or later."""
+
+        def opening(t: Floats) -> Floats:
+            opens = self._around(t).opens
+            return opens[np.searchsorted(opens, t)]
+
+        return _mapped(opening, "t", t)
+
+    @cached_property
+    def cycle(self) -> CycleClock:
+        """The clock of a week in which no hour is skipped or shown twice, or of its shortest period."""
+        spans = self._merged
+        for count in range(1, len(spans) + 1):
+            step = WEEK * count / len(spans)
+            again = [(a + step, b + step) for a, b in spans[: len(spans) - count]]
+            if len(spans) % count == 0 and again == spans[count:]:
+                break
+        minutes = 60.0 / self.unit_seconds
+        own = tuple((a * minutes, b * minutes) for a, b in spans[:count])
+        return CycleClock(step * minutes, own, self.windows.at_start)
+
+    @property
+    def _merged(self) -> list[tuple[float, float]]:
+        return self.windows._merged or []  # noqa: SLF001  (the same module; never None here)
+
+    def _around(self, x: Floats, *, worked: bool = False) -> _Table:
+        """Return a table that covers these times, or times worked, and a window on either side."""
+        low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 0.0)
+        week = 7 * 86400 / self.unit_seconds
+        first, last, table = self._known[0] if self._known else (0, 0, None)
+        while table is None or not self._covers(table, low, high, worked=worked):
+            reach = last - first  # grown by as much as there is, so that many small steps are cheap
+            if table is None or not table.before[0] <= low or not table.opens[0] < low:
+                first = min(first - reach, int(np.floor(low / week))) - 2
+            if table is None or not high < table.before[-1] or not high <= table.opens[-1]:
+                last = max(last + reach, int(np.ceil(high / week))) + 2
+            table = self._table(first, last)
+            self._known[:] = [(first, last, table)]
+        return table
+
+    @staticmethod
+    def _covers(table: _Table, low: float, high: float, *, worked: bool) -> bool:
+        if worked:
+            return bool(table.before[0] <= low and high < table.before[-1])
+        return bool(table.opens[0] < low and high <= table.opens[-1])
+
+    def _table(self, first: int, last: int) -> _Table:
+        """Make the table for some weeks, counted from that of the origin.
+
+        All is counted in whole microseconds from the origin, so that the numbers do not depend on how much
+        of the calendar is known.
+        """
+        zone = time_zone(self.zone)
+        there = self.origin.astimezone(zone).replace(tzinfo=None)
+        monday = there.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=there.weekday())
+        start = (self.origin.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+        try:
+            walls = [
+                [monday + timedelta(weeks=week, minutes=minute) for minute in span]
+                for week in range(first, last)
+                for span in self._merged
+            ]
+            moments = [[_moment(wall, zone) for wall in pair] for pair in walls]
+        except OverflowError:
+            msg = f"a moment is beyond the years 1 to 9999; t = 0 is {self.origin:%Y-%m-%d}"
+            raise NoAnswer(msg) from None
+        edges = np.array(moments, np.int64) * 1_000_000 - start
+        edges = edges[edges[:, 0] < edges[:, 1]]  # some are skipped
+        lengths = np.diff(edges, axis=1)[:, 0]
+        total = np.concatenate([[0], np.cumsum(lengths)])
+        total -= total[np.searchsorted(edges[:, 1], 0, "right")]  # from the first window that closes after 0
+        unit, share = self.unit_seconds * 1e6, self.windows.share
+        opens, closes = (edges / unit).T
+        raw = _Table.of(opens, closes, total / (unit * share), 1.0 / share, self.windows.at_start)
+        shift = raw.worked(np.zeros(1))[0]
+        return _Table.of(opens, closes, raw.before - shift, 1.0 / share, self.windows.at_start)
+
+
+def _moment(wall: datetime, zone: tzinfo) -> int:
+    """Return the seconds to the first moment at which clocks show this time or a later one."""
+    shown = (wall - _EPOCH) // _SECOND
+    early, late = (_offset(wall.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
+    if late <= early:  # shown once, or twice and then first with the earlier offset
+        return shown - early
+
+    def clocks(second: int) -> int:
+        return second + _offset((_EPOCH + second * _SECOND).replace(tzinfo=UTC).astimezone(zone))
+
+    skipped = range(shown - late, shown - early + 1)
+    return skipped[bisect_left(skipped, shown, key=clocks)]
+
+
+def _offset(moment: datetime) -> int:
+    return (moment.utcoffset() or timedelta()) // _SECOND
+
+
+def time_zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC  # known without a database
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, not a name, or a directory of names
+        known = available_timezones()
+    if not known:
+        msg = f"zone {name!r} cannot be looked up, as there is no database of time zones; pip install tzdata"
+        raise InvalidInput(msg)
+    close = get_close_matches(name, sorted(known), 1) or ["Europe/Berlin"]
+    msg = f"zone must be a time zone such as {close[0]!r} or 'UTC'; zone is {name!r}"
+    raise InvalidInput(msg)

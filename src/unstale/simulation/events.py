@@ -1,0 +1,192 @@
+"""Sources of events: changes or requests of all elements, drawn from processes or recorded.
+
+A source is asked for one span of time after the other, and holds no more than the events of a span.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arguments import Floats
+from ..draws import key_of
+from ..processes import Gamma, Lognormal, Pareto, Periodic, Poisson, Process, UncertainPoisson, Weibull
+from ..processes.superposed import Superposed
+from .compiled_changes import (
+    GAMMA,
+    LOGNORMAL,
+    PARETO,
+    PERIODIC,
+    POISSON,
+    WEIBULL,
+    copy_out,
+    draw_changes,
+    look_up,
+)
+
+__all__ = ["Drawn", "Events", "Nothing", "Recorded", "Source", "by_element"]
+
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Events of each element in a span: those of element i are ``times[offsets[i] : offsets[i + 1]]``."""
+
+    offsets: NDArray[np.int64]
+    times: Floats
+
+
+class Source(Protocol):
+    """Events, span after span."""
+
+    def until(self, end: float) -> Events:
+        """Return the events since the last call, before ``end``."""
+
+
+class Nothing:
+    """No events."""
+
+    def __init__(self, n: int) -> None:
+        self._events = Events(np.zeros(n + 1, np.int64), np.empty(0))
+
+    def until(self, end: float) -> Events:  # noqa: ARG002  (whenever it is)
+        return self._events
+
+
+class Recorded:
+    """Events as they were recorded."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._position = events.offsets[:-1].copy()
+
+    def until(self, end: float) -> Events:
+        offsets = np.zeros(self._position.size + 1, np.int64)
+        times = np.empty(look_up(self._events.offsets, self._events.times, self._position, end, offsets))
+        copy_out(self._events.times, self._position, offsets, times)
+        return Events(offsets, times)
+
+
+_Family = Callable[[Process], tuple[int, Floats, Floats]]
+_FAMILIES: dict[type, _Family] = {
+    Poisson: lambda law: (POISSON, law.rate, np.asarray(0.0)),
+    Pareto: lambda law: (PARETO, law.shape, law.scale),  # type: ignore[attr-defined]
+    Weibull: lambda law: (WEIBULL, law.shape, law.scale),  # type: ignore[attr-defined]
+    Gamma: lambda law: (GAMMA, law.shape, law.scale),  # type: ignore[attr-defined]
+    Lognormal: lambda law: (LOGNORMAL, law.log_mean, law.log_sd),  # type: ignore[attr-defined]
+    Periodic: lambda law: (PERIODIC, law.period, np.asarray(0.0)),  # type: ignore[attr-defined]
+}
+
+
+class Drawn:
+    """Events of processes, which have been going on for ever at time 0.
+
+    What happens to an element does not depend on how time is cut into spans.
+
+    ``laws`` are processes, each with the places of its elements (None: all ``n``).
+    """
+
+    def __init__(self, n: int, laws: list[tuple[Process, Places | None]], seed: int, purpose: int) -> None:
+        rng = np.random.default_rng([seed, purpose])
+        self._n = n
+        self._parts: list[_Compiled | _AnyLaw] = []
+        for law, places in laws:
+            where = np.arange(n) if places is None else places
+            if isinstance(law, Superposed):  # all events of several copies
+                copies = [(law.each, where)] * law.count
+            elif isinstance(law, UncertainPoisson):  # each element has its rate, which we do not know
+                shape = np.broadcast_to(law.shape, where.shape)
+                copies = [(Poisson(rng.standard_gamma(shape) * law.scale), where)]
+            else:
+                copies = [(law, where)]
+            for one, at in copies:
+                part = len(self._parts)
+                if type(one) in _FAMILIES:
+                    self._parts.append(_Compiled(one, at, rng, key_of(seed, purpose, part)))
+                else:
+                    self._parts.append(_AnyLaw(one, at, rng, (seed, purpose, part)))
+
+    def until(self, end: float) -> Events:
+        if len(self._parts) == 1 and isinstance(self._parts[0], _Compiled):
+            return self._parts[0].until(end)
+        places, times = zip(*(part.listed(end) for part in self._parts), strict=True)
+        return by_element(self._n, np.concatenate(places), np.concatenate(times), in_order=False)
+
+
+class _Compiled:
+    """Events of one family of laws."""
+
+    def __init__(self, law: Process, places: Places, rng: np.random.Generator, key: np.uint64) -> None:
+        self._kind, a, b = _FAMILIES[type(law)](law)
+        self._places, self._key = places, key
+        self._a, self._b = (np.ascontiguousarray(np.broadcast_to(part, places.shape)) for part in (a, b))
+        self._rate = float(np.broadcast_to(law.rate, places.shape).sum())
+        self._following = np.array(
+            np.broadcast_to(law.sample_residual(rng, None if law.shape_of else places.shape), places.shape)
+        )
+        self._count = np.zeros(places.size, np.int64)
+        self._now = 0.0
+
+    def until(self, end: float) -> Events:
+        expected = self._rate * (end - self._now)
+        room = int(min(expected + 5.0 * np.sqrt(expected), 1e9)) + 64
+        counts = np.zeros(self._places.size, np.int64)
+        parts, first = [], 0
+        while first < counts.size:
+            times = np.empty(room)
+            first, drawn = draw_changes(
+                first, self._kind, self._a, self._b, self._key, self._following, self._count, end,
+                counts, times,
+            )  # fmt: skip
+            parts.append(times[:drawn])
+            room = room // 8 + 64
+        self._now = end
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return Events(offsets, parts[0] if len(parts) == 1 else np.concatenate([np.empty(0), *parts]))
+
+    def listed(self, end: float) -> tuple[Places, Floats]:
+        events = self.until(end)
+        return np.repeat(self._places, np.diff(events.offsets)), events.times
+
+
+class _AnyLaw:
+    """Events of a law that is only known by its samples, gap by gap."""
+
+    def __init__(
+        self, law: Process, places: Places, rng: np.random.Generator, seed: tuple[int, int, int]
+    ) -> None:
+        laws = [law.element((i,)) for i in range(places.size)]
+        self._places = places
+        self._following = [float(one.sample_residual(rng)) for one in laws]
+        self._gaps = [_gaps(one, np.random.default_rng([*seed, i])) for i, one in enumerate(laws)]
+
+    def listed(self, end: float) -> tuple[Places, Floats]:
+        times: list[float] = []
+        counts = []
+        for i, gaps in enumerate(self._gaps):
+            before, t = len(times), self._following[i]
+            while t < end:
+                times.append(t)
+                t = max(t + next(gaps), math.nextafter(t, math.inf))
+            self._following[i] = t
+            counts.append(len(times) - before)
+        return np.repeat(self._places, counts), np.array(times)
+
+
+def _gaps(law: Process, rng: np.random.Generator) -> Iterator[float]:
+    while True:
+        yield from law.sample(rng, (64,)).tolist()
+
+
+def by_element(n: int, places: Places, times: Floats, *, in_order: bool) -> Events:
+    """Sort events by element, and by time unless they are in order already."""
+    order = np.argsort(places, kind="stable") if in_order else np.lexsort((times, places))
+    offsets = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(places, minlength=n), out=offsets[1:])
+    return Events(offsets, times[order])

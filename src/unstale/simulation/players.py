@@ -1,0 +1,150 @@
+"""From the name of a policy, or a policy itself, to one at work in a world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from ..arguments import Floats, Order, choice
+from ..errors import InvalidInput
+from ..objectives import Objective
+from ..planning import POLICIES, Plan, plan
+from ..schedule import Clock, Schedule, Stream
+from .analysis import expect
+from .events import Events
+from .outcome import Expected
+from .policies import ClosedLoop, EstimatedProportional, Loop, OpenLoop, Policy
+from .rules import RULES, Following, Rule
+from .visits import Conditions, Hands, Visits
+from .worlds import World
+
+__all__ = ["NAMES", "AnyPolicy", "Player", "Terms", "player"]
+
+NAMES = (*POLICIES, "edf", "index", "estimated-proportional", *RULES)
+"""Policies by name: allocations played by a `Schedule`; the optimal one by earliest deadlines; the index
+policy; proportional to estimated rates; and the rules of today's tools."""
+
+AnyPolicy = str | Plan | Stream | Policy | Rule
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Terms:
+    """What all policies are told: the world and the options of a simulation."""
+
+    world: World
+    budget: float
+    objective: Objective
+    order: Order
+    jitter: float
+    windows: Clock | None
+    conditions: Conditions
+    seed: int
+    unit_seconds: float
+
+    @property
+    def hands(self) -> Hands:
+        """Somebody to carry polls out."""
+        return Hands(len(self.world), self.conditions, self.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Player:
+    """A policy at work, and what formulas say of it if they know it."""
+
+    loop: Loop
+    expected: Expected | None
+
+
+def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
+    """Put a policy to work."""
+    if isinstance(policy, str):
+        choice(f"policies[{name!r}]" if name != policy else "policies", policy, NAMES)
+        return _by_name(policy, terms)
+    if isinstance(policy, Plan):
+        return _planned(policy.frequencies, terms)
+    if isinstance(policy, Rule):
+        return Player(_RuleLoop(policy, terms), None)
+    if hasattr(policy, "until"):
+        stream = cast("Stream", policy)
+        if len(stream) != len(terms.world) or stream.now != 0.0:
+            msg = (
+                f"policies[{name!r}] must be a schedule of the {len(terms.world)} elements from time 0 on; "
+                f"it has {len(stream)}, and is at {stream.now:g}"
+            )
+            raise InvalidInput(msg)
+        return Player(OpenLoop(stream, terms.hands), None)
+    if hasattr(policy, "polls") and hasattr(policy, "learn"):
+        return Player(ClosedLoop(policy, len(terms.world), terms.hands), None)
+    allowed = "a name, a plan, a schedule, a rule or a policy that learns"
+    msg = f"policies[{name!r}] must be {allowed}; it is {policy!r}"
+    raise InvalidInput(msg)
+
+
+def _by_name(name: str, terms: Terms) -> Player:
+    world = terms.world
+    if name in RULES:
+        return Player(_RuleLoop(RULES[name], terms), None)
+    if name == "estimated-proportional":
+        learner = EstimatedProportional(len(world), terms.budget, _sizes(world), seed=terms.seed)
+        return Player(ClosedLoop(learner, len(world), terms.hands), None)
+    if name == "index":
+        from ..schedule.index import Index
+
+        index = Index(
+            world.rates, terms.budget, weights=world.weights, sizes=world.sizes, objective=terms.objective
+        )
+        return Player(OpenLoop(index, terms.hands), None)
+    frequencies = _frequencies("optimal" if name == "edf" else name, terms)
+    if name == "edf":
+        from ..schedule.deadlines import EarliestDeadline
+
+        return Player(OpenLoop(EarliestDeadline(frequencies), terms.hands), None)
+    return _planned(frequencies, terms)
+
+
+def _frequencies(name: str, terms: Terms) -> Floats:
+    """The allocation of a policy that knows the true rates."""
+    world = terms.world
+    if terms.budget == 0.0 or not world.mean_rates.any():
+        return np.full(len(world), terms.budget / _sizes(world).sum())
+    return plan(
+        world.rates,
+        terms.budget,
+        weights=world.weights,
+        sizes=world.sizes,
+        change_sizes=world.change_sizes,
+        objective=terms.objective,
+        policy=name,  # type: ignore[arg-type]  # one of them
+        order=terms.order,
+    ).frequencies
+
+
+def _planned(frequencies: Floats, terms: Terms) -> Player:
+    schedule = Schedule(
+        frequencies, order=terms.order, jitter=terms.jitter, windows=terms.windows, seed=terms.seed
+    )
+    plain = terms.windows is None and terms.jitter == 0.0 and terms.conditions == Conditions()
+    known = expect(terms.world, frequencies, terms.order) if plain and terms.world.history is None else None
+    return Player(OpenLoop(schedule, terms.hands), known)
+
+
+def _sizes(world: World) -> Floats:
+    return np.ones(len(world)) if world.sizes is None else np.asarray(world.sizes)
+
+
+class _RuleLoop:
+    """A rule of today's tools at work."""
+
+    def __init__(self, rule: Rule, terms: Terms) -> None:
+        self._following = Following(
+            rule,
+            len(terms.world),
+            unit_seconds=terms.unit_seconds,
+            conditions=terms.conditions.numbers,
+            seed=terms.seed,
+        )
+
+    def visits(self, changes: Events, start: float, end: float) -> Visits:  # noqa: ARG002  (it knows)
+        return Visits(*self._following.visits(changes.offsets, changes.times, end))

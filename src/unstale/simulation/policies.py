@@ -1,0 +1,153 @@
+"""Policies: who decides what is polled when.
+
+An open-loop policy is a schedule. A closed-loop policy sees what its polls saw, and nothing else: `Policy`
+is what it must offer. The rules of today's tools (`rules`) are compiled; the others say which polls they
+want for the coming step, and are then told what these saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arguments import Floats
+from ..schedule import Polls, Schedule, Stream
+from .compiled_tracking import look_at
+from .events import Events, Recorded
+from .visits import Bools, Hands, Visits
+
+__all__ = ["ClosedLoop", "EstimatedProportional", "Loop", "OpenLoop", "Outcomes", "Policy"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What polls saw, in the order of time."""
+
+    elements: NDArray[np.intp]
+    times: Floats
+    elapsed: Floats
+    """Time since the last poll of the element that succeeded; since the beginning, if there was none."""
+    changed: Bools
+    """Whether the element has changed since then; False if the poll failed."""
+    ok: Bools
+    """Whether the poll succeeded."""
+
+
+class Policy(Protocol):
+    """A policy that learns from its polls."""
+
+    @property
+    def step(self) -> float:
+        """How far ahead it says what is to be polled."""
+
+    def polls(self, end: float) -> Polls:
+        """Return the polls wanted from now on to just before ``end``."""
+
+    def learn(self, outcomes: Outcomes) -> None:
+        """Be told what polls saw that are done."""
+
+
+class Loop(Protocol):
+    """A policy at work: what the simulator asks of all of them."""
+
+    def visits(self, changes: Events, start: float, end: float) -> Visits:
+        """Return the polls carried out in a span. The changes in it are there for polls to see."""
+
+
+class OpenLoop:
+    """A schedule, carried out whatever its polls see."""
+
+    def __init__(self, stream: Stream, hands: Hands) -> None:
+        self._stream, self._hands = stream, hands
+
+    def visits(self, changes: Events, start: float, end: float) -> Visits:  # noqa: ARG002  (it is blind)
+        return self._hands.carry_out(self._stream.until(end), end)
+
+
+class ClosedLoop:
+    """A policy that is told what its polls saw, step by step."""
+
+    def __init__(self, policy: Policy, n: int, hands: Hands) -> None:
+        self._policy, self._hands = policy, hands
+        self._last, self._dirty = np.zeros(n), np.zeros(n, np.bool_)
+        self._next = 0.0
+        self._untold: list[tuple[Outcomes, Floats]] = []
+
+    def visits(self, changes: Events, start: float, end: float) -> Visits:
+        source, parts, now = Recorded(changes), [], start
+        while now < end:
+            if self._next <= now:
+                self._next = now + self._policy.step
+            stop = min(self._next, end)
+            seen, visits = source.until(stop), self._hands.carry_out(self._policy.polls(stop), stop)
+            parts.append((visits.elements(), visits.start, visits.done, visits.ok))
+            self._tell(seen, visits, stop)
+            now = stop
+        elements, *columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+        order = np.argsort(elements, kind="stable")
+        offsets = np.zeros(self._last.size + 1, np.int64)
+        np.cumsum(np.bincount(elements, minlength=self._last.size), out=offsets[1:])
+        return Visits(offsets, *(column[order] for column in columns))
+
+    def _tell(self, changes: Events, visits: Visits, now: float) -> None:
+        """Tell the policy what polls saw, once they are done."""
+        elapsed, changed = np.empty(visits.start.size), np.empty(visits.start.size, np.bool_)
+        look_at(
+            changes.offsets, changes.times, visits.offsets, visits.start, visits.ok, self._last, self._dirty,
+            elapsed, changed,
+        )  # fmt: skip
+        new = Outcomes(visits.elements(), visits.start, elapsed, changed, visits.ok)
+        waiting = [*self._untold, (new, visits.done)]
+        done = np.concatenate([part[1] for part in waiting])
+        columns = [
+            np.concatenate([getattr(part[0], name) for part in waiting])
+            for name in ("elements", "times", "elapsed", "changed", "ok")
+        ]
+        order = np.argsort(done, kind="stable")
+        count = int(np.searchsorted(done[order], now, side="right"))
+        told, rest = order[:count], order[count:]
+        self._untold = [(Outcomes(*(column[rest] for column in columns)), done[rest])]
+        self._policy.learn(Outcomes(*(column[told] for column in columns)))
+
+
+class EstimatedProportional:
+    """Polls in proportion to how often elements seem to change, and everything equally often at first.
+
+    Rates are estimated from what polls saw, by Cho & Garcia-Molina's estimator with little bias,
+    -log((n - X + 0.5) / (n + 0.5)) per mean interval, for X changes seen in n polls. Each step of one poll
+    per element on average, the frequencies are set anew.
+    """
+
+    def __init__(self, n: int, budget: float, sizes: Floats, *, seed: int) -> None:
+        self._budget, self._sizes = budget, sizes
+        self._polls, self._changes, self._time = np.zeros((3, n))
+        self._schedule = Schedule(np.full(n, budget / sizes.sum()), seed=seed)
+
+    @property
+    def step(self) -> float:
+        return float(self._sizes.sum() / self._budget) if self._budget > 0 else np.inf
+
+    def polls(self, end: float) -> Polls:
+        return self._schedule.until(end)
+
+    def learn(self, outcomes: Outcomes) -> None:
+        seen = outcomes.elements[outcomes.ok]
+        n = self._polls.size
+        self._polls += np.bincount(seen, minlength=n)
+        self._changes += np.bincount(seen, outcomes.changed[outcomes.ok], n)
+        self._time += np.bincount(seen, outcomes.elapsed[outcomes.ok], n)
+        self._schedule.swap(self._frequencies())
+
+    def _frequencies(self) -> Floats:
+        known = self._polls > 0
+        if not known.any():
+            return self._schedule.frequencies
+        seen = -np.log((self._polls - self._changes + 0.5) / (self._polls + 0.5))
+        rates = np.where(known, seen * self._polls / np.where(known, self._time, 1.0), 0.0)
+        rates = np.where(known, rates, rates[known].mean())
+        floor = 0.5 / np.maximum(self._time, self.step)  # nobody changes less often than can be told
+        rates = np.maximum(rates, 0.5 * floor / np.maximum(self._polls, 1.0))
+        return self._budget * rates / (rates @ self._sizes)

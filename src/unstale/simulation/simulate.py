@@ -1,0 +1,167 @@
+"""Simulate policies in a world: all meet the same changes, and each is followed event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arguments import Order, choice, scalar, whole
+from ..errors import InvalidInput
+from ..objectives import Objective, objective_named
+from ..processes import Process
+from ..quantities import time_unit
+from ..schedule import Clock
+from .outcome import Outcome, Result
+from .players import NAMES, AnyPolicy, Terms, player
+from .tracking import Tracker
+from .visits import Conditions
+from .worlds import World
+
+__all__ = ["simulate"]
+
+_SPAN = 1 << 22
+"""Events that are held in memory at once, unless there are more elements than that."""
+
+
+def simulate(
+    rates: World | ArrayLike | Process | Sequence[Process],
+    budget: float,
+    *,
+    policies: Sequence[str] | Mapping[str, AnyPolicy] = ("uniform", "proportional", "optimal"),
+    horizon: float | None = None,
+    seed: int = 0,
+    weights: ArrayLike | None = None,
+    sizes: ArrayLike | None = None,
+    accesses: float = 0.0,
+    objective: str | Objective = "freshness",
+    order: Order = "fixed",
+    jitter: float = 0.0,
+    windows: Clock | None = None,
+    conditions: Conditions | None = None,
+    objectives: Sequence[str | Objective] = (),
+    burn_in: float | None = None,
+    batches: int = 32,
+    unit: str = "day",
+    progress: Callable[[float], None] | None = None,
+) -> Result:
+    """Try policies on the same changes, and measure how fresh each keeps the copies.
+
+    ``rates`` is a `World`, or what makes one: rates of Poisson changes, a process, or one for each element.
+    ``budget`` is what all polls together may cost per unit time. Policies are names (`NAMES`), or a mapping
+    from any name to a name, a plan, a schedule, a `Policy` that learns, or a `Rule` of today's tools. Those
+    that plan know the true rates: ``optimal`` is an oracle. Rules take as many polls as they like, and count
+    time in real units, so ``unit`` says what the unit of time is.
+
+    The first ``burn_in`` (a fifth of the horizon) is not measured. The rest is divided into ``batches``; their
+    spread gives the standard errors. ``progress`` is told the simulated time.
+
+    >>> result = simulate([0.1, 1.0, 10.0], 3.0, policies=["uniform", "optimal"], horizon=2000.0, seed=1)
+    >>> result["optimal"].freshness > result["uniform"].freshness > 0.5
+    True
+    """
+    world = _world(rates, weights=weights, sizes=sizes, accesses=accesses)
+    budget = scalar("budget", budget, at_least=0)
+    horizon = _horizon(world, horizon)
+    burn = scalar("burn_in", horizon / 5.0 if burn_in is None else burn_in, at_least=0)
+    if burn >= horizon:
+        msg = f"burn_in must be shorter than the horizon, {horizon:g}; burn_in is {burn:g}"
+        raise InvalidInput(msg)
+    seed = whole("seed", seed)
+    measured = [objective_named(one) for one in objectives]
+    terms = Terms(
+        world=world,
+        budget=budget,
+        objective=objective_named(objective),
+        order=order,
+        jitter=jitter,
+        windows=windows,
+        conditions=Conditions() if conditions is None else _conditions(conditions),
+        seed=seed,
+        unit_seconds=time_unit("unit", unit).seconds,
+    )
+    players = {name: player(name, policy, terms) for name, policy in _named(policies).items()}
+    trackers = {name: Tracker(world, horizon, measured) for name in players}
+    changes, requests = world.changes(seed), world.asked(seed)
+    start = 0.0
+    for end, mark in _spans(world, budget, horizon, burn, whole("batches", batches, at_least=2)):
+        new, asked = changes.until(end), requests.until(end)
+        for name, one in players.items():
+            trackers[name].follow(start, end, new, one.loop.visits(new, start, end), asked)
+            if mark == "measured":
+                trackers[name].close()
+            elif mark == "burnt":
+                trackers[name].burn()
+        start = end
+        if progress is not None:
+            progress(end)
+    outcomes = {
+        name: Outcome(name, world, tracker, players[name].expected) for name, tracker in trackers.items()
+    }
+    return Result(outcomes, horizon, burn, seed)
+
+
+def _spans(
+    world: World, budget: float, horizon: float, burn: float, batches: int
+) -> Iterator[tuple[float, str]]:
+    """Ends of spans that fit into memory, and what ends there: nothing, the burn-in or a batch."""
+    rate = max(float(world.mean_rates.sum()) + world.accesses, budget)
+    most = max(_SPAN, 2 * len(world))
+    edges = np.linspace(burn, horizon, batches + 1)
+    parts = [(0.0, burn, "burnt"), *((a, b, "measured") for a, b in pairwise(edges.tolist()))]
+    for low, high, mark in parts:
+        if high > low:
+            count = max(1, int(np.ceil(rate * (high - low) / most)))
+            for end in np.linspace(low, high, count + 1)[1:]:
+                yield float(end), mark if end == high else ""
+
+
+def _world(
+    rates: World | ArrayLike | Process | Sequence[Process],
+    *,
+    weights: ArrayLike | None,
+    sizes: ArrayLike | None,
+    accesses: float,
+) -> World:
+    if not isinstance(rates, World):
+        return World(rates, weights=weights, sizes=sizes, accesses=accesses)
+    if weights is not None or sizes is not None or accesses:
+        msg = "weights, sizes and accesses belong to the World; give them there"
+        raise InvalidInput(msg)
+    return rates
+
+
+def _horizon(world: World, horizon: float | None) -> float:
+    if horizon is None:
+        if np.isinf(world.end):
+            msg = "horizon must be given: how long to simulate"
+            raise InvalidInput(msg)
+        return world.end
+    length = scalar("horizon", horizon, above=0)
+    if length > world.end:
+        msg = f"horizon must not go beyond the record, which ends at {world.end:g}; horizon is {length:g}"
+        raise InvalidInput(msg)
+    return length
+
+
+def _conditions(conditions: object) -> Conditions:
+    if not isinstance(conditions, Conditions):
+        msg = f"conditions must be Conditions(late=..., takes=..., fails=...); it is {conditions!r}"
+        raise InvalidInput(msg)
+    return conditions
+
+
+def _named(policies: Sequence[str] | Mapping[str, AnyPolicy]) -> Mapping[str, AnyPolicy]:
+    if isinstance(policies, str):
+        msg = f"policies must be a list of names or a mapping; write [{policies!r}]"
+        raise InvalidInput(msg)
+    if not isinstance(policies, Mapping):
+        for one in policies:
+            choice("policies", one, NAMES)
+        policies = {name: name for name in policies}
+    if not policies:
+        msg = f"policies must not be empty; there are {', '.join(map(repr, NAMES))}"
+        raise InvalidInput(msg)
+    return policies

@@ -1,0 +1,87 @@
+"""How polls are carried out: at once and always well, or late, slowly and sometimes in vain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arguments import Floats, scalar
+from ..draws import key_of
+from ..schedule import Polls
+from .compiled_tracking import carry_out, sort_by_element
+from .events import Events
+
+__all__ = ["Conditions", "Hands", "Visits"]
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What can happen to polls: mean lateness and mean duration, both exponential, and the share that fails.
+
+    A poll reads the source when it starts, and replaces the copy when it ends. One that fails costs as much.
+    An element is never polled twice at the same time: a poll that falls due meanwhile falls away.
+
+    >>> Conditions(takes=0.1, fails=0.05)
+    Conditions(late=0.0, takes=0.1, fails=0.05)
+    """
+
+    late: float = 0.0
+    takes: float = 0.0
+    fails: float = 0.0
+
+    def __post_init__(self) -> None:
+        scalar("late", self.late, at_least=0)
+        scalar("takes", self.takes, at_least=0)
+        scalar("fails", self.fails, at_least=0, at_most=1)
+
+    @property
+    def numbers(self) -> tuple[float, float, float]:
+        """All three, for compiled code."""
+        return float(self.late), float(self.takes), float(self.fails)
+
+
+@dataclass(frozen=True, eq=False)
+class Visits:
+    """Polls of each element in a span: when they start and end, and whether they succeed."""
+
+    offsets: NDArray[np.int64]
+    start: Floats
+    done: Floats
+    ok: Bools
+
+    @property
+    def columns(self) -> tuple[NDArray[np.int64], Floats, Floats, Bools]:
+        """All four, for compiled code."""
+        return self.offsets, self.start, self.done, self.ok
+
+    def elements(self) -> NDArray[np.intp]:
+        """Return the element of each poll."""
+        return np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+
+
+class Hands:
+    """Those who carry polls out."""
+
+    def __init__(self, n: int, conditions: Conditions, seed: int) -> None:
+        self._conditions, self._key = conditions, key_of(seed, 3)
+        self._count = np.zeros(n, np.int64)
+        self._waiting = np.full(n, np.inf), np.full(n, -np.inf), np.ones(n, np.bool_)
+
+    def carry_out(self, polls: Polls, end: float) -> Visits:
+        """Carry out polls that are due before ``end``, and those that are late from earlier spans."""
+        due = Events(np.zeros(self._count.size + 1, np.int64), np.empty(len(polls)))
+        sort_by_element(polls.elements, polls.times, due.offsets, due.times)
+        if self._conditions == Conditions():
+            return Visits(due.offsets, due.times, due.times, np.ones(len(polls), np.bool_))
+        most = len(polls) + int(np.count_nonzero(self._waiting[0] < end))
+        offsets = np.zeros(self._count.size + 1, np.int64)
+        start, done, ok = np.empty(most), np.empty(most), np.empty(most, np.bool_)
+        made = carry_out(
+            end, due.offsets, due.times, self._conditions.numbers, self._key, self._count, self._waiting,
+            offsets, (start, done, ok),
+        )  # fmt: skip
+        return Visits(offsets, start[:made], done[:made], ok[:made])

@@ -1,0 +1,215 @@
+"""Worlds: elements that change, what they weigh, and who asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arguments import Floats, choice, generator, numbers, scalar, whole
+from ..errors import InvalidInput
+from ..planning.problem import Laws, laws_of
+from ..processes import Poisson, Process
+from .events import Drawn, Events, Nothing, Recorded, Source, by_element
+
+__all__ = ["Alignment", "World", "align", "zipf"]
+
+Alignment = Literal["aligned", "reverse", "shuffled"]
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Elements that change by processes or as recorded, with weights, sizes and requests.
+
+    ``rates`` says how they change: rates of Poisson changes, a process, or one process for each element.
+    A poll costs ``sizes``, and ``change_sizes`` more if it finds a change. ``accesses`` is the number of
+    requests per unit time, all elements together; who is asked for is drawn by the weights, which are the
+    profile (Carney, Lee & Zdonik 2003, section 2).
+
+    >>> world = World([0.5, 1.0, 2.0], weights=[1.0, 1.0, 4.0], accesses=60.0)
+    >>> len(world), world.profile.tolist()
+    (3, [10.0, 10.0, 40.0])
+    """
+
+    rates: ArrayLike | Process | Sequence[Process]
+    weights: ArrayLike | None = None
+    sizes: ArrayLike | None = None
+    change_sizes: ArrayLike | None = None
+    accesses: float = 0.0
+    history: Events | None = field(default=None, repr=False)
+    """Changes as they were recorded, in place of the processes."""
+    requests: Events | None = field(default=None, repr=False)
+    """Requests as they were recorded, in place of ``accesses``."""
+    end: float = np.inf
+    """End of the record."""
+
+    def __post_init__(self) -> None:
+        n, laws = laws_of(self.rates)
+        if len(laws) == 1 and isinstance(laws[0][0], np.ndarray):
+            numbers("rates", laws[0][0], at_least=0)
+        object.__setattr__(self, "_laws", laws)
+        object.__setattr__(self, "_n", n)
+        for name in ("weights", "sizes", "change_sizes"):
+            if (given := getattr(self, name)) is not None:
+                column = (
+                    numbers(name, given, above=0) if name == "sizes" else numbers(name, given, at_least=0)
+                )
+                if column.shape not in {(), (n,)}:
+                    shape = f"it has shape {column.shape}"
+                    msg = f"{name} must be one number or one for each of the {n} elements; {shape}"
+                    raise InvalidInput(msg)
+                object.__setattr__(self, name, np.broadcast_to(column, (n,)).copy())
+        if not self.weight.sum() > 0:
+            msg = "weights must not all be 0, as then nothing matters"
+            raise InvalidInput(msg)
+        scalar("accesses", self.accesses, at_least=0)
+
+    @classmethod
+    def recorded(
+        cls,
+        elements: ArrayLike,
+        times: ArrayLike,
+        *,
+        end: float | None = None,
+        count: int | None = None,
+        requests: tuple[ArrayLike, ArrayLike] | None = None,
+        weights: ArrayLike | None = None,
+        sizes: ArrayLike | None = None,
+        change_sizes: ArrayLike | None = None,
+        accesses: float = 0.0,
+    ) -> Self:
+        """Return the world of a record: each change by the number of its element and its time, from 0 on.
+
+        The record goes to ``end`` (its last change) and has ``count`` elements. Rates are changes over time.
+        ``requests`` are recorded likewise.
+
+        >>> world = World.recorded([0, 1, 0], [1.0, 2.5, 3.0], end=10.0)
+        >>> world.mean_rates.tolist()
+        [0.2, 0.1]
+        """
+        places, moments = _listed("elements", elements, "times", times, count)
+        if not moments.size:
+            msg = "times must not be empty; a record has at least one change"
+            raise InvalidInput(msg)
+        n = int(places.max()) + 1 if count is None else whole("count", count, at_least=1)
+        last = float(moments.max())
+        until = scalar("end", last if end is None else end, above=0)
+        if until < last:
+            msg = f"end must not be before the last change, at {last:g}; end is {until:g}"
+            raise InvalidInput(msg)
+        history = by_element(n, places, moments, in_order=False)
+        asked = None
+        if requests is not None:
+            asked = by_element(
+                n, *_listed("requests[0]", requests[0], "requests[1]", requests[1], n), in_order=False
+            )
+        return cls(
+            np.diff(history.offsets) / until,
+            weights=weights,
+            sizes=sizes,
+            change_sizes=change_sizes,
+            accesses=accesses,
+            history=history,
+            requests=asked,
+            end=until,
+        )
+
+    def __len__(self) -> int:
+        return int(self._n)  # type: ignore[attr-defined]
+
+    @property
+    def laws(self) -> list[tuple[Process, np.ndarray[tuple[int], np.dtype[np.intp]] | None]]:
+        """How elements change: laws, each with the places of its elements (None: all)."""
+        found: Laws = self._laws  # type: ignore[attr-defined]
+        return [(Poisson(law) if isinstance(law, np.ndarray) else law, places) for law, places in found]
+
+    @cached_property
+    def weight(self) -> Floats:
+        """The weight of each element."""
+        return np.ones(len(self)) if self.weights is None else np.asarray(self.weights)
+
+    @cached_property
+    def mean_rates(self) -> Floats:
+        """Mean changes per unit time of each element."""
+        rates = np.empty(len(self))
+        for law, places in self.laws:
+            rates[slice(None) if places is None else places] = law.rate
+        return rates
+
+    @property
+    def profile(self) -> Floats:
+        """Requests per unit time for each element."""
+        return self.accesses * self.weight / self.weight.sum()
+
+    def changes(self, seed: int) -> Source:
+        """Return the changes; the same for the same seed."""
+        if self.history is not None:
+            return Recorded(self.history)
+        return Drawn(len(self), self.laws, seed, 1)
+
+    def asked(self, seed: int) -> Source:
+        """Return the requests; the same for the same seed."""
+        if self.requests is not None:
+            return Recorded(self.requests)
+        if self.accesses == 0.0:
+            return Nothing(len(self))
+        return Drawn(len(self), [(Poisson(self.profile), None)], seed, 2)
+
+
+def _listed(
+    elements_name: str, elements: ArrayLike, times_name: str, times: ArrayLike, count: int | None
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], Floats]:
+    places, moments = np.asarray(elements), numbers(times_name, times, at_least=0)
+    if places.shape != moments.shape or places.ndim != 1:
+        shapes = f"their shapes are {places.shape} and {moments.shape}"
+        msg = f"{elements_name} and {times_name} must be lists of equal length; {shapes}"
+        raise InvalidInput(msg)
+    if places.size and places.dtype.kind not in "iu":
+        entry = f"{elements_name}[0] is {places[0].item()!r}"
+        msg = f"{elements_name} must be whole numbers, the places of elements; {entry}"
+        raise InvalidInput(msg)
+    bad = (places < 0) | (places >= (np.inf if count is None else count))
+    if bad.any():
+        i = int(np.argmax(bad))
+        entry = f"{elements_name}[{i}] is {places[i]}"
+        msg = f"{elements_name} must be numbers of elements from 0 on, below count; {entry}"
+        raise InvalidInput(msg)
+    return places.astype(np.intp), moments
+
+
+def zipf(count: int, skew: float) -> Floats:
+    """Return the Zipf profile: element i is asked for in proportion to 1/i^skew, i = 1, 2, ...
+
+    >>> zipf(3, 1.0).round(3).tolist()
+    [0.545, 0.273, 0.182]
+    """
+    ranks = np.arange(1.0, whole("count", count, at_least=1) + 1.0)
+    shares = ranks ** -scalar("skew", skew, at_least=0)
+    return shares / shares.sum()
+
+
+def align(
+    profile: ArrayLike, rates: ArrayLike, alignment: Alignment, rng: np.random.Generator | None = None
+) -> Floats:
+    """Deal a profile out to elements: the most wanted change most (aligned), least (reverse), or any.
+
+    These are the alignments of Carney, Lee & Zdonik (2003, section 3). Shuffling needs a generator.
+
+    >>> align([0.5, 0.3, 0.2], [1.0, 3.0, 2.0], "aligned").tolist()
+    [0.2, 0.5, 0.3]
+    """
+    shares, changing = numbers("profile", profile, at_least=0), numbers("rates", rates, at_least=0)
+    if shares.shape != changing.shape or shares.ndim != 1:
+        shapes = f"their shapes are {shares.shape} and {changing.shape}"
+        msg = f"profile and rates must be lists of equal length; {shapes}"
+        raise InvalidInput(msg)
+    if choice("alignment", alignment, ("aligned", "reverse", "shuffled")) == "shuffled":
+        return generator("rng", rng).permutation(shares)  # type: ignore[arg-type]
+    dealt = np.empty(shares.shape)
+    falling = np.argsort(-changing, kind="stable")
+    dealt[falling if alignment == "aligned" else falling[::-1]] = np.sort(shares)[::-1]
+    return dealt
