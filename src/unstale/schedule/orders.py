@@ -29,7 +29,7 @@ from .clocks import Clock, Clocks
 from .compiled_orders import draw, first_points, put_in_order
 from .polls import Elements, Polls, one_by_one
 
-__all__ = ["Schedule"]
+__all__ = ["Schedule", "flag", "frequencies_of", "spread"]
 
 _Columns = tuple[Floats, Elements, Floats]
 """Times, elements, and points in the elements' own time."""
@@ -64,14 +64,14 @@ class Schedule:
         seed: int = 0,
         start: float = 0.0,
     ) -> None:
-        self._frequency = _frequencies(frequencies).copy()
+        self._frequency = frequencies_of(frequencies).copy()
         n = self._frequency.size
         self._order = order_code(order)
         self._jitter = scalar("jitter", jitter, at_least=0, at_most=1)
         if self._jitter and self._order != FIXED:
             msg = f"jitter is for fixed order, and random orders need none; the order is {order!r}"
             raise InvalidInput(msg)
-        self._even = _flag("even", even)
+        self._even = flag("even", even)
         if even and windows is not None:
             msg = "even spaces polls over all time, which windows forbid; leave one of them out"
             raise InvalidInput(msg)
@@ -170,7 +170,7 @@ class Schedule:
 
         There is one for each element that there is; `add` and `remove` are for those that come and go.
         """
-        wanted = _frequencies(frequencies)
+        wanted = frequencies_of(frequencies)
         if wanted.size != len(self):
             msg = (
                 f"frequencies must be one for each of the {len(self)} elements; there are {wanted.size}. "
@@ -191,9 +191,9 @@ class Schedule:
 
         They are first polled within their first interval, spread evenly; or at once.
         """
-        wanted = _frequencies(frequencies)
+        wanted = frequencies_of(frequencies)
         clock = self._clocks.of(groups, wanted.size)
-        at_once = _flag("at_once", at_once)
+        at_once = flag("at_once", at_once)
         self._settle()
         free = np.flatnonzero(np.isnan(self._point))[: wanted.size]
         size = len(self) + wanted.size - free.size
@@ -321,7 +321,15 @@ def _with(column: Any, size: int, places: Elements, values: Any) -> Any:  # noqa
     return longer
 
 
-def _frequencies(frequencies: ArrayLike) -> Floats:
+def spread(elements: Elements) -> Floats:
+    """Return phases that are spread evenly, whichever elements one takes."""
+    phases = np.empty(elements.size)
+    first_points(FIXED, key_of(0), elements, np.empty(0, np.int64), phases)
+    return phases
+
+
+def frequencies_of(frequencies: ArrayLike) -> Floats:
+    """Insist on frequencies, one for each element; a plan has them."""
     array = numbers("frequencies", getattr(frequencies, "frequencies", frequencies), at_least=0)
     if array.ndim != 1:
         msg = f"frequencies must be one-dimensional; it has shape {array.shape}"
@@ -329,7 +337,8 @@ def _frequencies(frequencies: ArrayLike) -> Floats:
     return array
 
 
-def _flag(name: str, value: bool) -> bool:  # noqa: FBT001
+def flag(name: str, value: bool) -> bool:  # noqa: FBT001
+    """Insist on True or False."""
     if not isinstance(value, bool):
         msg = f"{name} must be True or False; {name} is {value!r}"
         raise InvalidInput(msg)

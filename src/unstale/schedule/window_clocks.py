@@ -94,9 +94,7 @@ def _mapped(function: Callable[[Floats], NDArray[Any]], name: str, value: ArrayL
 class CycleClock:
     """The clock of windows that come again in each period; ``spans`` do not overlap.
 
-    Worked time grows by jumps at the starts of windows if some polls come there. What is worked at ``t`` is
-    what was worked before it, so that the points in [worked(a), worked(b)) are those that come in [a, b).
-
+    >>> from unstale.schedule.windows import Windows
     >>> clock = Windows.every(24, 22, 30).clock()
     >>> clock.worked([0.0, 3.0, 6.0, 22.0, 30.0]).tolist()
     [0.0, 9.0, 18.0, 18.0, 42.0]
@@ -105,7 +103,7 @@ class CycleClock:
     """
 
     period: float
-    spans: tuple[tuple[float, float], ...]
+    spans: Spans
     at_start: float
 
     def worked(self, t: ArrayLike) -> Floats:
@@ -177,115 +175,121 @@ class CycleClock:
 
 @dataclass(frozen=True)
 class CalendarClock:
-    """The clock of windows in a time zone, like `CycleClock`; t = 0 is the ``origin``, in UTC.
+    """The clock of windows in a time zone; ``spans`` are in minutes of the week and do not overlap.
 
-    Worked time goes as fast as time over years in which as many hours are skipped as are shown twice. The
-    openings and closings are looked up as far as they are asked for.
+    t = 0 is the ``origin``. Worked time goes as fast as time over years in which as many hours are skipped as
+    are shown twice. Openings and closings are looked up as far as they are asked for.
 
-    >>> clock = Windows.daily("02:00-04:00", zone="Europe/Berlin").clock(datetime(2024, 3, 30, tzinfo=UTC), 3600)
-    >>> clock.opens_after([0.0, 2.0]).tolist()     # at 02:00 clocks skip to 03:00
+    >>> from unstale.schedule.windows import Windows
+    >>> early = Windows.daily("02:00-04:00", zone="Europe/Berlin")
+    >>> clock = early.clock(datetime(2024, 3, 30, tzinfo=UTC), unit_seconds=3600)
+    >>> clock.opens_after([0.0, 2.0]).tolist()     # on the second day clocks skip from 02:00 to 03:00
     [1.0, 25.0]
     >>> clock.worked([1.0, 3.0, 25.0, 26.0]).tolist()
     [0.0, 24.0, 24.0, 36.0]
     """
 
-    windows: Windows
+    spans: Spans
+    zone: str
+    at_start: float
     origin: datetime
     unit_seconds: float
     _known: list[tuple[int, int, _Table]] = field(default_factory=list, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return CalendarClock, (self.windows, self.origin, self.unit_seconds)
+        return CalendarClock, (self.spans, self.zone, self.at_start, self.origin, self.unit_seconds)
 
     def worked(self, t: ArrayLike) -> Floats:
         """Time worked before t; 0 at t = 0."""
-        return _mapped(lambda t: self._around(t).worked(t), "t", t)
+        return _mapped(lambda t: self._around(t, "opens").worked(t), "t", t)
 
     def when(self, v: ArrayLike) -> Floats:
         """First moment after which more than ``v`` is worked; it is always inside a window."""
-        return _mapped(lambda v: self._around(v, worked=True).when(v)[0], "v", v)
+        return _mapped(lambda v: self._around(v, "before").when(v)[0], "v", v)
 
     def is_open(self, t: ArrayLike) -> NDArray[np.bool_]:
         """Whether polls are allowed at t."""
-        return _mapped(lambda t: self._around(t).is_open(t), "t", t)
+        return _mapped(lambda t: self._around(t, "opens").is_open(t), "t", t)
 
     def opens_after(self, t: ArrayLike) -> Floats:
         """First opening of a window at t or later."""
 
         def opening(t: Floats) -> Floats:
-            opens = self._around(t).opens
+            opens = self._around(t, "opens").opens
             return opens[np.searchsorted(opens, t)]
 
         return _mapped(opening, "t", t)
 
     @cached_property
     def cycle(self) -> CycleClock:
-        """The clock of a week in which no hour is skipped or shown twice, or of its shortest period."""
-        spans = self._merged
-        for count in range(1, len(spans) + 1):
-            step = WEEK * count / len(spans)
-            again = [(a + step, b + step) for a, b in spans[: len(spans) - count]]
-            if len(spans) % count == 0 and again == spans[count:]:
+        """The clock of a week in which no hour is skipped or shown twice; of a day if all days are alike."""
+        spans, count, period = self.spans, len(self.spans), float(WEEK)
+        for shorter in range(1, count):
+            step = WEEK * shorter / count
+            again = [(a + step, b + step) for a, b in spans[: count - shorter]]
+            if count % shorter == 0 and tuple(again) == spans[shorter:]:
+                spans, period = spans[:shorter], step
                 break
         minutes = 60.0 / self.unit_seconds
-        own = tuple((a * minutes, b * minutes) for a, b in spans[:count])
-        return CycleClock(step * minutes, own, self.windows.at_start)
+        return CycleClock(
+            period * minutes, tuple((a * minutes, b * minutes) for a, b in spans), self.at_start
+        )
 
-    @property
-    def _merged(self) -> list[tuple[float, float]]:
-        return self.windows._merged or []  # noqa: SLF001  (the same module; never None here)
-
-    def _around(self, x: Floats, *, worked: bool = False) -> _Table:
-        """Return a table that covers these times, or times worked, and a window on either side."""
+    def _around(self, x: Floats, what: str) -> _Table:
+        """Return a table that covers these openings, or times worked before windows."""
         low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 0.0)
-        week = 7 * 86400 / self.unit_seconds
         first, last, table = self._known[0] if self._known else (0, 0, None)
-        while table is None or not self._covers(table, low, high, worked=worked):
+        week = 7 * 86400 / self.unit_seconds
+        least, most = self._weeks
+        while table is None or not getattr(table, what)[0] < low or not high < getattr(table, what)[-1]:
+            if table is not None and (first, last) == (least, most):
+                msg = f"a moment is beyond the years 2 to 9998; t = 0 is {self.origin:%Y-%m-%d}"
+                raise NoAnswer(msg)
             reach = last - first  # grown by as much as there is, so that many small steps are cheap
-            if table is None or not table.before[0] <= low or not table.opens[0] < low:
-                first = min(first - reach, int(np.floor(low / week))) - 2
-            if table is None or not high < table.before[-1] or not high <= table.opens[-1]:
-                last = max(last + reach, int(np.ceil(high / week))) + 2
+            if table is None or not getattr(table, what)[0] < low:
+                first = int(max(least, min(first - reach, np.floor(low / week)) - 2))
+            if table is None or not high < getattr(table, what)[-1]:
+                last = int(min(most, max(last + reach, np.ceil(high / week)) + 2))
             table = self._table(first, last)
             self._known[:] = [(first, last, table)]
         return table
 
-    @staticmethod
-    def _covers(table: _Table, low: float, high: float, *, worked: bool) -> bool:
-        if worked:
-            return bool(table.before[0] <= low and high < table.before[-1])
-        return bool(table.opens[0] < low and high <= table.opens[-1])
+    @property
+    def _monday(self) -> datetime:
+        """The beginning of the week of the origin, on the wall."""
+        there = self.origin.astimezone(time_zone(self.zone)).replace(tzinfo=None)
+        return there.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=there.weekday())
+
+    @property
+    def _weeks(self) -> tuple[int, int]:
+        """The first and the last week of the calendar, counted from that of the origin."""
+        ends = (datetime(2, 1, 1), datetime(9999, 1, 1))  # noqa: DTZ001  (on the wall)
+        least, most = ((end - self._monday).days // 7 for end in ends)
+        return least, most
 
     def _table(self, first: int, last: int) -> _Table:
-        """Make the table for some weeks, counted from that of the origin.
+        """Make the table for some weeks.
 
         All is counted in whole microseconds from the origin, so that the numbers do not depend on how much
         of the calendar is known.
         """
-        zone = time_zone(self.zone)
-        there = self.origin.astimezone(zone).replace(tzinfo=None)
-        monday = there.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=there.weekday())
+        zone, monday = time_zone(self.zone), self._monday
+        moments = [
+            [_moment(monday + timedelta(weeks=week, minutes=minute), zone) for minute in span]
+            for week in range(first, last)
+            for span in self.spans
+        ]
         start = (self.origin.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
-        try:
-            walls = [
-                [monday + timedelta(weeks=week, minutes=minute) for minute in span]
-                for week in range(first, last)
-                for span in self._merged
-            ]
-            moments = [[_moment(wall, zone) for wall in pair] for pair in walls]
-        except OverflowError:
-            msg = f"a moment is beyond the years 1 to 9999; t = 0 is {self.origin:%Y-%m-%d}"
-            raise NoAnswer(msg) from None
         edges = np.array(moments, np.int64) * 1_000_000 - start
         edges = edges[edges[:, 0] < edges[:, 1]]  # some are skipped
-        lengths = np.diff(edges, axis=1)[:, 0]
-        total = np.concatenate([[0], np.cumsum(lengths)])
+        total = np.concatenate([[0], np.cumsum(np.diff(edges, axis=1))])
         total -= total[np.searchsorted(edges[:, 1], 0, "right")]  # from the first window that closes after 0
-        unit, share = self.unit_seconds * 1e6, self.windows.share
+        share = sum(b - a for a, b in self.spans) / WEEK
+        unit = self.unit_seconds * 1e6
         opens, closes = (edges / unit).T
-        raw = _Table.of(opens, closes, total / (unit * share), 1.0 / share, self.windows.at_start)
+        raw = _Table.of(opens, closes, total / (unit * share), 1.0 / share, self.at_start)
         shift = raw.worked(np.zeros(1))[0]
-        return _Table.of(opens, closes, raw.before - shift, 1.0 / share, self.windows.at_start)
+        return _Table.of(opens, closes, raw.before - shift, 1.0 / share, self.at_start)
 
 
 def _moment(wall: datetime, zone: tzinfo) -> int:
@@ -307,6 +311,12 @@ def _offset(moment: datetime) -> int:
 
 
 def time_zone(name: str) -> tzinfo:
+    """Return the time zone of a name.
+
+    >>> time_zone("Europe/Berlim")
+    Traceback (most recent call last):
+    unstale.errors.InvalidInput: zone must be a time zone such as 'Europe/Berlin'; zone is 'Europe/Berlim'
+    """
     if name == "UTC":
         return UTC  # known without a database
     try:
@@ -317,5 +327,5 @@ def time_zone(name: str) -> tzinfo:
         msg = f"zone {name!r} cannot be looked up, as there is no database of time zones; pip install tzdata"
         raise InvalidInput(msg)
     close = get_close_matches(name, sorted(known), 1) or ["Europe/Berlin"]
-    msg = f"zone must be a time zone such as {close[0]!r} or 'UTC'; zone is {name!r}"
+    msg = f"zone must be a time zone such as {close[0]!r}; zone is {name!r}"
     raise InvalidInput(msg)

@@ -1,48 +1,36 @@
 """Windows: when polls are allowed, by the hours of a day, the days of a week or any other period.
 
-Windows become a clock, which maps time to *time worked* and back. Worked time stands still outside windows
-and runs faster inside, by as much as makes up for it: in the long run it goes as fast as time. So whoever
-polls at points in worked time polls inside windows only, and as often as was asked.
+Windows become a clock, which maps time to *time worked* and back; whoever polls at points in worked time
+polls inside windows only, and as often as was asked (see `unstale.schedule.window_clocks`).
 
-``at_start`` is the share of a window's polls that come all at its start, the others being spread evenly over
-the window. These are the options of Cho & Garcia-Molina (1999), section 3, item 4; Figure 5 has a day with
+``at_start`` is the share of a window's polls that come all at its start; the others are spread evenly over
+the window. These are the options of Cho & Garcia-Molina (1999), section 3, item 4: Figure 5 has a day with
 all polls at its start, with most of them at its start, and with none.
 
 Windows that overlap are one. Windows that only touch are two, each with its own start.
-
-A time of day is the first moment at which clocks on the wall show it or a later one. So a time that clocks
-skip in spring is the moment at which they skip it, and of a time that they show twice in autumn the first
-counts. A window between 02:00 and 03:00 where these are skipped is missing on that day.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, tzinfo
-from difflib import get_close_matches
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ..arguments import Floats, numbers, scalar, unwrap
-from ..errors import InvalidInput, NoAnswer
-from .clocks import AllHours, Clock
+from ..arguments import numbers, scalar
+from ..errors import InvalidInput
+from .clocks import AllHours
+from .window_clocks import WEEK, CalendarClock, CycleClock, Spans, time_zone
 
-__all__ = ["CalendarClock", "CycleClock", "Windows"]
+__all__ = ["Windows"]
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_DAY, _WEEK = 24 * 60, 7 * 24 * 60
+_DAY = 24 * 60
 _SAMPLE = "mon-fri 22:00-06:00 Europe/Berlin"
-_EPOCH = datetime(1970, 1, 5)  # noqa: DTZ001  (a Monday, on the wall)
-_SECOND, _MICROSECOND = timedelta(seconds=1), timedelta(microseconds=1)
-_BLOCK = 1 << 15
-"""Values that are mapped at once: all steps stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +48,7 @@ class Windows:
     21.0
     """
 
-    spans: tuple[tuple[float, float], ...]
+    spans: Spans
     period: float
     zone: str | None = None
     at_start: float = 0.0
@@ -81,10 +69,10 @@ class Windows:
                 raise InvalidInput(msg)
         put(self, "spans", tuple(sorted(set(self.spans))))
         if self.at_start > 0 and self._merged is None:
-            msg = f"windows that overlap all the time have no start; at_start must be 0, it is {self.at_start:g}"
+            msg = f"at_start must be 0 if windows overlap all the time; at_start is {self.at_start:g}"
             raise InvalidInput(msg)
         if self.zone is not None:
-            _zone(self.zone)
+            time_zone(self.zone)
 
     @classmethod
     def daily(cls, hours: str, *, zone: str, days: str = "all", at_start: float = 0.0) -> Windows:
@@ -95,7 +83,7 @@ class Windows:
         >>> str(Windows.daily("22:00-06:00, 12:00-13:00", zone="UTC", days="sat,sun"))
         'sat,sun 12:00-13:00,22:00-06:00 UTC'
         """
-        return cls(tuple(_spans(days, hours)), _WEEK, _text("zone", zone), at_start)
+        return cls(tuple(_spans(days, hours)), WEEK, _text("zone", zone), at_start)
 
     @classmethod
     def every(cls, period: float, opens: ArrayLike, closes: ArrayLike, *, at_start: float = 0.0) -> Windows:
@@ -146,7 +134,7 @@ class Windows:
         return min(1.0, sum(b - a for a, b in self._merged or [(0.0, self.period)]) / self.period)
 
     @cached_property
-    def _merged(self) -> list[tuple[float, float]] | None:
+    def _merged(self) -> Spans | None:
         """The windows of one period, none of which overlap; None if they overlap all the time."""
         found: list[tuple[float, float]] = []
         for opens, closes in self.spans:
@@ -159,33 +147,35 @@ class Windows:
             if not found:
                 return None
             found[0] = opens - self.period, max(closes - self.period, found[0][1])
-        return found
+        return tuple(found)
 
-    def clock(self, origin: datetime | None = None, unit_seconds: float | None = None) -> Clock:
+    def clock(
+        self, origin: datetime | None = None, unit_seconds: float | None = None
+    ) -> AllHours | CycleClock | CalendarClock:
         """Return the clock of these windows.
 
-        With a time zone it needs to know which moment t = 0 is, and how many seconds the caller's unit of
-        time has. Without one, t = 0 is the beginning of a period, and both are left out.
+        With a time zone it must be told which moment t = 0 is, and how many seconds the caller's unit of time
+        has. Without one, t = 0 is the beginning of a period, and neither is needed.
         """
-        merged, at_start = self._merged, self.at_start
-        if self.zone is None:
-            if merged is None or (self.share == 1.0 and at_start == 0.0):
-                return AllHours()
-            return CycleClock(self.period, tuple(merged), at_start)
-        if not isinstance(origin, datetime) or unit_seconds is None:
-            what = f"clock(origin, unit_seconds) of windows in {self.zone} needs both"
-            msg = f"{what}: the moment of t = 0, and the seconds in a unit of time; origin is {origin!r}"
-            raise InvalidInput(msg)
-        if origin.utcoffset() is None:
-            msg = (
-                "origin must have a time zone, such as datetime(2024, 1, 1, tzinfo=UTC); "
-                f"origin is {origin.isoformat()}, which is a different moment in each zone"
-            )
-            raise InvalidInput(msg)
-        unit = scalar("unit_seconds", unit_seconds, above=0)
-        if merged is None or (self.share == 1.0 and at_start == 0.0):
+        if self.zone is not None:
+            origin = _origin(origin)
+            unit_seconds = scalar("unit_seconds", unit_seconds, above=0)  # type: ignore[arg-type]  # refuses None
+        if self._merged is None or (self.share == 1.0 and self.at_start == 0.0):
             return AllHours()
-        return CalendarClock(self, origin.astimezone(UTC), unit)
+        if self.zone is None or origin is None or unit_seconds is None:
+            return CycleClock(self.period, self._merged, self.at_start)
+        return CalendarClock(self._merged, self.zone, self.at_start, origin, unit_seconds)
+
+
+def _origin(origin: datetime | None) -> datetime:
+    if not isinstance(origin, datetime) or origin.utcoffset() is None:
+        shown = origin.isoformat() if isinstance(origin, datetime) else repr(origin)
+        msg = (
+            "origin must be the moment of t = 0, with a time zone, such as datetime(2024, 1, 1, tzinfo=UTC); "
+            f"origin is {shown}"
+        )
+        raise InvalidInput(msg)
+    return origin.astimezone(UTC)
 
 
 # --- text ---------------------------------------------------------------------------------------------------
@@ -197,7 +187,7 @@ def _parsed(text: str) -> Windows:
     if words and words[-1].startswith("at_start="):
         at_start = _number("at_start", words.pop().removeprefix("at_start="))
     if words[:1] == ["every"]:
-        given = dict.fromkeys(("from", "to"), ())
+        given: dict[str, tuple[float, ...]] = {"from": (), "to": ()}
         period = _number("period", words[1]) if len(words) > 1 else 0.0
         for word, value in zip(words[2::2], words[3::2], strict=False):
             given[word] = (*given.get(word, ()), _number(word, value))
@@ -213,7 +203,7 @@ def _parsed(text: str) -> Windows:
     for rule in " ".join(words).split(";"):
         days, _, hours = rule.strip().rpartition(" ")
         spans += _spans(days or "all", hours)
-    return Windows(tuple(spans), _WEEK, zone, at_start)
+    return Windows(tuple(spans), WEEK, zone, at_start)
 
 
 def _text(name: str, value: object) -> str:

@@ -10,7 +10,7 @@ from .outcome import Expected, Outcome, Result
 from .players import NAMES
 from .policies import Outcomes, Policy
 from .rules import RULES, Rule
-from .simulate import simulate
+from .simulator import simulate
 from .visits import Conditions
 from .worlds import World, align, zipf
 
