@@ -292,7 +292,12 @@ def follow_ticks(numbers, conditions, key, feeds, offsets, times, end, tick, ori
                 size += 1
                 _rise(heap, feeds.due, size - 1)
             if used == starts.size:
-                elements, starts, dones, oks = _larger(elements), _larger(starts), _larger(dones), _larger(oks)
+                elements, starts, dones, oks = (
+                    _larger(elements),
+                    _larger(starts),
+                    _larger(dones),
+                    _larger(oks),
+                )
             elements[used], starts[used], dones[used], oks[used] = i, start, done, ok
             used += 1
 
