@@ -10,7 +10,17 @@ element, once for the count.
 import numpy as np
 from numba import njit
 
-__all__ = ["key_of", "uniform"]
+__all__ = [
+    "CHANGES",
+    "FATES",
+    "PHASES",
+    "POLLS",
+    "REPLICAS",
+    "REQUESTS",
+    "generator_of",
+    "key_of",
+    "uniform",
+]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _STEP = np.uint64(0xD1342543DE82EF95)
@@ -19,13 +29,27 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(12)
 
 
+POLLS, CHANGES, REQUESTS, FATES, PHASES, REPLICAS = range(6)
+"""Purposes of random numbers: each has its own under the same seed."""
+
+
+def _entropy(seed: int, *purpose: int) -> np.random.SeedSequence:
+    # with its length, as 1 and 1, 0 would be the same otherwise
+    return np.random.SeedSequence([seed, len(purpose), *purpose])
+
+
 def key_of(seed: int, *purpose: int) -> np.uint64:
     """Return the key of a seed for some purpose.
 
-    >>> bool(key_of(1, 2) == key_of(1, 2)), bool(key_of(1, 2) == key_of(1, 3))
-    (True, False)
+    >>> len({int(key_of(*words)) for words in ((1,), (1, 0), (1, 0, 0), (1, 1), (0, 1))})
+    5
     """
-    return np.random.SeedSequence([seed, *purpose]).generate_state(1, np.uint64)[0]
+    return _entropy(seed, *purpose).generate_state(1, np.uint64)[0]
+
+
+def generator_of(seed: int, *purpose: int) -> np.random.Generator:
+    """Return the generator of a seed for some purpose, where numbers are drawn in one order."""
+    return np.random.default_rng(_entropy(seed, *purpose))
 
 
 @njit(inline="always")

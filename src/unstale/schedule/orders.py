@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arguments import Floats, Order, numbers, order_code, scalar, whole
-from ..draws import key_of
+from ..draws import POLLS, key_of
 from ..errors import InvalidInput
 from ..kernels import FIXED
 from .clocks import Clock, Clocks
@@ -75,7 +75,7 @@ class Schedule:
         if even and windows is not None:
             msg = "even spaces polls over all time, which windows forbid; leave one of them out"
             raise InvalidInput(msg)
-        self._key = key_of(whole("seed", seed), 1)
+        self._key = key_of(whole("seed", seed), POLLS)
         self._now = scalar("start", start)
         self._clocks = Clocks(windows)
         self._clock = self._clocks.of(groups, n)

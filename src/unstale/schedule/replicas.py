@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arguments import Order, whole
+from ..draws import REPLICAS, generator_of
 from ..errors import InvalidInput
 from .orders import Schedule, flag, frequencies_of, spread
 from .polls import Polls, Stream, one_by_one
@@ -44,7 +45,7 @@ def replicas(
             raise InvalidInput(msg)
         first = spread(np.arange(f.size)) / count
         return [Schedule(f, phases=first + k / count, seed=seed, start=start) for k in range(count)]
-    rng = np.random.default_rng([whole("seed", seed), 4])
+    rng = generator_of(whole("seed", seed), REPLICAS)
     return [
         Schedule(
             f,

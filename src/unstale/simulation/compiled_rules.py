@@ -31,14 +31,14 @@ __all__ = [
 NUTCH, STORMCRAWLER, HERITRIX = range(3)
 
 _TIE = 1e-6
-"""Part of a tick by which rounding may seem to make a feed late for it."""
+"""By which part of a tick, or of the shortest wait, rounding may seem to make a feed miss a tick."""
 
 
 class Pages(NamedTuple):
     """What `follow` remembers of each element."""
 
     start: NDArray[np.float64]  # of the next poll; infinite if there is none
-    count: NDArray[np.int64]  # polls before that one
+    polls: NDArray[np.int64]  # before that one
     interval: NDArray[np.float64]
     changed: NDArray[np.float64]  # when a change was last detected
     errors: NDArray[np.int32]  # in a row
@@ -51,7 +51,7 @@ class Feeds(NamedTuple):
 
     due: NDArray[np.float64]  # infinite if it is never polled again
     start: NDArray[np.float64]  # of the poll for which it was taken; infinite if it waits for a tick
-    count: NDArray[np.int64]  # polls before that one
+    polls: NDArray[np.int64]  # before that one
     seen: NDArray[np.float64]  # start of the last poll that succeeded
     errors: NDArray[np.int32]  # in a row
 
@@ -76,7 +76,7 @@ def first_polls(key, conditions, due, start):
 
 @njit(inline="always")
 def _nutch(numbers, ok, changed, known, errors, interval, modified, now):
-    first, shortest, longest, grow, shrink, retry, tries, sync, limit = numbers
+    _, shortest, longest, grow, shrink, retry, tries, sync, limit = numbers
     if not ok:
         errors += 1
         if errors < tries:
@@ -91,7 +91,9 @@ def _nutch(numbers, ok, changed, known, errors, interval, modified, now):
     if sync >= 0.0:
         interval = max(interval, delta)
     interval = min(max(interval, shortest), longest)
-    wait = max(interval - sync * delta, 0.0) if sync >= 0.0 else interval
+    wait = interval - sync * delta if sync >= 0.0 else interval
+    if wait <= 0.0:  # overdue already: a longest interval below delta, after many errors or by choice
+        wait = shortest
     if interval > limit:
         return wait, 0.9 * limit, modified, False, 0
     return wait, interval, modified, True, 0
@@ -115,7 +117,7 @@ def _stormcrawler(numbers, ok, changed, known, errors, interval, modified):
 
 @njit(inline="always")
 def _heritrix(numbers, ok, changed, known, errors, interval, modified):
-    first, shortest, longest, grow, shrink, retry, tries, _, _ = numbers
+    _, shortest, longest, grow, shrink, retry, tries, _, _ = numbers
     if not ok:
         errors += 1
         return (retry if errors < tries else np.inf), interval, modified, known, errors
@@ -151,7 +153,7 @@ def follow(rule, numbers, conditions, key, pages, offsets, times, end, begins, o
             j, next_change = next_change, -1
         else:
             begins[i] = used
-        start, count, unseen = pages.start[i], pages.count[i], pages.unseen[i]
+        start, count, unseen = pages.start[i], pages.polls[i], pages.unseen[i]
         interval, modified = pages.interval[i], pages.changed[i]
         errors, known = pages.errors[i], pages.known[i]
         while start < end and used < starts.size:
@@ -170,7 +172,7 @@ def follow(rule, numbers, conditions, key, pages, offsets, times, end, begins, o
             count += 1
             late, _, _ = fate(key, i, count, conditions)
             start = done + wait + late
-        pages.start[i], pages.count[i], pages.unseen[i] = start, count, unseen
+        pages.start[i], pages.polls[i], pages.unseen[i] = start, count, unseen
         pages.interval[i], pages.changed[i] = interval, modified
         pages.errors[i], pages.known[i] = errors, known
         if start < end:
@@ -246,6 +248,7 @@ def follow_ticks(numbers, conditions, key, feeds, offsets, times, end, tick, ori
     one element are in the order of time. ``room`` is a guess at their number.
     """
     period, batch, fixed, shortest, longest, factor, week, tries = numbers
+    tie = _TIE * min(period, fixed if fixed >= 0.0 else shortest)
     n = feeds.due.size
     elements, starts = np.empty(room, np.int64), np.empty(room)
     dones, oks = np.empty(room), np.empty(room, np.bool_)
@@ -270,7 +273,7 @@ def follow_ticks(numbers, conditions, key, feeds, offsets, times, end, tick, ori
             start = feeds.start[i]
             if start >= end:
                 continue
-            _, duration, ok = fate(key, i, feeds.count[i], conditions)
+            _, duration, ok = fate(key, i, feeds.polls[i], conditions)
             done = start + duration
             wait = fixed
             if fixed < 0.0:  # entries that earlier polls saw
@@ -284,7 +287,7 @@ def follow_ticks(numbers, conditions, key, feeds, offsets, times, end, tick, ori
                 feeds.seen[i] = start
             else:
                 feeds.errors[i] += 1
-            feeds.count[i] += 1
+            feeds.polls[i] += 1
             feeds.start[i] = np.inf
             feeds.due[i] = done + wait if feeds.errors[i] < tries else np.inf
             if feeds.due[i] < np.inf:
@@ -292,12 +295,8 @@ def follow_ticks(numbers, conditions, key, feeds, offsets, times, end, tick, ori
                 size += 1
                 _rise(heap, feeds.due, size - 1)
             if used == starts.size:
-                elements, starts, dones, oks = (
-                    _larger(elements),
-                    _larger(starts),
-                    _larger(dones),
-                    _larger(oks),
-                )
+                elements, starts = _larger(elements), _larger(starts)
+                dones, oks = _larger(dones), _larger(oks)
             elements[used], starts[used], dones[used], oks[used] = i, start, done, ok
             used += 1
 
@@ -305,9 +304,9 @@ def follow_ticks(numbers, conditions, key, feeds, offsets, times, end, tick, ori
         if now >= end:
             break
         many = 0
-        while many < batch and size > 0 and feeds.due[heap[0]] <= now + _TIE * period:
+        while many < batch and size > 0 and feeds.due[heap[0]] <= now + tie:
             i = heap[0]
-            late, _, _ = fate(key, i, feeds.count[i], conditions)
+            late, _, _ = fate(key, i, feeds.polls[i], conditions)
             feeds.start[i] = now + late
             taken[many] = i
             many += 1

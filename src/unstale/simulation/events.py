@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats
-from ..draws import key_of
+from ..draws import generator_of, key_of
 from ..processes import Gamma, Lognormal, Pareto, Periodic, Poisson, Process, UncertainPoisson, Weibull
 from ..processes.superposed import Superposed
 from .compiled_changes import (
@@ -93,7 +93,7 @@ class Drawn:
     """
 
     def __init__(self, n: int, laws: list[tuple[Process, Places | None]], seed: int, purpose: int) -> None:
-        rng = np.random.default_rng([seed, purpose])
+        rng = generator_of(seed, purpose)
         self._n = n
         self._parts: list[_Compiled | _AnyLaw] = []
         for law, places in laws:
@@ -164,7 +164,7 @@ class _AnyLaw:
         laws = [law.element((i,)) for i in range(places.size)]
         self._places = places
         self._following = [float(one.sample_residual(rng)) for one in laws]
-        self._gaps = [_gaps(one, np.random.default_rng([*seed, i])) for i, one in enumerate(laws)]
+        self._gaps = [_gaps(one, generator_of(*seed, i)) for i, one in enumerate(laws)]
 
     def listed(self, end: float) -> tuple[Places, Floats]:
         times: list[float] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..arguments import Floats, Order, choice
 from ..errors import InvalidInput
@@ -38,7 +40,8 @@ class Terms:
     objective: Objective
     order: Order
     jitter: float
-    windows: Clock | None
+    windows: Clock | Mapping[Any, Clock] | None
+    groups: ArrayLike | None
     conditions: Conditions
     seed: int
     unit_seconds: float
@@ -123,7 +126,12 @@ def _frequencies(name: str, terms: Terms) -> Floats:
 
 def _planned(frequencies: Floats, terms: Terms) -> Player:
     schedule = Schedule(
-        frequencies, order=terms.order, jitter=terms.jitter, windows=terms.windows, seed=terms.seed
+        frequencies,
+        order=terms.order,
+        jitter=terms.jitter,
+        windows=terms.windows,
+        groups=terms.groups,
+        seed=terms.seed,
     )
     plain = terms.windows is None and terms.jitter == 0.0 and terms.conditions == Conditions()
     known = expect(terms.world, frequencies, terms.order) if plain and terms.world.history is None else None

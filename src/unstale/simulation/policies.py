@@ -117,8 +117,8 @@ class EstimatedProportional:
     """Polls in proportion to how often elements seem to change, and everything equally often at first.
 
     Rates are estimated from what polls saw, by Cho & Garcia-Molina's estimator with little bias,
-    -log((n - X + 0.5) / (n + 0.5)) per mean interval, for X changes seen in n polls. Each step of one poll
-    per element on average, the frequencies are set anew.
+    -log((n - X + 0.5) / (n + 0.5)) per mean interval, for X changes seen in n polls; none seen counts as half
+    a change. After each step of one poll per element on average the frequencies are set anew.
     """
 
     def __init__(self, n: int, budget: float, sizes: Floats, *, seed: int) -> None:
@@ -145,9 +145,7 @@ class EstimatedProportional:
         known = self._polls > 0
         if not known.any():
             return self._schedule.frequencies
-        seen = -np.log((self._polls - self._changes + 0.5) / (self._polls + 0.5))
+        seen = -np.log((self._polls - np.maximum(self._changes, 0.5) + 0.5) / (self._polls + 0.5))
         rates = np.where(known, seen * self._polls / np.where(known, self._time, 1.0), 0.0)
         rates = np.where(known, rates, rates[known].mean())
-        floor = 0.5 / np.maximum(self._time, self.step)  # nobody changes less often than can be told
-        rates = np.maximum(rates, 0.5 * floor / np.maximum(self._polls, 1.0))
         return self._budget * rates / (rates @ self._sizes)

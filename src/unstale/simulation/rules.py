@@ -7,7 +7,7 @@ b when there was one, settles where P(change seen) = ln a / (ln a - ln b), so it
 the change rate. That is worse than polling all elements equally often (Cho & Garcia-Molina 1999, section 5).
 
 The rules are those of the tools' sources; parameters are in seconds, and the defaults are the tools'. Left
-out is what belongs to their machinery: rounding to seconds or milliseconds, politeness, hints in HTTP headers.
+out is what belongs to their machinery: rounding to seconds, politeness, what HTTP headers ask for.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["RULES", "Following", "Heritrix", "Miniflux", "Nutch", "Rule", "Storm
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _WEEK = 7 * _DAY
 
-_PHASE, _FATE = 2, 3
+_FATE, _PHASE = 3, 4
 """Purposes of random numbers."""
 
 _Offsets = NDArray[np.int64]
@@ -70,7 +70,8 @@ class Nutch:
     leaves it as it is. With delta the time since the last change that was detected, the interval is at least
     delta, and the wait is the interval less ``sync`` times delta. An interval above ``limit`` (Nutch's
     db.fetch.interval.max) becomes 0.9 ``limit`` for the next poll, which cannot tell a change, because what
-    it would compare with is forgotten. A poll that fails is repeated after ``retry``; from the
+    it would compare with is forgotten. The wait before that poll is the one already found. A wait that is not
+    positive becomes ``shortest``. A poll that fails is repeated after ``retry``; from the
     ``errors``-th in a row on the page counts as gone, and is tried again after an interval 1.5 times as long
     (0.9 ``limit`` if that is above the limit).
 
@@ -183,10 +184,10 @@ class Miniflux:
     """Miniflux: ``entry_frequency``, or with ``interval`` its default, ``round_robin``.
 
     Every ``tick`` the feeds that have been due longest are polled, ``batch`` of them at most; a feed due at a
-    tick is taken by it. With n entries dated in the last seven days, not counting those that this poll brings,
+    tick is taken by it. With n entries dated in the last seven days, those that this poll brings not counted,
     c = ceil(7 d (n - 1) / (newest - oldest)) are expected in a week, and the feed is due again after
     7 d / (c factor), between ``shortest`` and ``longest``; after ``longest`` if n < 2 or the dates are the
-    same. A change of an element is an entry of a feed. With the ``errors``-th failure in a row a feed is never
+    same. A change of an element is an entry of a feed. After ``errors`` failures in a row a feed is never
     polled again.
 
     The interval is counted from the end of a poll. So as soon as polls take time or come late, a feed with an
@@ -299,8 +300,8 @@ class Following:
         """Go on to ``end``, which is now afterwards; return the visits that start before it.
 
         ``times[offsets[i]:offsets[i + 1]]`` are all changes of element i from now on to just before ``end``,
-        ascending. The visits come in the same form: offsets, start, done, ok. How time is cut into spans makes
-        no difference to them.
+        ascending. The visits come in the same form: offsets, start, done, ok. How time is cut into spans
+        makes no difference to them.
         """
         if not end >= self._now:
             msg = f"end must not be before now, which is {self._now:g}; end is {end:g}"
@@ -326,7 +327,7 @@ class _Single:
         self._conditions, self._key = conditions, key
         self._pages = Pages(
             start=np.empty(n),
-            count=np.zeros(n, np.int64),
+            polls=np.zeros(n, np.int64),
             interval=np.full(n, self._numbers[0]),
             changed=np.zeros(n),
             errors=np.zeros(n, np.int32),
@@ -352,8 +353,8 @@ class _Single:
                 break
             out = _larger(out, max(int(1.05 * used * n / (reached + 1)), used + used // 2))
         self._rate = _rate(used, now, end)
-        start, done, ok = (column[:used] for column in out)
-        return begins, start, done, ok
+        start, done, ok = out
+        return begins, start[:used], done[:used], ok[:used]
 
 
 class _Ticking:
@@ -377,7 +378,7 @@ class _Ticking:
         self._feeds = Feeds(
             due=due,
             start=np.full(n, np.inf),
-            count=np.zeros(n, np.int64),
+            polls=np.zeros(n, np.int64),
             seen=np.full(n, -np.inf),
             errors=np.zeros(n, np.int32),
         )
@@ -403,9 +404,9 @@ class _Ticking:
 
 def _larger(columns: _Columns, room: int) -> _Columns:
     """Return the columns with more room."""
-    start, done, ok = (np.empty(room, column.dtype) for column in columns)
-    for column, wider in zip(columns, (start, done, ok), strict=True):
-        wider[: column.size] = column
+    start, done, ok = np.empty(room), np.empty(room), np.empty(room, np.bool_)
+    used = columns[0].size
+    start[:used], done[:used], ok[:used] = columns
     return start, done, ok
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,7 +40,8 @@ def simulate(
     objective: str | Objective = "freshness",
     order: Order = "fixed",
     jitter: float = 0.0,
-    windows: Clock | None = None,
+    windows: Clock | Mapping[Any, Clock] | None = None,
+    groups: ArrayLike | None = None,
     conditions: Conditions | None = None,
     objectives: Sequence[str | Objective] = (),
     burn_in: float | None = None,
@@ -53,10 +55,11 @@ def simulate(
     ``budget`` is what all polls together may cost per unit time. Policies are names (`NAMES`), or a mapping
     from any name to a name, a plan, a schedule, a `Policy` that learns, or a `Rule` of today's tools. Those
     that plan know the true rates: ``optimal`` is an oracle. Rules take as many polls as they like, and count
-    time in real units, so ``unit`` says what the unit of time is.
+    time in real units, so ``unit`` says what the unit of time is. ``order``, ``jitter``, ``windows`` and
+    ``groups`` are those of `Schedule`, for the policies that plan.
 
-    The first ``burn_in`` (a fifth of the horizon) is not measured. The rest is divided into ``batches``; their
-    spread gives the standard errors. ``progress`` is told the simulated time.
+    The first ``burn_in`` (a fifth of the horizon) is not measured. The rest is divided into ``batches``, and
+    their spread gives the standard errors. ``progress`` is told the simulated time.
 
     >>> result = simulate([0.1, 1.0, 10.0], 3.0, policies=["uniform", "optimal"], horizon=2000.0, seed=1)
     >>> result["optimal"].freshness > result["uniform"].freshness > 0.5
@@ -78,6 +81,7 @@ def simulate(
         order=order,
         jitter=jitter,
         windows=windows,
+        groups=groups,
         conditions=Conditions() if conditions is None else _conditions(conditions),
         seed=seed,
         unit_seconds=time_unit("unit", unit).seconds,

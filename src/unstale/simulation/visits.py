@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats, scalar
-from ..draws import key_of
+from ..draws import FATES, key_of
 from ..schedule import Polls
 from .compiled_tracking import carry_out, sort_by_element
 from .events import Events
@@ -67,7 +67,7 @@ class Hands:
     """Those who carry polls out."""
 
     def __init__(self, n: int, conditions: Conditions, seed: int) -> None:
-        self._conditions, self._key = conditions, key_of(seed, 3)
+        self._conditions, self._key = conditions, key_of(seed, FATES)
         self._count = np.zeros(n, np.int64)
         self._waiting = np.full(n, np.inf), np.full(n, -np.inf), np.ones(n, np.bool_)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arguments import Floats, choice, generator, numbers, scalar, whole
+from ..draws import CHANGES, REQUESTS
 from ..errors import InvalidInput
 from ..planning.problem import Laws, laws_of
 from ..processes import Poisson, Process
@@ -149,7 +150,7 @@ class World:
         """Return the changes; the same for the same seed."""
         if self.history is not None:
             return Recorded(self.history)
-        return Drawn(len(self), self.laws, seed, 1)
+        return Drawn(len(self), self.laws, seed, CHANGES)
 
     def asked(self, seed: int) -> Source:
         """Return the requests; the same for the same seed."""
@@ -157,7 +158,7 @@ class World:
             return Recorded(self.requests)
         if self.accesses == 0.0:
             return Nothing(len(self))
-        return Drawn(len(self), [(Poisson(self.profile), None)], seed, 2)
+        return Drawn(len(self), [(Poisson(self.profile), None)], seed, REQUESTS)
 
 
 def _listed(
