@@ -73,9 +73,10 @@ class Clocks:
             shapes = f"groups has shape {labels.shape}, frequencies ({n},)"
             msg = f"groups must be one label for each element; {shapes}"
             raise InvalidInput(msg)
+        if labels.dtype.kind == "O":  # labels of several kinds cannot be sorted
+            return np.array([self._by_label.get(label, 0) for label in labels.tolist()], np.int32)
         unique, code = np.unique(labels, return_inverse=True)
-        known = np.array([self._by_label.get(label, 0) for label in unique.tolist()], np.int32)
-        return known[code] if n else np.empty(0, np.int32)
+        return np.array([self._by_label.get(label, 0) for label in unique.tolist()], np.int32)[code]
 
     def worked(self, t: float) -> Floats:
         """Return the time worked by each clock."""

@@ -38,10 +38,11 @@ def first_points(order, key, elements, count, points):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw(first, frequency, origin, since, end, clock, order, jitter, key, point, count, out):
+def draw(first, frequency, point, origin, since, end, clock, order, jitter, key, count, out):
     """Draw the polls of all elements before ``end``, in worked time, until ``out`` is full.
 
-    ``out`` is times, elements and points. Elements before ``first`` are done; a poll that does not fit stays
+    An element was at ``origin`` in its own time when ``since`` was worked. ``out`` is times, elements and
+    points. Elements before ``first`` are done; a poll that does not fit stays
     for the next call. Returns the element to go on with, and how many polls were drawn.
     """
     times, elements, points = out
@@ -50,9 +51,8 @@ def draw(first, frequency, origin, since, end, clock, order, jitter, key, point,
         f = frequency[i]
         if f <= 0.0:
             continue
-        at = clock[i] if clock.size else 0
-        start, stop = since[at], end[at]
-        x, k, base = point[i], count[i], origin[i]
+        stop = end[clock[i] if clock.size else 0]
+        x, k, base, start = point[i], count[i], origin[i], since[i]
         while True:
             t = max(start + (x - base) / f, start)
             if t >= stop:

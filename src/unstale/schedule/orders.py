@@ -31,6 +31,9 @@ from .polls import Elements, Polls, one_by_one
 
 __all__ = ["Schedule", "flag", "frequencies_of", "spread"]
 
+_MOST = 1e10
+"""Polls drawn at once; more would not fit into memory."""
+
 _Columns = tuple[Floats, Elements, Floats]
 """Times, elements, and points in the elements' own time."""
 
@@ -79,12 +82,13 @@ class Schedule:
         self._now = scalar("start", start)
         self._clocks = Clocks(windows)
         self._clock = self._clocks.of(groups, n)
-        self._since = self._clocks.worked(self._now)
-        self._origin = np.zeros(n)
+        self._origin, self._since = np.zeros(n), self._worked(np.arange(n), self._now)
         self._count = np.zeros(n, np.int64)
         self._point = self._first(np.arange(n)) if phases is None else self._given_phases(phases)
-        # with even: where its slots begin, how many were given, and what was drawn beyond them
-        self._slots, self._given, self._drawn_to, self._left = self._now, 0, self._now, _nothing()
+        # With even: the moment since which slots have been counted, the share of a slot that had passed then,
+        # how many were given, the time worked at the last of them, and what was drawn beyond it.
+        self._slots, self._passed, self._given = self._now, 0.0, 0
+        self._last, self._drawn_to, self._left = self._now, self._now, _nothing()
 
     # --- the stream -----------------------------------------------------------------------------------------
 
@@ -125,13 +129,16 @@ class Schedule:
     def _draw(self, begin: Floats, end: Floats) -> _Columns:
         """Draw all polls between two times worked, in order."""
         expected = self.rate * float(np.max(end - begin))
+        if expected > _MOST:
+            msg = f"end must be nearer: until then about {expected:.3g} polls would be drawn at once"
+            raise InvalidInput(msg)
         room = int(expected + 5.0 * np.sqrt(expected)) + 64
         parts, first = [_nothing()], 0
         while first < len(self):
             out = (np.empty(room), np.empty(room, np.int64), np.empty(room if self._even else 0))
             first, drawn = draw(
-                first, self._frequency, self._origin, self._since, end, self._clock, self._order,
-                self._jitter, self._key, self._point, self._count, out,
+                first, self._frequency, self._point, self._origin, self._since, end, self._clock,
+                self._order, self._jitter, self._key, self._count, out,
             )  # fmt: skip
             parts.append((out[0][:drawn], out[1][:drawn], out[2][:drawn]))
             room = room // 8 + 64
@@ -151,7 +158,11 @@ class Schedule:
         """The next polls in their sequence, in the middles of slots of equal length."""
         if (rate := self.rate) == 0.0:
             return Polls(*_nothing()[:2])
-        wanted = max(0, int(np.ceil((end - self._slots) * rate - 0.5)) - self._given)
+        wanted = (end - self._slots) * rate + self._passed - 0.5
+        if wanted - self._given > _MOST:
+            msg = f"end must be nearer: until then about {wanted:.3g} polls would be drawn at once"
+            raise InvalidInput(msg)
+        wanted = max(0, int(np.ceil(wanted)) - self._given)
         parts, have = [self._left], self._left[0].size
         while have < wanted:
             stop = self._drawn_to + (wanted - have + 64) / rate
@@ -159,9 +170,10 @@ class Schedule:
             self._drawn_to, have = stop, have + parts[-1][0].size
         times, elements, points = _joined(parts)
         self._left = times[wanted:], elements[wanted:], points[wanted:]
-        slots = np.asarray(self._slots + (self._given + np.arange(wanted) + 0.5) / rate, np.float64)
+        self._last = float(times[wanted - 1]) if wanted else self._last
+        slots = self._slots + (self._given + np.arange(wanted) + (0.5 - self._passed)) / rate
         self._given += wanted
-        return Polls(slots, elements[:wanted])
+        return Polls(np.maximum(slots, self._now), elements[:wanted])
 
     # --- other frequencies, and elements that come and go ---------------------------------------------------
 
@@ -181,7 +193,7 @@ class Schedule:
             i = int(np.argmax(back))
             msg = f"frequencies[{i}] must be 0, as element {i} was removed; it is {wanted[i]:g}"
             raise InvalidInput(msg)
-        self._settle()
+        self._settle(np.flatnonzero(wanted != self._frequency))
         self._frequency = wanted.copy()
 
     def add(
@@ -194,12 +206,14 @@ class Schedule:
         wanted = frequencies_of(frequencies)
         clock = self._clocks.of(groups, wanted.size)
         at_once = flag("at_once", at_once)
-        self._settle()
+        self._settle(np.empty(0, np.int64))
         free = np.flatnonzero(np.isnan(self._point))[: wanted.size]
         size = len(self) + wanted.size - free.size
         places = np.concatenate([free, np.arange(len(self), size)])
         self._frequency = _with(self._frequency, size, places, wanted)
         self._origin = _with(self._origin, size, places, 0.0)
+        since = self._last if self._even else self._clocks.worked(self._now)[clock if clock.size else 0]
+        self._since = _with(self._since, size, places, since)
         self._count = _with(self._count, size, np.arange(self._count.size, size), 0)
         if clock.size:
             self._clock = _with(self._clock, size, places, clock)
@@ -211,29 +225,34 @@ class Schedule:
         gone = np.atleast_1d(np.asarray(elements))
         if gone.size == 0:
             return
-        for i in gone.tolist():
-            if not isinstance(i, int) or not 0 <= i < len(self) or np.isnan(self._point[i]):
+        for i in gone.ravel().tolist():
+            whole_number = isinstance(i, int) and not isinstance(i, bool)
+            if not whole_number or not 0 <= i < len(self) or np.isnan(self._point[i]):
                 msg = f"elements must be numbers of elements that are there; {i!r} is none"
                 raise InvalidInput(msg)
-        self._settle()
+        self._settle(gone)
         self._frequency[gone] = 0.0
         self._point[gone] = np.nan
         self._count[gone] += 1  # who takes the number over has other luck
 
-    def _settle(self) -> None:
-        """Move the origin of all elements' own time to now, so that their frequencies can change."""
-        worked = self._clocks.worked(self._now)
-        if self._even:  # what was drawn in advance is drawn again
-            times, elements, points = self._left
-            worked = np.array([times[0] if times.size else self._drawn_to])
-            self._point[elements[::-1]] = points[::-1]
-            np.subtract.at(self._count, elements, 1)
-            self._slots, self._given, self._left = self._now, 0, _nothing()
-            self._drawn_to = float(worked[0])
-        since = self._since[self._clock] if self._clock.size else self._since[0]
-        then = worked[self._clock] if self._clock.size else worked[0]
-        self._origin += self._frequency * (then - since)
-        self._since = worked
+    def _settle(self, elements: Elements) -> None:
+        """Move the origin of elements' own time to now, so that their frequencies can change."""
+        if self._even:  # what was drawn in advance is drawn again, with new frequencies
+            _, drawn, points = self._left
+            self._point[drawn[::-1]] = points[::-1]
+            np.subtract.at(self._count, drawn, 1)
+            self._drawn_to, self._left = self._last, _nothing()
+            self._passed += (self._now - self._slots) * self.rate - self._given
+            self._slots, self._given = self._now, 0
+        which = slice(None) if elements.size == len(self) else elements
+        worked = self._worked(elements, self._last if self._even else self._now)
+        self._origin[which] += self._frequency[which] * (worked - self._since[which])
+        self._since[which] = worked
+
+    def _worked(self, elements: Elements, t: float) -> Floats:
+        """Time worked until ``t``, by the clock of each of these elements."""
+        worked = self._clocks.worked(t)
+        return worked[self._clock[elements]] if self._clock.size else np.full(elements.size, worked[0])
 
     def _first(self, elements: Elements) -> Floats:
         """First points of elements that begin now."""
@@ -286,7 +305,7 @@ class Schedule:
         self._key = np.uint64(self._key)
         self._left = tuple(np.array(state[f"left_{name}"]) for name in ("times", "elements", "points"))  # type: ignore[assignment]
         self._clocks = Clocks(windows)
-        if self._since.size != len(self._clocks.clocks):
+        if np.max(self._clock, initial=0) >= len(self._clocks.clocks) or (self._even and windows is not None):
             msg = f"windows must be those of the schedule whose state it is; {windows!r} are others"
             raise InvalidInput(msg)
         return self
@@ -294,7 +313,7 @@ class Schedule:
 
 _STATE = (
     "frequency", "order", "jitter", "even", "key", "now", "clock", "since", "origin", "point", "count",
-    "slots", "given", "drawn_to",
+    "slots", "passed", "given", "last", "drawn_to",
 )  # fmt: skip
 
 
@@ -334,6 +353,10 @@ def frequencies_of(frequencies: ArrayLike) -> Floats:
     if array.ndim != 1:
         msg = f"frequencies must be one-dimensional; it has shape {array.shape}"
         raise InvalidInput(msg)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(array.sum()):
+            msg = "frequencies must have a finite sum; their largest is " + repr(float(array.max()))
+            raise InvalidInput(msg)
     return array
 
 

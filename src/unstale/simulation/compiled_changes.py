@@ -16,6 +16,8 @@ __all__ = [
     "WEIBULL",
     "copy_out",
     "draw_changes",
+    "first_changes",
+    "gammas",
     "look_up",
 ]
 
@@ -64,12 +66,43 @@ def _gap(kind, a, b, key, element, count):
     return x / a, count + 1
 
 
+@njit(inline="always")
+def _residual(kind, a, b, key, element):
+    """Draw the time from a random moment to the next change: a share of a gap drawn by its length."""
+    share = uniform(key, element, 0)
+    if kind == POISSON:
+        return -math.log(share) / a
+    if kind == PARETO:
+        return b * math.expm1(-math.log(share) / (a - 1.0))
+    if kind == PERIODIC:
+        return share * a
+    if kind == LOGNORMAL:
+        return share * math.exp(a + b * b + b * _normal(key, element, 1))
+    if kind == GAMMA:
+        return share * b * _gamma(a + 1.0, key, element, 1)[0]
+    return share * b * _gamma(1.0 + 1.0 / a, key, element, 1)[0] ** (1.0 / a)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw_changes(first, kind, a, b, key, following, count, end, counts, times):
+def first_changes(kind, a, b, key, elements, out):
+    """Draw the first change of each element after time 0."""
+    for i in range(elements.size):
+        out[i] = _residual(kind, a[i], b[i], key, elements[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gammas(shape, key, elements, out):
+    """Draw a gamma number for each element."""
+    for i in range(elements.size):
+        out[i] = _gamma(shape[i], key, elements[i], 0)[0]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_changes(first, kind, a, b, key, elements, following, count, end, counts, times):
     """Draw the changes before ``end``, from element ``first`` on, until ``times`` is full.
 
-    ``following`` is the next change of each element, and ``count`` how many random numbers it has used.
-    Returns the element to go on with, and how many changes were drawn.
+    ``elements`` are their numbers in the world, ``following`` the next change of each, and ``count`` how many
+    random numbers it has used. Returns the element to go on with, and how many changes were drawn.
     """
     drawn = 0
     for i in range(first, following.size):
@@ -82,7 +115,7 @@ def draw_changes(first, kind, a, b, key, following, count, end, counts, times):
             times[drawn] = t
             drawn += 1
             counts[i] += 1
-            gap, k = _gap(kind, shape, scale, key, i, k)
+            gap, k = _gap(kind, shape, scale, key, elements[i], k)
             t = max(t + gap, np.nextafter(t, np.inf))  # a gap below the resolution of time is still a gap
         following[i], count[i] = t, k
     return following.size, drawn

@@ -57,6 +57,12 @@ class Feeds(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _fate(key, element, count, conditions):
+    """Do as `fate`, for those who are in no hurry: it takes seconds to compile it into each of them."""
+    return fate(key, element, count, conditions)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def phases(key, out):
     """Draw the share of its first interval after which each element is due for the first time."""
     for i in range(out.size):
@@ -67,7 +73,7 @@ def phases(key, out):
 def first_polls(key, conditions, due, start):
     """Find when the first polls start, which may be late."""
     for i in range(due.size):
-        late, _, _ = fate(key, i, 0, conditions)
+        late, _, _ = _fate(key, i, 0, conditions)
         start[i] = due[i] + late
 
 
@@ -87,13 +93,13 @@ def _nutch(numbers, ok, changed, known, errors, interval, modified, now):
         modified = now
     if known:
         interval *= shrink if changed else grow
-    delta = now - modified
-    if sync >= 0.0:
-        interval = max(interval, delta)
-    interval = min(max(interval, shortest), longest)
-    wait = interval - sync * delta if sync >= 0.0 else interval
-    if wait <= 0.0:  # overdue already: a longest interval below delta, after many errors or by choice
-        wait = shortest
+    if sync < 0.0:
+        wait = interval = min(max(interval, shortest), longest)
+    else:
+        delta = now - modified
+        interval = min(max(interval, delta, shortest), longest)
+        # where the longest interval is below delta the wait could vanish, and polls be without end
+        wait = max(interval - sync * delta, (1.0 - sync) * shortest)
     if interval > limit:
         return wait, 0.9 * limit, modified, False, 0
     return wait, interval, modified, True, 0
@@ -273,7 +279,7 @@ def follow_ticks(numbers, conditions, key, feeds, offsets, times, end, tick, ori
             start = feeds.start[i]
             if start >= end:
                 continue
-            _, duration, ok = fate(key, i, feeds.polls[i], conditions)
+            _, duration, ok = _fate(key, i, feeds.polls[i], conditions)
             done = start + duration
             wait = fixed
             if fixed < 0.0:  # entries that earlier polls saw
@@ -306,7 +312,7 @@ def follow_ticks(numbers, conditions, key, feeds, offsets, times, end, tick, ori
         many = 0
         while many < batch and size > 0 and feeds.due[heap[0]] <= now + tie:
             i = heap[0]
-            late, _, _ = fate(key, i, feeds.polls[i], conditions)
+            late, _, _ = _fate(key, i, feeds.polls[i], conditions)
             feeds.start[i] = now + late
             taken[many] = i
             many += 1

@@ -131,7 +131,8 @@ def track(start, end, changes, visits, requests, columns, state, measures, lags,
     ``columns`` are weight, size and change size. ``state`` is kept between spans: the first missed change and
     how many there are; whether a poll is going on, when it ends, whether it succeeds, and what has changed
     since it began. ``measures`` are added up for each element. ``lags`` counts, by bin, weights and weighted
-    lags where the copy's lag ends, less those where it begins: enough for the time spent beyond any bin.
+    lags where the copy's lag ends, less those where it begins: enough for the time spent beyond any bin; and
+    it has the longest lag.
     ``segments`` lists element and lag at both ends of each stretch for which a copy lags, if there is room.
     """
     change_offsets, change_times = changes
@@ -139,7 +140,7 @@ def track(start, end, changes, visits, requests, columns, state, measures, lags,
     request_offsets, request_times = requests
     weights, sizes, change_sizes = columns
     firsts, counts, going_on, dones, good, later_firsts, later_counts = state
-    lag_weights, lag_sums, least = lags
+    lag_weights, lag_sums, longest, least = lags
     listed_elements, listed_from, listed_to = segments
     listed = 0
     for i in range(firsts.size):
@@ -208,6 +209,7 @@ def track(start, end, changes, visits, requests, columns, state, measures, lags,
                     asked_fresh += 1
             if (over or replaced) and missed > 0:
                 begin, last = lagging_from - first, u - first
+                longest[0] = max(longest[0], last)
                 if last > 0.0:
                     b = _bin(last, least, lag_sums.size)
                     lag_weights[b] += weight

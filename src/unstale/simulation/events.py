@@ -26,6 +26,8 @@ from .compiled_changes import (
     WEIBULL,
     copy_out,
     draw_changes,
+    first_changes,
+    gammas,
     look_up,
 )
 
@@ -87,30 +89,27 @@ _FAMILIES: dict[type, _Family] = {
 class Drawn:
     """Events of processes, which have been going on for ever at time 0.
 
-    What happens to an element does not depend on how time is cut into spans.
-
-    ``laws`` are processes, each with the places of its elements (None: all ``n``).
+    What happens to an element depends on its law, its number and the seed, and on nothing else: not on other
+    elements, nor on how time is cut into spans. ``laws`` are processes, each with the places of its elements
+    (None: all ``n``).
     """
 
     def __init__(self, n: int, laws: list[tuple[Process, Places | None]], seed: int, purpose: int) -> None:
-        rng = generator_of(seed, purpose)
         self._n = n
         self._parts: list[_Compiled | _AnyLaw] = []
         for law, places in laws:
             where = np.arange(n) if places is None else places
+            copies = [law]
             if isinstance(law, Superposed):  # all events of several copies
-                copies = [(law.each, where)] * law.count
+                copies = [law.each] * law.count
             elif isinstance(law, UncertainPoisson):  # each element has its rate, which we do not know
-                shape = np.broadcast_to(law.shape, where.shape)
-                copies = [(Poisson(rng.standard_gamma(shape) * law.scale), where)]
-            else:
-                copies = [(law, where)]
-            for one, at in copies:
-                part = len(self._parts)
-                if type(one) in _FAMILIES:
-                    self._parts.append(_Compiled(one, at, rng, key_of(seed, purpose, part)))
-                else:
-                    self._parts.append(_AnyLaw(one, at, rng, (seed, purpose, part)))
+                rates = np.empty(where.size)
+                shape = np.ascontiguousarray(np.broadcast_to(law.shape, where.shape))
+                gammas(shape, key_of(seed, purpose, 0, 2), where, rates)
+                copies = [Poisson(rates * law.scale)]
+            for copy, one in enumerate(copies):
+                made = _Compiled if type(one) in _FAMILIES else _AnyLaw
+                self._parts.append(made(one, where, (seed, purpose, copy)))
 
     def until(self, end: float) -> Events:
         if len(self._parts) == 1 and isinstance(self._parts[0], _Compiled):
@@ -122,14 +121,13 @@ class Drawn:
 class _Compiled:
     """Events of one family of laws."""
 
-    def __init__(self, law: Process, places: Places, rng: np.random.Generator, key: np.uint64) -> None:
+    def __init__(self, law: Process, places: Places, seed: tuple[int, int, int]) -> None:
         self._kind, a, b = _FAMILIES[type(law)](law)
-        self._places, self._key = places, key
+        self._places, self._key = places, key_of(*seed, 0)
         self._a, self._b = (np.ascontiguousarray(np.broadcast_to(part, places.shape)) for part in (a, b))
         self._rate = float(np.broadcast_to(law.rate, places.shape).sum())
-        self._following = np.array(
-            np.broadcast_to(law.sample_residual(rng, None if law.shape_of else places.shape), places.shape)
-        )
+        self._following = np.empty(places.size)
+        first_changes(self._kind, self._a, self._b, key_of(*seed, 1), places, self._following)
         self._count = np.zeros(places.size, np.int64)
         self._now = 0.0
 
@@ -141,8 +139,8 @@ class _Compiled:
         while first < counts.size:
             times = np.empty(room)
             first, drawn = draw_changes(
-                first, self._kind, self._a, self._b, self._key, self._following, self._count, end,
-                counts, times,
+                first, self._kind, self._a, self._b, self._key, self._places, self._following, self._count,
+                end, counts, times,
             )  # fmt: skip
             parts.append(times[:drawn])
             room = room // 8 + 64
@@ -158,13 +156,13 @@ class _Compiled:
 class _AnyLaw:
     """Events of a law that is only known by its samples, gap by gap."""
 
-    def __init__(
-        self, law: Process, places: Places, rng: np.random.Generator, seed: tuple[int, int, int]
-    ) -> None:
-        laws = [law.element((i,)) for i in range(places.size)]
+    def __init__(self, law: Process, places: Places, seed: tuple[int, int, int]) -> None:
         self._places = places
-        self._following = [float(one.sample_residual(rng)) for one in laws]
-        self._gaps = [_gaps(one, generator_of(*seed, i)) for i, one in enumerate(laws)]
+        self._following, self._gaps = [], []
+        for i, place in enumerate(places.tolist()):
+            one, rng = law.element((i,)), generator_of(*seed, place)
+            self._following.append(float(one.sample_residual(rng)))
+            self._gaps.append(_gaps(one, rng))
 
     def listed(self, end: float) -> tuple[Places, Floats]:
         times: list[float] = []

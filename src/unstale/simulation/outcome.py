@@ -221,10 +221,13 @@ class Outcome:
     def lag(self, shares: ArrayLike) -> Floats:
         """Lag that copies exceeded for no more than the rest of the time: 0.9 gives the 90 % quantile."""
         wanted = numbers("shares", shares, at_least=0, at_most=1)
-        edges, _ = self._tracker.lags()
-        within = self.within(np.concatenate([[0.0], edges]))
-        found = np.interp(wanted, np.maximum.accumulate(within), np.concatenate([[0.0], edges]))
-        return np.where(wanted <= self.freshness, 0.0, found)
+        edges = np.concatenate([[0.0], self._tracker.lags()[0]])
+        within = np.maximum.accumulate(self.within(edges))
+        at = np.clip(np.searchsorted(within, wanted), 1, edges.size - 1)  # the first edge that is far enough
+        rise = within[at] - within[at - 1]
+        step = np.where(rise > 0, (wanted - within[at - 1]) / np.where(rise > 0, rise, 1.0), 1.0)
+        found = edges[at - 1] + np.clip(step, 0.0, 1.0) * (edges[at] - edges[at - 1])
+        return np.where(wanted <= self.freshness, 0.0, np.minimum(found, self._tracker.longest))
 
     @property
     def freshness_over_time(self) -> tuple[Floats, Floats]:

@@ -46,6 +46,20 @@ class Terms:
     seed: int
     unit_seconds: float
 
+    def __post_init__(self) -> None:
+        self.schedule(np.zeros(len(self.world)))  # so that options are checked, whoever uses them
+
+    def schedule(self, frequencies: Floats) -> Schedule:
+        """Play an allocation as the options say."""
+        return Schedule(
+            frequencies,
+            order=self.order,
+            jitter=self.jitter,
+            windows=self.windows,
+            groups=self.groups,
+            seed=self.seed,
+        )
+
     @property
     def hands(self) -> Hands:
         """Somebody to carry polls out."""
@@ -69,7 +83,7 @@ def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
         return _planned(policy.frequencies, terms)
     if isinstance(policy, Rule):
         return Player(_RuleLoop(policy, terms), None)
-    if hasattr(policy, "until"):
+    if hasattr(policy, "until") and not isinstance(policy, type):
         stream = cast("Stream", policy)
         if len(stream) != len(terms.world) or stream.now != 0.0:
             msg = (
@@ -78,7 +92,7 @@ def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
             )
             raise InvalidInput(msg)
         return Player(OpenLoop(stream, terms.hands), None)
-    if hasattr(policy, "polls") and hasattr(policy, "learn"):
+    if hasattr(policy, "polls") and hasattr(policy, "learn") and not isinstance(policy, type):
         return Player(ClosedLoop(policy, len(terms.world), terms.hands), None)
     allowed = "a name, a plan, a schedule, a rule or a policy that learns"
     msg = f"policies[{name!r}] must be {allowed}; it is {policy!r}"
@@ -125,17 +139,9 @@ def _frequencies(name: str, terms: Terms) -> Floats:
 
 
 def _planned(frequencies: Floats, terms: Terms) -> Player:
-    schedule = Schedule(
-        frequencies,
-        order=terms.order,
-        jitter=terms.jitter,
-        windows=terms.windows,
-        groups=terms.groups,
-        seed=terms.seed,
-    )
     plain = terms.windows is None and terms.jitter == 0.0 and terms.conditions == Conditions()
     known = expect(terms.world, frequencies, terms.order) if plain and terms.world.history is None else None
-    return Player(OpenLoop(schedule, terms.hands), known)
+    return Player(OpenLoop(terms.schedule(frequencies), terms.hands), known)
 
 
 def _sizes(world: World) -> Floats:

@@ -68,12 +68,14 @@ class Nutch:
 
     A change makes the interval ``1 - shrink`` times as long, no change ``1 + grow`` times; the first poll
     leaves it as it is. With delta the time since the last change that was detected, the interval is at least
-    delta, and the wait is the interval less ``sync`` times delta. An interval above ``limit`` (Nutch's
-    db.fetch.interval.max) becomes 0.9 ``limit`` for the next poll, which cannot tell a change, because what
-    it would compare with is forgotten. The wait before that poll is the one already found. A wait that is not
-    positive becomes ``shortest``. A poll that fails is repeated after ``retry``; from the
-    ``errors``-th in a row on the page counts as gone, and is tried again after an interval 1.5 times as long
-    (0.9 ``limit`` if that is above the limit).
+    delta, and the wait is the interval less ``sync`` times delta; but at least ``1 - sync`` times
+    ``shortest``, which matters only if delta is above ``longest``.
+
+    An interval above ``limit`` (Nutch's db.fetch.interval.max) becomes 0.9 ``limit`` after that wait, and the
+    next poll cannot tell a change, because what it would compare with is forgotten.
+
+    A poll that fails is repeated after ``retry``. From the ``errors``-th failure in a row on the page counts
+    as gone: it is tried again after an interval 1.5 times as long, or 0.9 ``limit`` if that is too long.
 
     ``DefaultFetchSchedule`` is the same without growing, shrinking and synchronising.
 
@@ -96,7 +98,7 @@ class Nutch:
         scalar("grow", self.grow, at_least=0)
         scalar("shrink", self.shrink, at_least=0, below=1)
         if self.sync is not None:
-            scalar("sync", self.sync, at_least=0, at_most=1)
+            scalar("sync", self.sync, at_least=0, below=1)
 
     def in_units(self, unit: float) -> tuple[int, tuple[float, ...]]:
         """Return the number of the rule, and its parameters for units of so many seconds."""

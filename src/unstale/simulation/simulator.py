@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike
 from ..arguments import Order, choice, scalar, whole
 from ..errors import InvalidInput
 from ..objectives import Objective, objective_named
+from ..planning import Plan
 from ..processes import Process
 from ..quantities import time_unit
 from ..schedule import Clock
 from .outcome import Outcome, Result
 from .players import NAMES, AnyPolicy, Terms, player
+from .rules import Rule
 from .tracking import Tracker
 from .visits import Conditions
 from .worlds import World
@@ -73,7 +75,13 @@ def simulate(
         msg = f"burn_in must be shorter than the horizon, {horizon:g}; burn_in is {burn:g}"
         raise InvalidInput(msg)
     seed = whole("seed", seed)
+    if isinstance(objectives, str) or not isinstance(objectives, Sequence):
+        msg = f"objectives must be a list, such as [{objectives!r}]; it is {objectives!r}"
+        raise InvalidInput(msg)
     measured = [objective_named(one) for one in objectives]
+    if progress is not None and not callable(progress):
+        msg = f"progress must be a function of the simulated time; it is {progress!r}"
+        raise InvalidInput(msg)
     terms = Terms(
         world=world,
         budget=budget,
@@ -158,13 +166,20 @@ def _conditions(conditions: object) -> Conditions:
 
 
 def _named(policies: Sequence[str] | Mapping[str, AnyPolicy]) -> Mapping[str, AnyPolicy]:
-    if isinstance(policies, str):
-        msg = f"policies must be a list of names or a mapping; write [{policies!r}]"
+    if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
+        msg = f"policies must be a list of names, such as ['optimal'], or a mapping; it is {policies!r}"
         raise InvalidInput(msg)
     if not isinstance(policies, Mapping):
         for one in policies:
             choice("policies", one, NAMES)
         policies = {name: name for name in policies}
+    seen: dict[int, str] = {}
+    for name, policy in policies.items():
+        if not isinstance(policy, str | Plan | Rule) and seen.setdefault(id(policy), name) != name:
+            msg = (
+                f"policies[{name!r}] is the same object as policies[{seen[id(policy)]!r}]; make one for each"
+            )
+            raise InvalidInput(msg)
     if not policies:
         msg = f"policies must not be empty; there are {', '.join(map(repr, NAMES))}"
         raise InvalidInput(msg)

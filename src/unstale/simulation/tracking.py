@@ -57,6 +57,7 @@ class Tracker:
         self._missed = Missed() if any(isinstance(one, UpdatePenalty) for one in self._extra) else None
         self._least = horizon * 2.0 ** (2 - _OCTAVES)
         self._lags = np.zeros((2, LAG_STEPS * _OCTAVES + 2))
+        self._longest = np.zeros(1)
         self._batch = np.zeros((n, MEASURES + len(self._extra)))
         self._time = 0.0
         self.sums = np.zeros_like(self._batch)
@@ -71,11 +72,12 @@ class Tracker:
     def follow(self, start: float, end: float, changes: Events, visits: Visits, requests: Events) -> None:
         """Follow all copies through a span."""
         listed = any(isinstance(one, SourcePenalty) for one in self._extra)
-        room = changes.times.size + visits.start.size + self._n if listed else 0
+        room = changes.times.size + visits.start.size + 2 * self._n if listed else 0
         segments = np.empty(room, np.int64), np.empty(room), np.empty(room)
         count = track(
             start, end, (changes.offsets, changes.times), visits.columns, (requests.offsets, requests.times),
-            self._columns, self._state, self._batch, (self._lags[0], self._lags[1], self._least), segments,
+            self._columns, self._state, self._batch,
+            (self._lags[0], self._lags[1], self._longest, self._least), segments,
         )  # fmt: skip
         if self._missed is not None:
             self._missed.follow(start, end, changes, visits)
@@ -107,6 +109,7 @@ class Tracker:
         """Forget what was measured so far, but not where things are."""
         self._discard()
         self._lags[:] = 0.0
+        self._longest[:] = 0.0
 
     def column(self, objective: str | Objective) -> int:
         """Return which measure an objective is."""
@@ -117,6 +120,11 @@ class Tracker:
             msg = f"objectives={wanted!r} was not given to simulate, so its cost is not known"
             raise InvalidInput(msg)
         return MEASURES + self._extra.index(wanted)
+
+    @property
+    def longest(self) -> float:
+        """The longest lag."""
+        return float(self._longest[0])
 
     def lags(self) -> tuple[Floats, Floats]:
         """Return lags, and the time that copies spent further behind than each, by weight."""

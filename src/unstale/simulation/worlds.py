@@ -41,11 +41,11 @@ class World:
     sizes: ArrayLike | None = None
     change_sizes: ArrayLike | None = None
     accesses: float = 0.0
-    history: Events | None = field(default=None, repr=False)
+    history: Events | None = field(default=None, repr=False, init=False)
     """Changes as they were recorded, in place of the processes."""
-    requests: Events | None = field(default=None, repr=False)
+    requests: Events | None = field(default=None, repr=False, init=False)
     """Requests as they were recorded, in place of ``accesses``."""
-    end: float = np.inf
+    end: float = field(default=np.inf, repr=False, init=False)
     """End of the record."""
 
     def __post_init__(self) -> None:
@@ -103,21 +103,24 @@ class World:
             msg = f"end must not be before the last change, at {last:g}; end is {until:g}"
             raise InvalidInput(msg)
         history = by_element(n, places, moments, in_order=False)
-        asked = None
-        if requests is not None:
-            asked = by_element(
-                n, *_listed("requests[0]", requests[0], "requests[1]", requests[1], n), in_order=False
-            )
-        return cls(
+        world = cls(
             np.diff(history.offsets) / until,
             weights=weights,
             sizes=sizes,
             change_sizes=change_sizes,
             accesses=accesses,
-            history=history,
-            requests=asked,
-            end=until,
         )
+        object.__setattr__(world, "history", history)
+        object.__setattr__(world, "end", until)
+        if requests is not None:
+            try:
+                whom, when = requests
+            except (TypeError, ValueError):
+                msg = f"requests must be a pair: numbers of elements, and times; it is {requests!r}"
+                raise InvalidInput(msg) from None
+            asked = _listed("requests[0]", whom, "requests[1]", when, n)
+            object.__setattr__(world, "requests", by_element(n, *asked, in_order=False))
+        return world
 
     def __len__(self) -> int:
         return int(self._n)  # type: ignore[attr-defined]
