@@ -239,9 +239,10 @@ def show_duration(seconds: float) -> str:
 def show_share(value: float) -> str:
     """Return a share in per cent.
 
-    >>> show_share(0.8), show_share(0.99996)
-    ('80.0%', '99.996%')
+    >>> show_share(0.8), show_share(0.99996), show_share(1 - 1e-16)
+    ('80.0%', '99.996%', '100%')
     """
     if 0.9995 <= value < 1:  # not yet all
-        return f"{100 * value:.{min(1 - math.floor(math.log10(100 * (1 - value))), 12)}f}%".rstrip("0%") + "%"
+        digits = min(1 - math.floor(math.log10(100 * (1 - value))), 12)
+        return f"{100 * value:.{digits}f}".rstrip("0").rstrip(".") + "%"
     return f"{value:.1%}"

@@ -122,6 +122,8 @@ class Schedule:
             polls = self._in_slots(end)
         else:
             times, elements, _ = self._draw(self._clocks.worked(self._now), self._clocks.worked(end))
+            if not self._clocks.always:  # the way through time worked rounds
+                times = np.clip(times, self._now, np.nextafter(end, -np.inf))
             polls = Polls(times, elements)
         self._now = end
         return polls

@@ -28,14 +28,13 @@ def expect(world: World, frequencies: ArrayLike, order: Order = "fixed") -> Expe
     if f.shape != (len(world),):
         msg = f"frequencies must be one for each of the {len(world)} elements; it has shape {f.shape}"
         raise InvalidInput(msg)
-    columns = {
-        "freshness": 1.0 - expected_costs(world, "freshness", f, order),
-        "age": expected_costs(world, "age", f, order),
-        "missed_updates": expected_costs(world, "missed-updates", f, order),
-    }
-    shares = world.weight / world.weight.sum()
-    means = {name: float(shares[shares > 0] @ column[shares > 0]) for name, column in columns.items()}
-    return Expected(**means, elements=columns)
+    stale, age, missed = (
+        expected_costs(world, measure, f, order) for measure in ("freshness", "age", "missed-updates")
+    )
+    shares, counted = world.weight / world.weight.sum(), world.weight > 0
+    means = [float(shares[counted] @ column[counted]) for column in (stale, age, missed)]
+    columns = {"freshness": 1.0 - stale, "age": age, "missed_updates": missed}
+    return Expected(1.0 - means[0], means[1], means[2], columns)
 
 
 def expected_costs(world: World, objective: str | Objective, frequencies: Floats, order: Order) -> Floats:

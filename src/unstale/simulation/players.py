@@ -13,7 +13,7 @@ from ..arguments import Floats, Order, choice
 from ..errors import InvalidInput
 from ..objectives import Objective
 from ..planning import POLICIES, Plan, plan
-from ..schedule import Clock, Schedule, Stream
+from ..schedule import Clock, EarliestDeadline, Index, Schedule, Stream
 from .analysis import expect
 from .events import Events
 from .outcome import Expected
@@ -107,16 +107,12 @@ def _by_name(name: str, terms: Terms) -> Player:
         learner = EstimatedProportional(len(world), terms.budget, _sizes(world), seed=terms.seed)
         return Player(ClosedLoop(learner, len(world), terms.hands), None)
     if name == "index":
-        from ..schedule.index import Index
-
         index = Index(
             world.rates, terms.budget, weights=world.weights, sizes=world.sizes, objective=terms.objective
         )
         return Player(OpenLoop(index, terms.hands), None)
     frequencies = _frequencies("optimal" if name == "edf" else name, terms)
     if name == "edf":
-        from ..schedule.deadlines import EarliestDeadline
-
         return Player(OpenLoop(EarliestDeadline(frequencies), terms.hands), None)
     return _planned(frequencies, terms)
 

@@ -13,11 +13,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats
+from ..arguments import Floats, scalar
 from ..schedule import Polls, Schedule, Stream
 from .compiled_tracking import look_at
 from .events import Events, Recorded
-from .visits import Bools, Hands, Visits
+from .visits import Bools, Hands, Visits, checked
 
 __all__ = ["ClosedLoop", "EstimatedProportional", "Loop", "OpenLoop", "Outcomes", "Policy"]
 
@@ -64,7 +64,8 @@ class OpenLoop:
         self._stream, self._hands = stream, hands
 
     def visits(self, changes: Events, start: float, end: float) -> Visits:  # noqa: ARG002  (it is blind)
-        return self._hands.carry_out(self._stream.until(end), end)
+        polls = self._stream.until(end)
+        return self._hands.carry_out(checked(polls, len(self._stream), start, end), end)
 
 
 class ClosedLoop:
@@ -80,9 +81,10 @@ class ClosedLoop:
         source, parts, now = Recorded(changes), [], start
         while now < end:
             if self._next <= now:
-                self._next = now + self._policy.step
+                self._next = now + scalar("step", self._policy.step, above=0, infinite=True)
             stop = min(self._next, end)
-            seen, visits = source.until(stop), self._hands.carry_out(self._policy.polls(stop), stop)
+            polls = checked(self._policy.polls(stop), self._last.size, now, stop)
+            seen, visits = source.until(stop), self._hands.carry_out(polls, stop)
             parts.append((visits.elements(), visits.start, visits.done, visits.ok))
             self._tell(seen, visits, stop)
             now = stop

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats, choice, numbers, scalar, whole
-from ..draws import key_of
+from ..draws import FATES, PHASES, key_of
 from ..errors import InvalidInput
 from .compiled_rules import (
     HERITRIX,
@@ -41,9 +41,6 @@ __all__ = ["RULES", "Following", "Heritrix", "Miniflux", "Nutch", "Rule", "Storm
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _WEEK = 7 * _DAY
-
-_FATE, _PHASE = 3, 4
-"""Purposes of random numbers."""
 
 _Offsets = NDArray[np.int64]
 _Columns = tuple[Floats, Floats, NDArray[np.bool_]]
@@ -280,9 +277,9 @@ class Following:
         now = scalar("start", start)
         due = np.zeros(n)
         if choice("first", first, ("spread", "at-once")) == "spread":
-            phases(key_of(seed, _PHASE), due)
+            phases(key_of(seed, PHASES), due)
         due = now + due * (rule.first / unit)
-        fates = key_of(seed, _FATE)
+        fates = key_of(seed, FATES)
         self._now, self._count = now, n
         self._run = (
             _Ticking(rule, unit, met, fates, due, now)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats, scalar
+from ..arguments import Floats, numbers, scalar
 from ..draws import FATES, key_of
+from ..errors import InvalidInput
 from ..schedule import Polls
 from .compiled_tracking import carry_out, sort_by_element
 from .events import Events
 
-__all__ = ["Conditions", "Hands", "Visits"]
+__all__ = ["Bools", "Conditions", "Hands", "Visits", "checked"]
 
 Bools = NDArray[np.bool_]
 
@@ -61,6 +62,23 @@ class Visits:
     def elements(self) -> NDArray[np.intp]:
         """Return the element of each poll."""
         return np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+
+
+def checked(polls: object, n: int, start: float, end: float) -> Polls:
+    """Insist on polls of elements that there are, in the order of time, within a span."""
+    if not isinstance(polls, Polls) or polls.times.shape != polls.elements.shape or polls.times.ndim != 1:
+        msg = f"a policy must return Polls, with an element for each time; it returned {polls!r}"
+        raise InvalidInput(msg)
+    if not len(polls):
+        return polls
+    times = numbers("times of polls", polls.times, at_least=start)
+    if polls.elements.dtype.kind not in "iu" or polls.elements.min() < 0 or polls.elements.max() >= n:
+        msg = f"elements of polls must be whole numbers from 0 to {n - 1}; they are {polls.elements!r}"
+        raise InvalidInput(msg)
+    if (np.diff(times) < 0).any() or not times[-1] < end:
+        msg = f"times of polls must rise from {start:g} to below {end:g}; the last is {float(times[-1]):g}"
+        raise InvalidInput(msg)
+    return polls
 
 
 class Hands:

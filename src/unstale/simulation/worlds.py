@@ -41,11 +41,11 @@ class World:
     sizes: ArrayLike | None = None
     change_sizes: ArrayLike | None = None
     accesses: float = 0.0
-    history: Events | None = field(default=None, repr=False, init=False)
+    history: Events | None = field(default=None, repr=False, kw_only=True)
     """Changes as they were recorded, in place of the processes."""
-    requests: Events | None = field(default=None, repr=False, init=False)
+    requests: Events | None = field(default=None, repr=False, kw_only=True)
     """Requests as they were recorded, in place of ``accesses``."""
-    end: float = field(default=np.inf, repr=False, init=False)
+    end: float = field(default=np.inf, repr=False, kw_only=True)
     """End of the record."""
 
     def __post_init__(self) -> None:
@@ -68,6 +68,12 @@ class World:
             msg = "weights must not all be 0, as then nothing matters"
             raise InvalidInput(msg)
         scalar("accesses", self.accesses, at_least=0)
+        for name in ("history", "requests"):
+            if (events := getattr(self, name)) is not None and not (
+                isinstance(events, Events) and events.offsets.shape == (n + 1,)
+            ):
+                msg = f"{name} must be the Events of {n} elements, as World.recorded makes them; it is {events!r}"
+                raise InvalidInput(msg)
 
     @classmethod
     def recorded(
@@ -103,24 +109,24 @@ class World:
             msg = f"end must not be before the last change, at {last:g}; end is {until:g}"
             raise InvalidInput(msg)
         history = by_element(n, places, moments, in_order=False)
-        world = cls(
-            np.diff(history.offsets) / until,
-            weights=weights,
-            sizes=sizes,
-            change_sizes=change_sizes,
-            accesses=accesses,
-        )
-        object.__setattr__(world, "history", history)
-        object.__setattr__(world, "end", until)
+        asked = None
         if requests is not None:
             try:
                 whom, when = requests
             except (TypeError, ValueError):
                 msg = f"requests must be a pair: numbers of elements, and times; it is {requests!r}"
                 raise InvalidInput(msg) from None
-            asked = _listed("requests[0]", whom, "requests[1]", when, n)
-            object.__setattr__(world, "requests", by_element(n, *asked, in_order=False))
-        return world
+            asked = by_element(n, *_listed("requests[0]", whom, "requests[1]", when, n), in_order=False)
+        return cls(
+            np.diff(history.offsets) / until,
+            weights=weights,
+            sizes=sizes,
+            change_sizes=change_sizes,
+            accesses=accesses,
+            history=history,
+            requests=asked,
+            end=until,
+        )
 
     def __len__(self) -> int:
         return int(self._n)  # type: ignore[attr-defined]
