@@ -240,9 +240,9 @@ def show_share(value: float) -> str:
     """Return a share in per cent.
 
     >>> show_share(0.8), show_share(0.99996), show_share(1 - 1e-16)
-    ('80.0%', '99.996%', '100%')
+    ('80.0%', '99.996%', '99.999999999999%')
     """
     if 0.9995 <= value < 1:  # not yet all
         digits = min(1 - math.floor(math.log10(100 * (1 - value))), 12)
-        return f"{100 * value:.{digits}f}".rstrip("0").rstrip(".") + "%"
+        return f"{min(100 * value, 99.999999999999):.{digits}f}".rstrip("0") + "%"
     return f"{value:.1%}"

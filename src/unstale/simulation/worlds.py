@@ -72,7 +72,8 @@ class World:
             if (events := getattr(self, name)) is not None and not (
                 isinstance(events, Events) and events.offsets.shape == (n + 1,)
             ):
-                msg = f"{name} must be the Events of {n} elements, as World.recorded makes them; it is {events!r}"
+                made = "as World.recorded makes them"
+                msg = f"{name} must be the Events of {n} elements, {made}; it is {events!r}"
                 raise InvalidInput(msg)
 
     @classmethod
