@@ -2,12 +2,19 @@
 
 import math
 
+import numpy as np
 from numba import njit
 
 from ..draws import uniform
 from ..kernels import FIXED, RANDOM
 
 __all__ = ["draw", "first_points", "put_in_order"]
+
+_PART = 15
+"""Binary logarithm of how many polls are sorted at a time: what fits into a processor's second cache."""
+
+_CROWD = 32
+"""Polls in one bucket, above which they are not sorted by comparing neighbours."""
 
 _GOLDEN = 0.6180339887498949
 """Its multiples are spread evenly over the unit interval, whichever stretch of them one takes."""
@@ -71,27 +78,76 @@ def draw(first, frequency, point, origin, since, end, clock, order, jitter, key,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def put_in_order(times, start, end, buckets, order):
-    """Sort times that are spread evenly from start to end; ties keep their order. Fills ``order``."""
-    n = buckets.size - 1
+def put_in_order(times, elements, points, start, end):
+    """Sort polls by times that are spread about evenly from start to end; ties keep their order.
+
+    Polls are dealt out to parts that fit into the processor's cache, and there to as many buckets as there
+    are polls. What is left is to compare neighbours, unless a bucket is crowded. Returns whether all is in
+    order; if not, only ties are.
+    """
+    n = max(times.size, 1)
     scale = n / (end - start)
+    parts = ((n - 1) >> _PART) + 1
+    free = np.zeros(parts + 1, np.int64)
     for t in times:
-        buckets[min(int((t - start) * scale), n - 1) + 1] += 1
-    for b in range(n):
-        buckets[b + 1] += buckets[b]
-    for i in range(times.size):
-        b = min(int((times[i] - start) * scale), n - 1)
-        order[buckets[b]] = i
-        buckets[b] += 1
+        free[(_bucket(t, start, scale, n) >> _PART) + 1] += 1
+    for p in range(parts):
+        free[p + 1] += free[p]
+    dealt_times, dealt_elements = np.empty_like(times), np.empty_like(elements)
+    dealt_points = np.empty_like(points)
+    for k in range(times.size):
+        p = _bucket(times[k], start, scale, n) >> _PART
+        at = free[p]
+        free[p] += 1
+        dealt_times[at], dealt_elements[at] = times[k], elements[k]
+        if points.size:
+            dealt_points[at] = points[k]
     low = 0
-    for b in range(n):
-        high = buckets[b]
-        for i in range(low + 1, high):
-            moved = order[i]
-            t = times[moved]
-            j = i
-            while j > low and times[order[j - 1]] > t:
-                order[j] = order[j - 1]
-                j -= 1
-            order[j] = moved
+    crowded = False
+    buckets = np.empty(min(n, 1 << _PART) + 1, np.int64)
+    for p in range(parts):
+        high = free[p]
+        buckets[:] = 0
+        for k in range(low, high):
+            buckets[_bucket(dealt_times[k], start, scale, n) - (p << _PART) + 1] += 1
+        buckets_crowded = buckets.max() > _CROWD
+        buckets[0] = low
+        for b in range(buckets.size - 1):
+            buckets[b + 1] += buckets[b]
+        for k in range(low, high):
+            b = _bucket(dealt_times[k], start, scale, n) - (p << _PART)
+            at = buckets[b]
+            buckets[b] += 1
+            times[at], elements[at] = dealt_times[k], dealt_elements[k]
+            if points.size:
+                points[at] = dealt_points[k]
+        if buckets_crowded:
+            crowded = True
+        else:
+            _settle(times[low:high], elements[low:high], points[low:high])
         low = high
+    return not crowded
+
+
+@njit(inline="always")
+def _bucket(t, start, scale, n):
+    return min(int((t - start) * scale), n - 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _settle(times, elements, points):
+    """Sort what is in order but for neighbours."""
+    for i in range(1, times.size):
+        t = times[i]
+        if times[i - 1] <= t:
+            continue
+        element, point = elements[i], points[i] if points.size else 0.0
+        j = i
+        while j > 0 and times[j - 1] > t:
+            times[j], elements[j] = times[j - 1], elements[j - 1]
+            if points.size:
+                points[j] = points[j - 1]
+            j -= 1
+        times[j], elements[j] = t, element
+        if points.size:
+            points[j] = point

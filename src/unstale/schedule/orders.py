@@ -146,11 +146,10 @@ class Schedule:
             room = room // 8 + 64
         times, elements, points = _joined(parts)
         if self._clocks.alike:  # what is in order by time worked is in order
-            order = np.empty(times.size, np.int64)
-            buckets = np.zeros(times.size // 8 + 2, np.int64)
-            put_in_order(times, float(begin[0]), float(end[0]), buckets, order)
-            times, elements = times[order], elements[order]
-            points = points[order] if points.size else points
+            if not put_in_order(times, elements, points, float(begin[0]), float(end[0])):
+                order = np.argsort(times, kind="stable")
+                times, elements = times[order], elements[order]
+                points = points[order] if points.size else points
             return times if self._clocks.always else self._clocks.clocks[0].when(times), elements, points
         times = self._clocks.when(times, elements, self._clock)
         order = np.argsort(times, kind="stable")
@@ -195,8 +194,9 @@ class Schedule:
             i = int(np.argmax(back))
             msg = f"frequencies[{i}] must be 0, as element {i} was removed; it is {wanted[i]:g}"
             raise InvalidInput(msg)
-        self._settle(np.flatnonzero(wanted != self._frequency))
-        self._frequency = wanted.copy()
+        if (others := np.flatnonzero(wanted != self._frequency)).size:
+            self._settle(others)
+            self._frequency = wanted.copy()
 
     def add(
         self, frequencies: ArrayLike, *, groups: ArrayLike | None = None, at_once: bool = False
@@ -297,9 +297,12 @@ class Schedule:
     @classmethod
     def resume(cls, state: Mapping[str, Any], *, windows: Clock | Mapping[Any, Clock] | None = None) -> Self:
         """Go on where `state` was taken, poll for poll."""
-        if missing := [name for name in (*_STATE, "left_times") if name not in state]:
-            msg = f"state must be what Schedule.state returned; it has no {missing[0]!r}"
-            raise InvalidInput(msg)
+        names = (*_STATE, "left_times", "left_elements", "left_points")
+        try:
+            state = {name: state[name] for name in names}
+        except (KeyError, TypeError):
+            msg = f"state must be what Schedule.state returned; it is {repr(state)[:80]}"
+            raise InvalidInput(msg) from None
         self = cls.__new__(cls)
         for name in _STATE:
             part = np.array(state[name])  # from a file numbers come back as arrays

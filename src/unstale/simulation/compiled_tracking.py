@@ -30,12 +30,21 @@ def _harmonic_number(k):
     return math.log(k) + 0.57721566490153286 + 0.5 / k - 1.0 / (12.0 * k * k)
 
 
+_FRACTION = (1 << 52) - 1
+_QUARTERS = tuple((2.0 ** (np.arange(1, LAG_STEPS) / LAG_STEPS)).view(np.int64) & _FRACTION)
+"""Fractions of floating-point numbers that are quarters of powers of two."""
+
+
 @njit(inline="always")
 def _bin(lag, least, count):
-    """Bin of a lag, in quarters of powers of two above the least."""
+    """Bin of a lag, in quarters of powers of two above the least; from its bits, as logarithms take long."""
     if lag < least:
         return 0
-    return min(int(LAG_STEPS * math.log2(lag / least)) + 1, count - 1)
+    bits = np.float64(lag / least).view(np.int64)
+    found = LAG_STEPS * ((bits >> 52) - 1023) + 1
+    for quarter in _QUARTERS:
+        found += (bits & _FRACTION) >= quarter
+    return min(found, count - 1)
 
 
 @njit(cache=True, nogil=True)
@@ -155,10 +164,11 @@ def track(start, end, changes, visits, requests, columns, state, measures, lags,
         fresh = age = pending = harmonic = cost = 0.0
         polls = failed = found = asked = asked_fresh = 0
         t = lagging_from = start
+        number = _harmonic_number(missed)
+        change = change_times[c] if c < c_end else np.inf
+        visit = done if busy else (starts[v] if v < v_end else np.inf)
+        request = request_times[r] if r < r_end else np.inf
         while True:
-            change = change_times[c] if c < c_end else np.inf
-            visit = done if busy else (starts[v] if v < v_end else np.inf)
-            request = request_times[r] if r < r_end else np.inf
             u = min(change, visit, request, end)
             dt = u - t
             if missed == 0:
@@ -166,7 +176,7 @@ def track(start, end, changes, visits, requests, columns, state, measures, lags,
             elif dt > 0.0:
                 age += dt * (0.5 * (u + t) - first)
                 pending += missed * dt
-                harmonic += _harmonic_number(missed) * dt
+                harmonic += number * dt
             t = u
             over = u >= end
             replaced = False
@@ -174,9 +184,11 @@ def track(start, end, changes, visits, requests, columns, state, measures, lags,
                 pass
             elif change <= visit and change <= request:
                 c += 1
+                change = change_times[c] if c < c_end else np.inf
                 if missed == 0:
                     first = lagging_from = u
                 missed += 1
+                number = _harmonic_number(missed)
                 if busy:
                     if later_missed == 0:
                         later_first = u
@@ -202,8 +214,10 @@ def track(start, end, changes, visits, requests, columns, state, measures, lags,
                 else:
                     busy = False
                     replaced = success
+                visit = done if busy else (starts[v] if v < v_end else np.inf)
             else:
                 r += 1
+                request = request_times[r] if r < r_end else np.inf
                 asked += 1
                 if missed == 0:
                     asked_fresh += 1
@@ -222,6 +236,7 @@ def track(start, end, changes, visits, requests, columns, state, measures, lags,
                         listed += 1
             if replaced:
                 first, missed, lagging_from = later_first, later_missed, u
+                number = _harmonic_number(missed)
             if over:
                 break
         firsts[i], counts[i] = first, missed

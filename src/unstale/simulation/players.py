@@ -108,7 +108,8 @@ def _by_name(name: str, terms: Terms) -> Player:
         return Player(ClosedLoop(learner, len(world), terms.hands), None)
     if name == "index":
         index = Index(
-            world.rates, terms.budget, weights=world.weights, sizes=world.sizes, objective=terms.objective
+            world.rates,  # type: ignore[arg-type]  # a list of laws is refused there
+            terms.budget, weights=world.weights, sizes=world.sizes, objective=terms.objective
         )
         return Player(OpenLoop(index, terms.hands), None)
     frequencies = _frequencies("optimal" if name == "edf" else name, terms)
