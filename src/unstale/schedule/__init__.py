@@ -1,12 +1,29 @@
 """Schedules: from how often to when.
 
 Every schedule is a `Stream`: a lazy, endless, restartable stream of (time, element). `Schedule` plays the
-orders of Cho & Garcia-Molina, by the `Clock` of its `Windows`; `replicas` are several for one source.
+orders of Cho & Garcia-Molina by the `Clock` of its `Windows`; `EarliestDeadline` is Azar's Algorithm 3, and
+`Index` gives each slot to whom it is worth most; `replicas` are several schedules for one source. `effects`
+tells what windows and jitter cost.
 """
 
 from .clocks import Clock
+from .deadlines import EarliestDeadline
+from .index import Index
 from .orders import Schedule
 from .polls import Polls, Stream, one_by_one, some
 from .replicas import Together, replicas
+from .windows import Windows
 
-__all__ = ["Clock", "Polls", "Schedule", "Stream", "Together", "one_by_one", "replicas", "some"]
+__all__ = [
+    "Clock",
+    "EarliestDeadline",
+    "Index",
+    "Polls",
+    "Schedule",
+    "Stream",
+    "Together",
+    "Windows",
+    "one_by_one",
+    "replicas",
+    "some",
+]

@@ -300,8 +300,9 @@ class Schedule:
         names = (*_STATE, "left_times", "left_elements", "left_points")
         try:
             state = {name: state[name] for name in names}
-        except (KeyError, TypeError):
-            msg = f"state must be what Schedule.state returned; it is {repr(state)[:80]}"
+        except (KeyError, TypeError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else f"it is {state!r}"
+            msg = f"state must be what Schedule.state returned; {why}"
             raise InvalidInput(msg) from None
         self = cls.__new__(cls)
         for name in _STATE:

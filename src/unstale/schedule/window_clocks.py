@@ -127,6 +127,27 @@ class CycleClock:
         """The clock itself."""
         return self
 
+    @property
+    def pace(self) -> float:
+        """Time worked per unit of time, inside windows and after their starts."""
+        return self._table.slope
+
+    @cached_property
+    def edges(self) -> tuple[Floats, Floats]:
+        """Times worked, and moments, at which the windows of one period open, have started and close."""
+        table, first = self._table, self.spans[0][0]
+        worked = np.concatenate([table.before[:-1], table.started, table.before[1:]]) - self._shift
+        return worked, first + np.concatenate([table.opens, table.opens, table.closes])
+
+    def at_once(self, v: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the points at ``v`` come all at the start of a window."""
+
+        def within(v: Floats) -> NDArray[np.bool_]:
+            raw = (v + self._shift) % self.period
+            return raw < self._table.started[self._table.when(raw)[1]]
+
+        return _mapped(within, "v", v)
+
     @cached_property
     def _table(self) -> _Table:
         """The windows of one period, from the first opening."""
@@ -240,16 +261,18 @@ class CalendarClock:
         low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 0.0)
         first, last, table = self._known[0] if self._known else (0, 0, None)
         week = 7 * 86400 / self.unit_seconds
-        least, most = self._weeks
         while table is None or not getattr(table, what)[0] < low or not high < getattr(table, what)[-1]:
-            if table is not None and (first, last) == (least, most):
-                msg = f"a moment is beyond the years 2 to 9998; t = 0 is {self.origin:%Y-%m-%d}"
+            wanted = np.floor(low / week) - 2, np.ceil(high / week) + 2
+            least, most = self._weeks
+            if not (least <= wanted[0] and wanted[1] <= most):
+                far = low if wanted[0] < least else high
+                msg = f"t = {far:g} is beyond the years 2 to 9998; t = 0 is {self.origin:%Y-%m-%d}"
                 raise NoAnswer(msg)
             reach = last - first  # grown by as much as there is, so that many small steps are cheap
             if table is None or not getattr(table, what)[0] < low:
-                first = int(max(least, min(first - reach, np.floor(low / week)) - 2))
+                first = max(least, min(first - reach, int(wanted[0])) - 2)
             if table is None or not high < getattr(table, what)[-1]:
-                last = int(min(most, max(last + reach, np.ceil(high / week)) + 2))
+                last = min(most, max(last + reach, int(wanted[1])) + 2)
             table = self._table(first, last)
             self._known[:] = [(first, last, table)]
         return table
@@ -263,7 +286,7 @@ class CalendarClock:
     @property
     def _weeks(self) -> tuple[int, int]:
         """The first and the last week of the calendar, counted from that of the origin."""
-        ends = (datetime(2, 1, 1), datetime(9999, 1, 1))  # noqa: DTZ001  (on the wall)
+        ends = (datetime(1, 6, 1), datetime(9999, 6, 1))  # noqa: DTZ001  (on the wall)
         least, most = ((end - self._monday).days // 7 for end in ends)
         return least, most
 

@@ -213,21 +213,30 @@ class Outcome:
         Between the lags that are counted (four for each power of two) it is interpolated.
         """
         wanted = numbers("lags", lags, at_least=0)
-        edges, beyond = self._tracker.lags()
-        share = beyond / (self._weight * self.duration)
-        points = np.concatenate([[0.0], edges])
-        return 1.0 - np.interp(wanted, points, np.concatenate([[1.0 - self.freshness], share]))
+        lags, shares = self._beyond()
+        return 1.0 - np.interp(wanted, lags, shares)
 
     def lag(self, shares: ArrayLike) -> Floats:
         """Lag that copies exceeded for no more than the rest of the time: 0.9 gives the 90 % quantile."""
         wanted = numbers("shares", shares, at_least=0, at_most=1)
-        edges = np.concatenate([[0.0], self._tracker.lags()[0]])
-        within = np.maximum.accumulate(self.within(edges))
+        edges, beyond = self._beyond()
+        within = np.maximum.accumulate(1.0 - beyond)
         at = np.clip(np.searchsorted(within, wanted), 1, edges.size - 1)  # the first edge that is far enough
         rise = within[at] - within[at - 1]
         step = np.where(rise > 0, (wanted - within[at - 1]) / np.where(rise > 0, rise, 1.0), 1.0)
         found = edges[at - 1] + np.clip(step, 0.0, 1.0) * (edges[at] - edges[at - 1])
-        return np.where(wanted <= self.freshness, 0.0, np.minimum(found, self._tracker.longest))
+        return np.where(wanted <= self.freshness, 0.0, found)
+
+    def _beyond(self) -> tuple[Floats, Floats]:
+        """Lags from 0 to the longest, and the share of time that copies were further behind."""
+        edges, beyond = self._tracker.lags()
+        longest = self._tracker.longest
+        short = edges < longest
+        share = beyond[short] / (self._weight * self.duration)
+        return (
+            np.concatenate([[0.0], edges[short], [max(longest, edges[0])]]),
+            np.concatenate([[1.0 - self.freshness], share, [0.0]]),
+        )
 
     @property
     def freshness_over_time(self) -> tuple[Floats, Floats]:

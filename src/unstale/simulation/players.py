@@ -109,7 +109,10 @@ def _by_name(name: str, terms: Terms) -> Player:
     if name == "index":
         index = Index(
             world.rates,  # type: ignore[arg-type]  # a list of laws is refused there
-            terms.budget, weights=world.weights, sizes=world.sizes, objective=terms.objective
+            terms.budget,
+            weights=world.weights,
+            sizes=world.sizes,
+            objective=terms.objective,
         )
         return Player(OpenLoop(index, terms.hands), None)
     frequencies = _frequencies("optimal" if name == "edf" else name, terms)

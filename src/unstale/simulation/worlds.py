@@ -99,11 +99,13 @@ class World:
         >>> world.mean_rates.tolist()
         [0.2, 0.1]
         """
+        if count is not None:
+            whole("count", count, at_least=1)
         places, moments = _listed("elements", elements, "times", times, count)
         if not moments.size:
             msg = "times must not be empty; a record has at least one change"
             raise InvalidInput(msg)
-        n = int(places.max()) + 1 if count is None else whole("count", count, at_least=1)
+        n = int(places.max()) + 1 if count is None else count
         last = float(moments.max())
         until = scalar("end", last if end is None else end, above=0)
         if until < last:
