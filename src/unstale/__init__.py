@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from .processes import RandomOrder as RandomOrder
     from .processes import UncertainPoisson as UncertainPoisson
     from .processes import Weibull as Weibull
+    from .schedule import EarliestDeadline as EarliestDeadline
+    from .schedule import Index as Index
     from .schedule import Schedule as Schedule
+    from .schedule import Windows as Windows
     from .simulation import Conditions as Conditions
     from .simulation import World as World
     from .simulation import simulate as simulate
@@ -67,7 +70,7 @@ _HOME = {
         "UncertainPoisson",
         "Weibull",
     ),
-    "schedule": ("Schedule",),
+    "schedule": ("EarliestDeadline", "Index", "Schedule", "Windows"),
     "simulation": ("Conditions", "World", "simulate"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

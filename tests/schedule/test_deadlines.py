@@ -258,11 +258,11 @@ def test_after_a_swap_every_prefix_is_within_two_polls_of_its_share(data):
             new[0] = 1.0
         schedule.swap(new)
         frequencies = new
-        assert np.abs(lags(schedule)).max() < 1
+        assert np.abs(lags(schedule)).max() <= 1
         assert np.all(np.abs(lags(schedule)[: behind.size]) <= np.abs(behind) + 1e-12)
         elements = slots(schedule, 60)
         assert worst(quantised(schedule), elements) < 2
-        assert np.abs(lags(schedule)).max() < 1  # no deadline was missed
+        assert np.abs(lags(schedule)).max() <= 1  # as a float: no deadline was missed
 
 
 @pytest.mark.parametrize("gone", ["polled", "waiting"])

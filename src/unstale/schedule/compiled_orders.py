@@ -8,7 +8,7 @@ from numba import njit
 from ..draws import uniform
 from ..kernels import FIXED, RANDOM
 
-__all__ = ["draw", "first_points", "put_in_order"]
+__all__ = ["draw", "first_points", "put_in_order", "spread_out"]
 
 _PART = 15
 """Binary logarithm of how many polls are sorted at a time: what fits into a processor's second cache."""
@@ -33,15 +33,24 @@ def _next(order, jitter, key, element, count, point):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def first_points(order, key, elements, count, points):
-    """Draw the first points of elements."""
+def spread_out(elements, phases):
+    """Spread phases evenly."""
     for k in range(elements.size):
-        if order == FIXED:
-            points[k] = ((elements[k] + 0.5) * _GOLDEN) % 1.0
-        elif order == RANDOM:
-            points[k] = uniform(key, elements[k], count[elements[k]])
+        phases[k] = ((elements[k] + 0.5) * _GOLDEN) % 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_points(order, key, elements, origin, count, points):
+    """Draw the first points of elements in a random order, after their origins."""
+    for k in range(elements.size):
+        i = elements[k]
+        if order == RANDOM:
+            points[k] = uniform(key, i, count[i])
+            if points[k] < origin[k]:  # that one is over
+                count[i] += 1
+                points[k] = 1.0 + uniform(key, i, count[i])
         else:
-            points[k] = -math.log(uniform(key, elements[k], count[elements[k]]))
+            points[k] = -math.log(uniform(key, i, count[i]))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

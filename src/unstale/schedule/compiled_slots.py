@@ -327,8 +327,8 @@ def by_worth(kind, columns, mean, budget, begin, spent, end, cards, places, leve
     renew a level takes as many looks as the level before has cards, divided among the slots that it lasts.
 
     ``levels`` are, for each level, where it starts, when it ends, its polls, and its elements for each slot
-    that the next level lasts; and the depth. ``mean`` is about the size of a poll. Returns what has been spent
-    since ``begin``, the polls drawn, and the mean.
+    that the next level lasts; and the depth. ``mean`` is about the size of a poll. Returns what has been
+    spent since ``begin``, the polls drawn, and the mean.
     """
     rates, weights, sizes = columns
     starts, ends, polls, haste, depth = levels

@@ -103,7 +103,7 @@ def _near(
     moments = np.unique(cycle.edges[1])
     phases = np.unique(np.append((moments[:, None] - moments) % period, [0.0, period]))
     inside = np.unique(np.append(single, np.maximum(single - 1.0, 0.0)))
-    bends = np.concatenate([bends, *_turns(cycle, gaps, frequency, phases)])
+    bends = np.concatenate([bends, *_turns(cycle, gaps, frequency)])
     bends = bends[np.isin(np.floor(bends / period), inside)]
     ends = np.unique(np.append(inside[:, None] * period + phases, bends))
 
@@ -148,16 +148,16 @@ def _far(
     return total
 
 
-def _turns(cycle: CycleClock, gaps: Gaps, frequency: float, phases: Floats) -> Iterator[Floats]:
+def _turns(cycle: CycleClock, gaps: Gaps, frequency: float) -> Iterator[Floats]:
     """Intervals at which P(D > x) bends, or bends sharply, within its pieces."""
     worked, moments = cycle.edges
     for _, end, _ in gaps:
         yield cycle.when(worked + end / frequency) - moments
         yield moments - cycle.when(worked - end / frequency)
-    if not gaps:
-        yield _SCALES / frequency
-        if frequency * cycle.period > 1.0 and cycle.pace > 0.0:  # many polls at once when a window opens
-            yield np.ravel(phases[:, None] + _SCALES / (frequency * cycle.pace))
+    if not gaps and frequency * cycle.period > 1.0 and cycle.pace > 0.0:
+        opens, _, closes = moments.reshape(3, -1)  # from the end of a window, polls are many at an opening
+        first = np.append((opens[:, None] - closes) % cycle.period, 0.0)
+        yield np.ravel(np.unique(first)[:, None] + _SCALES / (frequency * cycle.pace))
 
 
 def _surviving(gaps: Gaps, low: Floats, high: Floats) -> Floats:

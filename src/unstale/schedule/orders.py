@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike
 from ..arguments import Floats, Order, numbers, order_code, scalar, whole
 from ..draws import POLLS, key_of
 from ..errors import InvalidInput
-from ..kernels import FIXED
+from ..kernels import FIXED, RANDOM
 from .clocks import Clock, Clocks
-from .compiled_orders import draw, first_points, put_in_order
+from .compiled_orders import draw, first_points, put_in_order, spread_out
 from .polls import Elements, Polls, one_by_one
 
 __all__ = ["Schedule", "flag", "frequencies_of", "spread"]
@@ -82,9 +82,11 @@ class Schedule:
         self._now = scalar("start", start)
         self._clocks = Clocks(windows)
         self._clock = self._clocks.of(groups, n)
-        self._origin, self._since = np.zeros(n), self._worked(np.arange(n), self._now)
+        self._since = self._worked(np.arange(n), self._now)
         self._count = np.zeros(n, np.int64)
-        self._point = self._first(np.arange(n)) if phases is None else self._given_phases(phases)
+        self._origin, self._point = self._first(np.arange(n))
+        if phases is not None:
+            self._point = self._given_phases(phases)
         # With even: the moment since which slots have been counted, the share of a slot that had passed then,
         # how many were given, the time worked at the last of them, and what was drawn beyond it.
         self._slots, self._passed, self._given = self._now, 0.0, 0
@@ -121,10 +123,15 @@ class Schedule:
         if self._even:
             polls = self._in_slots(end)
         else:
-            times, elements, _ = self._draw(self._clocks.worked(self._now), self._clocks.worked(end))
-            if not self._clocks.always:  # the way through time worked rounds
-                times = np.clip(times, self._now, np.nextafter(end, -np.inf))
-            polls = Polls(times, elements)
+            stop = self._clocks.worked(end)
+            if (
+                not self._clocks.always
+            ):  # the way through time worked rounds: what is beyond the end goes back
+                stop += 8.0 * np.spacing(np.abs(stop))
+            times, elements, points = self._draw(self._clocks.worked(self._now), stop)
+            count = times.size if self._clocks.always else int(np.searchsorted(times, end))
+            self._put_back(elements[count:], points[count:])
+            polls = Polls(times[:count], elements[:count])
         self._now = end
         return polls
 
@@ -137,7 +144,8 @@ class Schedule:
         room = int(expected + 5.0 * np.sqrt(expected)) + 64
         parts, first = [_nothing()], 0
         while first < len(self):
-            out = (np.empty(room), np.empty(room, np.int64), np.empty(room if self._even else 0))
+            kept = room if self._even or not self._clocks.always else 0
+            out = (np.empty(room), np.empty(room, np.int64), np.empty(kept))
             first, drawn = draw(
                 first, self._frequency, self._point, self._origin, self._since, end, self._clock,
                 self._order, self._jitter, self._key, self._count, out,
@@ -153,17 +161,23 @@ class Schedule:
             return times if self._clocks.always else self._clocks.clocks[0].when(times), elements, points
         times = self._clocks.when(times, elements, self._clock)
         order = np.argsort(times, kind="stable")
-        return times[order], elements[order], points
+        return times[order], elements[order], points[order]
+
+    def _put_back(self, elements: Elements, points: Floats) -> None:
+        """Undo the last draws: these will be drawn again."""
+        self._point[elements[::-1]] = points[::-1]
+        np.subtract.at(self._count, elements, 1)
 
     def _in_slots(self, end: float) -> Polls:
         """The next polls in their sequence, in the middles of slots of equal length."""
         if (rate := self.rate) == 0.0:
             return Polls(*_nothing()[:2])
-        wanted = (end - self._slots) * rate + self._passed - 0.5
-        if wanted - self._given > _MOST:
-            msg = f"end must be nearer: until then about {wanted:.3g} polls would be drawn at once"
+        about = (end - self._slots) * rate + self._passed - 0.5 - self._given
+        if about > _MOST:
+            msg = f"end must be nearer: until then about {about:.3g} polls would be drawn at once"
             raise InvalidInput(msg)
-        wanted = max(0, int(np.ceil(wanted)) - self._given)
+        slots = self._slot(np.arange(max(0, int(about) + 3)))
+        wanted = int(np.searchsorted(slots, end))
         parts, have = [self._left], self._left[0].size
         while have < wanted:
             stop = self._drawn_to + (wanted - have + 64) / rate
@@ -172,9 +186,13 @@ class Schedule:
         times, elements, points = _joined(parts)
         self._left = times[wanted:], elements[wanted:], points[wanted:]
         self._last = float(times[wanted - 1]) if wanted else self._last
-        slots = self._slots + (self._given + np.arange(wanted) + (0.5 - self._passed)) / rate
         self._given += wanted
-        return Polls(np.maximum(slots, self._now), elements[:wanted])
+        return Polls(slots[:wanted], elements[:wanted])
+
+    def _slot(self, following: Elements) -> Floats:
+        """Moments of the slots that follow."""
+        slots = self._slots + (self._given + following + (0.5 - self._passed)) / self.rate
+        return np.asarray(slots, np.float64)
 
     # --- other frequencies, and elements that come and go ---------------------------------------------------
 
@@ -208,18 +226,21 @@ class Schedule:
         wanted = frequencies_of(frequencies)
         clock = self._clocks.of(groups, wanted.size)
         at_once = flag("at_once", at_once)
+        if not wanted.size:
+            return np.empty(0, np.int64)
         self._settle(np.empty(0, np.int64))
         free = np.flatnonzero(np.isnan(self._point))[: wanted.size]
         size = len(self) + wanted.size - free.size
         places = np.concatenate([free, np.arange(len(self), size)])
         self._frequency = _with(self._frequency, size, places, wanted)
-        self._origin = _with(self._origin, size, places, 0.0)
         since = self._last if self._even else self._clocks.worked(self._now)[clock if clock.size else 0]
         self._since = _with(self._since, size, places, since)
         self._count = _with(self._count, size, np.arange(self._count.size, size), 0)
         if clock.size:
             self._clock = _with(self._clock, size, places, clock)
-        self._point = _with(self._point, size, places, 0.0 if at_once else self._first(places))
+        origin, point = self._first(places)
+        self._origin = _with(self._origin, size, places, origin)
+        self._point = _with(self._point, size, places, origin if at_once else point)
         return places
 
     def remove(self, elements: ArrayLike) -> None:
@@ -240,9 +261,7 @@ class Schedule:
     def _settle(self, elements: Elements) -> None:
         """Move the origin of elements' own time to now, so that their frequencies can change."""
         if self._even:  # what was drawn in advance is drawn again, with new frequencies
-            _, drawn, points = self._left
-            self._point[drawn[::-1]] = points[::-1]
-            np.subtract.at(self._count, drawn, 1)
+            self._put_back(*self._left[1:])
             self._drawn_to, self._left = self._last, _nothing()
             self._passed += (self._now - self._slots) * self.rate - self._given
             self._slots, self._given = self._now, 0
@@ -256,14 +275,17 @@ class Schedule:
         worked = self._clocks.worked(t)
         return worked[self._clock[elements]] if self._clock.size else np.full(elements.size, worked[0])
 
-    def _first(self, elements: Elements) -> Floats:
-        """First points of elements that begin now."""
-        equal = self._order == FIXED and bool(np.all(self._frequency == self._frequency[:1]))
-        if equal and elements.size == len(self):
-            return (elements + 0.5) / max(len(self), 1)
+    def _first(self, elements: Elements) -> tuple[Floats, Floats]:
+        """Where elements that begin now are in their own time, and their first points."""
+        origin = np.zeros(elements.size)
+        if self._order == FIXED:
+            equal = bool(np.all(self._frequency == self._frequency[:1])) and elements.size == len(self)
+            return origin, (elements + 0.5) / max(len(self), 1) if equal else spread(elements)
+        if not self._even:  # with even, rounds begin for all at once
+            origin = spread(elements) if self._order == RANDOM else origin
         points = np.empty(elements.size)
-        first_points(self._order, self._key, elements, self._count, points)
-        return points
+        first_points(self._order, self._key, elements, origin, self._count, points)
+        return origin, points
 
     def _given_phases(self, phases: ArrayLike) -> Floats:
         array = numbers("phases", phases, at_least=0, below=1)
@@ -349,7 +371,7 @@ def _with(column: Any, size: int, places: Elements, values: Any) -> Any:  # noqa
 def spread(elements: Elements) -> Floats:
     """Return phases that are spread evenly, whichever elements one takes."""
     phases = np.empty(elements.size)
-    first_points(FIXED, key_of(0), elements, np.empty(0, np.int64), phases)
+    spread_out(elements, phases)
     return phases
 
 

@@ -9,17 +9,28 @@ from ..arguments import Floats, Order, numbers
 from ..errors import InvalidInput
 from ..objectives import Objective
 from ..polling import mean_cost
+from ..processes import Process
+from ..schedule import Clock
+from ..schedule.effects import jittered_cost, windowed_cost
 from .outcome import Expected
 from .worlds import World
 
-__all__ = ["expect", "expected_costs"]
+__all__ = ["expect"]
 
 
-def expect(world: World, frequencies: ArrayLike, order: Order = "fixed") -> Expected:
+def expect(
+    world: World,
+    frequencies: ArrayLike,
+    order: Order = "fixed",
+    *,
+    jitter: float = 0.0,
+    windows: Clock | None = None,
+) -> Expected:
     """Return what formulas say of elements polled at these frequencies.
 
     This is the analytic mode of Carney, Lee & Zdonik's evaluator (2003, section 3); `simulate` is the
     tracking mode. A record has no formula: for it, elements are taken to change by Poisson processes.
+    ``jitter`` and ``windows`` are those of `Schedule`, one of them at a time.
 
     >>> round(expect(World([1.0, 2.0]), [1.0, 2.0]).freshness, 4)
     0.6321
@@ -28,19 +39,31 @@ def expect(world: World, frequencies: ArrayLike, order: Order = "fixed") -> Expe
     if f.shape != (len(world),):
         msg = f"frequencies must be one for each of the {len(world)} elements; it has shape {f.shape}"
         raise InvalidInput(msg)
-    stale, age, missed = (
-        expected_costs(world, measure, f, order) for measure in ("freshness", "age", "missed-updates")
-    )
+    if jitter and (windows is not None or order != "fixed"):
+        msg = "jitter has a formula in fixed order and without windows only; leave one of them out"
+        raise InvalidInput(msg)
+
+    def cost(measure: str | Objective, law: Process, f: Floats) -> Floats:
+        if windows is not None:
+            return windowed_cost(measure, law, f, windows, order)
+        return jittered_cost(measure, law, f, jitter) if jitter else mean_cost(measure, law, f, order)
+
+    means, columns = {}, {}
     shares, counted = world.weight / world.weight.sum(), world.weight > 0
-    means = [float(shares[counted] @ column[counted]) for column in (stale, age, missed)]
-    columns = {"freshness": 1.0 - stale, "age": age, "missed_updates": missed}
-    return Expected(1.0 - means[0], means[1], means[2], columns)
-
-
-def expected_costs(world: World, objective: str | Objective, frequencies: Floats, order: Order) -> Floats:
-    """Return the mean cost of each element by an objective."""
-    costs = np.empty(len(world))
-    for law, places in world.laws:
-        at = slice(None) if places is None else places
-        costs[at] = mean_cost(objective, law, frequencies[at], order)
-    return costs
+    for measure in ("freshness", "age", "missed-updates"):
+        costs = np.empty(len(world))
+        for law, places in world.laws:
+            at = slice(None) if places is None else places
+            costs[at] = cost(measure, law, f[at])
+        means[measure] = float(shares[counted] @ costs[counted])
+        columns[measure] = costs
+    return Expected(
+        freshness=1.0 - means["freshness"],
+        age=means["age"],
+        missed_updates=means["missed-updates"],
+        elements={
+            "freshness": 1.0 - columns["freshness"],
+            "age": columns["age"],
+            "missed_updates": columns["missed-updates"],
+        },
+    )

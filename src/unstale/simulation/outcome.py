@@ -7,8 +7,9 @@ twos and in fours, and the largest of the three errors is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -92,16 +93,22 @@ class Outcome:
     Means are over time and by weight. Times are in the unit of the simulation.
     """
 
-    def __init__(self, name: str, world: World, tracker: Tracker, expected: Expected | None) -> None:
+    def __init__(
+        self, name: str, world: World, tracker: Tracker, expected: Callable[[], Expected] | None
+    ) -> None:
         self.name = name
-        self.expected = expected
-        """What formulas say of the same frequencies, for open loops in worlds with a formula; else None."""
+        self._expected = expected
         self._tracker = tracker
         self._weight = float(world.weight.sum())
         self._lengths = np.array(tracker.lengths)
         self._totals = np.array(tracker.totals)
         self.duration = float(self._lengths.sum())
         """Time that was measured."""
+
+    @cached_property
+    def expected(self) -> Expected | None:
+        """What formulas say of the same frequencies, for open loops in worlds with a formula; else None."""
+        return self._expected() if self._expected is not None else None
 
     def __repr__(self) -> str:
         return (
@@ -287,7 +294,7 @@ class Result(Mapping[str, Outcome]):
     def ahead(self, one: str, other: str) -> tuple[float, float]:
         """By how much one policy is fresher than another, with the standard error of the difference.
 
-        As both met the same changes, the difference is known better than either.
+        As both met the same changes, it is known better than if each had met its own.
         """
         lengths, first = self[one].freshness_over_time
         _, second = self[other].freshness_over_time

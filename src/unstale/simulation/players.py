@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -68,10 +69,11 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Player:
-    """A policy at work, and what formulas say of it if they know it."""
+    """A policy at work, about how many polls per unit time it makes, and what formulas say of it."""
 
     loop: Loop
-    expected: Expected | None
+    rate: float
+    expected: Callable[[], Expected] | None = None
 
 
 def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
@@ -82,7 +84,7 @@ def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
     if isinstance(policy, Plan):
         return _planned(policy.frequencies, terms)
     if isinstance(policy, Rule):
-        return Player(_RuleLoop(policy, terms), None)
+        return _ruled(policy, terms)
     if hasattr(policy, "until") and not isinstance(policy, type):
         stream = cast("Stream", policy)
         if len(stream) != len(terms.world) or stream.now != 0.0:
@@ -91,9 +93,9 @@ def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
                 f"it has {len(stream)}, and is at {stream.now:g}"
             )
             raise InvalidInput(msg)
-        return Player(OpenLoop(stream, terms.hands), None)
+        return Player(OpenLoop(stream, terms.hands), stream.rate)
     if hasattr(policy, "polls") and hasattr(policy, "learn") and not isinstance(policy, type):
-        return Player(ClosedLoop(policy, len(terms.world), terms.hands), None)
+        return Player(ClosedLoop(policy, len(terms.world), terms.hands), terms.budget)
     allowed = "a name, a plan, a schedule, a rule or a policy that learns"
     msg = f"policies[{name!r}] must be {allowed}; it is {policy!r}"
     raise InvalidInput(msg)
@@ -102,10 +104,10 @@ def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
 def _by_name(name: str, terms: Terms) -> Player:
     world = terms.world
     if name in RULES:
-        return Player(_RuleLoop(RULES[name], terms), None)
+        return _ruled(RULES[name], terms)
     if name == "estimated-proportional":
         learner = EstimatedProportional(len(world), terms.budget, _sizes(world), seed=terms.seed)
-        return Player(ClosedLoop(learner, len(world), terms.hands), None)
+        return Player(ClosedLoop(learner, len(world), terms.hands), terms.budget)
     if name == "index":
         index = Index(
             world.rates,  # type: ignore[arg-type]  # a list of laws is refused there
@@ -114,10 +116,10 @@ def _by_name(name: str, terms: Terms) -> Player:
             sizes=world.sizes,
             objective=terms.objective,
         )
-        return Player(OpenLoop(index, terms.hands), None)
+        return Player(OpenLoop(index, terms.hands), index.rate)
     frequencies = _frequencies("optimal" if name == "edf" else name, terms)
     if name == "edf":
-        return Player(OpenLoop(EarliestDeadline(frequencies), terms.hands), None)
+        return Player(OpenLoop(EarliestDeadline(frequencies), terms.hands), float(frequencies.sum()))
     return _planned(frequencies, terms)
 
 
@@ -139,9 +141,26 @@ def _frequencies(name: str, terms: Terms) -> Floats:
 
 
 def _planned(frequencies: Floats, terms: Terms) -> Player:
-    plain = terms.windows is None and terms.jitter == 0.0 and terms.conditions == Conditions()
-    known = expect(terms.world, frequencies, terms.order) if plain and terms.world.history is None else None
-    return Player(OpenLoop(terms.schedule(frequencies), terms.hands), known)
+    known = None
+    windows = terms.windows
+    plain = terms.conditions == Conditions() and not isinstance(windows, Mapping)
+    if plain and terms.world.history is None and not (terms.jitter and windows is not None):
+        known = partial(
+            expect,
+            terms.world,
+            frequencies,
+            terms.order,
+            jitter=terms.jitter,
+            windows=cast("Clock | None", windows),
+        )
+    loop = OpenLoop(terms.schedule(frequencies), terms.hands)
+    return Player(loop, float(frequencies.sum()), known)
+
+
+def _ruled(rule: Rule, terms: Terms) -> Player:
+    world = terms.world
+    about = 4.0 * float(world.mean_rates.sum()) + len(world) * terms.unit_seconds / rule.first
+    return Player(_RuleLoop(rule, terms), about)
 
 
 def _sizes(world: World) -> Floats:

@@ -98,7 +98,8 @@ def simulate(
     trackers = {name: Tracker(world, horizon, measured) for name in players}
     changes, requests = world.changes(seed), world.asked(seed)
     start = 0.0
-    for end, mark in _spans(world, budget, horizon, burn, whole("batches", batches, at_least=2)):
+    busiest = max(one.rate for one in players.values())
+    for end, mark in _spans(world, busiest, horizon, burn, whole("batches", batches, at_least=2)):
         new, asked = changes.until(end), requests.until(end)
         for name, one in players.items():
             trackers[name].follow(start, end, new, one.loop.visits(new, start, end), asked)
@@ -116,10 +117,10 @@ def simulate(
 
 
 def _spans(
-    world: World, budget: float, horizon: float, burn: float, batches: int
+    world: World, polls: float, horizon: float, burn: float, batches: int
 ) -> Iterator[tuple[float, str]]:
     """Ends of spans that fit into memory, and what ends there: nothing, the burn-in or a batch."""
-    rate = max(float(world.mean_rates.sum()) + world.accesses, budget)
+    rate = max(float(world.mean_rates.sum()) + world.accesses, polls)
     most = max(_SPAN, 2 * len(world))
     edges = np.linspace(burn, horizon, batches + 1)
     parts = [(0.0, burn, "burnt"), *((a, b, "measured") for a, b in pairwise(edges.tolist()))]
