@@ -3,13 +3,15 @@ machine. ``python -m benchmarks planning huge`` runs some parts only."""
 
 import sys
 
-from benchmarks import huge, inverse_worth, planning, solvers
+from benchmarks import huge, inverse_worth, planning, schedules, simulation, solvers
 
 PARTS = {
     "inverse-worth": inverse_worth.run,
     "planning": planning.run,
     "solvers": solvers.run,
     "huge": huge.run,
+    "schedules": schedules.run,
+    "simulation": simulation.run,
 }
 
 

@@ -15,6 +15,7 @@ from unstale import tables
 from unstale.errors import InvalidInput, MissingExtra
 from unstale.tables import ROLES, TextTable, as_list, check_writable, open_allocation, open_table, replacing
 from unstale.tables import output as output_module
+from unstale.tables.lines import TextFile
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -329,8 +330,9 @@ def outcome(table):
 @example(b'rate\n"1\n"\n')
 @settings(max_examples=400)
 def test_any_bytes_are_a_table_or_one_line(data):
-    table = TextTable("-", {role: role for role in ROLES}, {"rate"}, delimiter=",")
-    table.__dict__["_typed"] = data
+    file = TextFile("-", ",")
+    file.__dict__["typed"] = data
+    table = TextTable(file, {role: role for role in ROLES}, {"rate"})
     with_arrow = outcome(table)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TextTable, "_by_arrow", lambda *_: None)

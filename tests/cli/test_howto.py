@@ -1,6 +1,6 @@
-"""The how-to page shows what really happens: its commands are run, and their output is compared.
+"""The how-to pages show what really happens: their commands are run, and their output is compared.
 
-``python tests/cli/test_howto.py`` writes the real output into the page.
+``python tests/cli/test_howto.py`` writes the real output into the pages.
 """
 
 import contextlib
@@ -17,7 +17,8 @@ import pytest
 
 from unstale.cli import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "plan.md"
+HOWTO = Path(__file__).parents[2] / "docs" / "how-to"
+PAGES = [HOWTO / f"{name}.md" for name in ("plan", "schedule", "simulate")]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 NOTICE = "compiling the kernels (once, some seconds) ...\n"
@@ -37,6 +38,9 @@ def run(command):
     program, *arguments = shlex.split(command)
     if program == "cat":
         return Path(arguments[0]).read_text()
+    if program == "head":
+        _, count, file = arguments
+        return "".join(Path(file).read_text().splitlines(keepends=True)[: int(count)])
     assert program == "unstale"
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
         main(arguments)
@@ -56,28 +60,35 @@ def replayed(text):
     return BLOCK.sub(replay, text)
 
 
-def test_the_page_shows_real_output(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_pages_show_real_output(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = PAGE.read_text()
+    text = page.read_text()
     prepare(text)
     real = replayed(text)
     assert NUMBER.sub("0", text) == NUMBER.sub("0", real)
-    shown, got = (np.array(NUMBER.findall(page), float) for page in (text, real))
+    shown, got = (np.array(NUMBER.findall(version), float) for version in (text, real))
     np.testing.assert_allclose(shown, got, rtol=1e-6, atol=1e-9)  # the last digits are the machine's own
 
 
-def test_the_examples_in_python_run():
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_examples_in_python_run(page):
     failed, tried = doctest.testfile(
-        str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+        str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
     )
     assert tried
     assert not failed
+
+
+def test_all_pages_are_tested():
+    assert sorted(HOWTO.glob("*.md")) == PAGES
 
 
 if __name__ == "__main__":
     where = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("build")
     where.mkdir(exist_ok=True)
     os.chdir(where)
-    page = PAGE.read_text()
-    prepare(page)
-    PAGE.write_text(replayed(page))
+    for page in PAGES:
+        text = page.read_text()
+        prepare(text)
+        page.write_text(replayed(text))

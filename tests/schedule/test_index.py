@@ -160,7 +160,26 @@ def test_index_comes_within_a_ten_thousandth_of_the_bound():
     assert azar == pytest.approx(0.989, abs=1e-3)
 
 
-@pytest.mark.parametrize("objective", ["freshness", "age", "harmonic", "missed-updates"])
+@pytest.mark.parametrize("utilities", ["uniform", "zipf"])
+@pytest.mark.parametrize("budget", [100.0, 1000.0])
+def test_index_on_the_pages_of_azar(utilities, budget):
+    """Azar et al. (2018), Figure 1: 1000 pages; better than the earliest deadline of the best frequencies."""
+    rng = np.random.default_rng(1)
+    rates, weights = 1.0 - rng.random((2, 1000))
+    if utilities == "zipf":
+        ranks = np.arange(1.0, 10_001.0)
+        weights = rng.choice(ranks, 1000, p=ranks**-2.0 / np.sum(ranks**-2.0))
+    best = plan(rates, budget, weights=weights)
+    begin, end = 2e5 / budget, 5e5 / budget
+    index, deadlines = (
+        freshness_bought(rates, weights, schedule.until(end), begin, end) / best.freshness
+        for schedule in (Index(rates, budget, weights=weights), EarliestDeadline(best))
+    )
+    assert 0.9999 < index < 1.0
+    assert 0.9998 < deadlines < index
+
+
+@pytest.mark.parametrize("objective", KINDS)
 def test_polls_settle_at_the_frequencies_of_the_plan(objective):
     rng = np.random.default_rng(2)
     rates, weights, sizes = rng.uniform(0.1, 2.0, (3, 200))

@@ -15,6 +15,8 @@ from unstale.errors import UnstaleError
 
 from .compare import compare
 from .plan import plan
+from .schedule import schedule
+from .simulate import simulate
 from .surroundings import discard_output, no_warnings, open_streams, tidy_when_stopped
 from .whatif import whatif
 
@@ -27,7 +29,7 @@ def cli() -> None:
     """Keep local copies of other people's data as fresh as a polling budget allows."""
 
 
-for command in (plan, compare, whatif):
+for command in (plan, compare, whatif, schedule, simulate):
     cli.add_command(command)
 
 

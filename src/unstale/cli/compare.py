@@ -114,10 +114,5 @@ def _reading(task: Task, outcomes: list[Outcome]) -> str:
     file = "FILE" if task.file == "-" else shlex.quote(task.file)
     return (
         "fresh: the share of time for which copies are up to date, by weight. "
-        f"unstale plan {file} --budget {shlex.quote(_typed(task.budget))} writes the frequencies."
+        f"unstale plan {file} --budget {shlex.quote(task.budget_as_typed)} writes the frequencies."
     )
-
-
-def _typed(budget: Flow) -> str:
-    """Return a budget as one types it."""
-    return f"{budget.amount:.12g}{'B' if budget.kind == 'bytes' else ''}/{budget.unit.name}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +13,16 @@ import click
 from unstale import quantities
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow, Kind, TimeUnit
-from unstale.tables import ROLES, Elements, bad_column, bad_file, open_table
+from unstale.tables import (
+    ROLES,
+    Elements,
+    ParquetFile,
+    TextFile,
+    bad_column,
+    bad_file,
+    check_writable,
+    open_table,
+)
 
 from .progress import progress
 from .task import Problem, Task
@@ -26,9 +36,11 @@ __all__ = [
     "POLICIES",
     "Quantity",
     "as_objective",
+    "check_out",
     "fitted",
     "load",
     "no_weight",
+    "pose",
     "problem_options",
 ]
 
@@ -48,10 +60,10 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         return self._read(param.opts[0] if param else self.name, value) if isinstance(value, str) else value
 
 
-def _column(name: str, text: str) -> tuple[str, str]:
+def _column(roles: Sequence[str], name: str, text: str) -> tuple[str, str]:
     role, equals, column = text.partition("=")
-    if role not in ROLES or not equals or not column:
-        msg = f"{name} must be ROLE=NAME with a role among {', '.join(ROLES)}; it is {text!r}"
+    if role not in roles or not equals or not column:
+        msg = f"{name} must be ROLE=NAME with a role among {', '.join(roles)}; it is {text!r}"
         raise InvalidInput(msg)
     return role, column
 
@@ -67,8 +79,10 @@ def _one_for_each_role(
     return columns
 
 
-def problem_options(*, file_required: bool, budget_required: bool) -> Callable[[_Command], _Command]:
-    """Add the file and the options that say what is to be planned."""
+def problem_options(
+    *, file_required: bool, budget_required: bool, roles: Sequence[str] = ROLES
+) -> Callable[[_Command], _Command]:
+    """Add the file and the options that say what is to be planned; ``roles`` are those of its columns."""
     flow, frequency = Quantity("AMOUNT/TIME", quantities.flow), Quantity("POLLS/TIME", quantities.frequency)
     options = [
         click.argument("file", required=file_required, metavar="FILE" if file_required else "[FILE]"),
@@ -88,7 +102,7 @@ def problem_options(*, file_required: bool, budget_required: bool) -> Callable[[
         click.option(
             "--column",
             "columns",
-            type=Quantity("ROLE=NAME", _column),
+            type=Quantity("ROLE=NAME", partial(_column, roles)),
             multiple=True,
             callback=_one_for_each_role,
             help="What the file calls a column: --column rate=changes_per_day.",
@@ -126,6 +140,15 @@ def problem_options(*, file_required: bool, budget_required: bool) -> Callable[[
     return add
 
 
+def check_out(out: str | None, file: str | None) -> None:
+    """Refuse, before any work is done, an --out that cannot be written or is the file that is read."""
+    if out is None:
+        return
+    check_writable("--out", out)
+    if file is not None and Path(file).exists() and Path(out).exists() and Path(file).samefile(out):
+        raise InvalidInput(f"--out must not be the file that is read; it is {out!r}")
+
+
 def as_objective(name: str, unit: TimeUnit) -> str | Objective:
     """Return the objective of a name on the command line."""
     kind, colon, time = name.partition(":")
@@ -139,8 +162,19 @@ def as_objective(name: str, unit: TimeUnit) -> str | Objective:
     return name
 
 
-def load(
+def load(file: str | TextFile | ParquetFile, **options: Any) -> Problem:  # noqa: ANN401
+    """Read the file and check that the options fit it."""
+    if options["objective"] is not None:
+        as_objective(options["objective"], options["rate_unit"])
+    table = open_table(file, dict(options["columns"]))
+    with progress(f"reading {Path(table.path).name}", table.length) as advance:
+        elements = table.read(advance)
+    return pose(table.path, elements, **options)
+
+
+def pose(
     file: str,
+    elements: Elements,
     *,
     budget: Flow | None,
     rate_unit: TimeUnit,
@@ -152,12 +186,7 @@ def load(
     group_limit: Flow | None,
     ignore_sizes: bool,
 ) -> Problem:
-    """Read the file and check that the options fit it."""
-    if objective is not None:
-        as_objective(objective, rate_unit)
-    table = open_table(file, dict(columns))
-    with progress(f"reading {Path(file).name}", table.length) as advance:
-        elements = table.read(advance)
+    """Return the problem of elements, having checked that the options fit them."""
     if elements.weights is not None and not elements.weights.any():
         raise no_weight(file, columns)
     elements = fitted(file, elements, budget, ignore_sizes=ignore_sizes)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from unstale.errors import InvalidInput
 from unstale.quantities import show_duration, show_number
-from unstale.tables import as_list, bad_file, check_writable, open_allocation, write_csv
+from unstale.tables import as_list, bad_file, open_allocation, write_csv
 
 from .bought import Bought, Report
-from .options import POLICIES, load, problem_options
+from .options import POLICIES, check_out, load, problem_options
 from .progress import progress, told_of_compilation
 from .screen import console, print_json, print_table, printable
 from .stream import is_huge, plan_in_parts
@@ -58,11 +56,7 @@ def plan(*, file: str, as_json: bool, policy: str, out: str | None, stream: bool
     The answer has the columns key and frequency (polls per --rate-unit). It goes to --out; without that, a
     terminal shows the first rows, and a pipe gets all of them as CSV.
     """
-    if out is not None:
-        check_writable("--out", out)
-        if Path(file).exists() and Path(out).exists() and Path(file).samefile(out):
-            msg = f"--out must not be the file that is read; it is {out!r}"
-            raise InvalidInput(msg)
+    check_out(out, file)
     if stream or is_huge(file, out, policy, options):
         _tell(plan_in_parts(file, out, policy=policy, **options), as_json=as_json)
         return
@@ -84,7 +78,7 @@ def plan(*, file: str, as_json: bool, policy: str, out: str | None, stream: bool
         _print_first(screen, problem, frequencies)
         report.print_next(screen)
     else:
-        write_csv(sys.stdout)(keys, frequencies)
+        write_csv(sys.stdout, ["key", "frequency"])(keys, frequencies)
         sys.stdout.flush()
         report.print_bought(console(stderr=True))
 

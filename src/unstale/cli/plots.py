@@ -18,10 +18,19 @@ if TYPE_CHECKING:
 
     from .whatif import Buys, Target
 
-__all__ = ["check_plot", "draw_comparison", "draw_whatif"]
+__all__ = [
+    "COLOURS",
+    "STYLE",
+    "check_plot",
+    "draw_comparison",
+    "draw_whatif",
+    "label_times",
+    "new_figure",
+    "save",
+]
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
-_STYLE = {
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
+STYLE = {
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.spines.right": False,
@@ -40,12 +49,14 @@ def check_plot(path: str) -> None:
     need("matplotlib.figure", extra="lab", needed_for="plots")
 
 
-def _figure(width: float, height: float) -> Any:  # noqa: ANN401  (matplotlib is optional)
+def new_figure(width: float, height: float) -> Any:  # noqa: ANN401  (matplotlib is optional)
+    """Return an empty picture, in inches."""
     figure = need("matplotlib.figure", extra="lab", needed_for="plots").Figure
     return figure(figsize=(width, height), layout="constrained")
 
 
-def _save(figure: Any, path: str) -> None:  # noqa: ANN401
+def save(figure: Any, path: str) -> None:  # noqa: ANN401
+    """Write a picture, whole or not at all; the same bytes each time."""
     kind = path.lower().rpartition(".")[2]
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with replacing(path) as file:
@@ -55,11 +66,11 @@ def _save(figure: Any, path: str) -> None:  # noqa: ANN401
 def draw_comparison(path: str, task: Task, outcomes: list[Outcome]) -> None:
     """Draw the freshness that each policy buys, and where it spends the budget."""
     matplotlib = need("matplotlib", extra="lab", needed_for="plots")
-    with matplotlib.rc_context(_STYLE):
-        figure = _figure(10.0, 0.35 * len(outcomes) + 2.0)
+    with matplotlib.rc_context(STYLE):
+        figure = new_figure(10.0, 0.35 * len(outcomes) + 2.0)
         bars, lines = figure.subplots(1, 2, width_ratios=(1, 1.15))
         names = [one.label for one in outcomes]
-        colours = _COLOURS[: len(outcomes)]
+        colours = COLOURS[: len(outcomes)]
         bars.grid(visible=False, axis="y")
         if has_own_cost(task.goal):
             lengths = [one.cost if isfinite(one.cost) else 0.0 for one in outcomes]
@@ -96,7 +107,7 @@ def draw_comparison(path: str, task: Task, outcomes: list[Outcome]) -> None:
             ylim=(0, None),
         )
         lines.legend(loc="best", fontsize="small")
-        _save(figure, path)
+        save(figure, path)
 
 
 def draw_whatif(path: str, task: Task, curve: Buys, targets: list[Target]) -> None:
@@ -109,8 +120,8 @@ def draw_whatif(path: str, task: Task, curve: Buys, targets: list[Target]) -> No
     if has_own_cost(task.goal) and _has_points(curve.cost):
         factor = 100.0 if task.goal.startswith("currency:") else 1.0
         drawings.insert(0, _Drawing("cost", curve.cost, curve.uniform_cost, factor))
-    with matplotlib.rc_context(_STYLE):
-        figure = _figure(7.5, 1.2 + 2.9 * len(drawings))
+    with matplotlib.rc_context(STYLE):
+        figure = new_figure(7.5, 1.2 + 2.9 * len(drawings))
         panels = figure.subplots(len(drawings), 1, sharex=True, squeeze=False)[:, 0]
         for axes, drawing in zip(panels, drawings, strict=True):
             axes.set_xscale("log")
@@ -121,7 +132,7 @@ def draw_whatif(path: str, task: Task, curve: Buys, targets: list[Target]) -> No
                 axes.set(ylabel="fresh (% of time)", ylim=(0, 100))
             elif drawing.kind == "age":
                 axes.set(ylabel="mean age", yscale="log")
-                _label_times(axes.yaxis)
+                label_times(axes.yaxis)
             elif task.goal.startswith("currency:"):
                 axes.set(ylabel=_cost_label(task.goal), ylim=(0, None))
             else:
@@ -129,7 +140,7 @@ def draw_whatif(path: str, task: Task, curve: Buys, targets: list[Target]) -> No
                 axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.12g}")
         panels[0].set_title(f"What a budget buys: {task.count:,} element{'s' if task.count != 1 else ''}")
         _label_budgets(panels[-1], task)
-        _save(figure, path)
+        save(figure, path)
 
 
 class _Drawing(NamedTuple):
@@ -160,7 +171,7 @@ def _draw_curves(axes: Any, task: Task, budgets: Floats, drawing: _Drawing) -> N
         if not finite:
             continue
         note = "" if len(finite) == len(values) else " (unbounded where not drawn)"
-        colour, width = (_COLOURS[0], 2.0) if values is drawing.best else (_COLOURS[1], 1.5)
+        colour, width = (COLOURS[0], 2.0) if values is drawing.best else (COLOURS[1], 1.5)
         y = drawing.factor * values
         axes.plot(x, y, color=colour, linewidth=width, linestyle=line, label=label + note)
 
@@ -204,7 +215,7 @@ def _label_budgets(axes: Any, task: Task) -> None:  # noqa: ANN401
         axes.xaxis.set_major_formatter(lambda x, _: show_flow(x, kind, unit).partition("/")[0])
 
 
-def _label_times(axis: Any) -> None:  # noqa: ANN401
+def label_times(axis: Any) -> None:  # noqa: ANN401
     """Label a logarithmic axis of seconds at times that people know."""
     ticks = {
         1e-3: "1 ms",
@@ -218,7 +229,10 @@ def _label_times(axis: Any) -> None:  # noqa: ANN401
     }
     low, high = axis.get_view_interval()
     shown = {tick: label for tick, label in ticks.items() if low <= tick <= high}
-    if len(shown) < 2:  # too narrow for that
+    if len(shown) < 2 and axis.axis_name == "x":  # too narrow for that, and labels stand side by side
+        places = [low ** (1 - share) * high**share for share in (0.1, 0.5, 0.9)]
+        shown = {tick: show_duration(float(f"{tick:.2g}")) for tick in places}
+    if len(shown) < 2:
         axis.set_major_formatter(lambda seconds, _: show_duration(seconds))
         axis.set_minor_formatter(lambda seconds, _: show_duration(seconds))
     else:

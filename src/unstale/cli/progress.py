@@ -15,8 +15,13 @@ PATIENCE = 1.0
 
 
 @contextmanager
-def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Give a function that takes how much more is done; without a total, a spinner turns."""
+def progress(
+    label: str, total: float | None = None, shown: Callable[[float], str] | None = None
+) -> Iterator[Callable[[float], None]]:
+    """Give a function that takes how much more is done; without a total, a spinner turns.
+
+    ``shown`` writes how much is done, if a share of the whole does not say enough.
+    """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -31,14 +36,21 @@ def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], N
     )
 
     moving = [SpinnerColumn()] if total is None else [BarColumn(), TaskProgressColumn()]
-    words = TextColumn("{task.description}", markup=False)
+    words = TextColumn("{task.description}{task.fields[reached]}", markup=False)
     bar = Progress(words, *moving, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-    task = bar.add_task(label, total=total)
+    task = bar.add_task(label, total=total, reached="")
+    done = 0.0
+
+    def advance(count: float) -> None:
+        nonlocal done
+        done += count
+        bar.update(task, advance=count, reached=f": {shown(done)}" if shown else "")
+
     timer = threading.Timer(PATIENCE, bar.start)
     timer.daemon = True
     timer.start()
     try:
-        yield lambda count: bar.advance(task, count)
+        yield advance
     finally:
         timer.cancel()
         timer.join()
@@ -47,8 +59,11 @@ def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], N
 
 
 @contextmanager
-def told_of_compilation() -> Iterator[None]:
-    """Say so, once, if kernels have to be compiled: it takes seconds, and only the first time."""
+def told_of_compilation() -> Iterator[Callable[[], bool]]:
+    """Say so, once, if kernels have to be compiled: it takes seconds, and only the first time.
+
+    Gives a function that tells whether it was said.
+    """
     from numba.core import event
 
     class Notice(event.Listener):
@@ -62,5 +77,6 @@ def told_of_compilation() -> Iterator[None]:
         def on_end(self, _event: object) -> None:
             pass
 
-    with event.install_listener("numba:compile", Notice()):
-        yield
+    notice = Notice()
+    with event.install_listener("numba:compile", notice):
+        yield lambda: notice.told

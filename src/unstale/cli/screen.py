@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unstale.quantities import show_number, show_share
+from unstale.quantities import show_duration, show_number, show_share, time_unit
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "has_own_cost", "print_json", "print_table", "printable", "say", "show_cost"]
+__all__ = [
+    "console",
+    "has_own_cost",
+    "print_json",
+    "print_table",
+    "printable",
+    "say",
+    "show_cost",
+    "show_share_beside",
+    "show_share_with_error",
+    "show_time_with_error",
+]
 
 _COSTS = {"missed-updates": "missed\nchanges", "harmonic": "harmonic\ncost"}
 _GAP = 2
@@ -70,10 +81,10 @@ def _print_list(out: Console, columns: Sequence[str], rows: Iterable[Sequence[st
             out.print(f"  {heading}: {cell}", soft_wrap=True)
 
 
-def say(out: Console, text: str) -> None:
-    """Print a paragraph, with an empty line before it."""
+def say(out: Console, text: str, *, apart: bool = True) -> None:
+    """Print a paragraph, with an empty line before it unless it belongs to what is there."""
     wrapped = textwrap.fill(text, min(out.width, 100), break_long_words=False, break_on_hyphens=False)
-    out.print(f"\n{wrapped}", soft_wrap=True)
+    out.print(f"\n{wrapped}" if apart else wrapped, soft_wrap=True)
 
 
 def has_own_cost(objective: str) -> bool:
@@ -90,6 +101,49 @@ def show_cost(objective: str, cost: float) -> tuple[str, str]:
     if objective.startswith("currency:"):
         return f"over {objective.partition(':')[2]}\nbehind", show_share(cost)
     return _COSTS[objective], show_number(cost)
+
+
+def _digits(error: float) -> int:
+    """Return how many digits after the point a value has whose error is this: two of the error's."""
+    return min(max(1 - math.floor(math.log10(error)), 0), 9)
+
+
+def _with_error(value: float, error: float) -> str:
+    digits = _digits(error)
+    return f"{value:,.{digits}f} ± {error:,.{digits}f}"
+
+
+def show_share_with_error(value: float, error: float) -> str:
+    """Return a share in per cent, and its standard error.
+
+    >>> show_share_with_error(0.45678, 0.00123), show_share_with_error(1.0, 0.0)
+    ('45.68 ± 0.12%', '100.0%')
+    """
+    return f"{_with_error(100 * value, 100 * error)}%" if error > 0 else show_share(value)
+
+
+def show_share_beside(value: float, error: float) -> str:
+    """Return a share in per cent, to be compared with one that has this standard error.
+
+    >>> show_share_beside(0.45681, 0.00123)
+    '45.68%'
+    """
+    return f"{100 * value:.{_digits(100 * error)}f}%" if error > 0 else show_share(value)
+
+
+def show_time_with_error(seconds: float, error: float) -> str:
+    """Return a time in the unit that suits it, and its standard error.
+
+    >>> show_time_with_error(8880.0, 123.0), show_time_with_error(0.0, 0.0)
+    ('2.467 ± 0.034 hours', '0 seconds')
+    """
+    if not (error > 0 and seconds > 0):
+        return show_duration(seconds)
+    if seconds < 1:
+        return f"{_with_error(1e3 * seconds, 1e3 * error)} ms"
+    units = [time_unit("unit", name) for name in ("year", "day", "hour", "minute", "second")]
+    unit = next(unit for unit in units if seconds >= 1.9995 * unit.seconds or unit.seconds == 1)
+    return f"{_with_error(seconds / unit.seconds, error / unit.seconds)} {unit.name}s"
 
 
 def print_json(answer: dict[str, Any]) -> None:

@@ -39,6 +39,12 @@ class Task:
         """The budget."""
         return self.budget.per(self.unit)
 
+    @property
+    def budget_as_typed(self) -> str:
+        """The budget as one types it."""
+        amount = f"{self.budget.amount:.12g}{'B' if self.budget.kind == 'bytes' else ''}"
+        return f"{amount}/{self.budget.unit.name}"
+
     def show(self, amount: float) -> str:
         """Return an amount of budget with its unit."""
         return show_flow(

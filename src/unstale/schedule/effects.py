@@ -183,6 +183,8 @@ def windowed_cost(
     gaps, cycle = gaps_of(code, j), clock.cycle
 
     def varied(law: Process, f: Floats) -> Floats:
+        if f * cycle.period < 1e-7:  # windows change no interval by more than a period
+            return jittered_cost(objective, law, f, j) if j else mean_cost(objective, law, f, order)
         kinks, scales = _kinks(objective, law), _scales(objective, law)
         cost = cost_of_intervals(
             cycle, gaps, float(f), lambda x: objective.cost(law, x), kinks=kinks, scales=scales

@@ -1,49 +1,88 @@
-"""Tables of elements in files: read them, with exact complaints, and write allocations, whole or not at all.
+"""Tables in files: read elements and histories, with exact complaints, and write rows, whole or not at all.
 
-A table has a column ``rate`` and may have ``key``, ``weight``, ``size`` and ``group``. The end of a file's
-name says what it is: ``.csv``, ``.csv.gz``, ``.tsv``, ``.tsv.gz`` or ``.parquet``; ``-`` is CSV on standard
-input.
+A table of elements has a column ``rate`` and may have ``key``, ``weight``, ``size`` and ``group``; a history
+has ``element`` and ``t``. The end of a file's name says what it is: ``.csv``, ``.csv.gz``, ``.tsv``,
+``.tsv.gz`` or ``.parquet``; ``-`` is CSV on standard input.
 """
 
 from __future__ import annotations
 
-from .elements import ROLES, Advance, Elements, Keys, as_list, bad_column, bad_file, ignore
-from .output import check_writable, open_allocation, replacing, write_csv
-from .parquet import ParquetTable
+from collections.abc import Mapping
+
+from .elements import ROLES, Advance, Elements, Keys, as_list, bad_column, bad_file, ignore, taken
+from .history import HISTORY_ROLES, History, HistoryTable, moment
+from .lines import TextFile
+from .output import Write, check_writable, open_allocation, open_rows, replacing, write_csv
+from .parquet import ParquetFile, ParquetTable
 from .text import TextTable
 
 __all__ = [
+    "HISTORY_ROLES",
     "ROLES",
     "Advance",
     "Elements",
+    "History",
+    "HistoryTable",
     "Keys",
+    "ParquetFile",
     "ParquetTable",
+    "TextFile",
     "TextTable",
+    "Write",
     "as_list",
     "bad_column",
     "bad_file",
     "check_writable",
     "ignore",
+    "is_history",
+    "moment",
     "open_allocation",
+    "open_file",
+    "open_rows",
     "open_table",
+    "read_history",
     "replacing",
+    "taken",
     "write_csv",
 ]
 
 TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 
 
-def open_table(path: str, columns: dict[str, str] | None = None) -> TextTable | ParquetTable:
-    """Return the table in a file; ``columns`` says what columns are called there, if not by their role."""
-    names = {role: (columns or {}).get(role, role) for role in ROLES}
-    required = {"rate", *(columns or {})}
+def open_file(path: str) -> TextFile | ParquetFile:
+    """Return a file by the end of its name; nothing is read yet."""
     if path == "-":
-        return TextTable(path, names, required, delimiter=",")
+        return TextFile(path, ",")
     for suffix, delimiter in TEXT.items():
         if path.lower().endswith(suffix):
-            return TextTable(path, names, required, delimiter=delimiter)
+            return TextFile(path, delimiter)
     if path.lower().endswith(".parquet"):
-        return ParquetTable(path, names, required)
+        return ParquetFile(path)
     raise bad_file(
         path, f"its name must end in {', '.join(TEXT)} or .parquet, or be - for CSV on standard input"
     )
+
+
+def open_table(
+    path: str | TextFile | ParquetFile, columns: dict[str, str] | None = None
+) -> TextTable | ParquetTable:
+    """Return the table in a file; ``columns`` says what columns are called there, if not by their role."""
+    names = {role: (columns or {}).get(role, role) for role in ROLES}
+    required = {"rate", *(columns or {})}
+    file = open_file(path) if isinstance(path, str) else path
+    if isinstance(file, TextFile):
+        return TextTable(file, names, required)
+    return ParquetTable(file, names, required)
+
+
+def is_history(file: TextFile | ParquetFile, columns: Mapping[str, str]) -> bool:
+    """Tell whether a file is a history: it has times and no rates, or its columns are named as such."""
+    if set(columns) & set(HISTORY_ROLES):
+        return True
+    names = file.header("rate").names if isinstance(file, TextFile) else file.names
+    return "t" in names and columns.get("rate", "rate") not in names
+
+
+def read_history(path: str, columns: Mapping[str, str] | None = None, advance: Advance = ignore) -> History:
+    """Read the history in a file; ``columns`` says what columns are called there, if not by their role."""
+    return HistoryTable(open_file(path), columns).read(advance)

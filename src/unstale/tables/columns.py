@@ -14,9 +14,11 @@ from unstale.quantities import LEAST, MOST
 from .elements import NUMBERS, Elements, broken_rule
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from unstale.arguments import Floats
 
-__all__ = ["Complain", "first_repeated", "from_arrow"]
+__all__ = ["Complain", "encoded", "first_repeated", "from_arrow", "labels_of", "no_nulls"]
 
 Complain = Callable[[str, int | None, str, object], NoReturn]
 """Is told the role of a column, the row (from 0; None: the whole column), the rule and what stands there."""
@@ -25,14 +27,12 @@ Complain = Callable[[str, int | None, str, object], NoReturn]
 def from_arrow(columns: Mapping[str, Any], complain: Complain, first: int = 0) -> Elements:
     """Return the elements of columns of Arrow, by role; ``first`` is the number of the first row."""
     numbers = {role: _numbers(role, columns[role], complain) for role in NUMBERS if role in columns}
-    labels = {role: _labels(role, columns[role], complain) for role in ("key", "group") if role in columns}
+    labels = {role: labels_of(role, columns[role], complain) for role in ("key", "group") if role in columns}
     count = len(numbers["rate"])
     groups, names = None, list[object]()
     if "group" in labels:
-        encoded = labels["group"].unify_dictionaries()
-        codes = [chunk.indices.to_numpy() for chunk in encoded.chunks]
-        groups = np.concatenate(codes).astype(np.int64) if codes else np.zeros(0, np.int64)
-        names = encoded.chunk(0).dictionary.to_pylist() if codes else []
+        groups, dictionary = encoded(labels["group"])
+        names = dictionary.to_pylist()
     return Elements(
         rates=numbers["rate"],
         keys=labels.get("key", range(first + 1, first + count + 1)),
@@ -43,12 +43,20 @@ def from_arrow(columns: Mapping[str, Any], complain: Complain, first: int = 0) -
     )
 
 
+def encoded(column: Any) -> tuple[NDArray[np.int64], Any]:  # noqa: ANN401
+    """Return a column of labels as places in the list of those that differ, and that list."""
+    chunks = column.dictionary_encode().unify_dictionaries().chunks
+    if not chunks:
+        return np.zeros(0, np.int64), pa.array([], column.type)
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
+    return codes.astype(np.int64), chunks[0].dictionary
+
+
 def first_repeated(keys: Any) -> tuple[int, int] | None:  # noqa: ANN401
     """Return the first row whose key has been there before, and where; None if all differ."""
     if isinstance(keys, range) or pc.count_distinct(keys, mode="all").as_py() == len(keys):
         return None
-    chunks = keys.dictionary_encode().unify_dictionaries().chunks
-    codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
+    codes, _ = encoded(keys)
     again = np.ones(len(codes), bool)
     again[np.unique(codes, return_index=True)[1]] = False
     row = int(np.argmax(again))
@@ -59,7 +67,7 @@ def _numbers(role: str, column: Any, complain: Complain) -> Floats:  # noqa: ANN
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         complain(role, None, "numbers", str(kind))
-    _no_nulls(role, column, "a number", complain)
+    no_nulls(role, column, "a number", complain)
     values: Floats = column.cast(pa.float64(), safe=False).to_numpy()
     good = (values >= LEAST) & (values <= MOST)
     if role != "size":
@@ -71,7 +79,8 @@ def _numbers(role: str, column: Any, complain: Complain) -> Floats:  # noqa: ANN
     return values
 
 
-def _labels(role: str, column: Any, complain: Complain) -> Any:  # noqa: ANN401
+def labels_of(role: str, column: Any, complain: Complain) -> Any:  # noqa: ANN401
+    """Return a column of text or whole numbers, having checked that none is missing."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -82,14 +91,15 @@ def _labels(role: str, column: Any, complain: Complain) -> Any:  # noqa: ANN401
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not (is_text or pa.types.is_integer(kind)):
         complain(role, None, "text or whole numbers", str(kind))
-    _no_nulls(role, column, "text", complain)
+    no_nulls(role, column, "text", complain)
     if is_text:
         empty = pc.index(column, "").as_py()
         if empty >= 0:
             complain(role, empty, "text", "")
-    return column.dictionary_encode() if role == "group" else column
+    return column
 
 
-def _no_nulls(role: str, column: Any, rule: str, complain: Complain) -> None:  # noqa: ANN401
+def no_nulls(role: str, column: Any, rule: str, complain: Complain) -> None:  # noqa: ANN401
+    """Complain of the first row without a value, if there is one."""
     if column.null_count:
         complain(role, pc.index(column.is_null(), value=True).as_py(), rule, None)

@@ -29,9 +29,11 @@ __all__ = [
     "broken_rule",
     "find_columns",
     "ignore",
+    "is_utf8",
     "reason",
     "repeated",
     "shown_path",
+    "taken",
 ]
 
 ROLES = ("key", "rate", "weight", "size", "group")
@@ -46,7 +48,7 @@ def ignore(_: int) -> None:
 
 
 class Keys(Protocol):
-    """A sequence of keys: a list, a range, or a column of Arrow."""
+    """A sequence of keys: a list, a range, an array, or a column of Arrow."""
 
     def __len__(self) -> int:
         """How many."""
@@ -55,10 +57,38 @@ class Keys(Protocol):
         """Some of them."""
 
 
-def as_list(keys: Keys) -> list[str | int]:
-    """Return keys as values of Python."""
+def as_list(keys: Keys) -> list[Any]:
+    """Return keys, or another column, as values of Python; moments as text, in UTC.
+
+    >>> import numpy as np
+    >>> as_list(range(3)), as_list(np.array(["2026-01-01T12:00:00.5"], "datetime64[ms]"))
+    ([0, 1, 2], ['2026-01-01T12:00:00.500Z'])
+    """
     part = keys[:]
-    return list(part.to_pylist() if hasattr(part, "to_pylist") else part)
+    if hasattr(part, "to_pylist"):
+        return list(part.to_pylist())
+    if not hasattr(part, "tolist"):
+        return list(part)
+    if part.dtype.kind == "M":
+        import numpy as np
+
+        part = np.datetime_as_string(part, timezone="UTC")
+    return list(part.tolist())
+
+
+def taken(keys: Keys, places: NDArray[np.int64]) -> Any:  # noqa: ANN401
+    """Return the keys in some places.
+
+    >>> import numpy as np
+    >>> list(taken(["a", "b"], np.array([1, 0, 1]))), taken(range(1, 3), np.array([1, 0])).tolist()
+    (['b', 'a', 'b'], [2, 1])
+    """
+    whole: Any = keys
+    if hasattr(whole, "take"):
+        return whole.take(places)
+    if isinstance(whole, range):
+        return whole.start + whole.step * places
+    return [whole[place] for place in places.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +169,8 @@ def find_columns(
     required: set[str],
     *,
     line: int | None = None,
-    oddity: str = "",
 ) -> dict[str, int]:
-    """Return where the columns stand; roles without a column are left out.
-
-    ``oddity`` is why a column may be missing, if the header looks odd.
-    """
+    """Return where the columns stand; roles without a column are left out."""
     found = {}
     for role, name in names.items():
         places = [i for i, column in enumerate(header) if column == name]
@@ -154,10 +180,38 @@ def find_columns(
             found[role] = places[0]
         elif role in required:
             have = ", ".join(map(repr, header[:12])) + (", ..." if len(header) > 12 else "")
-            hint = oddity or (f"say which one it is with --column {role}=NAME" if name == role else "")
+            which = f"say which one it is with --column {role}=NAME" if name == role else ""
+            hint = (line and _oddity(header)) or which
             hint = hint and f"; {hint}"
             raise bad_file(path, f"there is no column {name!r} among {have}{hint}", line=line)
     return found
+
+
+_SEPARATORS = {";": "';'", "|": "'|'", "\t": "tabs", ",": "commas"}
+
+
+def _oddity(header: Sequence[str]) -> str:
+    """Return why a header may lack a column, if it looks like it.
+
+    >>> _oddity(["key;rate"])
+    "the file seems to be separated by ';'; .csv means commas, and .tsv tabs"
+    """
+    text = "".join(header)
+    if "\0" in text or not is_utf8(text):
+        return "the file is not UTF-8 text, but perhaps UTF-16; save it as UTF-8"
+    for separator, name in _SEPARATORS.items():
+        if len(header) == 1 and separator in text:
+            return f"the file seems to be separated by {name}; .csv means commas, and .tsv tabs"
+    return ""
+
+
+def is_utf8(text: str) -> bool:
+    """Tell whether text was UTF-8 in its file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes that are not UTF-8 have been let in as lone surrogates
+        return False
+    return True
 
 
 def reason(error: BaseException) -> str:

@@ -14,21 +14,19 @@ import gzip
 import io
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 from unstale.errors import InvalidInput, need
 
 from .elements import Keys, as_list, bad_file, reason
 
-if TYPE_CHECKING:
-    from unstale.arguments import Floats
+__all__ = ["Write", "check_writable", "open_allocation", "open_rows", "replacing", "write_csv"]
 
-__all__ = ["check_writable", "open_allocation", "replacing", "write_csv"]
-
-Write = Callable[[Keys, "Floats"], None]
+Write = Callable[..., None]
+"""Takes columns of equal length: keys, or arrays of numbers or moments."""
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _ROWS = 1 << 16
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -75,57 +73,75 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         raise
 
 
+def open_allocation(path: str, unit: str) -> AbstractContextManager[Write]:
+    """Give a function that writes keys and frequencies, part by part."""
+    return open_rows(path, {"key": "", "frequency": unit})
+
+
 @contextmanager
-def open_allocation(path: str, unit: str) -> Iterator[Write]:
-    """Give a function that writes keys and frequencies, part by part; Parquet also notes the unit."""
+def open_rows(path: str, columns: Mapping[str, str]) -> Iterator[Write]:
+    """Give a function that writes columns of equal length, part by part.
+
+    ``columns`` has a unit for each, which Parquet notes; no unit is "".
+    """
     with replacing(path) as file:
         if path.lower().endswith(".parquet"):
-            with _parquet(file, unit) as write:
+            with _parquet(file, columns) as write:
                 yield write
         elif path.lower().endswith(".gz"):
             with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:  # the same bytes each time
-                yield from _csv(cast("IO[bytes]", packed), path)
+                yield from _csv(cast("IO[bytes]", packed), path, columns)
         else:
-            yield from _csv(file, path)
+            yield from _csv(file, path, columns)
 
 
-def _csv(file: IO[bytes], path: str) -> Iterator[Write]:
+def _csv(file: IO[bytes], path: str, columns: Iterable[str]) -> Iterator[Write]:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    yield write_csv(text, "\t" if ".tsv" in path.lower()[-7:] else ",")
+    yield write_csv(text, columns, "\t" if ".tsv" in path.lower()[-7:] else ",")
     text.flush()
     text.detach()
 
 
-def write_csv(file: IO[str], delimiter: str = ",") -> Write:
+def write_csv(file: IO[str], columns: Iterable[str], delimiter: str = ",") -> Write:
     """Write the header, and return a function that writes rows."""
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(["key", "frequency"])
+    writer.writerow(columns)
 
-    def write(keys: Keys, frequencies: Floats) -> None:
-        for start in range(0, len(frequencies), _ROWS):
-            part = slice(start, start + _ROWS)
-            writer.writerows(zip(as_list(keys[part]), frequencies[part].tolist(), strict=True))
+    def write(*parts: Keys) -> None:
+        for start in range(0, len(parts[0]), _ROWS):
+            block = slice(start, start + _ROWS)
+            writer.writerows(zip(*(as_list(part[block]) for part in parts), strict=True))
 
     return write
 
 
 @contextmanager
-def _parquet(file: IO[bytes], unit: str) -> Iterator[Write]:
+def _parquet(file: IO[bytes], columns: Mapping[str, str]) -> Iterator[Write]:
     arrow: Any = need("pyarrow", extra="parquet", needed_for="Parquet files")
     parquet: Any = need("pyarrow.parquet", extra="parquet", needed_for="Parquet files")
-    frequency = arrow.field("frequency", arrow.float64(), nullable=False, metadata={"unit": unit})
     opened: list[Any] = []
 
-    def write(keys: Keys, frequencies: Floats) -> None:
-        column: Any = keys if hasattr(keys, "to_pylist") else arrow.array(keys)
-        if not opened:  # only the first keys tell their type
-            schema = arrow.schema([arrow.field("key", column.type, nullable=False), frequency])
-            opened.append(parquet.ParquetWriter(file, schema, compression="zstd"))
+    def write(*parts: Keys) -> None:
+        arrays = [_arrow(arrow, part) for part in parts]
+        if not opened:  # only the first part tells the types
+            fields = [
+                arrow.field(name, array.type, nullable=False, metadata={"unit": unit} if unit else None)
+                for (name, unit), array in zip(columns.items(), arrays, strict=True)
+            ]
+            opened.append(parquet.ParquetWriter(file, arrow.schema(fields), compression="zstd"))
         writer = opened[0]
-        writer.write_table(arrow.table([column, arrow.array(frequencies)], schema=writer.schema))
+        writer.write_table(arrow.table(arrays, schema=writer.schema))
 
     try:
         yield write
     finally:  # also if it is in vain: a writer that is not closed writes to a closed file later
         for writer in opened:
             writer.close()
+
+
+def _arrow(arrow: Any, part: Any) -> Any:  # noqa: ANN401
+    """Return a column of Arrow; moments are in UTC."""
+    column = part if hasattr(part, "to_pylist") else arrow.array(part)
+    if arrow.types.is_timestamp(column.type):
+        return column.cast(arrow.timestamp(column.type.unit, "UTC"))
+    return column

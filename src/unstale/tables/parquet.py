@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,26 +25,26 @@ from .elements import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["ParquetTable"]
+__all__ = ["ParquetFile", "ParquetTable"]
 
 BATCH = 1 << 20
 
 
-class ParquetTable:
-    """A table in a Parquet file."""
+class ParquetFile:
+    """A Parquet file."""
 
-    def __init__(self, path: str, names: dict[str, str], required: set[str]) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self._names, self._required = names, required
 
     @cached_property
-    def _arrow(self) -> ModuleType:
+    def arrow(self) -> ModuleType:
+        """The library that reads it."""
         need("pyarrow.parquet", extra="parquet", needed_for="Parquet files")
         return need("pyarrow", extra="parquet", needed_for="Parquet files")
 
     @cached_property
     def _file(self) -> Any:  # noqa: ANN401  (Arrow has no types)
-        arrow = self._arrow
+        arrow = self.arrow
         try:
             Path(self.path).open("rb").close()
         except OSError as error:  # the system says it better than Arrow
@@ -57,26 +57,67 @@ class ParquetTable:
 
     @property
     def length(self) -> int:
-        """Rows of the file, as `read` counts them."""
+        """Rows of the file."""
         return int(self._file.metadata.num_rows)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all columns."""
+        found: list[str] = self._file.schema_arrow.names
+        return found
+
+    def columns(self, names: Mapping[str, str], required: set[str]) -> dict[str, str]:
+        """Return the names of the columns that there are, by role."""
+        if self.length == 0:
+            raise bad_file(self.path, "it has no rows")
+        found = find_columns(self.path, self.names, names, required)
+        return {role: self.names[at] for role, at in found.items()}
+
+    def batches(self, columns: Iterable[str]) -> Iterator[Any]:
+        """Return some columns, batch by batch."""
+        try:
+            yield from self._file.iter_batches(BATCH, columns=list(columns))
+        except (self.arrow.ArrowException, OSError) as error:
+            raise self._damaged(error) from None
+
+    def read(self, columns: Iterable[str], advance: Advance = ignore) -> Any:  # noqa: ANN401
+        """Return some columns, whole, as a table of Arrow."""
+        batches = []
+        for batch in self.batches(columns):
+            batches.append(batch)
+            advance(batch.num_rows)
+        return self.arrow.Table.from_batches(batches)
+
+    def _damaged(self, error: BaseException) -> Exception:
+        said = (str(error).splitlines() or [""])[0]
+        return bad_file(self.path, f"not a Parquet file, or cut short or damaged; {said}")
+
+
+class ParquetTable:
+    """A table in a Parquet file."""
+
+    def __init__(self, file: ParquetFile, names: dict[str, str], required: set[str]) -> None:
+        self.file = file
+        self._names, self._required = names, required
+
+    @property
+    def path(self) -> str:
+        """Name of the file."""
+        return self.file.path
+
+    @property
+    def length(self) -> int:
+        """Rows of the file, as `read` counts them."""
+        return self.file.length
 
     @cached_property
     def columns(self) -> dict[str, str]:
         """Names of the columns that there are, by role."""
-        header = self._file.schema_arrow.names
-        if self.length == 0:
-            raise bad_file(self.path, "it has no rows")
-        found = find_columns(self.path, header, self._names, self._required)
-        return {role: header[at] for role, at in found.items()}
+        return self.file.columns(self._names, self._required)
 
     def read(self, advance: Advance = ignore) -> Elements:
         """Read the whole table, or raise an error that names the first mistake; repeated keys come last."""
-        arrow = self._arrow
-        batches = []
-        for batch in self._batches(self.columns):
-            batches.append(batch)
-            advance(batch.num_rows)
-        elements = self._elements(arrow.Table.from_batches(batches), 0)
+        elements = self._elements(self.file.read(self.columns.values(), advance), 0)
         from .columns import first_repeated
 
         again = first_repeated(elements.keys)
@@ -88,16 +129,10 @@ class ParquetTable:
     def parts(self, *roles: str, advance: Advance = ignore) -> Iterator[Elements]:
         """Read the table in parts, each time anew; only the columns of these roles. Keys may repeat."""
         first = 0
-        for batch in self._batches({role: name for role, name in self.columns.items() if role in roles}):
-            yield self._elements(self._arrow.Table.from_batches([batch]), first)
+        for batch in self.file.batches([name for role, name in self.columns.items() if role in roles]):
+            yield self._elements(self.file.arrow.Table.from_batches([batch]), first)
             first += batch.num_rows
             advance(batch.num_rows)
-
-    def _batches(self, columns: dict[str, str]) -> Iterator[Any]:
-        try:
-            yield from self._file.iter_batches(BATCH, columns=list(columns.values()))
-        except (self._arrow.ArrowException, OSError) as error:
-            raise self._damaged(error) from None
 
     def _elements(self, table: Any, first: int) -> Elements:  # noqa: ANN401
         from .columns import from_arrow
@@ -109,7 +144,3 @@ class ParquetTable:
 
         there = {role: name for role, name in self.columns.items() if name in table.column_names}
         return from_arrow({role: table.column(name) for role, name in there.items()}, complain, first)
-
-    def _damaged(self, error: BaseException) -> Exception:
-        said = (str(error).splitlines() or [""])[0]
-        return bad_file(self.path, f"not a Parquet file, or cut short or damaged; {said}")

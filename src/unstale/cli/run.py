@@ -1,0 +1,173 @@
+"""Running a simulation: who plays, for how long, and what as many polls would have given otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple
+
+from unstale.errors import InvalidInput
+from unstale.quantities import show_duration
+
+from .options import POLICIES
+from .progress import progress
+from .scenes import Scene
+
+if TYPE_CHECKING:
+    from unstale.planning import Plan
+    from unstale.schedule import Clock
+    from unstale.simulation import Conditions, Outcome, Result
+
+__all__ = ["RULES", "SLOTTED", "Run", "SamePolls", "gives_up", "horizon_of", "player", "settling"]
+
+RULES = (
+    "nutch", "nutch-default", "stormcrawler", "news-crawl", "heritrix", "miniflux", "miniflux-round-robin"
+)  # fmt: skip
+"""Rules of tools in use, which poll as much as they like."""
+SLOTTED = ("edf", "index", "estimated-proportional")
+"""Policies that share the budget in other ways than by an allocation and an order."""
+_LIKE_OPTIMAL = ("edf", "index")
+"""Those that poll what the optimal allocation polls."""
+
+_POLLS = 200
+"""Polls of each element, and changes, on average, in a simulation of the usual length."""
+_EVENTS = 1e7
+"""Most changes, polls and requests in a simulation of the usual length: a second's work for a policy."""
+_BURNT = 5.0
+"""The usual length over the usual burn-in."""
+_RULES_SETTLE = 365.25 * 86400.0
+"""Seconds after which rules have settled."""
+
+
+class SamePolls(NamedTuple):
+    """Freshness that as many polls as a rule takes give if they are shared otherwise."""
+
+    uniform: float
+    optimal: float
+
+
+def player(scene: Scene, name: str, budget: float | None = None) -> str | Plan:
+    """Return the plan of a policy that goes by an allocation; the simulator knows the others by name."""
+    problem, rates = scene.problem, scene.problem.elements.rates
+    if name not in POLICIES or not rates.any():
+        return name
+    from unstale.planning import plan
+
+    return plan(rates, problem.task.amount if budget is None else budget, **problem.options(name))
+
+
+def gives_up(scene: Scene, name: str, player: str | Plan) -> bool:
+    """Tell whether a policy never polls some element that changes and matters: its age has no bound."""
+    plan = _optimal(scene) if name in _LIKE_OPTIMAL else player
+    if isinstance(plan, str):
+        return False
+    never, elements = plan.frequencies == 0, scene.problem.elements
+    matters = elements.rates > 0 if elements.weights is None else elements.rates * elements.weights > 0
+    return bool((never & matters).any())
+
+
+def _optimal(scene: Scene) -> str | Plan:
+    return player(scene, "optimal")
+
+
+def settling(scene: Scene, player: str | Plan) -> float:
+    """Return the time after which a plan has polled nearly all that it polls, by weight; 0 if not known."""
+    if isinstance(player, str):
+        return 0.0
+    import numpy as np
+
+    weights = scene.problem.elements.weights
+    polled = player.frequencies > 0 if weights is None else (player.frequencies > 0) & (weights > 0)
+    if not polled.any():
+        return 0.0
+    intervals = 1.0 / player.frequencies[polled]
+    order = np.argsort(intervals)
+    share = np.cumsum(np.ones(order.size) if weights is None else weights[polled][order])
+    return float(intervals[order][np.searchsorted(share, 0.95 * share[-1])])
+
+
+def horizon_of(scene: Scene, players: Mapping[str, str | Plan], asked: float | None) -> float:
+    """Return how long to simulate, in the unit of the rates; ``asked`` is in seconds.
+
+    Usually it is long enough for many polls and changes of each element and for the burn-in to do its work,
+    but not for more than a second's work for each policy.
+    """
+    task, elements, world = scene.problem.task, scene.problem.elements, scene.world
+    if asked is not None:
+        if asked > world.end * task.unit.seconds * (1 + 1e-12):
+            there = f"which lasts {task.show_time(world.end)}; it is {show_duration(asked)}"
+            raise InvalidInput(f"--horizon must not go beyond the history, {there}")
+        return min(asked / task.unit.seconds, world.end)
+    if isfinite(world.end):
+        return world.end
+    sizes = len(elements) if elements.sizes is None else float(elements.sizes.sum())
+    changes = float(elements.rates.mean()) or 1.0
+    each = task.amount / sizes or changes
+    wanted = [_POLLS / min(each, changes), *(_BURNT * settling(scene, one) for one in players.values())]
+    if set(players) & set(RULES):
+        wanted.append(_BURNT * _RULES_SETTLE / task.unit.seconds)
+    happening = len(elements) * each + float(elements.rates.sum()) + world.accesses
+    return float(f"{min(max(wanted), _EVENTS / happening):.1e}")  # two digits are enough
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """How to simulate; times in the unit of the rates."""
+
+    scene: Scene
+    horizon: float
+    burn_in: float
+    seed: int
+    jitter: float
+    windows: Clock | None
+    conditions: Conditions | None
+    batches: int
+
+    def play(self, players: Mapping[str, str | Plan], budget: float | None = None) -> Result:
+        """Simulate policies, with the budget of the task or another."""
+        from unstale.simulation import simulate
+
+        task = self.scene.problem.task
+        goal = self.scene.problem.options("optimal")["objective"]
+        whole = task.show_time(self.horizon)
+        with progress("simulating", self.horizon, lambda now: f"{task.show_time(now)} of {whole}") as advance:
+            reached = 0.0
+
+            def tell(now: float) -> None:
+                nonlocal reached
+                advance(now - reached)
+                reached = now
+
+            return simulate(
+                self.scene.world,
+                task.amount if budget is None else budget,
+                policies=dict(players),
+                horizon=self.horizon,
+                burn_in=self.burn_in,
+                seed=self.seed,
+                objective=goal,
+                objectives=[goal],
+                order=task.order,
+                jitter=self.jitter,
+                windows=self.windows,
+                conditions=self.conditions,
+                batches=self.batches,
+                unit=task.unit.name,
+                progress=tell,
+            )
+
+    def with_as_many_polls(self, outcome: Outcome) -> SamePolls:
+        """Return the freshness that as many polls give if they are shared uniformly or optimally.
+
+        By formula where there is one, else simulated.
+        """
+        players = {name: player(self.scene, name, outcome.spent) for name in SamePolls._fields}
+        if not (self.scene.recorded or self.jitter or self.windows or self.conditions):
+            return SamePolls(*_by_formula(players.values()))
+        result = self.play(players, outcome.spent)
+        return SamePolls(*(result[name].freshness for name in players))
+
+
+def _by_formula(players: Iterable[str | Plan]) -> list[float]:
+    return [1.0 if isinstance(one, str) else one.freshness for one in players]  # a name: nothing changes
