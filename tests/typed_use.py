@@ -27,3 +27,63 @@ def use() -> None:
     assert_type(unstale.Gamma(2, 3).shape, Floats)
     objective: unstale.Objective = unstale.SourcePenalty(unstale.penalties.named("x"))
     unstale.mean_cost(objective, law, 1.0)
+
+
+class Hourly:
+    """A policy that learns, as a user writes one."""
+
+    step = 1.0
+
+    def polls(self, end: float) -> unstale.schedule.Polls:
+        return unstale.schedule.Polls(np.array([end - 0.5]), np.array([0]))
+
+    def learn(self, outcomes: unstale.simulation.Outcomes) -> None:
+        assert_type(outcomes.times, Floats)
+
+
+def use_schedules_and_simulations() -> None:
+    schedule = unstale.Schedule(unstale.plan([1, 2], 3).frequencies, order="random", jitter=0.0, seed=1)
+    stream: unstale.schedule.Stream = schedule
+    for stream in (unstale.EarliestDeadline([1.0, 2.0]), unstale.Index([1.0, 2.0], 3.0)):
+        assert_type(stream.until(5.0), unstale.schedule.Polls)
+    assert_type(schedule.until(1.0).times, Floats)
+    assert_type(schedule.frequencies, Floats)
+    for time, element in schedule:
+        assert_type((time, element), tuple[float, int])
+    schedule.swap([2, 3])
+    assert_type(schedule.add([1.0], at_once=True), NDArray[np.int64])
+    schedule.remove([0])
+    assert_type(unstale.Schedule.resume(schedule.state()), unstale.Schedule)
+    unstale.Schedule([1.0], order="fixd")  # type: ignore[arg-type]
+    clock: unstale.schedule.Clock = unstale.Windows.every(24, 22, 30).clock()
+    unstale.Schedule([1.0], windows=clock)
+    unstale.Schedule([1.0, 2.0], windows={"night": clock}, groups=["night", "other"])
+    world = unstale.World([unstale.Poisson(1.0), unstale.Gamma(2.0, 1.0)], weights=[1, 2], accesses=3)
+    assert_type(world.mean_rates, Floats)
+    assert_type(unstale.World.recorded([0, 1], [1.0, 2.0]), unstale.World)
+    learner: unstale.simulation.Policy = Hourly()
+    result = unstale.simulate(
+        world,
+        3.0,
+        policies={
+            "plan": unstale.plan([1, 2], 3),
+            "learner": learner,
+            "edf": "edf",
+            "rule": unstale.simulation.RULES["nutch"],
+            "stream": schedule,
+        },
+        horizon=10,
+        conditions=unstale.Conditions(fails=0.1),
+        objectives=["age", unstale.currency(0.5)],
+        progress=print,
+    )
+    assert_type(result, unstale.simulation.Result)
+    assert_type(result["plan"], unstale.simulation.Outcome)
+    assert_type(result["plan"].freshness, float)
+    assert_type(result["plan"].lag([0.5, 0.9]), Floats)
+    assert_type(result["plan"].elements.polls, Floats)
+    assert_type(result["plan"].expected, unstale.simulation.Expected | None)
+    assert_type(result.ahead("plan", "edf"), tuple[float, float])
+    unstale.simulate([1.0], 1.0, policies=["optimal"], horizon=5.0, order="fixd")  # type: ignore[arg-type]
+    assert_type(unstale.simulation.expect(world, [1, 2]).freshness, float)
+    assert_type(unstale.simulation.align(unstale.simulation.zipf(2, 1.0), [1, 2], "aligned"), Floats)

@@ -76,14 +76,14 @@ def drawn(run, monkeypatch):
     """Run a command and return the figure that it draws."""
     pytest.importorskip("matplotlib")
     figures = []
-    save = plots._save
+    save = plots.save
 
     def keep(figure, path):
         save(figure, path)
         figures.append(figure)
 
     def drawn(*command):
-        monkeypatch.setattr(plots, "_save", keep)
+        monkeypatch.setattr(plots, "save", keep)
         run(*command, "--plot", "plot.png")
         return figures.pop()
 

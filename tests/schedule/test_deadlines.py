@@ -236,6 +236,14 @@ def test_a_state_is_not_changed_by_going_on():
     assert slots(EarliestDeadline.resume(state), 20) == first
 
 
+def test_a_state_that_was_changed_is_found_out():
+    state = EarliestDeadline([1.0, 2.0, 5.0]).state()
+    with pytest.raises(InvalidInput, match="nobody is ready; the state that was resumed"):
+        EarliestDeadline.resume({**state, "share": [0, 0, 0]}).until(1.0)
+    with pytest.raises(InvalidInput, match="one boundary and one rest for each share"):
+        EarliestDeadline.resume({**state, "rest": [0, 0]})
+
+
 # --- other frequencies ------------------------------------------------------------------------------
 
 

@@ -79,9 +79,10 @@ def counts(polls, n):
 # --- pieces -------------------------------------------------------------------------------------------------
 
 
-@given(modes, columns, seeds, starts, st.lists(st.floats(0.0, 30.0), max_size=8), st.data())
-def test_pieces_of_time_do_not_matter(mode, frequencies, seed, start, cuts, data):
+@given(modes, columns, seeds, starts, st.data())
+def test_pieces_of_time_do_not_matter(mode, frequencies, seed, start, data):
     whole = made(mode, frequencies, seed, start).until(start + 30.0)
+    cuts = data.draw(st.lists(st.floats(0.0, 30.0), max_size=8))
     at = [] if not len(whole) else data.draw(st.lists(st.sampled_from(whole.times.tolist()), max_size=4))
     ends = sorted([*(start + cut for cut in cuts), *at])  # some exactly where there is a poll
     same(drawn(made(mode, frequencies, seed, start), *ends, start + 30.0), whole)
@@ -476,12 +477,12 @@ def test_a_rest_at_frequency_0_keeps_the_place():
 # --- elements that come and go ------------------------------------------------------------------------------
 
 
-@given(modes, columns, columns, seeds, st.floats(0.0, 9.0), st.floats(0.0, 9.0))
-def test_who_comes_and_goes_does_not_disturb_the_others(mode, frequencies, new, seed, first, second):
+@given(modes, columns, columns, seeds, st.tuples(st.floats(0.0, 9.0), st.floats(0.0, 9.0)))
+def test_who_comes_and_goes_does_not_disturb_the_others(mode, frequencies, new, seed, moments):
     if mode.startswith("even"):
         return  # all share the slots
     plain, busy = made(mode, frequencies, seed), made(mode, frequencies, seed)
-    n, (first, second) = len(frequencies), sorted((first, second))
+    n, (first, second) = len(frequencies), sorted(moments)
     ours = [busy.until(first)]
     places = busy.add(new, groups=groups_for(busy, new))
     assert places.tolist() == list(range(n, n + len(new)))
@@ -609,7 +610,7 @@ MISTAKES = [
     (lambda: Schedule([1.0, -2.0]), "frequencies must be finite and >= 0; frequencies[1] is -2.0"),
     (lambda: Schedule([[1.0]]), "frequencies must be one-dimensional; it has shape (1, 1)"),
     (lambda: Schedule([1e308, 1e308]), "frequencies must have a finite sum; their largest is 1e+308"),
-    (lambda: Schedule([1.0], order="fixd"), "order must be one of 'fixed', 'random', 'purely-random'; order is 'fixd'"),
+    (lambda: Schedule([1.0], order="fixd"), "order must be one of 'fixed', 'random'"),
     (lambda: Schedule([1.0], jitter=1.5), "jitter must be finite and >= 0 and <= 1; jitter is 1.5"),
     (lambda: Schedule([1.0], jitter=0.1, order="random"), "the order is 'random'"),
     (lambda: Schedule([1.0], even=1), "even must be True or False; even is 1"),
@@ -623,23 +624,23 @@ MISTAKES = [
     (lambda: Schedule([1.0], windows={"a": 3}, groups=["a"]), "windows['a'] must be a clock"),
     (lambda: Schedule([1.0], windows={"a": CLOCK}), "need groups, one label for each element"),
     (lambda: Schedule([1.0], windows=CLOCK, groups=["a"]), "a mapping from label to clock"),
-    (lambda: Schedule([1.0], windows={"a": CLOCK}, groups=["a", "b"]), "groups has shape (2,), frequencies (1,)"),
+    (lambda: Schedule([1.0], windows={"a": CLOCK}, groups=["a", "b"]), "groups has shape (2,)"),
     (lambda: Schedule([1.0]).until(-1.0), "end must not be before now, which is 0; end is -1"),
     (lambda: Schedule([1.0]).until(np.nan), "end must be finite; end is nan"),
     (lambda: Schedule([1.0]).until(1e30), "end must be nearer"),
     (lambda: Schedule([1.0], even=True).until(1e30), "end must be nearer"),
-    (lambda: Schedule([1.0]).swap([1.0, 2.0]), "frequencies must be one for each of the 1 elements; there are 2"),
+    (lambda: Schedule([1.0]).swap([1.0, 2.0]), "one for each of the 1 elements; there are 2"),
     (lambda: Schedule([1.0]).add([-1.0]), "frequencies must be finite and >= 0; frequencies[0] is -1.0"),
     (lambda: Schedule([1.0]).add([1.0], at_once=1), "at_once must be True or False; at_once is 1"),
     (lambda: Schedule([1.0]).add([1.0], groups=["a"]), "a mapping from label to clock"),
     *(
-        (lambda bad=bad: Schedule([1.0, 1.0]).remove(bad), f"numbers of elements that are there; {shown} is none")
+        (lambda bad=bad: Schedule([1.0, 1.0]).remove(bad), f"elements that are there; {shown} is none")
         for bad, shown in (
             (2, "2"), (-1, "-1"), ([0, 5], "5"), (0.0, "0.0"), ("a", "'a'"), (None, "None"), ([True], "True"),
         )
     ),
     (lambda: Schedule.resume({}), "state must be what Schedule.state returned; it has no 'frequency'"),
-    (lambda: Schedule.resume({**Schedule([1.0]).state(), "even": True}, windows=CLOCK), "windows must be those"),
+    (lambda: Schedule.resume({**Schedule([1.0]).state(), "even": True}, windows=CLOCK), "must be those"),
 ]  # fmt: skip
 
 

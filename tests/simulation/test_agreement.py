@@ -27,6 +27,7 @@ from unstale import (
     Weibull,
     World,
     currency,
+    mean_cost,
     penalties,
     plan,
     simulate,
@@ -34,7 +35,6 @@ from unstale import (
 from unstale.processes import Superposed
 from unstale.schedule import Polls, Schedule
 from unstale.simulation import expect, zipf
-from unstale.simulation.analysis import expected_costs
 from unstale.simulation.compiled_tracking import AGE, FRESH, MEASURES, MISSED
 
 ORDERS = ("fixed", "random", "purely-random")
@@ -44,6 +44,15 @@ BUDGET = 24.0
 LIMIT = 3.0
 """Standard errors."""
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden.json").read_text(encoding="utf-8"))
+
+
+def expected_costs(world, objective, frequencies, order):
+    """Mean cost of each element by formula."""
+    costs = np.empty(len(world))
+    for law, places in world.laws:
+        at = slice(None) if places is None else places
+        costs[at] = mean_cost(objective, law, frequencies[at], order)
+    return costs
 
 
 def scores(outcome, world, frequencies, order, objectives=()):

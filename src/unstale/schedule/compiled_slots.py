@@ -133,6 +133,7 @@ def by_deadline(records, total, heap, size, calendar, slot, elements):
     """Fill the slots after ``slot``: each with the ready job of the earliest deadline. Returns the ready.
 
     The calendar has a day for each slot, and begins anew when it ends: who is due in a later round stays.
+    Returns -1 if nobody is ready in some slot, as it cannot be.
     """
     mask = calendar.size - 1
     for i in range(elements.size):
@@ -151,6 +152,8 @@ def by_deadline(records, total, heap, size, calendar, slot, elements):
                     records[k, LINK] = calendar[day]
                     calendar[day] = k
                 k = following
+        if size == 0:
+            return -1
         deadline, job = heap[0, 0], heap[0, 1]
         size -= 1
         if size > 0:

@@ -101,6 +101,11 @@ class EarliestDeadline:
         self._ready = by_deadline(
             self._records, self._total, self._heap, self._ready, self._calendar, self._slot, elements
         )
+        if self._ready < 0:
+            msg = (
+                "there are slots for which nobody is ready; the state that was resumed is not as it was taken"
+            )
+            raise InvalidInput(msg)
         times = self._time(np.arange(self._slot, self._slot + elements.size))
         self._slot += elements.size
         self._now = end
@@ -113,7 +118,7 @@ class EarliestDeadline:
     def _slots_before(self, end: float) -> int:
         if self._rate == 0.0:
             return 0
-        guess = max(ceil((end - self._begin) * self._rate) - self._slot, 0)
+        guess = max(ceil(min((end - self._begin) * self._rate, 2.0**60)) - self._slot, 0)
         slots = range(self._slot, self._slot + 2 * guess + 2)  # rounding of times may hide some slots
         return bisect_left(slots, end, key=self._time)
 
@@ -123,10 +128,10 @@ class EarliestDeadline:
         """Poll at these frequencies from now on; more of them than elements are for new elements.
 
         Slots go on without a gap: what is left of the one under way is stretched to fit. Each element goes on
-        from the share of its interval that it has waited, so that it is polled neither twice nor late. Where
-        new frequencies would then have more polls due than there are slots, or less, those that are most in
-        the way wait for some slots more or less, as few as possible, and at most for the share they have. An
-        element that comes, or comes back, is polled within its first interval.
+        from the share of its interval that it has waited, so that it is polled neither twice nor late. If
+        that makes more polls due than there are slots, or less, those who are behind their share wait for
+        some slots longer, or those ahead for some slots less: as few as possible, and no longer than makes up
+        for their share. An element that comes, or comes back, is polled within its first interval.
 
         From the swap on, with slots counted from there and the new frequencies, |t*rho - N(t)| < 2.
 
@@ -160,7 +165,8 @@ class EarliestDeadline:
         lags[shares == 0] = 0.0
         records = _records(shares)
         total = int(shares.sum())
-        resettle(_balanced(lags, shares, total), total, records)
+        if total > 0:
+            resettle(_balanced(lags, shares, total), total, records)
         self._slot = 0
         self._lay_out(records)
 
@@ -202,9 +208,12 @@ class EarliestDeadline:
         self = cls.__new__(cls)
         for name in _STATE:
             setattr(self, f"_{name}", np.asarray(state[name]).item())  # from a file numbers come as arrays
-        records = _records(np.asarray(state["share"], np.int64))
-        records[:, BOUNDARY] = state["boundary"]
-        records[:, REST] = state["rest"]
+        share, boundary, rest = (np.asarray(state[name], np.int64) for name in ("share", "boundary", "rest"))
+        if not share.shape == boundary.shape == rest.shape == (share.size,):
+            msg = f"state must have one boundary and one rest for each share; there are {share.size} shares"
+            raise InvalidInput(msg)
+        records = _records(share)
+        records[:, BOUNDARY], records[:, REST] = boundary, rest
         self._lay_out(records)
         return self
 

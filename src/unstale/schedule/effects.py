@@ -37,7 +37,7 @@ from .window_clocks import CalendarClock, CycleClock
 
 __all__ = ["Lock", "jitter_loss", "jittered_cost", "phase_lock", "windowed_cost"]
 
-_AROUND = np.array([0.02, 0.1, 0.3, 0.7, 1.0, 1.4, 3.0, 8.0, 20.0, 60.0, 250.0, 1e3, 1e4, 1e5])
+_AROUND = np.append([0.02, 0.1, 0.3, 0.7, 1.0, 1.4, 3.0, 8.0, 20.0, 60.0, 250.0], np.logspace(3, 12, 10))
 """Cuts for quadrature, in mean gaps: what is sharp is sharp about there."""
 
 _CHUNK = 1024
@@ -175,23 +175,48 @@ def windowed_cost(
     if not isinstance(clock, CycleClock | CalendarClock):
         msg = f"clock must be that of Windows, such as Windows.every(24, 0, 8).clock(); clock is {clock!r}"
         raise InvalidInput(msg)
-    never = objective.cost(law, np.asarray(np.inf)) if np.any(f < np.finfo(float).tiny) else 0.0
-    if code == kernels.FIXED and not j:
-        return _each(law, f, _constant(objective, clock.cycle), never=never)
-    if code == kernels.PURELY_RANDOM and isinstance(law, Poisson) and objective.kernel == kernels.FRESHNESS:
-        return _each(law, f, _memoryless(clock.cycle), never=never)
-    gaps, cycle = gaps_of(code, j), clock.cycle
+    cycle = clock.cycle
+
+    def plain(law: Process, f: Floats) -> Floats:
+        return jittered_cost(objective, law, f, j) if j else mean_cost(objective, law, f, order)
 
     def varied(law: Process, f: Floats) -> Floats:
-        if f * cycle.period < 1e-7:  # windows change no interval by more than a period
-            return jittered_cost(objective, law, f, j) if j else mean_cost(objective, law, f, order)
-        kinks, scales = _kinks(objective, law), _scales(objective, law)
-        cost = cost_of_intervals(
-            cycle, gaps, float(f), lambda x: objective.cost(law, x), kinks=kinks, scales=scales
-        )
+        cuts = {"kinks": _kinks(objective, law), "scales": _scales(objective, law)}
+        cost = cost_of_intervals(cycle, gaps_of(code, j), float(f), lambda x: objective.cost(law, x), **cuts)
         return np.asarray(cost)
 
-    return _each(law, f, varied, never=never, singly=True)
+    function: _Cost = varied
+    singly = True
+    if code == kernels.FIXED and not j:
+        function, singly = _constant(objective, cycle), False
+    elif code == kernels.PURELY_RANDOM and isinstance(law, Poisson) and objective.kernel == kernels.FRESHNESS:
+        function, singly = _memoryless(cycle), False
+    never = objective.cost(law, np.asarray(np.inf)) if np.any(f < np.finfo(float).tiny) else 0.0
+    return _each(law, f, _in_range(objective, cycle, plain, function), never=never, singly=singly)
+
+
+def _in_range(objective: Objective, cycle: CycleClock, plain: _Cost, function: _Cost) -> _Cost:
+    """Return a function for all frequencies, from one for those that windows and floats are a match for."""
+    least, most = 1e-7 / cycle.period, 1e9 / cycle.period
+
+    def many(law: Process, f: Floats) -> Floats:
+        """As many polls as one likes: only outside windows does the time between them show."""
+        _, moments = cycle.edges
+        opens, _, closes = moments.reshape(3, -1)
+        ends = closes if cycle.pace > 0 else opens
+        rests = np.append(opens[1:], opens[0] + cycle.period) - ends
+        outside = sum(objective.accrued(law, np.asarray(rest)) for rest in rests) / cycle.period
+        inside = plain(law, f * cycle.pace) if cycle.pace > 0 else 0.0
+        return inside * (1.0 - rests.sum() / cycle.period) + outside
+
+    def cost(law: Process, f: Floats) -> Floats:
+        inside = (f >= least) & (f <= most)
+        found = function(law, np.clip(f, least, most)) if np.any(inside) else f
+        if np.any(f < least):  # intervals are so long that a period more or less is nothing
+            found = np.where(f < least, plain(law, f), found)
+        return np.where(f > most, many(law, f), found) if np.any(f > most) else found
+
+    return cost
 
 
 def _law(law: Process | ArrayLike) -> Process:
@@ -236,7 +261,8 @@ def _memoryless(cycle: CycleClock) -> _Cost:
         worked, moments = (edge.reshape(3, -1) for edge in cycle.edges)
         following = np.append(moments[0, 1:], moments[0, 0] + cycle.period)
         falls, lengths, rests = worked[1] - worked[0], moments[2] - moments[0], following - moments[2]
-        rate, total = law.rate, (law.rate + f) * cycle.period
+        rate = np.maximum(law.rate, 1e-100 / cycle.period)  # below, its square underflows
+        total = (rate + f) * cycle.period
 
         def along(p: Floats) -> tuple[Floats, Floats]:
             """Return p after a period, and its integral."""
@@ -250,7 +276,7 @@ def _memoryless(cycle: CycleClock) -> _Cost:
             return p, area
 
         gained = along(0.0 * total)[0]
-        return along(gained / kernels.p1(total))[1] / cycle.period
+        return along(gained / kernels.p1(total))[1] / cycle.period * (law.rate / rate)
 
     return cost
 

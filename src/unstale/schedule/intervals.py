@@ -188,10 +188,15 @@ def _reach(cycle: CycleClock, x: Floats) -> tuple[Floats, Floats, Floats, Floats
     breaks = np.sort(np.concatenate([np.broadcast_to(edges[:, None], (edges.size, x.size)), met]), axis=0)
     length, middle = np.diff(breaks, axis=0), 0.5 * (breaks[1:] + breaks[:-1])
     then = cycle.when(middle) + x
-    ahead = cycle.worked(then) - middle
+    ahead = np.maximum(cycle.worked(then) - middle, 0.0)
     # inside windows, the time worked x later keeps pace with v
     half = np.where(cycle.is_open(then) & ~cycle.at_once(middle), 0.0, 0.5 * length)
-    return length / period, ahead - half, ahead + half, np.floor((then - moments[0]) / period)
+    return (
+        length / period,
+        np.maximum(ahead - half, 0.0),
+        ahead + half,
+        np.floor((then - moments[0]) / period),
+    )
 
 
 def _points(ends: Floats, nodes: int, halvings: int) -> tuple[Floats, Floats]:

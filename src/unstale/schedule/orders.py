@@ -16,7 +16,7 @@ time (Li, Cline & Loguinov 2015, section IV-B). ``jitter`` stretches each interv
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,16 @@ __all__ = ["Schedule", "flag", "frequencies_of", "spread"]
 _MOST = 1e10
 """Polls drawn at once; more would not fit into memory."""
 
+
+class Allocated(Protocol):
+    """Something that has frequencies, such as a plan."""
+
+    @property
+    def frequencies(self) -> Floats:
+        """Polls per unit time of each element."""
+
+
+Frequencies = ArrayLike | Allocated
 _Columns = tuple[Floats, Elements, Floats]
 """Times, elements, and points in the elements' own time."""
 
@@ -56,7 +66,7 @@ class Schedule:
 
     def __init__(
         self,
-        frequencies: ArrayLike,
+        frequencies: Frequencies,
         *,
         order: Order = "fixed",
         jitter: float = 0.0,
@@ -196,7 +206,7 @@ class Schedule:
 
     # --- other frequencies, and elements that come and go ---------------------------------------------------
 
-    def swap(self, frequencies: ArrayLike) -> None:
+    def swap(self, frequencies: Frequencies) -> None:
         """Poll at these frequencies from now on; what is left of each element's interval is stretched to fit.
 
         There is one for each element that there is; `add` and `remove` are for those that come and go.
@@ -375,9 +385,10 @@ def spread(elements: Elements) -> Floats:
     return phases
 
 
-def frequencies_of(frequencies: ArrayLike) -> Floats:
+def frequencies_of(frequencies: Frequencies) -> Floats:
     """Insist on frequencies, one for each element; a plan has them."""
-    array = numbers("frequencies", getattr(frequencies, "frequencies", frequencies), at_least=0)
+    given: Any = getattr(frequencies, "frequencies", frequencies)
+    array = numbers("frequencies", given, at_least=0)
     if array.ndim != 1:
         msg = f"frequencies must be one-dimensional; it has shape {array.shape}"
         raise InvalidInput(msg)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import Floats, Order, numbers
+from ..arguments import Order, numbers
 from ..errors import InvalidInput
-from ..objectives import Objective
-from ..polling import mean_cost
-from ..processes import Process
 from ..schedule import Clock
-from ..schedule.effects import jittered_cost, windowed_cost
+from ..schedule.effects import windowed_cost
 from .outcome import Expected
 from .worlds import World
 
@@ -30,31 +27,25 @@ def expect(
 
     This is the analytic mode of Carney, Lee & Zdonik's evaluator (2003, section 3); `simulate` is the
     tracking mode. A record has no formula: for it, elements are taken to change by Poisson processes.
-    ``jitter`` and ``windows`` are those of `Schedule`, one of them at a time.
+    ``jitter`` and ``windows`` are those of `Schedule`.
 
     >>> round(expect(World([1.0, 2.0]), [1.0, 2.0]).freshness, 4)
     0.6321
     """
+    if not isinstance(world, World):
+        msg = f"world must be a World, such as World([1.0, 2.0]); it is {world!r}"
+        raise InvalidInput(msg)
     f = numbers("frequencies", frequencies, at_least=0)
     if f.shape != (len(world),):
         msg = f"frequencies must be one for each of the {len(world)} elements; it has shape {f.shape}"
         raise InvalidInput(msg)
-    if jitter and (windows is not None or order != "fixed"):
-        msg = "jitter has a formula in fixed order and without windows only; leave one of them out"
-        raise InvalidInput(msg)
-
-    def cost(measure: str | Objective, law: Process, f: Floats) -> Floats:
-        if windows is not None:
-            return windowed_cost(measure, law, f, windows, order)
-        return jittered_cost(measure, law, f, jitter) if jitter else mean_cost(measure, law, f, order)
-
     means, columns = {}, {}
     shares, counted = world.weight / world.weight.sum(), world.weight > 0
     for measure in ("freshness", "age", "missed-updates"):
         costs = np.empty(len(world))
         for law, places in world.laws:
             at = slice(None) if places is None else places
-            costs[at] = cost(measure, law, f[at])
+            costs[at] = windowed_cost(measure, law, f[at], windows, order, jitter=jitter)
         means[measure] = float(shares[counted] @ costs[counted])
         columns[measure] = costs
     return Expected(

@@ -15,6 +15,7 @@ from ..errors import InvalidInput
 from ..objectives import Objective
 from ..planning import POLICIES, Plan, plan
 from ..schedule import Clock, EarliestDeadline, Index, Schedule, Stream
+from ..schedule.window_clocks import CalendarClock, CycleClock
 from .analysis import expect
 from .events import Events
 from .outcome import Expected
@@ -82,6 +83,12 @@ def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
         choice(f"policies[{name!r}]" if name != policy else "policies", policy, NAMES)
         return _by_name(policy, terms)
     if isinstance(policy, Plan):
+        if policy.frequencies.size != len(terms.world):
+            msg = (
+                f"policies[{name!r}] must be a plan for the {len(terms.world)} elements; "
+                f"it is one for {policy.frequencies.size}"
+            )
+            raise InvalidInput(msg)
         return _planned(policy.frequencies, terms)
     if isinstance(policy, Rule):
         return _ruled(policy, terms)
@@ -143,8 +150,8 @@ def _frequencies(name: str, terms: Terms) -> Floats:
 def _planned(frequencies: Floats, terms: Terms) -> Player:
     known = None
     windows = terms.windows
-    plain = terms.conditions == Conditions() and not isinstance(windows, Mapping)
-    if plain and terms.world.history is None and not (terms.jitter and windows is not None):
+    plain = windows is None or isinstance(windows, CycleClock | CalendarClock)
+    if plain and terms.world.history is None and terms.conditions == Conditions():
         known = partial(
             expect,
             terms.world,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats, scalar
+from ..errors import InvalidInput
 from ..schedule import Polls, Schedule, Stream
 from .compiled_tracking import look_at
 from .events import Events, Recorded
@@ -82,6 +83,9 @@ class ClosedLoop:
         while now < end:
             if self._next <= now:
                 self._next = now + scalar("step", self._policy.step, above=0, infinite=True)
+                if self._next <= now:
+                    msg = f"step must move time forward; at {now:g}, {self._policy.step:g} does not"
+                    raise InvalidInput(msg)
             stop = min(self._next, end)
             polls = checked(self._policy.polls(stop), self._last.size, now, stop)
             seen, visits = source.until(stop), self._hands.carry_out(polls, stop)
@@ -147,7 +151,9 @@ class EstimatedProportional:
         known = self._polls > 0
         if not known.any():
             return self._schedule.frequencies
-        seen = -np.log((self._polls - np.maximum(self._changes, 0.5) + 0.5) / (self._polls + 0.5))
-        rates = np.where(known, seen * self._polls / np.where(known, self._time, 1.0), 0.0)
+        polls, changes, time = (
+            np.where(known, part, 1.0) for part in (self._polls, self._changes, self._time)
+        )
+        rates = -np.log((polls - np.maximum(changes, 0.5) + 0.5) / (polls + 0.5)) * polls / time
         rates = np.where(known, rates, rates[known].mean())
         return self._budget * rates / (rates @ self._sizes)

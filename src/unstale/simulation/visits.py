@@ -66,8 +66,13 @@ class Visits:
 
 def checked(polls: object, n: int, start: float, end: float) -> Polls:
     """Insist on polls of elements that there are, in the order of time, within a span."""
-    if not isinstance(polls, Polls) or polls.times.shape != polls.elements.shape or polls.times.ndim != 1:
-        msg = f"a policy must return Polls, with an element for each time; it returned {polls!r}"
+    parts: list[object] = [polls.times, polls.elements] if isinstance(polls, Polls) else []
+    arrays = [part for part in parts if isinstance(part, np.ndarray) and part.ndim == 1]
+    if not isinstance(polls, Polls) or len(arrays) < 2 or arrays[0].size != arrays[1].size:
+        shown = (
+            repr(polls)[:80] if isinstance(polls, Polls) and len(arrays) == 2 else repr(parts or polls)[:80]
+        )
+        msg = f"a policy must return Polls, of an array of times and one of elements; it returned {shown}"
         raise InvalidInput(msg)
     if not len(polls):
         return polls
