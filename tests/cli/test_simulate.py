@@ -144,6 +144,15 @@ def test_rules_need_no_budget_and_are_held_against_as_many_polls(run):
     assert "heritrix is less fresh than uniform polling with as many polls" in " ".join(out.split())
 
 
+def test_windows_are_for_plans(run, ask):
+    command = ["simulate", "pages.csv", "--horizon", "1y", "--policy", "nutch"]
+    window = ["--window", "every 1 from 0 to 0.1"]
+    assert ask(*command) == ask(*command, *window)
+    assert "--window and --jitter are for plans; nutch does without." in run(*command, *window)[0]
+    failing = ["--fails", "10%"]
+    assert ask(*command, *failing) == ask(*command, *failing, *window)
+
+
 def test_limits_are_kept(ask):
     limited = ["--max-frequency", "2/day", "--min-frequency", "1/day", "--group-limit", "5/day"]
     answer = ask("simulate", "pages.csv", *SHORT, *limited, "--policy", "optimal")

@@ -13,6 +13,7 @@ from scipy import stats
 
 from unstale import InvalidInput, plan
 from unstale.schedule import Polls, Schedule, some
+from unstale.schedule.compiled_orders import put_in_order
 from unstale.schedule.orders import spread
 
 ORDERS = ("fixed", "random", "purely-random")
@@ -559,6 +560,47 @@ def test_windows_hold_polls_back_but_not_their_number():
     polls = labels.until(100.0)
     assert np.all(of(polls, 1) % 1.0 <= 0.5)
     assert counts(polls, 3).tolist() == pytest.approx([100, 100, 100], abs=1)
+
+
+# --- sorting ------------------------------------------------------------------------------------------------
+
+SPREADS = {
+    "even": lambda rng, n: rng.random(n),
+    "ties": lambda rng, n: np.floor(8.0 * rng.random(n)) / 8.0,
+    "crowd": lambda rng, n: np.where(rng.random(n) < 0.9, 0.5 + 1e-9 * rng.random(n), rng.random(n)),
+    "one moment": lambda _, n: np.full(n, 0.25),
+    "beginning": lambda rng, n: rng.random(n) ** 20,
+    "end": lambda rng, n: np.minimum(1.0 - rng.random(n) ** 20, np.nextafter(1.0, 0.0)),
+    "falling": lambda _, n: 0.999 - 0.99 * np.linspace(0.0, 1.0, n),
+}
+
+
+@pytest.mark.parametrize("with_points", [False, True], ids=["times", "points"])
+@pytest.mark.parametrize("name", SPREADS)
+def test_polls_are_sorted_and_ties_keep_their_order(name, with_points):
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 2, 3, 100, 4097, 70_000, 200_000):
+        given_times = 5.0 + 2.0 * SPREADS[name](rng, n)
+        order = np.argsort(given_times, kind="stable")
+        times, elements = given_times.copy(), np.arange(n)
+        points = np.arange(n) * 0.5 if with_points else np.empty(0)
+        if not put_in_order(
+            times, elements, points, 5.0, 7.0
+        ):  # then ties are, and the rest is left to others
+            again = np.argsort(times, kind="stable")
+            times, elements, points = times[again], elements[again], points[again] if with_points else points
+        assert_array_equal(elements, order)
+        assert_array_equal(times, given_times[order])
+        assert_array_equal(points, 0.5 * order if with_points else [])
+
+
+@pytest.mark.parametrize("even", [False, True])
+def test_a_hundred_thousand_polls_at_one_moment(even):
+    n = 100_000
+    polls = Schedule(np.ones(n), phases=np.full(n, 0.5), even=even).until(3.0)
+    assert_array_equal(polls.elements, np.tile(np.arange(n), 3))
+    if not even:
+        assert_array_equal(polls.times, np.repeat([0.5, 1.5, 2.5], n))
 
 
 # --- nothing to do, and mistakes ----------------------------------------------------------------------------

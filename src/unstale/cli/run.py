@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -158,14 +158,14 @@ class Run:
             )
 
     def with_as_many_polls(self, outcome: Outcome) -> SamePolls:
-        """Return the freshness that as many polls give if they are shared uniformly or optimally.
+        """Return the freshness that as many polls as a rule's give if they are shared uniformly or optimally.
 
-        By formula where there is one, else simulated.
+        By formula where there is one, else simulated. Like those of the rule, they come at any time.
         """
         players = {name: player(self.scene, name, outcome.spent) for name in SamePolls._fields}
-        if not (self.scene.recorded or self.jitter or self.windows or self.conditions):
+        if not (self.scene.recorded or self.conditions):
             return SamePolls(*_by_formula(players.values()))
-        result = self.play(players, outcome.spent)
+        result = replace(self, windows=None, jitter=0.0).play(players, outcome.spent)
         return SamePolls(*(result[name].freshness for name in players))
 
 

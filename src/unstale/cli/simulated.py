@@ -52,6 +52,8 @@ class Simulated:
     """Policies that never poll some element that changes and matters: its age has no bound."""
     unsettled: Sequence[str]
     """Policies whose burn-in is too short for them to poll what they poll."""
+    unconfined: Sequence[str]
+    """Policies that do not keep to the windows or the jitter that were asked for."""
     same_polls: dict[str, SamePolls]
     """For rules that take as many polls as they like."""
     took: float
@@ -226,13 +228,15 @@ class Simulated:
         sentences = [f"fresh: the share of time for which copies are up to date{weights}. {_ERRORS}"]
         if verdict := self._verdict():
             sentences.append(verdict)
-        rules = self.same_polls.items()
-        if behind := [name for name, same in rules if self.result[name].freshness < same.uniform]:
+        if behind := [name for name, same in self.same_polls.items() if self._is_behind(name, same)]:
             verb = "is" if len(behind) == 1 else "are"
             sentences.append(
                 f"{_listed(behind)} {verb} less fresh than uniform polling with as many polls: a rule that "
                 "polls more what changes more spends most on what is soon stale again."
             )
+        if free := list(self.unconfined):
+            verb = "does" if len(free) == 1 else "do"
+            sentences.append(f"--window and --jitter are for plans; {_listed(free)} {verb} without.")
         if never := list(self.gives_up):
             sentences.append(
                 f"{_listed(never)} never {'polls' if len(never) == 1 else 'poll'} some elements that change, "
@@ -251,13 +255,18 @@ class Simulated:
             )
         return sentences
 
+    def _is_behind(self, rule: str, same: SamePolls) -> bool:
+        """Tell whether a rule is less fresh than uniform polling, and not just by chance."""
+        outcome = self.result[rule]
+        return outcome.freshness + 2 * outcome.freshness_error < same.uniform
+
     def _verdict(self) -> str:
         """Return how the best of the policies with the same budget compares with uniform polling."""
         rivals = [name for name in self.result if name not in self.same_polls]
         if "uniform" not in rivals or len(rivals) < 2:
             return ""
-        best = max(rivals, key=lambda name: self.result[name].freshness)
-        other = best if best != "uniform" else "optimal" if "optimal" in rivals else rivals[1]
+        rivals.remove("uniform")
+        other = max(rivals, key=lambda name: self.result[name].freshness)
         ahead, error = self.result.ahead(other, "uniform")
         points = show_share_with_error(abs(ahead), error).replace("%", " points")
         if not ahead:

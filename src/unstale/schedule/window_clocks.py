@@ -58,11 +58,11 @@ class _Table(NamedTuple):
         inside = np.minimum(self.started[k] + self.slope * (t - self.opens[k]), most)
         return np.where(t < self.closes[k], inside, most)
 
-    def when(self, v: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    def when(self, v: Floats) -> Floats:
         k = np.minimum(np.searchsorted(self.before, v, "right"), self.opens.size) - 1
         stretch = 1.0 / self.slope if self.slope else 0.0
         t = self.opens[k] + np.maximum(v - self.started[k], 0.0) * stretch
-        return np.minimum(t, np.nextafter(self.closes, -np.inf)[k]), k
+        return np.minimum(t, np.nextafter(self.closes, -np.inf)[k])
 
     def is_open(self, t: Floats) -> NDArray[np.bool_]:
         k = np.searchsorted(self.opens, t, "right") - 1
@@ -90,6 +90,10 @@ def _mapped(function: Callable[[Floats], NDArray[Any]], name: str, value: ArrayL
     return unwrap(np.concatenate(parts).reshape(x.shape))
 
 
+_Place = tuple[Floats, NDArray[np.intp]]
+"""Windows of a cycle: the number of the period, and that in the period."""
+
+
 @dataclass(frozen=True)
 class CycleClock:
     """The clock of windows that come again in each period; ``spans`` do not overlap.
@@ -107,91 +111,132 @@ class CycleClock:
     at_start: float
 
     def worked(self, t: ArrayLike) -> Floats:
-        """Time worked before t; 0 at t = 0."""
-        return _mapped(lambda t: self._worked(t) - self._shift, "t", t)
+        """Time worked before t, from t = 0 on."""
+        return _mapped(self._worked, "t", t)
 
     def when(self, v: ArrayLike) -> Floats:
         """First moment after which more than ``v`` is worked; it is always inside a window."""
-        return _mapped(self._when, "v", v)
+
+        def moment(v: Floats) -> Floats:
+            at = self._holding(v)
+            stretch = 1.0 / self.pace if self.pace else 0.0
+            t = self._opening(at) + np.maximum(v - self._started(at), 0.0) * stretch
+            return np.minimum(t, np.nextafter(self._closing(at), -np.inf))
+
+        return _mapped(moment, "v", v)
 
     def is_open(self, t: ArrayLike) -> NDArray[np.bool_]:
         """Whether polls are allowed at t."""
-        return _mapped(lambda t: self._table.is_open(t - self._begin(self._number(t))), "t", t)
+        return _mapped(lambda t: t < self._closing(self._opened(t)), "t", t)
 
     def opens_after(self, t: ArrayLike) -> Floats:
         """First opening of a window at t or later."""
-        return _mapped(self._opens_after, "t", t)
+        return _mapped(lambda t: self._opening(self._next(self._opened(t, before=True))), "t", t)
+
+    # --- for `effects` ---
 
     @property
     def cycle(self) -> CycleClock:
         """The clock itself."""
         return self
 
-    @property
+    @cached_property
     def pace(self) -> float:
         """Time worked per unit of time, inside windows and after their starts."""
-        return self._table.slope
+        return (1.0 - self.at_start) * self.period / sum(b - a for a, b in self.spans)
 
     @cached_property
     def edges(self) -> tuple[Floats, Floats]:
         """Times worked, and moments, at which the windows of one period open, have started and close."""
-        table, first = self._table, self.spans[0][0]
-        worked = np.concatenate([table.before[:-1], table.started, table.before[1:]]) - self._shift
-        return worked, first + np.concatenate([table.opens, table.opens, table.closes])
+        k = np.arange(len(self.spans))
+        at = np.zeros(k.size), k
+        worked = self._before(at), self._started(at), self._before(self._next(at))
+        return np.concatenate(worked), np.concatenate(
+            [self._opening(at), self._opening(at), self._closing(at)]
+        )
 
     def at_once(self, v: ArrayLike) -> NDArray[np.bool_]:
         """Whether the points at ``v`` come all at the start of a window."""
+        return _mapped(lambda v: v < self._started(self._holding(v)), "v", v)
 
-        def within(v: Floats) -> NDArray[np.bool_]:
-            raw = (v + self._shift) % self.period
-            return raw < self._table.started[self._table.when(raw)[1]]
-
-        return _mapped(within, "v", v)
+    # --- windows: all is compared with their edges as rounded, so that the methods agree ---
 
     @cached_property
-    def _table(self) -> _Table:
-        """The windows of one period, from the first opening."""
+    def _columns(self) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+        """Openings from the first on, lengths, what is worked before, and whether the next window touches."""
         opens, closes = np.array(self.spans, float).T - self.spans[0][0]
         lengths = closes - opens
-        share = lengths.sum() / self.period
-        worked = np.concatenate([[0.0], np.cumsum(lengths) / share])
-        worked[-1] = self.period
-        return _Table.of(opens, closes, worked, 1.0 / share, self.at_start)
+        share = lengths / lengths.sum()
+        worked = self.period * np.concatenate([[0.0], np.cumsum(share)[:-1]])
+        return opens, lengths, worked, closes == np.append(opens[1:], self.period)
 
     @cached_property
     def _shift(self) -> float:
-        return float(self._worked(np.zeros(1))[0])
+        """What is worked from the first opening of the first period to t = 0."""
+        opens, lengths, worked, _ = self._columns
+        periods, since = divmod(-self.spans[0][0], self.period)
+        if since == 0.0:
+            return periods * self.period
+        k = int(np.searchsorted(opens, since)) - 1
+        within = lengths[k] * self.period / lengths.sum()
+        inside = self.at_start * within + self.pace * (since - opens[k])
+        return float(periods * self.period + worked[k] + min(inside, within))
 
-    def _begin(self, number: Floats) -> Floats:
-        return self.spans[0][0] + number * self.period
+    def _opening(self, at: _Place) -> Floats:
+        return self.spans[0][0] + at[0] * self.period + self._columns[0][at[1]]
 
-    def _number(self, t: Floats) -> Floats:
-        """Number of the period, from first opening to first opening, that holds t."""
-        n = np.floor((t - self.spans[0][0]) / self.period)
-        n -= t < self._begin(n)  # as rounded, so that all methods agree
-        n += t >= self._begin(n + 1.0)
-        return n
+    def _closing(self, at: _Place) -> Floats:
+        following = self._opening(self._next(at))
+        closes = np.minimum(self._opening(at) + self._columns[1][at[1]], following)
+        return np.where(self._columns[3][at[1]], following, closes)
+
+    def _before(self, at: _Place) -> Floats:
+        return at[0] * self.period - self._shift + self._columns[2][at[1]]
+
+    def _started(self, at: _Place) -> Floats:
+        before = self._before(at)
+        if self.at_start == 0.0:
+            return before
+        return before + self.at_start * (self._before(self._next(at)) - before)
+
+    def _next(self, at: _Place) -> _Place:
+        wraps = at[1] == len(self.spans) - 1
+        return at[0] + wraps, np.where(wraps, 0, at[1] + 1)
+
+    def _previous(self, at: _Place) -> _Place:
+        wraps = at[1] == 0
+        return at[0] - wraps, np.where(wraps, len(self.spans) - 1, at[1] - 1)
+
+    def _last(self, x: Floats, column: Floats, base: float, edge: Callable[[_Place], Floats]) -> _Place:
+        """The last window whose edge is at or before x."""
+        n = np.floor((x - base) / self.period)
+        k = np.zeros(x.shape, np.intp)
+        if column.size > 1:
+            k += np.maximum(np.searchsorted(column, x - base - n * self.period, "right") - 1, 0)
+        at = _moved((n, k), x < edge((n, k)), self._previous)
+        return _moved(at, x >= edge(self._next(at)), self._next)
+
+    def _opened(self, t: Floats, *, before: bool = False) -> _Place:
+        """The last window that opened at t or before; not at t, if asked."""
+        at = self._last(t, self._columns[0], self.spans[0][0], self._opening)
+        return _moved(at, t == self._opening(at), self._previous) if before else at
+
+    def _holding(self, v: Floats) -> _Place:
+        return self._last(v, self._columns[2], -self._shift, self._before)
 
     def _worked(self, t: Floats) -> Floats:
-        n = self._number(t)
-        n -= t == self._begin(n)  # what comes at the start is not yet done
-        return n * self.period + self._table.worked(t - self._begin(n))
+        at = self._opened(t, before=True)  # what comes at the start of a window is not yet done then
+        most = self._before(self._next(at))
+        inside = np.minimum(self._started(at) + self.pace * (t - self._opening(at)), most)
+        return np.where(t < self._closing(at), inside, most)
 
-    def _when(self, v: Floats) -> Floats:
-        raw = v + self._shift
-        n = np.floor(raw / self.period)
-        offset, k = self._table.when(np.maximum(raw - n * self.period, 0.0))
-        begin = self._begin(n)
-        t = begin + offset
-        # rounding may have led out of the window
-        t = np.where(t - begin < self._table.opens[k], np.nextafter(t, np.inf), t)
-        return np.where(t - begin >= self._table.closes[k], np.nextafter(t, -np.inf), t)
 
-    def _opens_after(self, t: Floats) -> Floats:
-        n = self._number(t)
-        k = np.searchsorted(self._table.opens, t - self._begin(n))
-        last = k == self._table.opens.size
-        return self._begin(n + last) + self._table.opens[np.where(last, 0, k)]
+def _moved(at: _Place, some: NDArray[np.bool_], other: Callable[[_Place], _Place]) -> _Place:
+    """Exchange some windows for others."""
+    if not some.any():
+        return at
+    there = other(at)
+    return np.where(some, there[0], at[0]), np.where(some, there[1], at[1])
 
 
 @dataclass(frozen=True)
@@ -221,12 +266,12 @@ class CalendarClock:
         return CalendarClock, (self.spans, self.zone, self.at_start, self.origin, self.unit_seconds)
 
     def worked(self, t: ArrayLike) -> Floats:
-        """Time worked before t; 0 at t = 0."""
+        """Time worked before t, from t = 0 on."""
         return _mapped(lambda t: self._around(t, "opens").worked(t), "t", t)
 
     def when(self, v: ArrayLike) -> Floats:
         """First moment after which more than ``v`` is worked; it is always inside a window."""
-        return _mapped(lambda v: self._around(v, "before").when(v)[0], "v", v)
+        return _mapped(lambda v: self._around(v, "before").when(v), "v", v)
 
     def is_open(self, t: ArrayLike) -> NDArray[np.bool_]:
         """Whether polls are allowed at t."""

@@ -90,7 +90,9 @@ class ClosedLoop:
             polls = checked(self._policy.polls(stop), self._last.size, now, stop)
             seen, visits = source.until(stop), self._hands.carry_out(polls, stop)
             parts.append((visits.elements(), visits.start, visits.done, visits.ok))
-            self._tell(seen, visits, stop)
+            self._hear(seen, visits)
+            if stop == self._next:  # a step may be longer than a span
+                self._tell(stop)
             now = stop
         elements, *columns = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(elements, kind="stable")
@@ -98,21 +100,24 @@ class ClosedLoop:
         np.cumsum(np.bincount(elements, minlength=self._last.size), out=offsets[1:])
         return Visits(offsets, *(column[order] for column in columns))
 
-    def _tell(self, changes: Events, visits: Visits, now: float) -> None:
-        """Tell the policy what polls saw, once they are done."""
+    def _hear(self, changes: Events, visits: Visits) -> None:
+        """Note what polls see."""
         elapsed, changed = np.empty(visits.start.size), np.empty(visits.start.size, np.bool_)
         look_at(
             changes.offsets, changes.times, visits.offsets, visits.start, visits.ok, self._last, self._dirty,
             elapsed, changed,
         )  # fmt: skip
-        new = Outcomes(visits.elements(), visits.start, elapsed, changed, visits.ok)
-        waiting = [*self._untold, (new, visits.done)]
-        done = np.concatenate([part[1] for part in waiting])
+        seen = Outcomes(visits.elements(), visits.start, elapsed, changed, visits.ok)
+        self._untold.append((seen, visits.done))
+
+    def _tell(self, now: float) -> None:
+        """Tell the policy what polls saw that are done."""
+        done = np.concatenate([part[1] for part in self._untold])
         columns = [
-            np.concatenate([getattr(part[0], name) for part in waiting])
+            np.concatenate([getattr(part[0], name) for part in self._untold])
             for name in ("elements", "times", "elapsed", "changed", "ok")
         ]
-        order = np.argsort(done, kind="stable")
+        order = np.lexsort((columns[0], done))
         count = int(np.searchsorted(done[order], now, side="right"))
         told, rest = order[:count], order[count:]
         self._untold = [(Outcomes(*(column[rest] for column in columns)), done[rest])]
