@@ -2,6 +2,7 @@
 
 import itertools
 from datetime import UTC, datetime
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def points(order, rng, elements, polls, jitter=0.0):
     return np.cumsum(rng.exponential(size=(elements, polls)), axis=1)
 
 
-def simulated(objective, law, frequency, clock, order, jitter=0.0, *, elements=4000, polls=400):
+def simulated(objective, law, frequency, clock, order, *, jitter=0.0, elements=2000, polls=100):
     """Mean cost and its standard error, from polls mapped by the clock; costs of intervals are exact."""
     rng = np.random.default_rng([ord(letter) for letter in f"{order} {jitter} {frequency}"])
     # points are worked times after a start anywhere in a period
@@ -135,9 +136,9 @@ def test_ten_pages_a_day():
     assert float(windowed_cost("freshness", rate, 10.0, c)) == pytest.approx(
         float(mean_cost("freshness", rate, 10.0)), rel=1e-12
     )
-    # in (b) seven come at midnight, and three in the rest of the day: 0 three times more often than not
-    spread = float(mean_cost("freshness", rate, 3.0))
-    assert spread < float(windowed_cost("freshness", rate, 10.0, b)) < 1.3 * spread
+    # in (b) seven come at midnight, and three in the rest of the day: as good as four, not quite even
+    four, three = (float(mean_cost("freshness", rate, count)) for count in (4.0, 3.0))
+    assert four < float(windowed_cost("freshness", rate, 10.0, b)) < three
 
 
 def test_all_at_the_start_in_closed_form():
@@ -177,22 +178,35 @@ def test_memoryless_polls_by_two_ways(clock):
 
 
 @pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
-@pytest.mark.parametrize("order", ["fixed", "random"])
-def test_cost_agrees_with_a_double_integral(clock, order):
-    """f E[accrued(when(v + V) - when(v))], by the midpoint rule in v and V."""
-    v, share = ((np.arange(n) + 0.5) / n for n in (3001, 2003))
-    law, accrued, when = Poisson(1.3), objective_named("age").accrued, clock.cycle.when
+@pytest.mark.parametrize("objective", ["freshness", "age"])
+def test_fixed_order_agrees_with_an_integral(clock, objective):
+    """f E[accrued(when(v + V) - when(v))], by the midpoint rule in v."""
+    v = (np.arange(600_001) + 0.5) / 600_001
+    law, accrued, when = Poisson(1.3), objective_named(objective).accrued, clock.cycle.when
     for frequency in (0.04, 0.9, 6.1):
-        if order == "fixed":
-            gap, weight = np.ones(1), np.ones(1)
-            v = (np.arange(600_001) + 0.5) / 600_001
-        else:
-            gap = 2.0 * share
-            weight = np.minimum(gap, 2.0 - gap) * 2.0 / share.size
-        d = when(v + gap[:, None] / frequency) - when(v)
-        expected = frequency * float(weight @ accrued(law, d).mean(axis=1))
-        found = float(windowed_cost("age", law, frequency, clock, order))
-        assert found == pytest.approx(expected, rel=2e-5)
+        expected = frequency * float(accrued(law, when(v + 1.0 / frequency) - when(v)).mean())
+        assert float(windowed_cost(objective, law, frequency, clock)) == pytest.approx(expected, rel=1e-5)
+
+
+GAPS = {
+    ("random", 0.0): (2.0, lambda x: np.minimum(x, 2.0 - x)),
+    ("fixed", 0.4): (1.4, lambda x: (x > 0.6) / 0.8),
+    ("purely-random", 0.0): (40.0, lambda x: np.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
+@pytest.mark.parametrize("gaps", GAPS.values(), ids=str)
+def test_other_orders_are_means_over_intervals_in_worked_time(clock, gaps):
+    """A distance V costs what fixed order at frequency 1/V does, in proportion to its length."""
+    order, jitter = next(key for key, value in GAPS.items() if value is gaps)
+    end, density = gaps
+    x = (np.arange(100_000) + 0.5) * (end / 100_000)
+    for frequency, objective in ((0.11, "age"), (1.3, "age"), (7.7, "freshness")):
+        each = windowed_cost(objective, 1.3, frequency / x, clock)
+        expected = float(np.sum(density(x) * x * each) * end / x.size)
+        found = float(windowed_cost(objective, 1.3, frequency, clock, order, jitter=jitter))
+        assert found == pytest.approx(expected, rel=2e-6)
 
 
 @settings(max_examples=60, deadline=None)
@@ -243,12 +257,13 @@ def test_rare_and_frequent_polls(clock, order):
 
 def test_no_jump_where_formulas_change():
     for order in ORDERS:
-        for frequency in (1e-7, 1e9):
+        for frequency in (1e-7, 1e8):
             around = frequency * np.array([0.999, 1.001])
             rate = min(frequency, 1.0)
             costs = windowed_cost("freshness", rate, around, NIGHT, order)
-            assert costs[0] == pytest.approx(costs[1], rel=2e-3)
-            assert costs[0] >= costs[1]
+            middle = float(mean_cost("freshness", rate, frequency, order)) if frequency < 1.0 else costs[0]
+            assert costs[0] == pytest.approx(middle, rel=1.1e-3)
+            assert costs[0] == pytest.approx(costs[1], rel=2e-3 if frequency < 1.0 else 1e-6)
 
 
 def test_arrays_and_elements_that_are_never_polled_or_never_change():
@@ -302,9 +317,8 @@ def test_small_jitter_costs_its_square():
     rate, f = 1.3, np.array([0.5, 1.0, 3.0])
     for jitter in (1e-2, 1e-5, 1e-7):
         expected = jitter**2 / (6.0 * f) * rate * np.exp(-rate / f)
-        np.testing.assert_allclose(
-            jitter_loss("freshness", rate, f, jitter), expected, rtol=3.0 * jitter**2 + 2e-9 / jitter * 1e-7
-        )
+        close = 3.0 * jitter**2 + 1e-15 / jitter
+        np.testing.assert_allclose(jitter_loss("freshness", rate, f, jitter), expected, rtol=close)
 
 
 def test_jitter_lies_between_constant_and_random_intervals():
@@ -312,7 +326,8 @@ def test_jitter_lies_between_constant_and_random_intervals():
     for objective in ("freshness", "age", "missed-updates", "harmonic"):
         rows = [jittered_cost(objective, 1.0, f, jitter) for jitter in (0.0, 0.1, 0.5, 1.0)]
         rows.append(mean_cost(objective, 1.0, f, "purely-random"))
-        assert (np.diff(rows, axis=0) > 0.0).all()
+        assert (np.diff(rows, axis=0) >= 0.0).all()
+        assert (np.diff(rows, axis=0)[:, 10:] > 0.0).all()  # before, all are as stale as can be
 
 
 def test_jitter_inside_windows_has_its_limits():
@@ -386,18 +401,14 @@ def test_phases_in_step_with_gaps_of_whole_multiples(gaps, every):
     assert lock.possible
     rng = np.random.default_rng(7)
     drawn = rng.choice(gaps, 150_000)
-    q = round(1.0 / ((every / law.span) % 1.0 or 1.0)) if every < law.span else 2
-    step = law.span / q
+    step = law.span / Fraction(every / law.span).limit_denominator(100).denominator
     seen = [
-        staleness_of(drawn, every, np.floor(1e3) * law.span + shift * step, polls=400_000)
-        for shift in (0.0005, 0.5, 0.9995)
+        staleness_of(drawn, every, 1000 * law.span + shift * step, polls=400_000)
+        for shift in (1e-6, 0.5, 1 - 1e-6)
     ]
-    assert min(seen) >= lock.best - 0.01
-    assert max(seen) <= lock.worst + 0.01
-    assert lock.best < lock.mean < lock.worst
+    assert seen == pytest.approx([lock.best, lock.mean, lock.worst], abs=0.004)
     if every == 1.0:
-        assert (min(seen), max(seen)) == pytest.approx((lock.best, lock.worst), abs=0.01)
-        # a change at two of three multiples of 1: just before them two of three copies are stale, just after none
+        # changes at two of three multiples of 1: two of three copies are stale if polls come just before
         assert (lock.best, lock.worst) == pytest.approx((0.0, 2.0 / 3.0))
 
 

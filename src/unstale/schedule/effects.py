@@ -197,7 +197,7 @@ def windowed_cost(
 
 def _in_range(objective: Objective, cycle: CycleClock, plain: _Cost, function: _Cost) -> _Cost:
     """Return a function for all frequencies, from one for those that windows and floats are a match for."""
-    least, most = 1e-7 / cycle.period, 1e9 / cycle.period
+    least, most = 1e-7 / cycle.period, 1e8 / cycle.period
 
     def many(law: Process, f: Floats) -> Floats:
         """As many polls as one likes: only outside windows does the time between them show."""

@@ -231,7 +231,7 @@ class Schedule:
     ) -> Elements:
         """Take up new elements and return their numbers; those of elements that were removed are used again.
 
-        They are first polled within their first interval, spread evenly; or at once.
+        Their first polls are spread as if they had always been polled; or come at once.
         """
         wanted = frequencies_of(frequencies)
         clock = self._clocks.of(groups, wanted.size)

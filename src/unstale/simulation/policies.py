@@ -82,10 +82,11 @@ class ClosedLoop:
         source, parts, now = Recorded(changes), [], start
         while now < end:
             if self._next <= now:
-                self._next = now + scalar("step", self._policy.step, above=0, infinite=True)
-                if self._next <= now:
-                    msg = f"step must move time forward; at {now:g}, {self._policy.step:g} does not"
+                step = scalar("step", self._policy.step, above=0, infinite=True)
+                if end + step == end:
+                    msg = f"step must move time forward; at {end:g}, {step:g} does not"
                     raise InvalidInput(msg)
+                self._next = now + step
             stop = min(self._next, end)
             polls = checked(self._policy.polls(stop), self._last.size, now, stop)
             seen, visits = source.until(stop), self._hands.carry_out(polls, stop)
