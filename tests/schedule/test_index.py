@@ -324,6 +324,14 @@ def test_slots_go_on_without_a_gap():
     assert_allclose(schedule.until(1.7).times, [1.3, 1.3 + 1 / 6, 1.3 + 2 / 6])
 
 
+def test_the_rate_follows_the_sizes():
+    schedule = Index(np.ones(10), 10.0)
+    schedule.until(50.0)
+    schedule.swap(sizes=100.0)
+    assert schedule.rate == pytest.approx(0.1)
+    assert_allclose(np.diff(schedule.until(150.0).times), 10.0)
+
+
 def test_elements_come_and_go():
     schedule = Index(np.ones(10), 10.0)
     schedule.until(5.0)

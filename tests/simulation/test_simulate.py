@@ -603,7 +603,7 @@ simulator._SPAN = 1 << 16  # so that even a batch of the short run takes several
 n, horizon, what = 10_000, float(sys.argv[1]), sys.argv[2]
 world = World(np.full(n, 1.0), accesses=float(n))
 if what == "plain":
-    simulate(world, float(n), policies=["uniform", "nutch", "index"], horizon=horizon)
+    simulate(world, float(n), policies=["uniform", "nutch"], horizon=horizon)
 elif what == "learning":
     simulate(world, float(n), policies=["estimated-proportional"], horizon=horizon)
 elif what == "penalties":

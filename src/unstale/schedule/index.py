@@ -163,7 +163,9 @@ class Index:
         if old.budget > 0:
             self._wait = max(self._begin + self._spent / old.budget - self._now, 0.0) * old.budget
         self._begin = self._now + (self._wait / goal.budget if goal.budget > 0 else 0.0)
-        self._paid, self._spent = self._paid + self._spent, 0.0
+        # the polls so far tell the size of one, unless sizes are others now
+        self._paid = self._paid + self._spent if sizes is None else self._made * goal.mean
+        self._spent = 0.0
         known = self._choice.last if self._made else np.empty(0)
         new = self._now - goal.round * spread(np.arange(known.size, len(goal)))
         self._take_up(goal, np.concatenate([known, new]))
