@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .. import kernels
 from ..arguments import Floats, Order, broadcast, numbers, order_code, scalar, unwrap, whole
@@ -28,7 +28,6 @@ from ..errors import InvalidInput
 from ..objectives import Objective, objective_named
 from ..polling import mean_cost
 from ..processes import Periodic, Poisson, Process, process
-from ..quadrature import integrate_pieces
 from ..renewal import phase_lock as in_step
 from ..renewal import staleness
 from .clocks import AllHours, Clock
@@ -42,6 +41,11 @@ _AROUND = np.append([0.02, 0.1, 0.3, 0.7, 1.0, 1.4, 3.0, 8.0, 20.0, 60.0, 250.0]
 
 _CHUNK = 1024
 """Elements that are worked on at once."""
+
+_RULE = tuple(
+    0.5 * part + offset for part, offset in zip(np.polynomial.legendre.leggauss(14), (0.5, 0.0), strict=True)
+)
+"""Points and weights on (0, 1)."""
 
 
 # --- jitter -------------------------------------------------------------------------------------------------
@@ -78,22 +82,22 @@ def jitter_loss(
     def loss(law: Process, f: Floats) -> Floats:
         interval = 1.0 / f
         width = j * interval
-        bends = np.concatenate([_kinks(objective, law), _scales(objective, law)])
-        cuts = np.clip(np.abs(bends - interval) / width, 0.0, 1.0)
 
-        def weighted(u: Floats) -> Floats:
-            sooner = objective.cost(law, np.maximum(interval - width * u, 0.0))
-            return (1.0 - u) * (objective.cost(law, interval + width * u) - sooner)
+        def weighted(u: Floats, i: Places) -> Floats:
+            own, middle, half = law.take(i), interval[i], width[i] * u
+            sooner = objective.cost(own, np.maximum(middle - half, 0.0))
+            return (1.0 - u) * (objective.cost(own, middle + half) - sooner)
 
-        ends = np.stack([np.zeros(f.shape), np.ones(f.shape)])
-        return 0.5 * j * integrate_pieces(weighted, np.concatenate([ends, cuts]))
+        return 0.5 * j * _integrated(weighted, np.abs(_bends(objective, law) - interval) / width)
 
     if j == 0.0:
         return unwrap(np.zeros(np.broadcast_shapes(law.shape_of, f.shape)))
     return _each(law, f, loss, never=0.0)
 
 
+Places = NDArray[np.intp]
 _Cost = Callable[[Process, Floats], Floats]
+"""Of laws and as many frequencies, or of one law and one frequency, as arrays."""
 
 
 def _each(
@@ -117,8 +121,19 @@ def _each(
         else:
             for place in np.argwhere(polled).tolist():
                 i = tuple(place)
-                out[i] = function(law.element(i), f[i])
+                out[i] = function(law.element(i), np.atleast_1d(f[i]))[0]
     return unwrap(out)
+
+
+def _integrated(integrand: Callable[[Floats, Places], Floats], cuts: Floats) -> Floats:
+    """Integrate integrand(u, i) over u from 0 to 1 for each column i of the cuts, between them."""
+    ends = np.concatenate([np.zeros((1, cuts.shape[1])), cuts, np.ones((1, cuts.shape[1]))])
+    ends = np.sort(np.clip(ends, 0.0, 1.0), axis=0)
+    row, i = np.nonzero(ends[1:] > ends[:-1])
+    low, width = ends[row, i], ends[row + 1, i] - ends[row, i]
+    points, weights = _RULE
+    value = width * (weights @ integrand(low + width * points[:, None], i))
+    return np.bincount(i, value, minlength=cuts.shape[1])
 
 
 def _late(objective: Objective) -> list[float]:
@@ -128,16 +143,19 @@ def _late(objective: Objective) -> list[float]:
 
 
 def _kinks(objective: Objective, law: Process) -> Floats:
-    """Times since a poll at which the cost bends, along the first axis."""
-    shape = np.shape(law.rate)
-    own = np.concatenate([law.kinks.reshape(-1, *shape), np.zeros((1, *shape))])
-    return np.concatenate([own + late for late in _late(objective)])
+    """Times since a poll at which the cost bends, one row for each."""
+    own = np.append(law.kinks, 0.0)[:, None]  # many laws at a time are Poisson, without kinks
+    return np.concatenate([own + late for late in _late(objective)]) + np.zeros(np.size(law.rate))
 
 
 def _scales(objective: Objective, law: Process) -> Floats:
-    """Times since a poll between which the cost is smooth, along the first axis."""
-    own = _AROUND.reshape((-1,) + (1,) * np.ndim(law.rate)) / law.rate
+    """Times since a poll between which the cost is smooth, one row for each."""
+    own = _AROUND[:, None] / law.rate
     return np.concatenate([own + late for late in _late(objective)])
+
+
+def _bends(objective: Objective, law: Process) -> Floats:
+    return np.concatenate([_kinks(objective, law), _scales(objective, law)])
 
 
 # --- windows ------------------------------------------------------------------------------------------------
@@ -181,9 +199,10 @@ def windowed_cost(
         return jittered_cost(objective, law, f, j) if j else mean_cost(objective, law, f, order)
 
     def varied(law: Process, f: Floats) -> Floats:
-        cuts = {"kinks": _kinks(objective, law), "scales": _scales(objective, law)}
-        cost = cost_of_intervals(cycle, gaps_of(code, j), float(f), lambda x: objective.cost(law, x), **cuts)
-        return np.asarray(cost)
+        cuts = {"kinks": _kinks(objective, law)[:, 0], "scales": _scales(objective, law)[:, 0]}
+        gaps = gaps_of(code, j)
+        cost = cost_of_intervals(cycle, gaps, float(f[0]), lambda x: objective.cost(law, x), **cuts)
+        return np.array([cost])
 
     function: _Cost = varied
     singly = True
@@ -229,22 +248,23 @@ def _constant(objective: Objective, cycle: CycleClock) -> _Cost:
 
     def cost(law: Process, f: Floats) -> Floats:
         gap = 1.0 / f
-        edges = cycle.edges[0].reshape((-1,) + (1,) * f.ndim) + 0.0 * gap
-        ends = np.stack([0.0 * gap, cycle.period + 0.0 * gap])
-        breaks = np.sort(np.concatenate([ends, edges % cycle.period, (edges - gap) % cycle.period]), axis=0)
+        edges = np.append(cycle.edges[0] % cycle.period, [0.0, cycle.period])[:, None]
+        breaks = np.concatenate([edges + np.zeros(f.size), (edges - gap) % cycle.period])
+        breaks.sort(axis=0)
         length, middle = np.diff(breaks, axis=0), 0.5 * (breaks[1:] + breaks[:-1])
         interval = cycle.when(middle + gap) - cycle.when(middle)
+        accrued = objective.accrued(law, interval)
         # at the start of a window moments stand still, while points in worked time go on
-        tilted = cycle.at_once(middle) != cycle.at_once(middle + gap)
-        if not (cycle.pace > 0 and tilted.any()):
-            accrued = objective.accrued(law, interval)
-        else:
-            width = np.where(tilted, length / cycle.pace, 0.0)
-            low = np.maximum(interval - 0.5 * width, 0.0)  # rounding aside, it is
-            bends = np.concatenate([_kinks(objective, law), _scales(objective, law)])
-            cuts = np.clip((bends[:, None] - low) / np.where(tilted, width, np.inf), 0.0, 1.0)
-            cuts = np.concatenate([np.zeros((1, *low.shape)), cuts, np.ones((1, *low.shape))])
-            accrued = integrate_pieces(lambda u: objective.accrued(law, low + width * u), cuts)
+        tilted = (cycle.at_once(middle) != cycle.at_once(middle + gap)) & (length > 0.0)
+        if cycle.pace > 0 and tilted.any():
+            element = np.nonzero(tilted)[1]
+            width = length[tilted] / cycle.pace
+            low = np.maximum(interval[tilted] - 0.5 * width, 0.0)  # as it is, but for rounding
+            bends = _bends(objective, law)
+            accrued[tilted] = _integrated(
+                lambda u, i: objective.accrued(law.take(element[i]), low[i] + width[i] * u),
+                (bends[:, element] - low) / width,
+            )
         return f / cycle.period * np.sum(length * accrued, axis=0)
 
     return cost
