@@ -133,7 +133,7 @@ def _integrated(integrand: Callable[[Floats, Places], Floats], cuts: Floats) -> 
     low, width = ends[row, i], ends[row + 1, i] - ends[row, i]
     points, weights = _RULE
     value = width * (weights @ integrand(low + width * points[:, None], i))
-    return np.bincount(i, value, minlength=cuts.shape[1])
+    return np.asarray(np.bincount(i, value, minlength=cuts.shape[1]), np.float64)
 
 
 def _late(objective: Objective) -> list[float]:
