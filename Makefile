@@ -69,6 +69,6 @@ bench: $(BENCH_STAMP)  ## run the benchmarks
 	@$(BIN)/python -m benchmarks
 
 $(BENCH_STAMP): $(STAMP)
-	@echo "bench: installing the solvers that plans are compared with"
+	@echo "bench: installing what unstale is compared with"
 	@if $(PIP) install --group bench; then touch $@; \
 	else echo "bench: they cannot be installed, so their rows stay empty" >&2; fi

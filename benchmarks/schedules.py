@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.timing import best, side_by_side
+from benchmarks.timing import at_least, best, side_by_side
 from unstale.schedule import EarliestDeadline, Index, Polls, Schedule, Stream, Windows, one_by_one
 
 Floats = NDArray[np.float64]
@@ -25,16 +25,6 @@ def run() -> None:
     short_spans()
     slot_by_slot()
     one_after_the_other()
-
-
-def at_least(figure: float, least: float, unit: str) -> str:
-    """What is required, what was found, and whether that is enough.
-
-    >>> at_least(34.2, 20, "x")
-    '>= 20 x: 34.2 x, holds'
-    """
-    verdict = "holds" if figure >= least else "DOES NOT HOLD"
-    return f">= {least:g} {unit}: {figure:.1f} {unit}, {verdict}"
 
 
 def frequencies(count: int) -> Floats:

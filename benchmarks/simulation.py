@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import peak
-from benchmarks.schedules import at_least
-from benchmarks.timing import best, required, side_by_side
+from benchmarks.timing import at_least, best, required, side_by_side
 from unstale import plan, simulate
 from unstale.schedule import Schedule
 from unstale.simulation import Conditions, Outcome

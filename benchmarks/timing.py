@@ -31,3 +31,13 @@ def required(figure: float, most: float, unit: str) -> str:
     """
     verdict = "holds" if figure <= most else "DOES NOT HOLD"
     return f"<= {most:g} {unit}: {figure:.1f} {unit}, {verdict}"
+
+
+def at_least(figure: float, least: float, unit: str) -> str:
+    """What is required, what was found, and whether that is enough.
+
+    >>> at_least(34.2, 20, "x")
+    '>= 20 x: 34.2 x, holds'
+    """
+    verdict = "holds" if figure >= least else "DOES NOT HOLD"
+    return f">= {least:g} {unit}: {figure:.3g} {unit}, {verdict}"

@@ -345,7 +345,7 @@ def test_jitter_inside_windows_has_its_limits():
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.999])
 @pytest.mark.parametrize("every", [1.0, 0.5, 1.5])
 def test_jitter_forgets_the_phase_of_a_periodic_source(phase, every):
-    """One long run each: constant intervals keep their phase for ever, with jitter all come to the formula."""
+    """One long run each: constant intervals keep their phase for ever, and with jitter all are alike."""
     rng = np.random.default_rng(5)
     gaps = every * (1.0 + 0.2 * (2.0 * rng.random(1_000_000) - 1.0))
     polls = np.cumsum(gaps)[:-1]

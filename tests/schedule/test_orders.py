@@ -751,3 +751,10 @@ def test_ten_million_elements_start_in_seconds_and_give_a_million_polls_per_seco
     assert seen == pytest.approx(2.0 * frequencies.sum(), rel=1e-2)
     assert started < 10.0
     assert per_second > 1e6
+
+
+def test_polls_that_crowd_are_put_in_order():
+    phases = np.random.default_rng(1).random(100_000) * 1e-6
+    polls = Schedule(np.ones(phases.size), phases=phases).until(1.0)
+    assert_array_equal(polls.elements, np.argsort(phases, kind="stable"))
+    assert_array_equal(polls.times, np.sort(phases))

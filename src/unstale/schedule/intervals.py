@@ -103,7 +103,8 @@ def _near(
     moments = np.unique(cycle.edges[1])
     phases = np.unique(np.append((moments[:, None] - moments) % period, [0.0, period]))
     inside = np.unique(np.append(single, np.maximum(single - 1.0, 0.0)))
-    bends = np.concatenate([bends, *_turns(cycle, gaps, frequency)])
+    decades = period * np.logspace(-10.0, -1.0, 10)  # a cost may begin as steeply as a logarithm
+    bends = np.concatenate([bends, decades, *_turns(cycle, gaps, frequency)])
     bends = bends[np.isin(np.floor(bends / period), inside)]
     ends = np.unique(np.append(inside[:, None] * period + phases, bends))
 

@@ -341,20 +341,21 @@ def by_element(elements, n):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def joined(old_offsets, old_times, offsets, times, since):
-    """Put changes behind older ones, element by element, without what was before ``since``."""
+    """Put changes behind older ones, element by element, and drop older ones from before ``since``."""
     n = offsets.size - 1
     begins = np.empty(n + 1, np.int64)
     out = np.empty(old_times.size + times.size)
     used = 0
     for i in range(n):
         begins[i] = used
-        for k in range(old_offsets[i], old_offsets[i + 1]):
-            if old_times[k] >= since:
-                out[used] = old_times[k]
-                used += 1
+        first = old_offsets[i]
+        while first < old_offsets[i + 1] and old_times[first] < since:
+            first += 1
+        for k in range(first, old_offsets[i + 1]):
+            out[used] = old_times[k]
+            used += 1
         for k in range(offsets[i], offsets[i + 1]):
-            if times[k] >= since:
-                out[used] = times[k]
-                used += 1
+            out[used] = times[k]
+            used += 1
     begins[n] = used
-    return begins, out[:used].copy()
+    return begins, out[:used]

@@ -133,13 +133,14 @@ def cleared(elements, times, visit_offsets, starts, ends, successes, until):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def track(start, end, changes, visits, requests, columns, state, measures, lags, segments):
+def track(start, end, changes, visits, requests, columns, state, sums, batch, totals, lags, segments):
     """Follow all copies from ``start`` to ``end``; returns how many segments of lag were listed.
 
     ``changes`` and ``requests`` are offsets and times; ``visits`` offsets, starts, ends and successes.
     ``columns`` are weight, size and change size. ``state`` is kept between spans: the first missed change and
     how many there are; whether a poll is going on, when it ends, whether it succeeds, and what has changed
-    since it began. ``measures`` are added up for each element. ``lags`` counts, by bin, weights and weighted
+    since it began. Measures are added up for each element in ``sums``, the first of them also in ``batch``,
+    and over all elements in ``totals``, integrals by weight. ``lags`` counts, by bin, weights and weighted
     lags where the copy's lag ends, less those where it begins: enough for the time spent beyond any bin; and
     it has the longest lag.
     ``segments`` lists element and lag at both ends of each stretch for which a copy lags, if there is room.
@@ -162,7 +163,7 @@ def track(start, end, changes, visits, requests, columns, state, measures, lags,
         )  # fmt: skip
         weight = weights[i]
         fresh = age = pending = harmonic = cost = 0.0
-        polls = failed = found = asked = asked_fresh = 0
+        polls = failed = found = asked = asked_fresh = 0.0
         t = lagging_from = start
         number = _harmonic_number(missed)
         change = change_times[c] if c < c_end else np.inf
@@ -243,16 +244,11 @@ def track(start, end, changes, visits, requests, columns, state, measures, lags,
         going_on[i], dones[i], good[i], later_firsts[i], later_counts[i] = (
             busy, done, success, later_first, later_missed,
         )  # fmt: skip
-        row = measures[i]
-        row[FRESH] += fresh
-        row[AGE] += age
-        row[MISSED] += pending
-        row[HARMONIC] += harmonic
-        row[CHANGES] += c_end - change_offsets[i]
-        row[POLLS] += polls
-        row[FAILED] += failed
-        row[FOUND] += found
-        row[COST] += cost
-        row[ACCESSES] += asked
-        row[FRESH_ACCESSES] += asked_fresh
+        came = float(c_end - change_offsets[i])
+        measured = fresh, age, pending, harmonic, came, polls, failed, found, cost, asked, asked_fresh
+        for k in range(MEASURES):
+            sums[i, k] += measured[k]
+            totals[k] += weight * measured[k] if k <= HARMONIC else measured[k]
+        for k in range(batch.shape[1]):
+            batch[i, k] += measured[k]
     return listed

@@ -371,7 +371,7 @@ class _Ticking:
         n = due.size
         self._numbers = rule.in_units(unit)
         self._conditions, self._key = conditions, key
-        # changes of the last week, which are the entries that count
+        # changes of the week before the last span and of that span, which are the entries that count
         self._week = _WEEK / unit if rule.interval is None else 0.0
         self._kept = np.zeros(n + 1, np.int64), np.empty(0)
         self._feeds = Feeds(
@@ -392,9 +392,7 @@ class _Ticking:
             self._numbers, self._conditions, self._key, self._feeds, offsets, times, end, self._tick,
             self._origin, _room(self._rate, now, end, n),
         )  # fmt: skip
-        if self._week:
-            none = np.zeros(n + 1, np.int64), np.empty(0)
-            self._kept = joined(offsets, times, *none, end - self._week)
+        self._kept = offsets, times
         self._rate = _rate(elements.size, now, end)
         begins, order = by_element(elements, n)
         start, done, ok = (column[order] for column in columns)

@@ -58,12 +58,13 @@ class Tracker:
         self._least = horizon * 2.0 ** (2 - _OCTAVES)
         self._lags = np.zeros((2, LAG_STEPS * _OCTAVES + 2))
         self._longest = np.zeros(1)
-        self._batch = np.zeros((n, MEASURES + len(self._extra)))
+        self._batch = np.zeros((n, AGE + 1))
+        self._total = np.zeros(MEASURES + len(self._extra))
         self._time = 0.0
-        self.sums = np.zeros_like(self._batch)
+        self.sums = np.zeros((n, MEASURES + len(self._extra)))
         """What each element's measures come to, over all batches."""
         self.squares = np.zeros_like(self._batch)
-        """Sums of the squares of each element's measures in the batches."""
+        """Sums of the squares of each element's time fresh, and age, in the batches."""
         self.totals: list[Floats] = []
         """Measures in each batch, over all elements; those that are integrals over time by weight."""
         self.lengths: list[float] = []
@@ -76,7 +77,7 @@ class Tracker:
         segments = np.empty(room, np.int64), np.empty(room), np.empty(room)
         count = track(
             start, end, (changes.offsets, changes.times), visits.columns, (requests.offsets, requests.times),
-            self._columns, self._state, self._batch,
+            self._columns, self._state, self.sums, self._batch, self._total,
             (self._lags[0], self._lags[1], self._longest, self._least), segments,
         )  # fmt: skip
         if self._missed is not None:
@@ -84,30 +85,31 @@ class Tracker:
         for k, objective in enumerate(self._extra, MEASURES):
             if isinstance(objective, SourcePenalty):
                 part = segments[0][:count], segments[1][:count], segments[2][:count]
-                self._batch[:, k] += lag_costs(objective, part, self._n)
+                self._add(k, lag_costs(objective, part, self._n))
             elif isinstance(objective, UpdatePenalty) and self._missed is not None:
-                self._batch[:, k] += self._missed.costs(objective, self._n)
+                self._add(k, self._missed.costs(objective, self._n))
         self._time += end - start
+
+    def _add(self, column: int, costs: Floats) -> None:
+        self.sums[:, column] += costs
+        self._total[column] += self._columns[0] @ costs
 
     def close(self) -> None:
         """End a batch."""
-        weighted = self._columns[0] @ self._batch
-        plain = self._batch.sum(axis=0)
-        by_weight = np.ones(self._batch.shape[1], bool)
-        by_weight[HARMONIC + 1 : MEASURES] = False
-        self.totals.append(np.where(by_weight, weighted, plain))
+        self.totals.append(self._total.copy())
         self.lengths.append(self._time)
-        self.sums += self._batch
         self.squares += self._batch**2
         self._discard()
 
     def _discard(self) -> None:
         self._batch[:] = 0.0
+        self._total[:] = 0.0
         self._time = 0.0
 
     def burn(self) -> None:
         """Forget what was measured so far, but not where things are."""
         self._discard()
+        self.sums[:] = 0.0
         self._lags[:] = 0.0
         self._longest[:] = 0.0
 
