@@ -25,15 +25,18 @@ from unstale import (
     UncertainPoisson,
     UpdatePenalty,
     Weibull,
+    Windows,
     World,
     currency,
     mean_cost,
     penalties,
     plan,
+    renewal,
     simulate,
 )
+from unstale.polling import average_cost
 from unstale.processes import Superposed
-from unstale.schedule import Polls, Schedule
+from unstale.schedule import Polls, Schedule, Together, replicas
 from unstale.simulation import expect, zipf
 from unstale.simulation.compiled_tracking import AGE, FRESH, MEASURES, MISSED
 
@@ -267,6 +270,51 @@ def test_orders_against_the_simulation_of_record(order):
         )["uniform"]
         assert abs(outcome.freshness - fresh) < LIMIT * outcome.freshness_error + 1.2e-4
         assert abs(outcome.age - age) < LIMIT * outcome.age_error + 3e-4
+
+
+# --- windows and jitter -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_start", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("order", ORDERS)
+def test_polls_in_windows(order, at_start):
+    """Frequencies that are in step with the windows are a case of their own: here none is."""
+    clock = Windows.every(1.0, 0.7, 1.1, at_start=at_start).clock()
+    best = plan(np.ones(40), 40.0 * GOLDEN_RATIO, policy="uniform")
+    outcome = simulate(
+        np.ones(40), best.budget, policies=["uniform"], horizon=1000.0, order=order, windows=clock, seed=21
+    )["uniform"]
+    for name in ("freshness", "age", "missed_updates"):
+        found, formula = getattr(outcome, name), getattr(outcome.expected, name)
+        assert abs(found - formula) < LIMIT * getattr(outcome, f"{name}_error") + 1e-3 * formula, name
+    assert outcome.freshness < float(expect(World([1.0]), best.frequencies[:1], order).freshness)
+
+
+@pytest.mark.parametrize("jitter", [0.1, 0.5, 1.0])
+def test_jittered_intervals(jitter):
+    outcome = simulate(RATES, BUDGET, policies=["optimal"], horizon=3000.0, jitter=jitter, seed=22)["optimal"]
+    for name in ("freshness", "age", "missed_updates"):
+        found, formula = getattr(outcome, name), getattr(outcome.expected, name)
+        assert abs(found - formula) < LIMIT * getattr(outcome, f"{name}_error"), name
+
+
+# --- several replicas of one source -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("coordinated", "order"), [(True, "fixed"), *((False, order) for order in ORDERS)], ids=str
+)
+def test_the_freshest_of_several_replicas(coordinated, order):
+    """Phases of constant polls never change, so errors are over elements."""
+    n, count, f = 2000, 3, 0.4
+    together = Together(replicas(np.full(n, f), count, coordinated=coordinated, order=order, seed=23))
+    outcome = simulate(np.ones(n), 1.0, policies={"it": together}, horizon=60.0, seed=24)["it"]
+    each = {"fixed": Periodic(1.0 / f), "random": RandomOrder(1.0 / f), "purely-random": Poisson(f)}[order]
+    polls = renewal.replicas(each, count, coordinated=coordinated)
+    for name, own in (("freshness", 1.0 - outcome.elements.freshness), ("age", outcome.elements.age)):
+        formula = float(average_cost(name, 1.0, polls))
+        assert abs(own.mean() - formula) < LIMIT * own.std() / np.sqrt(n), name
+    assert outcome.polls == pytest.approx(n * count * f * outcome.duration, rel=0.02)
 
 
 # --- perceived freshness ------------------------------------------------------------------------------------

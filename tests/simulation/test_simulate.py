@@ -68,6 +68,17 @@ def test_a_policy_does_the_same_alone_as_with_others(conditions):
         same(backwards[name], together[name])
 
 
+def test_a_busy_neighbour_changes_nothing(monkeypatch):
+    """Time is then cut into more pieces, and that is all."""
+    monkeypatch.setattr(simulator, "_SPAN", 64)
+    alone = run(["uniform", "estimated-proportional", "nutch"], conditions=ROUGH)
+    names = {name: name for name in alone}
+    beside = run({**names, "busy": Schedule(np.full(4, 100.0))}, conditions=ROUGH)
+    for name in alone:
+        assert_allclose(numbers_of(beside[name]), numbers_of(alone[name]), rtol=1e-9, atol=1e-9)
+        assert beside[name].polls == alone[name].polls
+
+
 def test_all_policies_meet_the_same_changes_and_requests():
     result = run()
     for name in NAMES[1:]:

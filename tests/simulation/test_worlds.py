@@ -142,6 +142,36 @@ def test_each_element_has_a_rate_of_its_own_if_rates_are_uncertain(name):
     assert stats.kstest(places, "uniform").pvalue > 1e-3
 
 
+def test_superposed_uncertain_rates_add_up():
+    """Each copy has one rate for ever: numbers are sums of two that are negative binomial."""
+    law, n = Superposed(UncertainPoisson(0.5, 2.0), 2), 2000
+    counts = np.array([own.size for own in histories(World([law] * n), 12, 20.0)])
+    expected = stats.nbinom(1.0, 1.0 / 41.0)  # the sum of two gamma numbers of shape 1/2 has shape 1
+    assert abs(counts.mean() - expected.mean()) < 4.0 * expected.std() / np.sqrt(n)
+    assert (
+        stats.ks_1samp(counts + np.random.default_rng(1).random(n), lambda x: smoothed(expected, x)).pvalue
+        > 1e-3
+    )
+
+
+def smoothed(law, x):
+    """Distribution of a whole number plus a uniform one."""
+    k = np.floor(x)
+    return law.cdf(k - 1) + (x - k) * law.pmf(k)
+
+
+def test_processes_superposed_twice_are_superposed():
+    """Nearly periodic copies: numbers hardly vary, however the copies are put together."""
+    each = Gamma(50.0, 1.0 / 50.0)
+    once, twice = Superposed(each, 4), Superposed(Superposed(each, 2), 2)
+    spreads = []
+    for law in (once, twice):
+        counts = np.array([own.size for own in histories(World([law] * 1500), 13, 20.0)])
+        assert abs(counts.mean() - 80.0) < 4.0 * counts.std() / np.sqrt(1500)
+        spreads.append(counts.var())
+    assert spreads[1] == pytest.approx(spreads[0], rel=0.15)
+
+
 def test_rates_and_scales_of_each_element_are_its_own():
     for law in (Poisson([0.2, 5.0]), Gamma([0.5, 4.0], [10.0, 0.05]), Pareto([3.0, 4.0], [10.0, 0.6])):
         counts = np.array([[own.size for own in histories(World(law), seed, 200.0)] for seed in range(40)])

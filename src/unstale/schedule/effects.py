@@ -188,15 +188,16 @@ def windowed_cost(
     if j and code != kernels.FIXED:
         msg = f"jitter is for fixed order, and random orders need none; the order is {order!r}"
         raise InvalidInput(msg)
-    if clock is None or isinstance(clock, AllHours):
+
+    def plain(law: Process, f: Floats) -> Floats:
         return jittered_cost(objective, law, f, j) if j else mean_cost(objective, law, f, order)
+
+    if clock is None or isinstance(clock, AllHours):
+        return plain(law, f)
     if not isinstance(clock, CycleClock | CalendarClock):
         msg = f"clock must be that of Windows, such as Windows.every(24, 0, 8).clock(); clock is {clock!r}"
         raise InvalidInput(msg)
     cycle = clock.cycle
-
-    def plain(law: Process, f: Floats) -> Floats:
-        return jittered_cost(objective, law, f, j) if j else mean_cost(objective, law, f, order)
 
     def varied(law: Process, f: Floats) -> Floats:
         cuts = {"kinks": _kinks(objective, law)[:, 0], "scales": _scales(objective, law)[:, 0]}

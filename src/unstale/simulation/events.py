@@ -99,23 +99,28 @@ class Drawn:
         self._parts: list[_Compiled | _AnyLaw] = []
         for law, places in laws:
             where = np.arange(n) if places is None else places
-            copies = [law]
-            if isinstance(law, Superposed):  # all events of several copies
-                copies = [law.each] * law.count
-            elif isinstance(law, UncertainPoisson):  # each element has its rate, which we do not know
-                rates = np.empty(where.size)
-                shape = np.ascontiguousarray(np.broadcast_to(law.shape, where.shape))
-                gammas(shape, key_of(seed, purpose, 0, 2), where, rates)
-                copies = [Poisson(rates * law.scale)]
-            for copy, one in enumerate(copies):
+            for copy, each in enumerate(_copies(law)):
+                one, own = each, (seed, purpose, copy)
+                if isinstance(one, UncertainPoisson):  # each element has its rate, which we do not know
+                    rates = np.empty(where.size)
+                    shape = np.ascontiguousarray(np.broadcast_to(one.shape, where.shape))
+                    gammas(shape, key_of(*own, 2), where, rates)
+                    one = Poisson(rates * one.scale)
                 made = _Compiled if type(one) in _FAMILIES else _AnyLaw
-                self._parts.append(made(one, where, (seed, purpose, copy)))
+                self._parts.append(made(one, where, own))
 
     def until(self, end: float) -> Events:
         if len(self._parts) == 1 and isinstance(self._parts[0], _Compiled):
             return self._parts[0].until(end)
         places, times = zip(*(part.listed(end) for part in self._parts), strict=True)
         return by_element(self._n, np.concatenate(places), np.concatenate(times), in_order=False)
+
+
+def _copies(law: Process) -> list[Process]:
+    """All processes whose events together are those of the law."""
+    if isinstance(law, Superposed):
+        return [one for _ in range(law.count) for one in _copies(law.each)]
+    return [law]
 
 
 class _Compiled:

@@ -92,7 +92,8 @@ class World:
     ) -> Self:
         """Return the world of a record: each change by the number of its element and its time, from 0 on.
 
-        The record goes to ``end`` (its last change) and has ``count`` elements. Rates are changes over time.
+        The record goes to ``end``, or to its last change, which then is one that nobody misses, and has
+        ``count`` elements. Rates are changes over time.
         ``requests`` are recorded likewise.
 
         >>> world = World.recorded([0, 1, 0], [1.0, 2.5, 3.0], end=10.0)
