@@ -341,12 +341,12 @@ class Schedule:
             part = np.array(state[name])  # from a file numbers come back as arrays
             setattr(self, f"_{name}", part if part.ndim else part.item())
         self._key = np.uint64(self._key)
-        frequencies_of(self._frequency)
         n = len(self)
-        columns = (self._since, self._origin, self._point, self._count)
+        columns = (self._frequency, self._since, self._origin, self._point, self._count)
         if any(column.shape != (n,) for column in columns) or self._clock.shape not in {(0,), (n,)}:
             msg = f"state must be what Schedule.state returned; its columns are not all of length {n}"
             raise InvalidInput(msg)
+        frequencies_of(self._frequency)
         self._left = tuple(np.array(state[f"left_{name}"]) for name in ("times", "elements", "points"))  # type: ignore[assignment]
         self._clocks = Clocks(windows)
         if np.max(self._clock, initial=0) >= len(self._clocks.clocks) or (self._even and windows is not None):
