@@ -624,3 +624,21 @@ def test_json_is_one_document(run):
     out, err = run("simulate", "--horizon", "20d", "--json")
     assert json.loads(out)["elements"] == 220
     assert err == ""
+
+
+def test_rules_that_have_not_settled_are_named(run):
+    many = ("simulate", "--rates", "gamma:mean=1/day", "--elements", "40", "--policy", "nutch")
+    early = run(*many, "--policy", "estimated-proportional", "--budget", "40/day", "--horizon", "30day")[0]
+    assert "nutch and estimated-proportional are still finding the right intervals" in " ".join(early.split())
+    late = run(*many, "--horizon", "6y", "--burn-in", "2y")[0]
+    assert "still finding" not in late
+
+
+def test_a_rule_with_constant_intervals_is_not_blamed_for_adapting(run):
+    arguments = ("simulate", "--rates", "gamma:mean=1/day", "--elements", "10", "--horizon", "6y")
+    assert "polls more what changes more" not in run(*arguments, "--policy", "nutch-default")[0]
+
+
+def test_a_moment_before_all_calendars_is_refused(run):
+    result = run("simulate", "--budget", "10/day", "--from", "0001-01-01T00:00+14:00", code=2)
+    assert result[1].count("\n") == 1

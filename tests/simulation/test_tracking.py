@@ -354,6 +354,15 @@ def test_a_poll_that_is_not_done_by_the_end_costs_but_does_not_help():
     assert (row[FRESH], row[POLLS], row[FOUND]) == (1.0, 1, 1)
 
 
+def test_lags_of_the_burn_in_are_forgotten():
+    story = Story([0.5, 8.0], [(5.0, 5.0, True), (9.0, 9.0, True)], [])
+    outcome = Outcome("any", World([1.0]), tracked([story], burn=6.0), None)
+    assert outcome.lag(1.0) == pytest.approx(1.0)
+    assert outcome.within(1.0) == pytest.approx(1.0)
+    going_on = Outcome("any", World([1.0]), tracked([story], burn=2.0), None)
+    assert going_on.lag(1.0) == pytest.approx(4.5)  # its beginning was before
+
+
 def test_never_polled():
     row = measures(Story([2.0, 5.0], [], []))
     assert (row[FRESH], row[AGE], row[MISSED], row[HARMONIC]) == (2.0, 50.0, 17.0, 3.0 + 1.5 * 7.0)

@@ -19,17 +19,37 @@ if TYPE_CHECKING:
     from unstale.schedule import Clock
     from unstale.simulation import Conditions, Outcome, Result
 
-__all__ = ["RULES", "SLOTTED", "Run", "SamePolls", "gives_up", "horizon_of", "player", "settling"]
+__all__ = [
+    "ADAPTING",
+    "CONSTANT",
+    "RULES",
+    "SLOTTED",
+    "Run",
+    "SamePolls",
+    "gives_up",
+    "horizon_of",
+    "player",
+    "settling",
+]
 
 RULES = (
     "nutch", "nutch-default", "stormcrawler", "news-crawl", "heritrix", "miniflux", "miniflux-round-robin"
 )  # fmt: skip
 """Rules of tools in use, which poll as much as they like."""
+CONSTANT = ("nutch-default", "miniflux-round-robin")
+"""Those that never change their intervals."""
 SLOTTED = ("edf", "index", "estimated-proportional")
 """Policies that share the budget in other ways than by an allocation and an order."""
 _LIKE_OPTIMAL = ("edf", "index")
 """Those that poll what the optimal allocation polls."""
 
+_LEARNING = ("estimated-proportional",)
+"""Those that learn from their polls."""
+
+ADAPTING = (*RULES, *_LEARNING)
+"""Policies that find their intervals as they go."""
+_LEARNT = 50.0
+"""Polls of each element, on average, after which a policy has learnt most of what it will."""
 _POLLS = 200
 """Polls of each element, and changes, on average, in a simulation of the usual length."""
 _EVENTS = 1e7
@@ -71,20 +91,30 @@ def _optimal(scene: Scene) -> str | Plan:
     return player(scene, "optimal")
 
 
-def settling(scene: Scene, player: str | Plan) -> float:
-    """Return the time after which a plan has polled nearly all that it polls, by weight; 0 if not known."""
-    if isinstance(player, str):
+def settling(scene: Scene, name: str, player: str | Plan) -> float:
+    """Return the time after which nearly all elements, by weight, have forgotten how a policy began.
+
+    What is polled forgets when it is polled, the rest when it has changed a few times; what learns or adapts
+    takes longer.
+    """
+    problem = scene.problem
+    if name in RULES:
+        return _RULES_SETTLE / problem.task.unit.seconds
+    plan = _optimal(scene) if name in SLOTTED else player
+    if isinstance(plan, str):
         return 0.0
     import numpy as np
 
-    weights = scene.problem.elements.weights
-    polled = player.frequencies > 0 if weights is None else (player.frequencies > 0) & (weights > 0)
-    if not polled.any():
-        return 0.0
-    intervals = 1.0 / player.frequencies[polled]
-    order = np.argsort(intervals)
-    share = np.cumsum(np.ones(order.size) if weights is None else weights[polled][order])
-    return float(intervals[order][np.searchsorted(share, 0.95 * share[-1])])
+    rates, frequencies, weights = problem.elements.rates, plan.frequencies, problem.elements.weights
+    with np.errstate(divide="ignore"):
+        times = np.where(frequencies > 0, 1.0 / frequencies, np.where(rates > 0, 3.0 / rates, 0.0))
+    if name in _LEARNING and problem.task.amount:
+        sizes = problem.elements.sizes
+        total = times.size if sizes is None else sizes.sum()
+        times = np.maximum(times, _LEARNT * total / problem.task.amount)
+    order = np.argsort(times)
+    share = np.cumsum(np.ones(order.size) if weights is None else weights[order])
+    return float(times[order][np.searchsorted(share, 0.95 * share[-1])])
 
 
 def horizon_of(scene: Scene, players: Mapping[str, str | Plan], asked: float | None) -> float:
@@ -104,9 +134,10 @@ def horizon_of(scene: Scene, players: Mapping[str, str | Plan], asked: float | N
     sizes = len(elements) if elements.sizes is None else float(elements.sizes.sum())
     changes = float(elements.rates.mean()) or 1.0
     each = task.amount / sizes or changes
-    wanted = [_POLLS / min(each, changes), *(_BURNT * settling(scene, one) for one in players.values())]
-    if set(players) & set(RULES):
-        wanted.append(_BURNT * _RULES_SETTLE / task.unit.seconds)
+    wanted = [
+        _POLLS / min(each, changes),
+        *(_BURNT * settling(scene, name, one) for name, one in players.items()),
+    ]
     happening = len(elements) * each + float(elements.rates.sum()) + world.accesses
     return float(f"{min(max(wanted), _EVENTS / happening):.1e}")  # two digits are enough
 

@@ -168,7 +168,7 @@ def simulate(
         scene,
         result,
         gives_up=[name for name, one in players.items() if gives_up(scene, name, one)],
-        unsettled=[name for name, one in players.items() if settling(scene, one) > run.burn_in],
+        unsettled=[name for name, one in players.items() if settling(scene, name, one) > run.burn_in],
         unconfined=[name for name in chosen if name not in POLICIES] if window or jitter else [],
         same_polls=same,
         took=took,

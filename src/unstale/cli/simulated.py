@@ -13,7 +13,7 @@ from unstale.quantities import show_number, show_share
 from unstale.tables import Keys
 
 from .compare import EXAMPLE
-from .run import SamePolls
+from .run import ADAPTING, CONSTANT, SamePolls
 from .scenes import Scene
 from .screen import (
     console,
@@ -228,7 +228,11 @@ class Simulated:
         sentences = [f"fresh: the share of time for which copies are up to date{weights}. {_ERRORS}"]
         if verdict := self._verdict():
             sentences.append(verdict)
-        if behind := [name for name, same in self.same_polls.items() if self._is_behind(name, same)]:
+        if behind := [
+            name
+            for name, same in self.same_polls.items()
+            if name not in CONSTANT and self._is_behind(name, same)
+        ]:
             verb = "is" if len(behind) == 1 else "are"
             sentences.append(
                 f"{_listed(behind)} {verb} less fresh than uniform polling with as many polls: a rule that "
@@ -247,7 +251,13 @@ class Simulated:
                 "Plans know how often each element changes over all of the history, and take its changes to "
                 "come at random times."
             )
-        if early := list(self.unsettled):
+        if adapting := [name for name in self.unsettled if name in ADAPTING]:
+            verb = "is" if len(adapting) == 1 else "are"
+            sentences.append(
+                f"{_listed(adapting)} {verb} still finding the right intervals after the burn-in, which ± "
+                "does not tell. A longer --horizon and --burn-in help."
+            )
+        if early := [name for name in self.unsettled if name not in ADAPTING]:
             polls = "polls" if len(early) == 1 else "poll"
             sentences.append(
                 f"{_listed(early)} {polls} some elements less often than once in the burn-in: the numbers "
@@ -263,7 +273,7 @@ class Simulated:
     def _verdict(self) -> str:
         """Return how the best of the policies with the same budget compares with uniform polling."""
         rivals = [name for name in self.result if name not in self.same_polls]
-        if "uniform" not in rivals or len(rivals) < 2:
+        if "uniform" not in rivals or len(rivals) < 2 or self.task.goal != "freshness":
             return ""
         rivals.remove("uniform")
         other = max(rivals, key=lambda name: self.result[name].freshness)
@@ -285,6 +295,8 @@ class Simulated:
             if self.same_polls:
                 return "--plot policies.svg draws it, and --out FILE writes the results of each element."
             return "Rules of tools in use, on the same changes: --policy nutch --policy heritrix"
+        if task.objective or task.order != "fixed" or task.unit.name != "day" or self.scene.problem.limits:
+            return "unstale schedule, with the same options, gives the times of the polls."
         file = "FILE" if task.file == "-" else shlex.quote(task.file)
         return (
             f"The times of the polls: unstale schedule {file} "

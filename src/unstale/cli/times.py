@@ -46,7 +46,12 @@ def read_moment(name: str, text: str) -> datetime:
         raise InvalidInput(
             f"{name} must be a moment, such as 2026-01-31 or 2026-01-31T12:00Z; it is {text!r}"
         )
-    return datetime.fromtimestamp(seconds, UTC)
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        raise InvalidInput(
+            f"{name} must be a moment in the years 1 to 9999, in UTC; it is {text!r}"
+        ) from None
 
 
 def moment_or_seconds(name: str, text: str) -> float:

@@ -208,7 +208,7 @@ def _parsed(text: str) -> Windows:
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        msg = f"{name} must be a text; it is {value!r}"
+        msg = f"{name} must be a text; it is {value!r}" if value != "" else f"{name} must not be empty"
         raise InvalidInput(msg)
     return value.strip()
 

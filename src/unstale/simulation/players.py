@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -15,6 +15,7 @@ from ..errors import InvalidInput
 from ..objectives import Objective
 from ..planning import POLICIES, Plan, plan
 from ..schedule import Clock, EarliestDeadline, Index, Schedule, Stream
+from ..schedule.clocks import AllHours
 from ..schedule.window_clocks import CalendarClock, CycleClock
 from .analysis import expect
 from .events import Events
@@ -101,15 +102,26 @@ def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
             )
             raise InvalidInput(msg)
         return Player(OpenLoop(stream, terms.hands), stream.rate)
-    if hasattr(policy, "polls") and hasattr(policy, "learn") and not isinstance(policy, type):
+    learns = all(hasattr(policy, part) for part in ("step", "polls", "learn"))
+    if learns and not isinstance(policy, type):
         return Player(ClosedLoop(policy, len(terms.world), terms.hands), terms.budget)
-    allowed = "a name, a plan, a schedule, a rule or a policy that learns"
+    allowed = "a name, a plan, a schedule, a rule or a policy with step, polls and learn"
     msg = f"policies[{name!r}] must be {allowed}; it is {policy!r}"
     raise InvalidInput(msg)
 
 
 def _by_name(name: str, terms: Terms) -> Player:
     world = terms.world
+    if name in {"index", "estimated-proportional"} and world.change_sizes is not None:
+        msg = f"policies {name!r} knows no change_sizes, so it would overspend; leave one of them out"
+        raise InvalidInput(msg)
+    if (
+        name == "index"
+        and isinstance(world.rates, Sequence)
+        and any(hasattr(law, "rate") for law in world.rates)
+    ):
+        msg = "policies 'index' takes rates or one process, and the world has a list of processes"
+        raise InvalidInput(msg)
     if name in RULES:
         return _ruled(RULES[name], terms)
     if name == "estimated-proportional":
@@ -150,7 +162,7 @@ def _frequencies(name: str, terms: Terms) -> Floats:
 def _planned(frequencies: Floats, terms: Terms) -> Player:
     known = None
     windows = terms.windows
-    plain = windows is None or isinstance(windows, CycleClock | CalendarClock)
+    plain = windows is None or isinstance(windows, AllHours | CycleClock | CalendarClock)
     if plain and terms.world.history is None and terms.conditions == Conditions():
         known = partial(
             expect,

@@ -29,6 +29,10 @@ _SPAN = 1 << 22
 """Events that are held in memory at once, unless there are more elements than that."""
 
 
+_MOST = 1e13
+"""Events in a simulation; more would take days."""
+
+
 def simulate(
     rates: World | ArrayLike | Process | Sequence[Process],
     budget: float,
@@ -61,7 +65,11 @@ def simulate(
     ``groups`` are those of `Schedule`, for the policies that plan.
 
     The first ``burn_in`` (a fifth of the horizon) is not measured. The rest is divided into ``batches``, and
-    their spread gives the standard errors. ``progress`` is told the simulated time.
+    their spread gives the standard errors: those of means over time, for these very elements. What is drawn
+    once and for all, such as the rates of `UncertainPoisson` or the phases of `Periodic` elements, only other
+    seeds tell apart; and gaps with infinite variance have no honest error. ``objectives`` are further ones to
+    measure; an `UpdatePenalty` keeps each missed change in memory until it is seen. ``progress`` is told the
+    simulated time.
 
     >>> result = simulate([0.1, 1.0, 10.0], 3.0, policies=["uniform", "optimal"], horizon=2000.0, seed=1)
     >>> result["optimal"].freshness > result["uniform"].freshness > 0.5
@@ -99,7 +107,7 @@ def simulate(
     changes, requests = world.changes(seed), world.asked(seed)
     start = 0.0
     busiest = max(one.rate for one in players.values())
-    for end, mark in _spans(world, busiest, horizon, burn, whole("batches", batches, at_least=2)):
+    for end, mark in _spans(world, busiest, horizon, burn, _batches(batches)):
         new, asked = changes.until(end), requests.until(end)
         for name, one in players.items():
             trackers[name].follow(start, end, new, one.loop.visits(new, start, end), asked)
@@ -122,6 +130,9 @@ def _spans(
     """Ends of spans that fit into memory, and what ends there: nothing, the burn-in or a batch."""
     rate = max(float(world.mean_rates.sum()) + world.accesses, polls)
     most = max(_SPAN, 2 * len(world))
+    if not rate * horizon <= _MOST:
+        msg = f"horizon must be shorter: until {horizon:g} there would be about {rate * horizon:.2g} events"
+        raise InvalidInput(msg)
     edges = np.linspace(burn, horizon, batches + 1)
     parts = [(0.0, burn, "burnt"), *((a, b, "measured") for a, b in pairwise(edges.tolist()))]
     for low, high, mark in parts:
@@ -157,6 +168,13 @@ def _horizon(world: World, horizon: float | None) -> float:
         msg = f"horizon must not go beyond the record, which ends at {world.end:g}; horizon is {length:g}"
         raise InvalidInput(msg)
     return length
+
+
+def _batches(batches: int) -> int:
+    if whole("batches", batches, at_least=2) > 10_000:
+        msg = f"batches must be at most 10000; batches is {batches}"
+        raise InvalidInput(msg)
+    return batches
 
 
 def _conditions(conditions: object) -> Conditions:

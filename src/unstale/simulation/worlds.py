@@ -186,7 +186,7 @@ def _listed(
         entry = f"{elements_name}[0] is {places[0].item()!r}"
         msg = f"{elements_name} must be whole numbers, the places of elements; {entry}"
         raise InvalidInput(msg)
-    bad = (places < 0) | (places >= (np.inf if count is None else count))
+    bad = (places < 0) | (places >= (2**31 if count is None else count))
     if bad.any():
         i = int(np.argmax(bad))
         entry = f"{elements_name}[{i}] is {places[i]}"
