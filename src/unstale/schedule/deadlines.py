@@ -37,7 +37,7 @@ from .compiled_slots import (
     shift,
 )
 from .orders import frequencies_of
-from .polls import Elements, Polls, one_by_one
+from .polls import Elements, Polls, later, one_by_one
 
 __all__ = ["EarliestDeadline"]
 
@@ -93,10 +93,7 @@ class EarliestDeadline:
         return one_by_one(self)
 
     def until(self, end: float) -> Polls:
-        end = scalar("end", end)
-        if end < self._now:
-            msg = f"end must not be before now, which is {self._now:g}; end is {end:g}"
-            raise InvalidInput(msg)
+        end = later(self._now, end)
         elements = np.empty(self._slots_before(end), np.int64)
         self._ready = by_deadline(
             self._records, self._total, self._heap, self._ready, self._calendar, self._slot, elements

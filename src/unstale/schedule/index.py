@@ -36,7 +36,7 @@ from ..polling import worth
 from ..processes import Poisson, Process, process
 from .compiled_slots import MISSED, TOP, by_worth
 from .orders import spread
-from .polls import Elements, Polls, one_by_one
+from .polls import Elements, Polls, later, one_by_one
 
 __all__ = ["Index"]
 
@@ -108,10 +108,7 @@ class Index:
         return one_by_one(self)
 
     def until(self, end: float) -> Polls:
-        end = scalar("end", end)
-        if end < self._now:
-            msg = f"end must not be before now, which is {self._now:g}; end is {end:g}"
-            raise InvalidInput(msg)
+        end = later(self._now, end)
         times, elements = [np.empty(0)], [np.empty(0, np.int64)]
         room = int(min((end - self._now) * self.rate + 64.0, _ROOM))
         while self.rate > 0 and self._begin + self._spent / self._goal.budget < end:

@@ -27,7 +27,7 @@ from ..errors import InvalidInput
 from ..kernels import FIXED, RANDOM
 from .clocks import Clock, Clocks
 from .compiled_orders import draw, first_points, put_in_order, spread_out
-from .polls import Elements, Polls, one_by_one
+from .polls import Elements, Polls, later, one_by_one
 
 __all__ = ["Schedule", "flag", "frequencies_of", "spread"]
 
@@ -126,10 +126,7 @@ class Schedule:
         return one_by_one(self)
 
     def until(self, end: float) -> Polls:
-        end = scalar("end", end)
-        if end < self._now:
-            msg = f"end must not be before now, which is {self._now:g}; end is {end:g}"
-            raise InvalidInput(msg)
+        end = later(self._now, end)
         if self._even:
             polls = self._in_slots(end)
         else:

@@ -9,9 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats
+from ..arguments import Floats, scalar
+from ..errors import InvalidInput
 
-__all__ = ["Elements", "Polls", "Stream", "one_by_one", "some"]
+__all__ = ["Elements", "Polls", "Stream", "later", "one_by_one", "some"]
 
 Elements = NDArray[np.int64]
 """Numbers of elements: their places in the allocation."""
@@ -54,6 +55,15 @@ class Stream(Protocol):
 
     def until(self, end: float) -> Polls:
         """Draw the polls from now on to just before ``end``, which is now afterwards."""
+
+
+def later(now: float, end: float) -> float:
+    """Insist on a moment that is not before now."""
+    moment = scalar("end", end)
+    if moment < now:
+        msg = f"end must not be before now, which is {now:g}; end is {moment:g}"
+        raise InvalidInput(msg)
+    return moment
 
 
 def some(stream: Stream) -> Iterator[Polls]:

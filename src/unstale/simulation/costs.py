@@ -51,8 +51,4 @@ class Missed:
         """Add up the weights of missed changes over the last span, for each of ``n`` elements."""
         elements, begin, last = self._spells
         once = objective.penalty.once
-        return (
-            np.bincount(elements, once(last) - once(begin), n)
-            .astype(np.float64, copy=False)
-            .astype(np.float64, copy=False)
-        )
+        return np.bincount(elements, once(last) - once(begin), n).astype(np.float64, copy=False)

@@ -113,7 +113,7 @@ class Drawn:
         if len(self._parts) == 1 and isinstance(self._parts[0], _Compiled):
             return self._parts[0].until(end)
         places, times = zip(*(part.listed(end) for part in self._parts), strict=True)
-        return by_element(self._n, np.concatenate(places), np.concatenate(times), in_order=False)
+        return by_element(self._n, np.concatenate(places), np.concatenate(times))
 
 
 def _copies(law: Process) -> list[Process]:
@@ -187,9 +187,9 @@ def _gaps(law: Process, rng: np.random.Generator) -> Iterator[float]:
         yield from law.sample(rng, (64,)).tolist()
 
 
-def by_element(n: int, places: Places, times: Floats, *, in_order: bool) -> Events:
-    """Sort events by element, and by time unless they are in order already."""
-    order = np.argsort(places, kind="stable") if in_order else np.lexsort((times, places))
+def by_element(n: int, places: Places, times: Floats) -> Events:
+    """Sort events by element, and by time."""
+    order = np.lexsort((times, places))
     offsets = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(places, minlength=n), out=offsets[1:])
     return Events(offsets, times[order])

@@ -112,7 +112,7 @@ class World:
         if until < last:
             msg = f"end must not be before the last change, at {last:g}; end is {until:g}"
             raise InvalidInput(msg)
-        history = by_element(n, places, moments, in_order=False)
+        history = by_element(n, places, moments)
         asked = None
         if requests is not None:
             try:
@@ -120,7 +120,7 @@ class World:
             except (TypeError, ValueError):
                 msg = f"requests must be a pair: numbers of elements, and times; it is {requests!r}"
                 raise InvalidInput(msg) from None
-            asked = by_element(n, *_listed("requests[0]", whom, "requests[1]", when, n), in_order=False)
+            asked = by_element(n, *_listed("requests[0]", whom, "requests[1]", when, n))
         return cls(
             np.diff(history.offsets) / until,
             weights=weights,
