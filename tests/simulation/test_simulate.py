@@ -637,8 +637,11 @@ def peak(horizon, what):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("what", ["plain", "learning", "penalties", "beyond the budget", "never polled"])
+@pytest.mark.parametrize(
+    "what",
+    ["plain", "learning", "penalties", "beyond the budget", "never polled"],
+)
 def test_memory_does_not_grow_with_the_number_of_events(what):
-    """Five times as many events, 2e7 of them or more, would take 100 megabytes more if they were kept."""
+    """Five times as many events would take 100 megabytes more if they were kept."""
     short, long = (peak(horizon, what) for horizon in (500.0, 2500.0))
     assert long < short + 30.0
