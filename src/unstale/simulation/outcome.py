@@ -107,7 +107,7 @@ class Outcome:
 
     @cached_property
     def expected(self) -> Expected | None:
-        """What formulas say of the same frequencies, for open loops in worlds with a formula; else None."""
+        """What formulas say of a plan that only windows and jitter disturb; None where there are none."""
         return self._expected() if self._expected is not None else None
 
     def __repr__(self) -> str:
