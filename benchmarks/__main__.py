@@ -3,7 +3,7 @@ machine. ``python -m benchmarks planning huge`` runs some parts only."""
 
 import sys
 
-from benchmarks import huge, inverse_worth, planning, schedules, simulation, solvers
+from benchmarks import estimation, huge, inverse_worth, learning, planning, profiles, schedules, simulation, solvers
 
 PARTS = {
     "inverse-worth": inverse_worth.run,
@@ -12,6 +12,10 @@ PARTS = {
     "huge": huge.run,
     "schedules": schedules.run,
     "simulation": simulation.run,
+    "estimation": estimation.run,
+    "learning": learning.run,
+    "histories": learning.histories,
+    "profiles": profiles.run,
 }
 
 

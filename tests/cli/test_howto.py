@@ -18,7 +18,7 @@ import pytest
 from unstale.cli import main
 
 HOWTO = Path(__file__).parents[2] / "docs" / "how-to"
-PAGES = [HOWTO / f"{name}.md" for name in ("plan", "schedule", "simulate")]
+PAGES = [HOWTO / f"{name}.md" for name in ("estimate", "hints", "plan", "profile", "schedule", "simulate")]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 NOTICE = "compiling the kernels (once, some seconds) ...\n"
@@ -27,10 +27,31 @@ NOTICE = "compiling the kernels (once, some seconds) ...\n"
 def prepare(text):
     """Write the files that the page shows, and those that it takes for granted."""
     for language, name, content in BLOCK.findall(text):
-        if language == "csv":
+        if language in {"csv", "text"} and name:
             Path(name).write_text(content)
-    arrow_csv = pytest.importorskip("pyarrow.csv")
-    pytest.importorskip("pyarrow.parquet").write_table(arrow_csv.read_csv("pages.csv"), "pages.parquet")
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    if "pages.parquet" in text:
+        parquet.write_table(pytest.importorskip("pyarrow.csv").read_csv("pages.csv"), "pages.parquet")
+    if "log.parquet" in text:
+        parquet.write_table(arrow.table(polls_of_pages()), "log.parquet")
+
+
+def polls_of_pages():
+    """Two months of polls of 300 pages on three hosts, one of which changes in bursts."""
+    rng = np.random.default_rng(7)
+    keys, times, changed, hosts = [], [], [], []
+    for i in range(300):
+        host = ("docs", "news", "shop")[i % 3]
+        rate = rng.gamma(1.5, 0.2)
+        gaps = rng.weibull(0.45, 2000) / 2.48 if host == "news" else rng.exponential(size=2000)
+        changes = np.cumsum(gaps) / rate - 100.0
+        polls = np.cumsum(rng.exponential(1.0, 200))
+        polls = polls[polls < 60.0]
+        keys += [f"https://{host}.example/{i}"] * polls.size
+        hosts += [f"{host}.example"] * polls.size
+        times += (86400.0 * polls).round().tolist()
+        changed += (np.diff(np.searchsorted(changes, polls), prepend=0) > 0).tolist()
+    return {"key": keys, "time": times, "changed": changed, "host": hosts}
 
 
 def run(command):

@@ -2,9 +2,8 @@
 
 ``golden.json`` holds each number as recomputed independently of the library (``value``), what goes in
 (``given``) and, where it matters, what the paper prints (``printed``). Where a paper is in error, a test
-states both: ours is the recomputed number, and the printed one differs. Records that wait for a part of the
-library that does not exist yet are listed under ``later``, and those without a number for the library to
-compute under ``prose``.
+states both: ours is the recomputed number, and the printed one differs. Records without a number for the
+library to compute are listed under ``prose``.
 
 Papers: cho = Cho & Garcia-Molina (2000), azar = Azar et al. (2018), li = Li, Cline & Loguinov (2015),
 carney = Carney, Lee & Zdonik (2003). C marks closed forms that belong to no single paper.

@@ -14,7 +14,9 @@ import click
 from unstale.errors import UnstaleError
 
 from .compare import compare
+from .estimate import estimate
 from .plan import plan
+from .profile import profile
 from .schedule import schedule
 from .simulate import simulate
 from .surroundings import discard_output, no_warnings, open_streams, tidy_when_stopped
@@ -29,7 +31,7 @@ def cli() -> None:
     """Keep local copies of other people's data as fresh as a polling budget allows."""
 
 
-for command in (plan, compare, whatif, schedule, simulate):
+for command in (plan, compare, whatif, schedule, simulate, estimate, profile):
     cli.add_command(command)
 
 

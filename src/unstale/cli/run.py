@@ -38,13 +38,12 @@ RULES = (
 """Rules of tools in use, which poll as much as they like."""
 CONSTANT = ("nutch-default", "miniflux-round-robin")
 """Those that never change their intervals."""
-SLOTTED = ("edf", "index", "estimated-proportional")
-"""Policies that share the budget in other ways than by an allocation and an order."""
 _LIKE_OPTIMAL = ("edf", "index")
-"""Those that poll what the optimal allocation polls."""
-
-_LEARNING = ("estimated-proportional",)
-"""Those that learn from their polls."""
+"""Policies that poll what the optimal allocation polls, slot by slot."""
+_LEARNING = ("learning", "estimated-optimal", "estimated-proportional")
+"""Those that learn rates from their polls."""
+SLOTTED = (*_LIKE_OPTIMAL, *_LEARNING)
+"""Policies that share the budget in other ways than by an allocation and an order."""
 
 ADAPTING = (*RULES, *_LEARNING)
 """Policies that find their intervals as they go."""
@@ -139,7 +138,8 @@ def horizon_of(scene: Scene, players: Mapping[str, str | Plan], asked: float | N
         *(_BURNT * settling(scene, name, one) for name, one in players.items()),
     ]
     happening = len(elements) * each + float(elements.rates.sum()) + world.accesses
-    return float(f"{min(max(wanted), _EVENTS / happening):.1e}")  # two digits are enough
+    most = _EVENTS / 10.0 if "learning" in players else _EVENTS  # it thinks more
+    return float(f"{min(max(wanted), most / happening):.1e}")  # two digits are enough
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,7 +8,7 @@ between the two, and adds it up to an `Outcome`. The `analysis` evaluator says w
 from .analysis import expect
 from .outcome import Expected, Outcome, Result
 from .players import NAMES
-from .policies import Outcomes, Policy
+from .policies import Learned, Outcomes, Policy
 from .rules import RULES, Rule
 from .simulator import simulate
 from .visits import Conditions
@@ -19,6 +19,7 @@ __all__ = [
     "RULES",
     "Conditions",
     "Expected",
+    "Learned",
     "Outcome",
     "Outcomes",
     "Policy",

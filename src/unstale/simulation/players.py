@@ -14,22 +14,32 @@ from ..arguments import Floats, Order, choice
 from ..errors import InvalidInput
 from ..objectives import Objective
 from ..planning import POLICIES, Plan, plan
-from ..schedule import Clock, EarliestDeadline, Index, Schedule, Stream
+from ..schedule import Clock, EarliestDeadline, Index, Learning, Schedule, Stream
 from ..schedule.clocks import AllHours
 from ..schedule.window_clocks import CalendarClock, CycleClock
 from .analysis import expect
 from .events import Events
 from .outcome import Expected
-from .policies import ClosedLoop, EstimatedProportional, Loop, OpenLoop, Policy
+from .policies import (
+    ClosedLoop,
+    EstimatedOptimal,
+    EstimatedProportional,
+    Learned,
+    Loop,
+    OpenLoop,
+    Policy,
+)
 from .rules import RULES, Following, Rule
 from .visits import Conditions, Hands, Visits
 from .worlds import World
 
 __all__ = ["NAMES", "AnyPolicy", "Player", "Terms", "player"]
 
-NAMES = (*POLICIES, "edf", "index", "estimated-proportional", *RULES)
+_ESTIMATING = ("learning", "estimated-optimal", "estimated-proportional")
+NAMES = (*POLICIES, "edf", "index", *_ESTIMATING, *RULES)
 """Policies by name: allocations played by a `Schedule`; the optimal one by earliest deadlines; the index
-policy; proportional to estimated rates; and the rules of today's tools."""
+policy; those that know no rates: `Learning`, and optimal for and proportional to estimated rates; and the
+rules of today's tools."""
 
 AnyPolicy = str | Plan | Stream | Policy | Rule
 
@@ -112,7 +122,7 @@ def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
 
 def _by_name(name: str, terms: Terms) -> Player:
     world = terms.world
-    if name in {"index", "estimated-proportional"} and world.change_sizes is not None:
+    if name in {"index", *_ESTIMATING} and world.change_sizes is not None:
         msg = f"policies {name!r} knows no change_sizes, so it would overspend; leave one of them out"
         raise InvalidInput(msg)
     if (
@@ -124,9 +134,8 @@ def _by_name(name: str, terms: Terms) -> Player:
         raise InvalidInput(msg)
     if name in RULES:
         return _ruled(RULES[name], terms)
-    if name == "estimated-proportional":
-        learner = EstimatedProportional(len(world), terms.budget, _sizes(world), seed=terms.seed)
-        return Player(ClosedLoop(learner, len(world), terms.hands), terms.budget)
+    if name in _ESTIMATING:
+        return Player(ClosedLoop(_estimating(name, terms), len(world), terms.hands), terms.budget)
     if name == "index":
         index = Index(
             world.rates,  # type: ignore[arg-type]  # a list of laws is refused there
@@ -140,6 +149,25 @@ def _by_name(name: str, terms: Terms) -> Player:
     if name == "edf":
         return Player(OpenLoop(EarliestDeadline(frequencies), terms.hands), float(frequencies.sum()))
     return _planned(frequencies, terms)
+
+
+def _estimating(name: str, terms: Terms) -> Policy:
+    """A policy that learns rates from its own polls."""
+    world, n, sizes = terms.world, len(terms.world), _sizes(terms.world)
+    if name == "learning":
+        return Learned(
+            Learning(
+                n,
+                terms.budget,
+                weights=world.weight,
+                sizes=sizes,
+                objective=terms.objective,
+                seed=terms.seed,
+            )
+        )
+    if name == "estimated-optimal":
+        return EstimatedOptimal(n, terms.budget, world.weight, sizes, terms.objective, seed=terms.seed)
+    return EstimatedProportional(n, terms.budget, sizes, seed=terms.seed)
 
 
 def _frequencies(name: str, terms: Terms) -> Floats:

@@ -15,12 +15,24 @@ from numpy.typing import NDArray
 
 from ..arguments import Floats, scalar
 from ..errors import InvalidInput
-from ..schedule import Polls, Schedule, Stream
+from ..estimation.many import estimate_rates
+from ..objectives import Objective
+from ..planning import plan
+from ..schedule import Learning, Polls, Schedule, Stream
 from .compiled_tracking import look_at
 from .events import Events, Recorded
 from .visits import Bools, Hands, Visits, checked
 
-__all__ = ["ClosedLoop", "EstimatedProportional", "Loop", "OpenLoop", "Outcomes", "Policy"]
+__all__ = [
+    "ClosedLoop",
+    "EstimatedOptimal",
+    "EstimatedProportional",
+    "Learned",
+    "Loop",
+    "OpenLoop",
+    "Outcomes",
+    "Policy",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,3 +175,65 @@ class EstimatedProportional:
         rates = -np.log((polls - np.maximum(changes, 0.5) + 0.5) / (polls + 0.5)) * polls / time
         rates = np.where(known, rates, rates[known].mean())
         return self._budget * rates / (rates @ self._sizes)
+
+
+class EstimatedOptimal:
+    """Plans with the likeliest rates as if they were the true ones, and with equal frequencies at first.
+
+    Rates are those of maximum likelihood, from all that polls saw; no change seen counts as half a change.
+    After each step of one poll per element on average the optimal allocation is planned anew. What it starves
+    is not polled again.
+    """
+
+    def __init__(
+        self, n: int, budget: float, weights: Floats, sizes: Floats, objective: Objective, *, seed: int
+    ) -> None:
+        self._budget, self._weights, self._sizes, self._objective = budget, weights, sizes, objective
+        self._schedule = Schedule(np.full(n, budget / sizes.sum()), seed=seed)
+        self._seen: list[Outcomes] = []
+
+    @property
+    def step(self) -> float:
+        return float(self._sizes.sum() / self._budget) if self._budget > 0 else np.inf
+
+    def polls(self, end: float) -> Polls:
+        return self._schedule.until(end)
+
+    def learn(self, outcomes: Outcomes) -> None:
+        self._seen.append(outcomes)
+        elements, elapsed, changed = (
+            np.concatenate([getattr(part, name)[part.ok] for part in self._seen])
+            for name in ("elements", "elapsed", "changed")
+        )
+        if not elements.size:
+            return
+        n = self._sizes.size
+        rates = estimate_rates(elements, elapsed, changed, n=n, method="mle").rate
+        time = np.bincount(elements, elapsed, n)
+        known = time > 0
+        rates = np.where(known, np.maximum(rates, 0.5 / np.where(known, time, 1.0)), 0.0)
+        rates = np.where(known, rates, rates.sum() / max(known.sum(), 1))
+        if rates.any():
+            self._schedule.swap(
+                plan(
+                    rates, self._budget, weights=self._weights, sizes=self._sizes, objective=self._objective
+                ).frequencies
+            )
+
+
+class Learned:
+    """`Learning` as a policy."""
+
+    def __init__(self, learning: Learning) -> None:
+        self._learning = learning
+
+    @property
+    def step(self) -> float:
+        return self._learning.step
+
+    def polls(self, end: float) -> Polls:
+        return self._learning.polls(end)
+
+    def learn(self, outcomes: Outcomes) -> None:
+        ok = outcomes.ok
+        self._learning.learn(outcomes.elements[ok], outcomes.elapsed[ok], outcomes.changed[ok])

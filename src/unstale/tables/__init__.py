@@ -2,23 +2,34 @@
 
 A table of elements has a column ``rate`` and may have ``key``, ``weight``, ``size`` and ``group``; a history
 has ``element`` and ``t``. The end of a file's name says what it is: ``.csv``, ``.csv.gz``, ``.tsv``,
-``.tsv.gz`` or ``.parquet``; ``-`` is CSV on standard input.
+``.tsv.gz`` or ``.parquet``; ``-`` is CSV on standard input. Access logs come in formats of their own
+(`AccessLog`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .access_logs import FORMATS, Accesses, AccessLog, Tally
 from .elements import ROLES, Advance, Elements, Keys, as_list, bad_column, bad_file, ignore, taken
 from .history import HISTORY_ROLES, History, HistoryTable, moment
 from .lines import TextFile
+from .log_lines import Requests
+from .log_records import FIELDS
 from .output import Write, check_writable, open_allocation, open_rows, replacing, write_csv
 from .parquet import ParquetFile, ParquetTable
+from .poll_log import POLL_ROLES, PollLog, PollTable
 from .text import TextTable
+from .user_weights import read_user_weights
 
 __all__ = [
+    "FIELDS",
+    "FORMATS",
     "HISTORY_ROLES",
+    "POLL_ROLES",
     "ROLES",
+    "AccessLog",
+    "Accesses",
     "Advance",
     "Elements",
     "History",
@@ -26,6 +37,10 @@ __all__ = [
     "Keys",
     "ParquetFile",
     "ParquetTable",
+    "PollLog",
+    "PollTable",
+    "Requests",
+    "Tally",
     "TextFile",
     "TextTable",
     "Write",
@@ -41,6 +56,7 @@ __all__ = [
     "open_rows",
     "open_table",
     "read_history",
+    "read_user_weights",
     "replacing",
     "taken",
     "write_csv",

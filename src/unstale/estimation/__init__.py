@@ -1,0 +1,64 @@
+"""Learning from polls, hints and access logs."""
+
+from .blind import Blind, estimate_blindly
+from .class_fits import fit_class
+from .fits import LAWS, Fit, Fits, fit
+from .gaps import (
+    GapShares,
+    GapTests,
+    PollTests,
+    burstiness,
+    examine_gaps,
+    examine_polls,
+    gap_shares,
+    memory,
+)
+from .hinted import HintedChanges, HintedPlan, plan_hinted
+from .hints import HintEstimate, estimate_hints
+from .many import Rates, estimate_rates
+from .moments import best_moments
+from .online import OnlineRates
+from .poll_fits import fit_polls
+from .posterior import GammaPrior
+from .profiles import Profile
+from .rates import RateEstimate, estimate_rate
+from .rhythm import Rhythm, rhythm_of_changes, rhythm_of_polls
+from .scores import Test
+from .user_profiles import UserProfiles
+
+__all__ = [
+    "LAWS",
+    "Blind",
+    "Fit",
+    "Fits",
+    "GammaPrior",
+    "GapShares",
+    "GapTests",
+    "HintEstimate",
+    "HintedChanges",
+    "HintedPlan",
+    "OnlineRates",
+    "PollTests",
+    "Profile",
+    "RateEstimate",
+    "Rates",
+    "Rhythm",
+    "Test",
+    "UserProfiles",
+    "best_moments",
+    "burstiness",
+    "estimate_blindly",
+    "estimate_hints",
+    "estimate_rate",
+    "estimate_rates",
+    "examine_gaps",
+    "examine_polls",
+    "fit",
+    "fit_class",
+    "fit_polls",
+    "gap_shares",
+    "memory",
+    "plan_hinted",
+    "rhythm_of_changes",
+    "rhythm_of_polls",
+]

@@ -1,0 +1,236 @@
+"""Change rates from polls, compiled.
+
+What a poll says about the rate r: seen unchanged after t, exp(-r t); seen changed, 1 - exp(-r t); seen
+changed, the last time a ago, r exp(-r a). So what is needed of an element's polls is
+
+    known         how many changes of known age there are,
+    still         the time in which nothing changed, or nothing more: intervals without a change, and ages,
+    spans, times  the intervals with a change of unknown age, and how many there are of each length.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = [
+    "Tally",
+    "approximations",
+    "balance",
+    "change",
+    "gamma_changed",
+    "gamma_unchanged",
+    "learn_polls",
+    "likeliest",
+    "tally",
+]
+
+# --- a gamma law of the rate, poll after poll ---------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gamma_unchanged(shape, time, elapsed):
+    """Return shape and time of the gamma law of the rate, after a poll that saw no change: exact.
+
+    A gamma law of a rate is known by its shape and its time, 1/scale: as if so many changes had been counted
+    in so much time.
+    """
+    return shape, time + elapsed
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gamma_changed(shape, time, elapsed):
+    """Return shape and time of the gamma law with the mean and variance that follow a poll that saw a change.
+
+    With a the shape, x = elapsed/time and H_k = 1 - (1+x)^-(a+k), the k-th moment of the rate becomes
+    H_k/H_0 times what it was. Of the two forms of variance / mean^2, which are equal because
+    H_2 H_0 - H_1^2 = -(1+x)^-a (x/(1+x))^2, each keeps its digits where it is used.
+    """
+    log = math.log1p(elapsed / time)
+    h0 = -math.expm1(-shape * log)
+    h1 = -math.expm1(-(shape + 1.0) * log)
+    if h0 == 0.0:  # so short that shape * log underflows
+        return shape + 1.0, time
+    mean = shape / time * (h1 / h0)
+    if shape < 1.0:
+        h2 = -math.expm1(-(shape + 2.0) * log)
+        spread = (shape + 1.0) / shape * (h0 / h1) * (h2 / h1) - 1.0
+    else:
+        v = -math.expm1(-log) / h1
+        spread = (1.0 - (shape + 1.0) * (math.exp(-shape * log) * v * v)) / shape
+    return 1.0 / spread, 1.0 / (spread * mean)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def learn_polls(elements, elapsed, changed, ages, laws, first_shape, first_share, half_life):
+    """Update shape and time of each element, poll after poll; the third number is the time of its prior.
+
+    Where that is nan, the element has not been polled, and the time of its prior is ``first_share`` of its
+    first interval. Between polls shape and time decay to those of the prior.
+    """
+    for k in range(elements.size):
+        i, t = elements[k], elapsed[k]
+        shape, time, prior = laws[i]
+        if np.isnan(prior):
+            shape, time, prior = first_shape, first_share * t, first_share * t
+        elif half_life < np.inf:
+            left = 2.0 ** (-t / half_life)
+            shape = first_shape + left * (shape - first_shape)
+            time = prior + left * (time - prior)
+        if not changed[k]:
+            shape, time = gamma_unchanged(shape, time, t)
+        elif ages.size > 0 and not np.isnan(ages[k]):
+            shape, time = shape + 1.0, time + min(ages[k], t)
+        else:
+            shape, time = gamma_changed(shape, time, t)
+        laws[i] = shape, time, prior
+
+
+# --- what is needed of the polls ----------------------------------------------------------------------------
+
+
+class Tally(NamedTuple):
+    """What is needed of the polls of many elements."""
+
+    polls: NDArray[np.int64]
+    changes: NDArray[np.int64]
+    total: NDArray[np.float64]  # time
+    still: NDArray[np.float64]
+    known: NDArray[np.int64]
+    begins: NDArray[np.int64]  # where the spans of each element begin
+    ends: NDArray[np.int64]
+    spans: NDArray[np.float64]
+    times: NDArray[np.int32]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def tally(elements, elapsed, changed, ages, n):
+    """Sort polls, in any order, by their elements; ``ages`` may be empty, and nan where unknown.
+
+    Polls of one element that follow each other are taken together, and equal spans among them are counted.
+    """
+    polls, changes, known = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    total, still = np.zeros(n), np.zeros(n)
+    k = 0
+    while k < elements.size:
+        i, first, seen, time, calm = elements[k], k, 0, 0.0, 0.0
+        while k < elements.size and elements[k] == i:
+            t = elapsed[k]
+            seen += changed[k]
+            time += t
+            calm += 0.0 if changed[k] else t
+            k += 1
+        polls[i] += k - first
+        changes[i] += seen
+        total[i] += time
+        still[i] += calm
+    for k in range(ages.size):
+        if changed[k] and not np.isnan(ages[k]):
+            known[elements[k]] += 1
+            still[elements[k]] += min(ages[k], elapsed[k])
+    begins = np.empty(n, np.int64)
+    used = 0
+    for i in range(n):
+        begins[i] = used
+        used += changes[i] - known[i]
+    ends = begins.copy()
+    spans, times = np.empty(used), np.empty(used, np.int32)
+    k = 0
+    while k < elements.size:
+        i, last, count = elements[k], -1.0, 0
+        end = ends[i]
+        if end > begins[i]:
+            last, count = spans[end - 1], times[end - 1]
+        while k < elements.size and elements[k] == i:
+            t = elapsed[k]
+            if changed[k] and (ages.size == 0 or np.isnan(ages[k])):
+                if t == last:
+                    count += 1
+                    times[end - 1] = count
+                else:
+                    spans[end], times[end] = t, 1
+                    end += 1
+                    last, count = t, 1
+            k += 1
+        ends[i] = end
+    return polls, changes, total, still, known, begins, ends, spans, times
+
+
+# --- maximum likelihood -------------------------------------------------------------------------------------
+
+
+@njit(inline="always")
+def change(x):
+    """1 - exp(-x), to 12 digits, and in less time than expm1 takes."""
+    return x * (1.0 - 0.5 * x * (1.0 - x / 3.0)) if x < 1e-4 else 1.0 - math.exp(-x)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def balance(count, still, spans, times, tolerance):
+    """Find the rate r where count/r + sum of t/(exp(r t) - 1) = still; and minus the slope of the left side.
+
+    The logarithm of the left side is convex in r, so Newton's method for it rises to the root from anywhere
+    below; and below is the root for spans that are all the mean span, as t/(exp(r t) - 1) is convex in t.
+    Halley's steps are longer, and here at most twice as long.
+    """
+    changes = sums = 0.0
+    for j in range(spans.size):
+        changes += times[j]
+        sums += times[j] * spans[j]
+    r = count / still
+    if changes > 0:
+        r = max(r, changes / sums * math.log1p(sums / still))
+    slope = 0.0
+    for _ in range(100):
+        pull, slope, curve = count / r, count / r / r, 2.0 * count / r / r / r
+        for j in range(spans.size):
+            t = spans[j]
+            e = change(r * t)
+            x = t / e
+            g = times[j] * x * (1.0 - e)
+            pull += g
+            g *= x
+            slope += g
+            curve += g * x * (2.0 - e)
+        ratio = slope / pull
+        miss = math.log(pull / still)
+        step = miss / ratio
+        step /= max(1.0 - 0.5 * step * (curve / slope - ratio), 0.5)
+        r += step
+        if not abs(step) > tolerance * r:
+            break
+    return r, slope
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def likeliest(data, out):
+    """Find the rate of each element that makes its polls likeliest; nan without polls, and 0 without changes.
+
+    If nothing limits it, because all polls saw changes, as if half of the shortest interval had been without
+    a change as well.
+    """
+    for i in range(out.size):
+        if data.changes[i] == 0:
+            out[i] = 0.0 if data.polls[i] > 0 else np.nan
+            continue
+        begin, end = data.begins[i], data.ends[i]
+        still = data.still[i]
+        if still == 0.0:
+            still = data.total[i] / data.polls[i]
+            for j in range(begin, end):
+                still = min(still, data.spans[j])
+            still *= 0.5
+        out[i], _ = balance(float(data.known[i]), still, data.spans[begin:end], data.times[begin:end], 1e-4)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def approximations(elements, changed, frequency, power, out):
+    """Stochastic approximation: after its k-th poll, out += k^-power (changed (out + frequency) - out)."""
+    seen = np.zeros(out.size, np.int64)
+    for k in range(elements.size):
+        i = elements[k]
+        seen[i] += 1
+        gain = float(seen[i]) ** -power
+        out[i] += gain * frequency[i] if changed[k] else -gain * out[i]

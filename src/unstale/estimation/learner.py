@@ -1,0 +1,195 @@
+"""How elements change, learned while they are polled: rates, what is typical, and how soon it is forgotten.
+
+Real changes come in bursts, and rates drift: what an element did long ago says less about what it does now
+than what it did lately. So evidence fades. What polls saw of an element, joined to a prior that its class of
+elements shares, is a gamma law of its rate; with each half-life that passes, the evidence counts half as
+much, until the element is one like any other again.
+
+What is typical of a class (shape and mean of the prior) and its half-life are learned from the polls
+themselves. Each poll settles a bet on whether there was a change, at the odds that the law had given before
+it. There are several half-lives; for each the prior follows, by recursive Fisher scoring, whatever would have
+bet best on the polls of late, and the half-life that has lost least is the one in use. Elements that change
+at constant rates choose a long one; where changes come in bursts, or rates drift, it is shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arguments import Floats, numbers, scalar, whole
+from ..errors import InvalidInput
+from ..processes import UncertainPoisson
+from .compiled_learner import hear, present
+
+__all__ = ["Learner"]
+
+_HALF_LIVES = 2.0 ** np.arange(8)
+"""In rounds: from one to so many that evidence hardly fades."""
+_MEMORY = 20.0
+"""Rounds in which what is known of priors and half-lives fades to 1/e; at first it takes fewer."""
+_STIFF, _PULL = 0.05, 0.005
+"""How slowly priors move: as if there had been so much information, per element of the class, before any
+poll. It takes a part of a round to outweigh that, since polls of one moment may all see the same cause. A
+tenth of it says that shape and rate are about 1, and 1 per round: they are finite if polls say nothing."""
+
+
+class Learner:
+    """Learns from polls how elements change.
+
+    ``round`` is about the time between two polls of an element. ``classes`` says, by a number from 0 on,
+    which class each element belongs to; one class has one prior and one half-life. ``half_life`` is the same
+    for all if it is given; with ``inf`` nothing is forgotten, as if elements changed at constant rates.
+
+    >>> learner = Learner(2, round=1.0)
+    >>> for _ in range(50):
+    ...     learner.learn([0, 1], [1.0, 1.0], [True, False])
+    >>> law = learner.law(since=0.0)
+    >>> bool(law.rate[0] > 1.0), bool(law.rate[1] < 0.1)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        round: float,  # noqa: A002
+        classes: ArrayLike | None = None,
+        half_life: float | None = None,
+    ) -> None:
+        whole("n", n, at_least=0)
+        self._round = scalar("round", round, above=0)
+        self._half_lives = self._round * _HALF_LIVES
+        if half_life is not None:
+            self._half_lives = np.array([scalar("half_life", half_life, above=0, infinite=True)])
+        self._classes = _classes(classes, n)
+        groups = int(self._classes.max(initial=0)) + 1
+        self._priors = np.tile(self._opinion, (groups, self._half_lives.size, 1))
+        self._surprise = np.zeros((groups, self._half_lives.size))
+        self._information = np.zeros((groups, self._half_lives.size, 2, 2))
+        self._evidence = np.zeros((n, self._half_lives.size, 3))
+        self._heard = 0.0
+
+    def __len__(self) -> int:
+        return int(self._evidence.shape[0])
+
+    @property
+    def _sizes(self) -> Floats:
+        """How many elements each class has."""
+        places = self._classes if self._classes.size else np.zeros(len(self), np.intp)
+        return np.bincount(places, minlength=self._surprise.shape[0]).astype(float)
+
+    @property
+    def _opinion(self) -> Floats:
+        """Logarithms of the shape and the mean rate that are expected before any poll."""
+        return np.array([0.0, -np.log(self._round)])
+
+    @property
+    def _chosen(self) -> NDArray[np.intp]:
+        """For each class, the half-life that has lost least; of equals the longest."""
+        return self._half_lives.size - 1 - np.argmin(self._surprise[:, ::-1], axis=-1)
+
+    @property
+    def half_life(self) -> Floats:
+        """In what time evidence counts half as much, for each class."""
+        return np.take(self._half_lives, self._chosen)
+
+    @property
+    def prior(self) -> UncertainPoisson:
+        """What is typical of each class."""
+        shape, rate = np.exp(self._priors[np.arange(self._chosen.size), self._chosen].T)
+        return UncertainPoisson(shape, rate / shape)
+
+    def learn(self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike) -> None:
+        """Take in what polls saw, in the order of time: time since the last one, and if there is a change."""
+        places, times = np.asarray(elements), numbers("elapsed", elapsed, at_least=0)
+        seen = np.asarray(changed)
+        if not places.shape == times.shape == seen.shape or places.ndim != 1:
+            shapes = f"their shapes are {places.shape}, {times.shape} and {seen.shape}"
+            msg = f"elements, elapsed and changed must be lists of equal length; {shapes}"
+            raise InvalidInput(msg)
+        if not places.size:
+            return
+        if places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= len(self):
+            msg = f"elements must be whole numbers from 0 to {len(self) - 1}; they are {elements!r}"
+            raise InvalidInput(msg)
+        self._heard += places.size / len(self)
+        fade = np.exp(-places.size / len(self) / min(_MEMORY, 1.0 + 0.5 * self._heard))
+        slope = np.zeros(self._priors.shape)
+        self._surprise *= fade
+        self._information *= fade
+        hear(
+            places.astype(np.intp), times, seen.astype(np.bool_), self._classes, self._half_lives,
+            self._priors, self._evidence, self._surprise, slope, self._information,
+        )  # fmt: skip
+        size = self._sizes[:, None, None]
+        slope -= (1.0 - fade) * _PULL * size * (self._priors - self._opinion)
+        stiff = self._information + _STIFF * size[..., None] * np.eye(2)
+        move = np.linalg.solve(stiff, slope[..., None])[..., 0]
+        self._priors += np.clip(move, -1.0, 1.0)
+
+    def law(self, since: ArrayLike, elements: NDArray[np.integer] | None = None) -> UncertainPoisson:
+        """Return how all elements, or these, seem to change, so long after the last poll of each."""
+        places = np.arange(len(self)) if elements is None else elements
+        ages = np.ascontiguousarray(np.broadcast_to(numbers("since", since, at_least=0), places.size))
+        shape, time = np.empty((2, places.size))
+        present(
+            places, ages, self._classes, self._chosen, self._half_lives, self._priors, self._evidence,
+            shape, time,
+        )  # fmt: skip
+        return UncertainPoisson(shape, 1.0 / time)
+
+    def add(self, count: int, *, classes: ArrayLike | None = None) -> None:
+        """Add elements of which nothing is known yet but their classes, which must be known ones."""
+        whole("count", count, at_least=0)
+        new = _classes(classes, count)
+        if (self._classes.size == 0) != (new.size == 0) and len(self) and count:
+            msg = f"classes must be given for new elements if and only if others have them; it is {classes!r}"
+            raise InvalidInput(msg)
+        if new.max(initial=0) >= self._chosen.size:
+            msg = f"classes must be below {self._chosen.size}, the number of classes; there is {new.max()}"
+            raise InvalidInput(msg)
+        self._classes = np.concatenate([self._classes, new])
+        self._evidence = np.concatenate([self._evidence, np.zeros((count, *self._evidence.shape[1:]))])
+
+    # --- to be continued ------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return all that has been learned, as numbers and arrays.
+
+        >>> learner = Learner(1, round=1.0)
+        >>> learner.learn([0], [2.0], [True])
+        >>> again = Learner.resume(learner.state())
+        >>> bool(again.law(0.0).rate == learner.law(0.0).rate)
+        True
+        """
+        return {name: np.copy(getattr(self, f"_{name}")) for name in _STATE}
+
+    @classmethod
+    def resume(cls, state: Mapping[str, Any]) -> Self:
+        """Go on where `state` was taken."""
+        if missing := [name for name in _STATE if name not in state]:
+            msg = f"state must be what Learner.state returned; it has no {missing[0]!r}"
+            raise InvalidInput(msg)
+        self = cls.__new__(cls)
+        for name in _STATE:
+            setattr(self, f"_{name}", np.array(state[name]))
+        self._round, self._heard = float(self._round), float(self._heard)
+        return self
+
+
+_STATE = ("round", "half_lives", "classes", "priors", "surprise", "information", "evidence", "heard")
+
+
+def _classes(classes: ArrayLike | None, n: int) -> NDArray[np.intp]:
+    """Return the class of each element; nothing at all if there is but one."""
+    if classes is None:
+        return np.empty(0, np.intp)
+    found = np.asarray(classes)
+    if found.shape != (n,) or found.dtype.kind not in "iu" or (n and found.min() < 0):
+        msg = f"classes must be a whole number from 0 on for each of the {n} elements; it is {classes!r}"
+        raise InvalidInput(msg)
+    return found.astype(np.intp)

@@ -1,0 +1,81 @@
+"""The polls of elements as they come from callers: checked, and sorted by element."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arguments import Floats, as_floats, numbers, whole
+from ..errors import InvalidInput
+from .compiled_rates import Tally, tally
+from .histories import column, flags
+
+__all__ = ["Elements", "PollColumns"]
+
+Elements = NDArray[np.int64]
+_SHORTEST = 1e-100
+"""Powers of intervals must be numbers too; a longer one than 1/_SHORTEST is refused as well."""
+
+
+class PollColumns(NamedTuple):
+    """Columns of polls."""
+
+    elements: Elements
+    elapsed: Floats
+    changed: NDArray[np.bool_]
+    ages: Floats
+    """Of the last change as the poll saw it; nan where unknown, and empty if that is everywhere."""
+    n: int
+    """Number of elements."""
+
+    @classmethod
+    def of(
+        cls,
+        elements: ArrayLike | None,
+        elapsed: ArrayLike,
+        changed: ArrayLike,
+        modified: ArrayLike | None = None,
+        n: int | None = None,
+    ) -> PollColumns:
+        """Check columns of polls; without numbers of elements all are of one."""
+        spans = column("elapsed", elapsed, above=0)
+        if spans.size and not (spans.min() >= _SHORTEST and spans.max() <= 1.0 / _SHORTEST):
+            numbers("elapsed", spans, at_least=_SHORTEST, at_most=1.0 / _SHORTEST)
+        seen = flags("changed", changed, spans.size)
+        if elements is None:
+            who, n = np.zeros(spans.size, np.int64), 1
+        else:
+            who = _numbers_of_elements(elements, spans.size, n)
+        ages = np.empty(0)
+        if modified is not None:
+            ages = as_floats("modified", modified)
+            if ages.shape != spans.shape:
+                msg = f"modified must be one for each of the {spans.size} polls; it has shape {ages.shape}"
+                raise InvalidInput(msg)
+            numbers("modified", np.where(np.isnan(ages), 0.0, ages), at_least=0)
+        count = int(who.max(initial=-1)) + 1 if n is None else n
+        return cls(who, spans, seen, ages if not np.isnan(ages).all() else np.empty(0), count)
+
+    def tally(self) -> Tally:
+        """Sort polls by element."""
+        return Tally(*tally(*self))
+
+
+def _numbers_of_elements(elements: ArrayLike, size: int, n: int | None) -> Elements:
+    """Check the numbers of elements, which are below n if that is given."""
+    array = np.asarray(elements)
+    if array.shape != (size,):
+        msg = f"elements must be one number for each of the {size} polls; it has shape {array.shape}"
+        raise InvalidInput(msg)
+    if array.size and array.dtype.kind not in "iu":
+        msg = f"elements must be whole numbers; elements[0] is {array[0]!r}"
+        raise InvalidInput(msg)
+    end = np.iinfo(np.int64).max if n is None else whole("n", n)
+    if array.size and not (array.min() >= 0 and array.max() < end):
+        i = int(np.argmax((array < 0) | (array >= end)))
+        rule = ">= 0" if n is None else f"numbers from 0 to {end - 1}, as n is {end}"
+        msg = f"elements must be {rule}; elements[{i}] is {array[i]}"
+        raise InvalidInput(msg)
+    return array.astype(np.int64, copy=False)

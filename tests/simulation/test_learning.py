@@ -1,0 +1,195 @@
+"""The learning policy at play: ahead of those that do not know either, and near the one that knows."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unstale import World, simulate
+from unstale.processes import Lognormal, Weibull
+from unstale.schedule import Learning
+from unstale.simulation import RULES, Conditions, Learned
+from unstale.simulation.policies import Outcomes, Policy
+
+MANY = 1500
+ADAPTIVE = {"nutch": 730.0, "stormcrawler": 200.0, "news-crawl": 730.0, "heritrix": 200.0, "miniflux": 60.0}
+"""Rules, and days in which they settle and are measured."""
+HISTORIES = os.environ.get("UNSTALE_HISTORIES", "")
+
+
+def rates_of(kind: str, seed: int, count: int = MANY) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.gamma(0.5, 2.0, count) if kind == "gamma" else rng.lognormal(-0.5, 1.0, count)
+
+
+@pytest.mark.parametrize("kind", ["gamma", "lognormal"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ahead_of_those_that_do_not_know_and_near_the_one_that_does(kind: str, seed: int) -> None:
+    others = ["uniform", "estimated-optimal", "estimated-proportional"]
+    result = simulate(
+        rates_of(kind, seed),
+        MANY,
+        policies=[*others, "learning", "optimal"],
+        horizon=60.0,
+        burn_in=20.0,
+        seed=seed,
+    )
+    for name in others:
+        lead, error = result.ahead("learning", name)
+        assert lead > 3.0 * error, name
+    gain = result["optimal"].freshness - result["uniform"].freshness
+    assert result["learning"].freshness > result["uniform"].freshness + 0.4 * gain
+    assert result["learning"].polls == pytest.approx(result["uniform"].polls, rel=2e-3)
+
+
+@pytest.mark.parametrize(("name", "days"), ADAPTIVE.items())
+def test_ahead_of_every_rule_at_equal_polls(name: str, days: float) -> None:
+    rates = np.random.default_rng(1).lognormal(np.log(0.22), 1.0, 500)
+    rule = simulate(rates, 0.0, policies=[name], horizon=days, burn_in=days / 2, seed=1)[name]
+    budget = rule.polls / (days / 2)
+    learning = simulate(rates, budget, policies=["learning"], horizon=days, burn_in=days / 2, seed=1)[
+        "learning"
+    ]
+    assert learning.polls <= rule.polls + 1
+    assert learning.freshness > rule.freshness + 3.0 * np.hypot(
+        learning.freshness_error, rule.freshness_error
+    )
+
+
+def test_every_adaptive_rule_is_among_them() -> None:
+    assert set(RULES) - {"nutch-default", "miniflux-round-robin"} == set(ADAPTIVE)
+
+
+def test_equal_elements_lose_next_to_nothing_to_uniform() -> None:
+    for rate in (0.05, 1.0, 5.0):
+        result = simulate(np.full(MANY, rate), MANY, policies=["uniform", "learning"], horizon=40.0, seed=3)
+        lead, error = result.ahead("learning", "uniform")
+        assert lead > -0.002 - 3.0 * error, rate
+
+
+@pytest.mark.parametrize("objective", ["age", "harmonic", "missed-updates"])
+def test_ahead_for_other_objectives(objective: str) -> None:
+    policies, rates = ["uniform", "learning"], rates_of("gamma", 5, 600)
+    result = simulate(
+        rates, 600.0, policies=policies, objective=objective, horizon=60.0, burn_in=20.0, seed=5
+    )
+    assert result["learning"].cost(objective) < 0.95 * result["uniform"].cost(objective)
+
+
+def test_weights_and_sizes_count() -> None:
+    rng = np.random.default_rng(8)
+    n = 600
+    result = simulate(
+        rng.gamma(0.5, 2.0, n), 600.0, policies=["uniform", "learning", "optimal"], horizon=60.0, burn_in=20,
+        seed=2, weights=rng.pareto(1.5, n) + 0.01, sizes=rng.uniform(0.2, 3.0, n),
+    )  # fmt: skip
+    gain = result["optimal"].freshness - result["uniform"].freshness
+    assert result["learning"].freshness > result["uniform"].freshness + 0.7 * gain
+    assert result["learning"].spent == pytest.approx(result["uniform"].spent, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "law", [Weibull(shape=0.4, scale=1.0), Lognormal(log_mean=0.0, log_sd=1.8)], ids=["weibull", "lognormal"]
+)
+def test_in_bursts_it_is_ahead_of_the_same_without_forgetting(law: Weibull | Lognormal) -> None:
+    n = 800
+    pace = np.random.default_rng(3).gamma(0.7, 1.0, n) + 0.01
+    world = World(law.at_rate(pace))
+    constant = Learned(Learning(n, 0.5 * n, half_life=np.inf, seed=1))
+    result = simulate(
+        world, 0.5 * n, policies={"uniform": "uniform", "learning": "learning", "constant": constant},
+        horizon=200.0, burn_in=60.0, seed=4,
+    )  # fmt: skip
+    for name in ("uniform", "constant"):
+        lead, error = result.ahead("learning", name)
+        assert lead > 2.0 * error, name
+
+
+class Turning:
+    """A policy that is told of another budget half-way."""
+
+    def __init__(self, learning: Learning, at: float, budget: float) -> None:
+        self._learning, self._inner, self._at, self._budget = learning, Learned(learning), at, budget
+
+    @property
+    def step(self) -> float:
+        return self._inner.step
+
+    def polls(self, end: float) -> object:
+        if self._learning.now >= self._at:
+            self._learning.budget = self._budget
+        return self._inner.polls(end)
+
+    def learn(self, outcomes: Outcomes) -> None:
+        self._inner.learn(outcomes)
+
+
+def test_it_follows_another_budget() -> None:
+    rates = rates_of("gamma", 4, 500)
+    turning: Policy = Turning(Learning(500, 500.0, seed=1), 30.0, 1500.0)  # type: ignore[assignment]
+    result = simulate(
+        rates,
+        500.0,
+        policies={"turning": turning, "learning": "learning"},
+        horizon=60.0,
+        burn_in=0.0,
+        batches=6,
+        seed=4,
+    )
+    before = result["turning"].freshness_over_time[1][:3]
+    after = result["turning"].freshness_over_time[1][3:]
+    assert result["turning"].polls == pytest.approx(500 * 30 + 1500 * 30, rel=0.01)
+    assert after.min() > before.max() + 0.05
+
+
+def test_it_notices_when_elements_change_places() -> None:
+    """Half-way, slow elements become fast ones and fast ones slow."""
+    rng = np.random.default_rng(9)
+    n, half = 800, 60.0
+    rates = rng.gamma(0.4, 2.5, n)
+    halves = ((0.0, rates), (half, rates[::-1]))
+    parts = [
+        (k, start + half * rng.random(rng.poisson(rate * half)))
+        for start, order in halves
+        for k, rate in enumerate(order)
+    ]
+    elements = np.concatenate([np.full(times.size, k) for k, times in parts])
+    times = np.concatenate([times for _, times in parts])
+    world = World.recorded(elements, times, end=2 * half, count=n)
+    result = simulate(world, float(n), policies=["uniform", "learning"], burn_in=0.0, batches=12, seed=1)
+    lead = result["learning"].freshness_over_time[1] - result["uniform"].freshness_over_time[1]
+    assert lead[3:6].min() > 0.02
+    assert lead[10:].min() > 0.015  # learned anew
+    assert lead[6:8].min() < lead[3:6].min()
+
+
+def test_polls_that_fail_teach_nothing_and_are_not_repeated_at_once() -> None:
+    result = simulate(
+        rates_of("gamma", 6, 500), 500.0, policies=["uniform", "learning"], horizon=60.0, burn_in=20.0,
+        seed=2, conditions=Conditions(fails=0.2, takes=0.01, late=0.01),
+    )  # fmt: skip
+    lead, error = result.ahead("learning", "uniform")
+    assert lead > 3.0 * error
+    assert result["learning"].failed == pytest.approx(0.2 * result["learning"].polls, rel=0.1)
+
+
+# --- recorded histories, where there are some ---------------------------------------------------------------
+
+
+@pytest.mark.skipif(not HISTORIES, reason="set UNSTALE_HISTORIES to a folder of recorded change histories")
+@pytest.mark.parametrize(
+    ("name", "share", "least"),
+    [("ota_contrib", 0.02, 0.005), ("wikipedia_a", 0.2, 0.010), ("nychealth_covid", 0.05, 0.02)],
+)
+def test_ahead_on_recorded_histories(name: str, share: float, least: float) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pq.read_table(Path(HISTORIES) / f"{name}.parquet")
+    elements, seconds = table["element_id"].to_numpy(), table["t"].to_numpy()
+    times = (seconds - seconds.min()) / 86400.0
+    count, end = int(elements.max()) + 1, float(times.max()) + 1.0
+    world = World.recorded(elements, times, end=end, count=count)
+    policies = ["uniform", "optimal", "estimated-optimal", "learning"]
+    result = simulate(world, share * count, policies=policies, burn_in=end / 3.0, seed=1)
+    for other in policies[:-1]:
+        assert result["learning"].freshness > result[other].freshness + (least if other == "uniform" else 0.0)
