@@ -8,6 +8,7 @@ import pytest
 
 import unstale
 from unstale import (
+    estimation,
     objectives,
     penalties,
     planning,
@@ -763,7 +764,7 @@ def test_public_names():
 
 @pytest.mark.parametrize(
     "module",
-    [objectives, penalties, planning, poisson, processes, renewal, schedule, simulation],
+    [estimation, objectives, penalties, planning, poisson, processes, renewal, schedule, simulation],
     ids=lambda m: m.__name__,
 )
 def test_every_public_name_is_there_and_documented(module):

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from .errors import MissingExtra as MissingExtra
     from .errors import NoAnswer as NoAnswer
     from .errors import UnstaleError as UnstaleError
+    from .estimation import GammaPrior as GammaPrior
+    from .estimation import HintedChanges as HintedChanges
+    from .estimation import OnlineRates as OnlineRates
+    from .estimation import Profile as Profile
+    from .estimation import estimate_hints as estimate_hints
+    from .estimation import estimate_rate as estimate_rate
+    from .estimation import estimate_rates as estimate_rates
     from .objectives import Harmonic as Harmonic
     from .objectives import Objective as Objective
     from .objectives import SourcePenalty as SourcePenalty
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from .processes import Weibull as Weibull
     from .schedule import EarliestDeadline as EarliestDeadline
     from .schedule import Index as Index
+    from .schedule import Learning as Learning
     from .schedule import Schedule as Schedule
     from .schedule import Windows as Windows
     from .simulation import Conditions as Conditions
@@ -48,6 +56,15 @@ if TYPE_CHECKING:
 
 _HOME = {
     "errors": ("InvalidInput", "MissingExtra", "NoAnswer", "UnstaleError"),
+    "estimation": (
+        "GammaPrior",
+        "HintedChanges",
+        "OnlineRates",
+        "Profile",
+        "estimate_hints",
+        "estimate_rate",
+        "estimate_rates",
+    ),
     "objectives": (
         "Harmonic",
         "Objective",
@@ -70,12 +87,13 @@ _HOME = {
         "UncertainPoisson",
         "Weibull",
     ),
-    "schedule": ("EarliestDeadline", "Index", "Schedule", "Windows"),
+    "schedule": ("EarliestDeadline", "Index", "Learning", "Schedule", "Windows"),
     "simulation": ("Conditions", "World", "simulate"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 _SUBMODULES = (
     "errors",
+    "estimation",
     "objectives",
     "penalties",
     "planning",

@@ -1,4 +1,10 @@
-"""Learning from polls, hints and access logs."""
+"""Estimation: how elements change, from what polls saw; what hints are worth; who wants what, from logs.
+
+`rates` and `many` estimate change rates, with intervals and as laws for a plan; `online` does so poll after
+poll, and `learner` for a policy that polls as it learns. `gaps`, `fits`, `rhythm` and `blind` tell what law
+changes follow; `hints` and `hinted` how reliable hints are, and when to act on them; `profiles` how much
+elements are wanted.
+"""
 
 from .blind import Blind, estimate_blindly
 from .class_fits import fit_class
@@ -15,6 +21,7 @@ from .gaps import (
 )
 from .hinted import HintedChanges, HintedPlan, plan_hinted
 from .hints import HintEstimate, estimate_hints
+from .learner import Learner
 from .many import Rates, estimate_rates
 from .moments import best_moments
 from .online import OnlineRates
@@ -37,6 +44,7 @@ __all__ = [
     "HintEstimate",
     "HintedChanges",
     "HintedPlan",
+    "Learner",
     "OnlineRates",
     "PollTests",
     "Profile",

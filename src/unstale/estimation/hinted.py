@@ -208,6 +208,9 @@ def plan_hinted(
     [0.533, 0.703]
     """
     amount = scalar("budget", budget, at_least=0)
+    if not isinstance(changes, HintedChanges):
+        msg = f"changes must be HintedChanges(rate, recall, false_alarms); it is {changes!r}"
+        raise InvalidInput(msg)
     if len(changes.shape_of) > 1:
         msg = f"changes must have one entry for each element; its shape is {changes.shape_of}"
         raise InvalidInput(msg)

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..arguments import Floats
 from ..errors import InvalidInput
 from ..processes import UncertainPoisson
-from .polls import PollColumns
 from .compiled_rates import Tally
+from .polls import PollColumns
 from .population import Population, classes_of, populations, priors_of
 from .posterior import GammaPrior, Posterior, posterior
 from .rates import Method, checked_level, checked_method, estimated

@@ -102,7 +102,7 @@ def vague_prior(interval: float) -> GammaPrior:
 
 
 class Posterior(NamedTuple):
-    """Of each rate: its mean, two quantiles with as much beyond each, and the shape of a gamma law like it."""
+    """Of each rate: mean, two quantiles with as much beyond each, and the shape of a gamma law like it."""
 
     mean: Floats
     low: Floats

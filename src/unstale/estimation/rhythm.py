@@ -201,6 +201,10 @@ def rhythm_of_polls(
     if moments.shape != spans.shape:
         msg = f"times must be one for each of the {spans.size} polls; it has shape {moments.shape}"
         raise InvalidInput(msg)
+    if (lost := moments - spans == moments).any():
+        i = int(np.argmax(lost))
+        msg = f"times must be near enough to 0 to tell them apart; times[{i}] is {moments[i]:g}"
+        raise InvalidInput(msg)
     seen = flags("changed", changed, spans.size)
     grouped = grouping(elements, spans.size)
     moments, spans, seen = moments[grouped.order], spans[grouped.order], seen[grouped.order]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["HISTORY_ROLES", "History", "HistoryTable", "moment"]
+__all__ = ["HISTORY_ROLES", "History", "HistoryTable", "moment", "taker_of_times", "times_of"]
 
 HISTORY_ROLES = ("element", "t")
 _LATEST = 1e11
@@ -98,7 +98,7 @@ class HistoryTable:
         header = file.header(*self._names.values())
         where = find_columns(self.path, header.names, self._names, set(HISTORY_ROLES), line=header.line)
         elements, times, codes = array("q"), array("d"), dict[str, int]()
-        take = _taker_of_times(times.append)
+        take = taker_of_times(times.append)
         for line, row in file.body(len(header.names), advance):
             key, t = row[where["element"]], row[where["t"]]
             if not key or not (key.isascii() or is_utf8(key)):
@@ -122,13 +122,13 @@ class HistoryTable:
         from .columns import encoded, labels_of
 
         elements, keys = encoded(labels_of("element", table.column(columns["element"]), complain))
-        return keys, elements, _times_of(table.column(columns["t"]), complain)
+        return keys, elements, times_of(table.column(columns["t"]), complain)
 
     def _bad(self, place: str, role: str, rule: str, value: object) -> Exception:
         return bad_value(self.path, place, self._names[role], rule, value)
 
 
-def _taker_of_times(append: Callable[[float], None]) -> Callable[[str], str]:
+def taker_of_times(append: Callable[[float], None]) -> Callable[[str], str]:
     """Return a function that takes the text of a time, or returns the rule that it breaks."""
     kind = ""
 
@@ -152,7 +152,7 @@ def _taker_of_times(append: Callable[[float], None]) -> Callable[[str], str]:
     return take
 
 
-def _times_of(column: Any, complain: Callable[..., NoReturn]) -> Floats:  # noqa: ANN401  (Arrow has no types)
+def times_of(column: Any, complain: Callable[..., NoReturn]) -> Floats:  # noqa: ANN401  (Arrow has no types)
     """Return seconds from a column of numbers, timestamps, dates or text."""
     import numpy as np
     import pyarrow as pa
@@ -170,7 +170,7 @@ def _times_of(column: Any, complain: Callable[..., NoReturn]) -> Floats:  # noqa
         return np.asarray(whole / {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit], float)
     if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind):
         times = array("d")
-        take = _taker_of_times(times.append)
+        take = taker_of_times(times.append)
         for row, text in enumerate(column.to_pylist()):
             if rule := take(text):
                 complain("t", row, rule, text)

@@ -9,9 +9,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .elements import Keys, is_utf8
-from .history import _taker_of_times as taker_of_times
-from .history import _times_of as times_of
-from .history import moment
+from .history import moment, taker_of_times, times_of
 
 if TYPE_CHECKING:
     import numpy as np
