@@ -3,7 +3,17 @@ machine. ``python -m benchmarks planning huge`` runs some parts only."""
 
 import sys
 
-from benchmarks import estimation, huge, inverse_worth, learning, planning, profiles, schedules, simulation, solvers
+from benchmarks import (
+    estimation,
+    huge,
+    inverse_worth,
+    learning,
+    planning,
+    profiles,
+    schedules,
+    simulation,
+    solvers,
+)
 
 PARTS = {
     "inverse-worth": inverse_worth.run,
