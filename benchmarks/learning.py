@@ -95,8 +95,8 @@ def against_rules() -> None:
         polls, rule, uniform, learning, optimal = rows.mean(axis=0)
         lead = float((rows[:, 3] - rows[:, 1:3].max(axis=1)).min())
         print(
-            f"    {name:12s} {polls:.3f} polls/day: {rule:.4f}; uniform {uniform:.4f}, optimal {optimal:.4f}, "
-            f"learning {learning:.4f}, ahead of both by at least {lead:+.4f}, {verdict(lead)}"
+            f"    {name:12s} {polls:.3f} polls/day: {rule:.4f}; uniform {uniform:.4f}, optimal {optimal:.4f},"
+            f" learning {learning:.4f}, ahead of both by at least {lead:+.4f}, {verdict(lead)}"
         )
 
 
