@@ -59,9 +59,14 @@ def test_a_prior_learned_from_the_population(shape, mean, polls, kind):
 @pytest.mark.parametrize("mean", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize("shape", [0.3, 1.0, 5.0])
 def test_a_prior_learned_from_a_large_population(shape, mean, polls, kind):
+    """On average over populations: 5 polls of each element leave the shape of the prior in doubt by a tenth,
+    which moves the coverage of all elements of one population together, by 1.5 % at shape 5 and mean 0.1."""
     rng = np.random.default_rng([polls, int(10 * shape), int(10 * mean)])
-    rates = rng.gamma(shape, mean / shape, size=40_000 if polls < 500 else 8_000)
-    assert 88.0 < coverage(estimate_rates(*world(rng, rates, polls, kind)), rates) < 92.0
+    found = []
+    for _ in range(4 if polls == 5 else 1):
+        rates = rng.gamma(shape, mean / shape, size=40_000 if polls < 500 else 8_000)
+        found.append(coverage(estimate_rates(*world(rng, rates, polls, kind)), rates))
+    assert 88.0 < np.mean(found) < 92.0
 
 
 def test_a_small_population():

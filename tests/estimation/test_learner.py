@@ -15,9 +15,9 @@ from unstale.estimation.learner import Learner
 POSITIVE = st.floats(0.01, 100.0)
 
 
-def exact(shape: float, time: float, changes: float, busy: float, quiet: float) -> tuple[float, float]:
+def exact(shape: float, time: float, changes: float, haste: float, quiet: float) -> tuple[float, float]:
     """Mean and variance of the law that `gamma_law` is near to, by quadrature over log(rate)."""
-    back = busy / changes
+    back = changes / haste
 
     def density(place: float, power: int) -> float:
         rate = np.exp(place)
@@ -37,15 +37,15 @@ def exact(shape: float, time: float, changes: float, busy: float, quiet: float) 
 
 @given(POSITIVE, POSITIVE, POSITIVE)
 def test_without_changes_the_law_is_exact(shape: float, time: float, quiet: float) -> None:
-    assert gamma_law(shape, time, 0.0, 0.0, quiet) == (shape, time + quiet)
+    assert gamma_law(shape, time, 0.0, 0.0, quiet) == (shape, time + quiet)  # no haste
 
 
 @given(st.floats(0.05, 20.0), POSITIVE, st.floats(0.01, 50.0), POSITIVE)
 def test_changes_seen_at_once_are_counted_exactly(
     shape: float, time: float, changes: float, quiet: float
 ) -> None:
-    busy = changes * 1e-9 * (time + quiet) / (shape + changes)
-    found, spent = gamma_law(shape, time, changes, busy, quiet)
+    back = 1e-9 * (time + quiet) / (shape + changes)
+    found, spent = gamma_law(shape, time, changes, changes / back, quiet)
     assert found == pytest.approx(shape + changes, rel=1e-6)
     assert spent == pytest.approx(time + quiet, rel=1e-6)
 
@@ -54,9 +54,9 @@ def test_changes_seen_at_once_are_counted_exactly(
     ("known", "error"),
     [
         ((1.0, 1.0, 20.0, 20.0, 0.0), 0.08),  # every poll saw a change: little is known of how fast it is
-        ((0.5, 1.0, 5.0, 10.0, 3.0), 0.05),
-        ((2.0, 0.1, 1.0, 0.01, 5.0), 0.01),
-        ((0.3, 10.0, 50.0, 5.0, 100.0), 0.01),
+        ((0.5, 1.0, 5.0, 2.5, 3.0), 0.05),
+        ((2.0, 0.1, 1.0, 100.0, 5.0), 0.01),
+        ((0.3, 10.0, 50.0, 500.0, 100.0), 0.01),
         ((3.0, 1.0, 12.0, 12.0, 6.0), 0.02),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_change_raises_the_rate_and_quiet_lowers_it(
     shape: float, time: float, changes: float, back: float, quiet: float
 ) -> None:
     def rate(changes: float, quiet: float) -> float:
-        found = gamma_law(shape, time, changes, changes * back, quiet)
+        found = gamma_law(shape, time, changes, changes / back, quiet)
         return float(found[0] / found[1])
 
     before = rate(changes, quiet)

@@ -114,6 +114,30 @@ def test_a_new_budget_counts_from_now_on() -> None:
     assert len(learning.polls(31.0)) == pytest.approx(1000, abs=2)
 
 
+def test_what_was_chosen_before_a_new_budget_is_reconsidered() -> None:
+    learning = Learning(1000, 1.0, seed=1)  # a step is 20 units of time
+    before = learning.polls(0.1)
+    learning.budget = 1000.0
+    polls = learning.polls(1.1)
+    assert len(before) == 1
+    assert len(polls) == pytest.approx(1000, abs=3)
+    assert (np.diff(polls.times) >= 0).all()
+    learning.budget = 0.0
+    learning.budget = 10.0
+    assert len(learning.polls(11.1)) == pytest.approx(100, abs=2)
+    assert len(set(polls.elements.tolist())) > 900
+
+
+def test_new_weights_count_at_once() -> None:
+    learning = Learning(100, 100.0, seed=2)
+    learning.polls(3.005)
+    learning.weights = np.r_[np.zeros(50), np.ones(50)]
+    polls = learning.polls(5.0)
+    assert polls.elements.min() >= 50
+    assert len(polls) == pytest.approx(200, abs=3)
+    assert learning.weights.sum() == 50.0
+
+
 def test_new_elements_are_polled_early() -> None:
     learning = Learning(100, 100.0, seed=3)
     rng = np.random.default_rng(0)
@@ -164,6 +188,8 @@ BAD = [
     (lambda: Learning(2, 1.0).polls(np.nan), "end must be"),
     (lambda: Learning(2, 1.0).add(-1), "must be"),
     (lambda: setattr(Learning(2, 1.0), "budget", np.nan), "budget must be"),
+    (lambda: setattr(Learning(2, 1.0), "budget", 1e300), "budget must buy"),
+    (lambda: setattr(Learning(2, 1.0), "weights", [1.0]), "weights must be"),
     (lambda: Learning.resume({"now": 0.0}), "Learning.state"),
 ]
 

@@ -1,8 +1,9 @@
 """How elements seem to change, poll after poll: compiled.
 
 What polls have said about an element fades with a half-life, and is kept as three numbers: how many polls saw
-a change, the time they looked back over, and the time seen to be quiet. Together with a gamma prior they make
-a gamma law of the rate. All this is done for each of several half-lives.
+a change, the sum of 1/t over the times t that these had looked back over, and the time seen to be quiet.
+Together with a gamma prior they make a gamma law of the rate. All this is done for each of several
+half-lives.
 """
 
 import math
@@ -11,21 +12,24 @@ from numba import njit
 
 __all__ = ["gamma_law", "hear", "present"]
 
-_STEP = 0.05  # in the logarithms of shape and rate, to see how a law depends on its prior
+_SURE = 3.0
+"""-log of the probability of no change from which on a change is no news."""
+_STEP = 0.05
+"""In the logarithms of shape and rate, to see how a law depends on its prior."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gamma_law(shape, time, changes, busy, quiet):
+def gamma_law(shape, time, changes, haste, quiet):
     """Return the gamma law, shape and time, that is nearest to what is known of a rate r.
 
-    That is r^shape exp(-r (time + quiet)) (1 - exp(-r t))^changes, per log(r), where t = busy/changes is the
-    mean time over which polls that saw a change had looked back. The gamma law has the same mode and the same
-    curvature there, in log(r). Without changes, or if t is short, it is exact.
+    That is r^shape exp(-r (time + quiet)) (1 - exp(-r t))^changes, per log(r), where t = changes/haste is the
+    (harmonic) mean of the times over which polls that saw a change had looked back. The gamma law has the
+    same mode and the same curvature there, in log(r). Without changes, or if t is short, it is exact.
     """
     rest = time + quiet
     if changes <= 0.0:
         return shape, rest
-    back = busy / changes
+    back = changes / haste
     # the mode: shape + changes * y/(e^y - 1) = r * rest with y = r * back. With 1/(1 + y/2) for y/(e^y - 1),
     # which is more, it is the root of a quadratic
     half, most = 0.5 * back, shape + changes
@@ -51,45 +55,51 @@ def gamma_law(shape, time, changes, busy, quiet):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _silence(log_shape, log_rate, changes, busy, quiet, t):
+def _silence(log_shape, log_rate, changes, haste, quiet, t):
     """Return -log of the probability that nothing changes in time t."""
     shape = math.exp(log_shape)
-    a, b = gamma_law(shape, shape / math.exp(log_rate), changes, busy, quiet)
+    a, b = gamma_law(shape, shape / math.exp(log_rate), changes, haste, quiet)
     return a * math.log1p(t / b)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def hear(elements, elapsed, changed, classes, half_lives, priors, evidence, surprise, slope, information):
-    """Take in what polls saw, in the order given.
+def hear(
+    elements, elapsed, changed, least, classes, half_lives, priors, evidence, surprise, slope, information
+):
+    """Take in what polls saw, in the order given; those after ``least`` or less say nothing.
 
     ``priors`` are (class, half-life, log of shape and of mean rate), ``evidence`` (element, half-life,
-    changes, busy and quiet). ``surprise`` adds up, for each class and half-life, -log of the probability that
-    had been given to what each poll saw; ``slope`` and ``information`` how its logarithm depends on the
+    changes, haste and quiet). ``surprise`` adds up, for each class and half-life, -log of the probability
+    that had been given to what each poll saw; ``slope`` and ``information`` how its logarithm depends on the
     prior: its gradient, and the Fisher information.
     """
     for j in range(elements.size):
         i, t = elements[j], elapsed[j]
-        if not t > 0.0:
+        if not t > least:
             continue
         group = classes[i] if classes.size else 0
         for k in range(half_lives.size):
             fade = 2.0 ** (-t / half_lives[k])
-            changes, busy, quiet = evidence[i, k] * fade
+            changes, haste, quiet = evidence[i, k] * fade
             p, q = priors[group, k]
-            here = _silence(p, q, changes, busy, quiet, t)
-            to_shape = (_silence(p + _STEP, q, changes, busy, quiet, t) - here) / _STEP
-            to_rate = (_silence(p, q + _STEP, changes, busy, quiet, t) - here) / _STEP
+            here = _silence(p, q, changes, haste, quiet, t)
+            to_shape = (_silence(p + _STEP, q, changes, haste, quiet, t) - here) / _STEP
+            to_rate = (_silence(p, q + _STEP, changes, haste, quiet, t) - here) / _STEP
             stir = max(-math.expm1(-here), 1e-300)
             odds = (1.0 - stir) / stir
             if changed[j]:
                 surprise[group, k] -= math.log(stir)
                 by = odds
-                changes, busy = changes + 1.0, busy + t
+                # a change that was sure to come within less time is taken to have come within that: so
+                # many of them say that the element is faster still, and do not hide what short times said
+                a, b = gamma_law(math.exp(p), math.exp(p - q), changes, haste, quiet)
+                sure = b * math.expm1(_SURE / a)
+                changes, haste = changes + 1.0, haste + 1.0 / min(t, sure)
             else:
                 surprise[group, k] += here
                 by = -1.0
                 quiet += t
-            evidence[i, k, 0], evidence[i, k, 1], evidence[i, k, 2] = changes, busy, quiet
+            evidence[i, k, 0], evidence[i, k, 1], evidence[i, k, 2] = changes, haste, quiet
             slope[group, k, 0] += by * to_shape
             slope[group, k, 1] += by * to_rate
             information[group, k, 0, 0] += odds * to_shape * to_shape
@@ -108,5 +118,5 @@ def present(elements, since, classes, chosen, half_lives, priors, evidence, shap
         fade = 2.0 ** (-max(since[j], 0.0) / half_lives[k])
         a0 = math.exp(priors[group, k, 0])
         b0 = a0 / math.exp(priors[group, k, 1])
-        changes, busy, quiet = evidence[i, k] * fade
-        shape[j], time[j] = gamma_law(a0, b0, changes, busy, quiet)
+        changes, haste, quiet = evidence[i, k] * fade
+        shape[j], time[j] = gamma_law(a0, b0, changes, haste, quiet)

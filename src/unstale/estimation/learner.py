@@ -31,6 +31,8 @@ _HALF_LIVES = 2.0 ** np.arange(8)
 """In rounds: from one to so many that evidence hardly fades."""
 _MEMORY = 20.0
 """Rounds in which what is known of priors and half-lives fades to 1/e; at first it takes fewer."""
+_NOTHING = 1e-12
+"""Share of a round that is too short to say anything."""
 _STIFF, _PULL = 0.05, 0.005
 """How slowly priors move: as if there had been so much information, per element of the class, before any
 poll. It takes a part of a round to outweigh that, since polls of one moment may all see the same cause. A
@@ -61,7 +63,7 @@ class Learner:
         half_life: float | None = None,
     ) -> None:
         whole("n", n, at_least=0)
-        self._round = scalar("round", round, above=0)
+        self._round = scalar("round", round, at_least=1e-100, at_most=1e100)
         self._half_lives = self._round * _HALF_LIVES
         if half_life is not None:
             self._half_lives = np.array([scalar("half_life", half_life, above=0, infinite=True)])
@@ -122,8 +124,8 @@ class Learner:
         self._surprise *= fade
         self._information *= fade
         hear(
-            places.astype(np.intp), times, seen.astype(np.bool_), self._classes, self._half_lives,
-            self._priors, self._evidence, self._surprise, slope, self._information,
+            places.astype(np.intp), times, seen.astype(np.bool_), _NOTHING * self._round, self._classes,
+            self._half_lives, self._priors, self._evidence, self._surprise, slope, self._information,
         )  # fmt: skip
         size = self._sizes[:, None, None]
         slope -= (1.0 - fade) * _PULL * size * (self._priors - self._opinion)

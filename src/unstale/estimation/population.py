@@ -24,9 +24,9 @@ __all__ = ["Population", "classes_of", "likeliest_prior", "populations", "priors
 _ENOUGH = 1_000_000
 """So many polls are enough to learn two numbers from, whatever the number of elements."""
 _MANY = 20_000
-"""With more elements, what the prior is in doubt by does not matter."""
+"""With more elements the likeliest prior is taken as it is: to average would take too long."""
 _DOUBT = 0.1
-"""Nor does it if logarithms of the prior's shape and mean are as certain as this."""
+"""So it is if logarithms of shape and mean are as certain as this; coverage is then off by up to 1.5 %."""
 _WEIGHT = np.array([1.0, 1.5]) ** -2.0
 _BOUNDS = [(-7.0, 14.0), (-30.0, 30.0)]
 

@@ -39,8 +39,8 @@ class Learning:
     """Polls within a budget from the first moment on, and better the more it has seen.
 
     ``polls`` says what to poll until a moment, ``learn`` takes in what polls saw. ``classes`` and
-    ``half_life`` are those of `Learner`. The budget may be set anew at any time,
-    and counts from the next step on.
+    ``half_life`` are those of `Learner`. ``budget`` and ``weights`` may be set anew at any
+    time, and count at once.
 
     >>> learning = Learning(2, budget=1.0)
     >>> for day in range(1, 200):
@@ -66,12 +66,12 @@ class Learning:
     ) -> None:
         whole("n", n, at_least=1)
         self._now = self._chosen_until = scalar("start", start)
-        self._times, self._elements = np.empty(0), np.empty(0, np.int64)
+        self._times, self._elements, self._before = np.empty(0), np.empty(0, np.int64), np.empty(0)
         self._weights = _column("weights", weights, n)
         self._sizes = _column("sizes", sizes, n)
         self._objective = objective_named(objective)
         self._growth = _growth(self._objective)
-        self._debt, self._price = 0.0, 0.0
+        self._debt, self._price, self._budget = 0.0, 0.0, 0.0
         self.budget = budget
         span = self._round if np.isfinite(self._round) else 1.0
         turns = generator_of(whole("seed", seed), PHASES).permutation(n)
@@ -94,9 +94,36 @@ class Learning:
 
     @budget.setter
     def budget(self, value: float) -> None:
-        self._budget = scalar("budget", value, at_least=0)
-        if self._chosen_until == np.inf:
-            self._chosen_until = self._now
+        budget = scalar("budget", value, at_least=0)
+        total = float(self._sizes.sum())
+        if budget > 0 and not 1e-100 < total / budget < 1e100:
+            msg = f"budget must buy a poll of each in 1e-100 to 1e100 units of time; budget is {budget:g}"
+            raise InvalidInput(msg)
+        self._reconsider()
+        self._budget = budget
+
+    @property
+    def weights(self) -> Floats:
+        """How much each element matters."""
+        return self._weights.copy()
+
+    @weights.setter
+    def weights(self, value: ArrayLike) -> None:
+        weights = _column("weights", value, len(self))
+        self._reconsider()
+        self._weights = weights
+        self._look_again()
+
+    def _reconsider(self) -> None:
+        """Take back the polls that have been chosen but not yet given, as if the step ended now."""
+        if self._elements.size:
+            self._debt = self._budget * (float(self._times[0]) - self._now)
+            self._last[self._elements[::-1]] = self._before[::-1]  # of several polls the first counts
+            self._look[self._elements] = -np.inf
+            self._times, self._elements, self._before = np.empty(0), np.empty(0, np.int64), np.empty(0)
+        elif np.isfinite(self._chosen_until):
+            self._debt += self._budget * (self._chosen_until - self._now)
+        self._chosen_until = self._now
 
     @property
     def _round(self) -> float:
@@ -122,6 +149,7 @@ class Learning:
         due = int(np.searchsorted(self._times, end))
         polls = Polls(self._times[:due], self._elements[:due])
         self._times, self._elements = self._times[due:], self._elements[due:]
+        self._before = self._before[due:]
         return polls
 
     def _choose(self, start: float, end: float) -> None:
@@ -132,9 +160,10 @@ class Learning:
         allowed = self._budget * (end - start) - self._debt
         elements = self._worthiest(end, allowed) if allowed > 0.0 else np.empty(0, np.int64)
         paid = np.cumsum(self._sizes[elements])
-        times = start + (self._debt + paid - self._sizes[elements]) / self._budget
+        times = start + (self._debt + np.concatenate([[0.0], paid])[: paid.size]) / self._budget
         self._debt = max(float(paid[-1]) - allowed if elements.size else -allowed, 0.0)
         times = np.clip(times, start, np.nextafter(end, start))
+        self._before = np.concatenate([self._before, self._last[elements]])
         self._last[elements] = times  # of several polls of one element the last counts
         self._look[elements] = end
         self._times = np.concatenate([self._times, times])
@@ -264,7 +293,8 @@ class Learning:
 
 
 _STATE = (
-    "now", "chosen_until", "times", "elements", "budget", "debt", "price", "weights", "sizes", "last", "look"
+    "now", "chosen_until", "times", "elements", "before", "budget", "debt", "price", "weights", "sizes",
+    "last", "look",
 )  # fmt: skip
 
 
