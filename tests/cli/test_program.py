@@ -8,9 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pytest
 
 from unstale.cli import progress as progress_module
+from unstale.cli.surroundings import interrupted_in_compiled_code
 
 from .elements import write_csv
 
@@ -183,3 +185,11 @@ def test_long_work_shows_nothing_elsewhere(capsys, monkeypatch):
         time.sleep(0.05)
         advance(10)
     assert capsys.readouterr() == ("", "")
+
+
+def test_interrupted_in_compiled_code():
+    """Compiled code that was interrupted ends with a SystemError about it."""
+    with pytest.raises(click.Abort), interrupted_in_compiled_code():
+        raise SystemError from KeyboardInterrupt()
+    with pytest.raises(SystemError), interrupted_in_compiled_code():
+        raise SystemError

@@ -124,6 +124,64 @@ def test_rates_that_change_hands_are_forgotten() -> None:
     assert settled.half_life[0] >= 64.0
 
 
+def test_a_new_pace_of_changes_is_noticed_after_a_long_time() -> None:
+    """Constant rates for long choose a long half-life; when elements begin to take turns, it is shortened."""
+    rng = np.random.default_rng(8)
+    n = 1000
+    learner = Learner(n, round=1.0)
+    rates = rng.gamma(0.3, 1.0 / 0.3, n)
+    polled(rates, 1.0, 80, rng, learner)
+    assert learner.half_life[0] >= 64.0
+    for _ in range(60):
+        rates = np.where(rng.random(n) < 0.2, rng.gamma(0.3, 1.0 / 0.3, n), rates)
+        learner.learn(np.arange(n), np.ones(n), rng.random(n) < -np.expm1(-rates))
+    assert learner.half_life[0] <= 8.0
+
+
+def test_what_is_typical_follows_after_a_long_time() -> None:
+    rng = np.random.default_rng(9)
+    n = 1000
+    learner = Learner(n, round=1.0, half_life=4.0)
+    polled(np.full(n, 0.2), 1.0, 80, rng, learner)
+    before = float(learner.prior.rate[0])
+    polled(np.full(n, 2.0), 1.0, 60, rng, learner)
+    assert before == pytest.approx(0.2, rel=0.3)
+    assert float(learner.prior.rate[0]) > 0.65  # slowly, as each element has evidence of its own
+
+
+def test_where_polls_say_nothing_the_prior_stays_in_reach() -> None:
+    learner = Learner(50, round=1.0, half_life=1.0)
+    for _ in range(3000):
+        learner.learn(np.arange(50), np.ones(50), np.zeros(50, np.bool_))
+    assert float(learner.prior.shape[0]) > 1e-3
+    assert 1e-4 < float(learner.law(0.0).rate[0]) < 0.01
+
+
+def test_a_page_that_always_changes_is_given_up_and_one_quiet_poll_brings_it_back() -> None:
+    learner = Learner(100, round=1.0)
+    rng = np.random.default_rng(4)
+    for _ in range(400):  # often: within a hundredth of a round it has changed again
+        places = np.r_[0, rng.integers(1, 100)]
+        learner.learn(places, [0.01, 1.0], [True, bool(rng.random() < 0.5)])
+    hope = learner.outlook(0.0)[1]
+    assert hope[0] < 0.01
+    assert hope[1:].min() > 0.99
+    learner.learn([0], [0.01], [False])
+    assert learner.outlook(0.0)[1][0] > 0.99
+
+
+def test_another_round_keeps_what_is_known() -> None:
+    rng = np.random.default_rng(6)
+    learner = Learner(300, round=1.0)
+    rates = rng.gamma(0.5, 2.0, 300)
+    polled(rates, 1.0, 40, rng, learner)
+    before = np.asarray(learner.law(0.0).rate)
+    learner.rescale(4.0)
+    assert learner.round == 4.0
+    assert np.asarray(learner.law(0.0).rate) == pytest.approx(before, rel=0.02)
+    assert learner.half_life[0] in 4.0 * 2.0 ** np.arange(8)
+
+
 def test_each_class_has_its_own() -> None:
     rng = np.random.default_rng(5)
     rates = np.concatenate([np.full(500, 0.05), rng.gamma(0.5, 6.0, 500)])
@@ -207,8 +265,17 @@ BAD = [
     (lambda: Learner(2, round=1.0).learn([0], [np.nan], [True]), "elapsed must be"),
     (lambda: Learner(2, round=1.0).law(-1.0), "since must be"),
     (lambda: Learner(2, round=1.0).add(1, classes=[0]), "if and only if"),
-    (lambda: Learner(2, round=1.0, classes=[0, 1]).add(1, classes=[2]), "below 2"),
+    (lambda: Learner(2, round=1.0, classes=[0, 1]).add(1, classes=[2]), "classes must be below 2"),
+    (lambda: Learner(2, round=1.0).learn([0], [1.0], ["no"]), "changed must be"),
+    (lambda: Learner(2, round=1.0).learn([0], [1.0], [2]), "changed must be"),
+    (lambda: Learner(2, round=1.0).learn([0], [1e300], [True]), "elapsed must be at most"),
+    (lambda: Learner(2, round=1.0, classes=[0, 10**9]), "classes must be"),
+    (lambda: Learner(2, round=1.0).rescale(0.0), "round must be"),
     (lambda: Learner.resume({}), "Learner.state"),
+    (
+        lambda: Learner.resume({**Learner(2, round=1.0).state(), "evidence": np.zeros((2, 8))}),
+        "'evidence' has",
+    ),
 ]
 
 

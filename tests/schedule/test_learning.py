@@ -94,6 +94,33 @@ def test_what_seems_not_worth_a_poll_is_polled_at_last() -> None:
     assert play(learning, np.ones(50), 160.0, np.random.default_rng(0))[0] == 0
 
 
+def test_cheap_polls_are_preferred() -> None:
+    sizes = np.tile([1.0, 9.0], 100)
+    learning = Learning(200, 300.0, sizes=sizes, seed=1)
+    counts = play(learning, np.full(200, 1.0), 60.0, np.random.default_rng(0))
+    assert counts[sizes == 1.0].mean() > 2.0 * counts[sizes == 9.0].mean()
+
+
+@pytest.mark.parametrize("cut", [1e-3, 1e3])
+def test_it_learns_on_after_another_budget(cut: float) -> None:
+    learning = Learning(100, 100.0, seed=1)
+    rates = np.random.default_rng(2).gamma(0.5, 2.0, 100)
+    play(learning, rates, 10.0, np.random.default_rng(0))
+    learning.budget = 100.0 * cut
+    play(learning, rates, 10.0 + 10.0 / cut, np.random.default_rng(1))
+    assert learning.learner.round == pytest.approx(1.0 / cut)
+    assert np.isfinite(learning.learner.law(0.0).rate).all()
+
+
+def test_without_a_budget_at_first_the_unit_of_time_does_not_matter() -> None:
+    for unit in (1e-6, 1e6):
+        learning = Learning(10, 0.0)
+        learning.polls(unit)
+        learning.budget = 10.0 / unit
+        assert learning.learner.round == pytest.approx(unit)
+        assert len(learning.polls(3.0 * unit)) == pytest.approx(20, abs=1)
+
+
 def test_one_that_matters_gets_many_polls_in_a_step_far_apart() -> None:
     learning = Learning(1000, 1000.0, weights=np.r_[1e6, np.full(999, 1e-3)], seed=1)
     play(learning, np.ones(1000), 2.0, np.random.default_rng(0))
@@ -191,6 +218,9 @@ BAD = [
     (lambda: setattr(Learning(2, 1.0), "budget", 1e300), "budget must buy"),
     (lambda: setattr(Learning(2, 1.0), "weights", [1.0]), "weights must be"),
     (lambda: Learning.resume({"now": 0.0}), "Learning.state"),
+    (lambda: Learning.resume(None), "Learning.state"),  # type: ignore[arg-type]
+    (lambda: Learning.resume({**Learning(2, 1.0).state(), "last": np.zeros(1)}), "'last' has shape"),
+    (lambda: Learning.resume({**Learning(2, 1.0).state(), "budget": -5.0}), "budget"),
 ]
 
 

@@ -19,7 +19,13 @@ from .plan import plan
 from .profile import profile
 from .schedule import schedule
 from .simulate import simulate
-from .surroundings import discard_output, no_warnings, open_streams, tidy_when_stopped
+from .surroundings import (
+    discard_output,
+    interrupted_in_compiled_code,
+    no_warnings,
+    open_streams,
+    tidy_when_stopped,
+)
 from .whatif import whatif
 
 __all__ = ["cli", "main"]
@@ -41,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         no_warnings()
     try:
-        with tidy_when_stopped():
+        with tidy_when_stopped(), interrupted_in_compiled_code():
             return cli.main(arguments, prog_name="unstale", standalone_mode=False) or 0
     except click.UsageError as error:
         context = error.ctx

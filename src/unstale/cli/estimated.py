@@ -74,70 +74,23 @@ class Learned:
             modified=ages,
             classes=log.classes,
             level=level,
+            half_life=np.inf if half_life is None else half_life / unit.seconds,
         )
         prior = rates.prior
         priors = [prior[at] for at in range(len(log.class_names))] if isinstance(prior, dict) else [prior]
-        if half_life is None:
-            law, low, high = rates.law, rates.low, rates.high
-            rate = np.where(np.isnan(rates.rate), law.rate, rates.rate)
-        else:
-            law, low, high = _forgetting(
-                log,
-                elapsed=elapsed,
-                ages=ages,
-                priors=priors,
-                half_life=half_life / unit.seconds,
-                level=level,
-            )
-            rate = law.rate
+        law = rates.law
         return cls(
             method=method,
             level=level,
-            rate=np.asarray(rate),
-            low=low,
-            high=high,
+            rate=np.where(np.isnan(rates.rate), law.rate, rates.rate),
+            low=rates.low,
+            high=rates.high,
             polls=rates.polls,
             changes=rates.changes,
             shape=np.asarray(law.shape),
             scale=np.asarray(law.scale),
             priors=priors,
         )
-
-
-def _forgetting(
-    log: PollLog,
-    *,
-    elapsed: Floats,
-    ages: Floats | None,
-    priors: Sequence[GammaPrior],
-    half_life: float,
-    level: float,
-) -> tuple[UncertainPoisson, Floats, Floats]:
-    """Return the law of each rate, and its interval, if what was long ago counts less."""
-    import numpy as np
-
-    from unstale.estimation.online import OnlineRates
-    from unstale.processes import UncertainPoisson
-
-    n = len(log.keys)
-    classes = np.zeros(n, np.int64) if log.classes is None else log.classes
-    shape, scale, low, high = np.empty((4, n))
-    for at, prior in enumerate(priors):
-        members = np.flatnonzero(classes == at)
-        place = np.empty(n, np.int64)
-        place[members] = np.arange(members.size)
-        own = np.flatnonzero(classes[log.elements] == at)
-        online = OnlineRates(members.size, prior=prior, half_life=half_life)
-        online.learn(
-            place[log.elements[own]],
-            elapsed[own],
-            log.changed[own],
-            modified=None if ages is None else ages[own],
-        )
-        law, tail = online.law, 0.5 * (1.0 - level)
-        shape[members], scale[members] = law.shape, law.scale
-        low[members], high[members] = online.quantile(tail), online.quantile(1.0 - tail)
-    return UncertainPoisson(shape, scale), low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +150,8 @@ class Estimated:
         import numpy as np
 
         one = self.learned
-        fastest = np.argsort(-one.rate, kind="stable")[: self.top]
+        alike = np.array([float(f"{rate:.9g}") for rate in one.rate.tolist()])  # equal but for rounding
+        fastest = np.argsort(-alike, kind="stable")[: self.top]
         keys = as_list(taken(self.log.keys, fastest))
         rows = [
             (

@@ -12,7 +12,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["discard_output", "no_warnings", "open_streams", "tidy_when_stopped"]
+import click
+
+__all__ = [
+    "discard_output",
+    "interrupted_in_compiled_code",
+    "no_warnings",
+    "open_streams",
+    "tidy_when_stopped",
+]
 
 
 def open_streams() -> None:
@@ -52,3 +60,14 @@ def tidy_when_stopped() -> Iterator[None]:
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def interrupted_in_compiled_code() -> Iterator[None]:
+    """Take an interruption that compiled code has turned into something else for what it is."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise click.Abort from error
+        raise

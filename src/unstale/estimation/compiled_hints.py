@@ -79,7 +79,7 @@ def _stream(u, a, gam, k):
         tail = math.expm1(-k) + k - 0.5 * k * k
     bend = tail + 0.5 * k * k
     rate = drift - gam * bend
-    start = gam * (tail + over * bend) / (rate * drift)
+    start = (gam / drift) * ((tail + over * bend) / rate)
     return (u + over) / drift, (_tails(2, u)[0] - over * math.expm1(-u)) / drift + start
 
 

@@ -4,6 +4,10 @@ What polls have said about an element fades with a half-life, and is kept as thr
 a change, the sum of 1/t over the times t that these had looked back over, and the time seen to be quiet.
 Together with a gamma prior they make a gamma law of the rate. All this is done for each of several
 half-lives.
+
+A fourth number is the case for an element being hopeless: one that changes all the time, such as a page with
+the time of day on it. No gamma law would tell that from a fast one. Each change that was seen makes it
+likelier by as much as the gamma law had thought it unlikely, and one poll without a change refutes it.
 """
 
 import math
@@ -12,6 +16,8 @@ from numba import njit
 
 __all__ = ["gamma_law", "hear", "present"]
 
+_HOPELESS = 1e-6
+"""Odds of an element to be hopeless before any poll: so low that about 14 surprising changes are needed."""
 _SURE = 3.0
 """-log of the probability of no change from which on a change is no news."""
 _STEP = 0.05
@@ -27,7 +33,7 @@ def gamma_law(shape, time, changes, haste, quiet):
     same mode and the same curvature there, in log(r). Without changes, or if t is short, it is exact.
     """
     rest = time + quiet
-    if changes <= 0.0:
+    if changes < 1e-100:
         return shape, rest
     back = changes / haste
     # the mode: shape + changes * y/(e^y - 1) = r * rest with y = r * back. With 1/(1 + y/2) for y/(e^y - 1),
@@ -69,9 +75,9 @@ def hear(
     """Take in what polls saw, in the order given; those after ``least`` or less say nothing.
 
     ``priors`` are (class, half-life, log of shape and of mean rate), ``evidence`` (element, half-life,
-    changes, haste and quiet). ``surprise`` adds up, for each class and half-life, -log of the probability
-    that had been given to what each poll saw; ``slope`` and ``information`` how its logarithm depends on the
-    prior: its gradient, and the Fisher information.
+    changes, haste, quiet and case). ``surprise`` adds up, for each class and half-life, -log of the
+    probability that had been given to what each poll saw; ``slope`` and ``information`` how its logarithm
+    depends on the prior: its gradient, and the Fisher information.
     """
     for j in range(elements.size):
         i, t = elements[j], elapsed[j]
@@ -80,7 +86,8 @@ def hear(
         group = classes[i] if classes.size else 0
         for k in range(half_lives.size):
             fade = 2.0 ** (-t / half_lives[k])
-            changes, haste, quiet = evidence[i, k] * fade
+            changes, haste, quiet, case = evidence[i, k] * fade
+            hope = 1.0 / (1.0 + _HOPELESS * math.exp(min(case, 700.0)))
             p, q = priors[group, k]
             here = _silence(p, q, changes, haste, quiet, t)
             to_shape = (_silence(p + _STEP, q, changes, haste, quiet, t) - here) / _STEP
@@ -88,18 +95,22 @@ def hear(
             stir = max(-math.expm1(-here), 1e-300)
             odds = (1.0 - stir) / stir
             if changed[j]:
-                surprise[group, k] -= math.log(stir)
+                surprise[group, k] -= math.log(1.0 - hope * (1.0 - stir))
                 by = odds
+                case -= math.log(stir)
                 # a change that was sure to come within less time is taken to have come within that: so
                 # many of them say that the element is faster still, and do not hide what short times said
                 a, b = gamma_law(math.exp(p), math.exp(p - q), changes, haste, quiet)
                 sure = b * math.expm1(_SURE / a)
                 changes, haste = changes + 1.0, haste + 1.0 / min(t, sure)
             else:
-                surprise[group, k] += here
+                surprise[group, k] += here - math.log(hope)
                 by = -1.0
                 quiet += t
-            evidence[i, k, 0], evidence[i, k, 1], evidence[i, k, 2] = changes, haste, quiet
+                case = 0.0
+            evidence[i, k, 0], evidence[i, k, 1] = changes, haste
+            evidence[i, k, 2], evidence[i, k, 3] = quiet, case
+            by, odds = hope * by, hope * odds  # what is hopeless says nothing of the others
             slope[group, k, 0] += by * to_shape
             slope[group, k, 1] += by * to_rate
             information[group, k, 0, 0] += odds * to_shape * to_shape
@@ -109,8 +120,8 @@ def hear(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def present(elements, since, classes, chosen, half_lives, priors, evidence, shape, time):
-    """Write the gamma law of each element's rate, as it is so long after its last poll."""
+def present(elements, since, classes, chosen, half_lives, priors, evidence, shape, time, hope):
+    """Write the gamma laws of rates, so long after the last polls, and the probabilities of hope."""
     for j in range(elements.size):
         i = elements[j]
         group = classes[i] if classes.size else 0
@@ -118,5 +129,6 @@ def present(elements, since, classes, chosen, half_lives, priors, evidence, shap
         fade = 2.0 ** (-max(since[j], 0.0) / half_lives[k])
         a0 = math.exp(priors[group, k, 0])
         b0 = a0 / math.exp(priors[group, k, 1])
-        changes, haste, quiet = evidence[i, k] * fade
+        changes, haste, quiet, case = evidence[i, k] * fade
         shape[j], time[j] = gamma_law(a0, b0, changes, haste, quiet)
+        hope[j] = 1.0 / (1.0 + _HOPELESS * math.exp(min(case, 700.0)))

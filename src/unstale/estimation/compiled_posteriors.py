@@ -297,9 +297,9 @@ def posteriors(data, shapes, scales, owners, tail, limits, offsets, out):
         if spans.size == 0:
             out[i] = shape / time, shape / time / time, np.nan, np.nan, np.nan, np.nan
             continue
-        r, slope = balance(shape, time, spans, times, 1e-3)
-        curve = _Curve(shape, time, math.log(r), r * r * slope)
-        _, _, mode, bend = curve
+        r, bend = balance(shape, time, spans, times, 1e-3)
+        mode = math.log(r)
+        curve = _Curve(shape, time, mode, bend)
         if bend > _NARROW:
             top = shape * mode - time * r + _log_changes(mode, spans, times)[0]
             size = top + 0.5 * math.log(2.0 * math.pi / bend)

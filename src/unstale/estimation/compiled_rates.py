@@ -20,6 +20,7 @@ __all__ = [
     "approximations",
     "balance",
     "change",
+    "fading",
     "gamma_changed",
     "gamma_unchanged",
     "learn_polls",
@@ -98,11 +99,11 @@ class Tally(NamedTuple):
     changes: NDArray[np.int64]
     total: NDArray[np.float64]  # time
     still: NDArray[np.float64]
-    known: NDArray[np.int64]
+    known: NDArray[np.int64] | NDArray[np.float64]
     begins: NDArray[np.int64]  # where the spans of each element begin
     ends: NDArray[np.int64]
     spans: NDArray[np.float64]
-    times: NDArray[np.int32]
+    times: NDArray[np.int32] | NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -158,6 +159,17 @@ def tally(elements, elapsed, changed, ages, n):
     return polls, changes, total, still, known, begins, ends, spans, times
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def fading(elements, elapsed, half_life, n):
+    """Weigh polls, which are in the order of time: 1 for the last of each element, and half a half-life before."""
+    since = np.zeros(n)
+    out = np.empty(elements.size)
+    for k in range(elements.size - 1, -1, -1):
+        out[k] = 2.0 ** (-since[elements[k]] / half_life)
+        since[elements[k]] += elapsed[k]
+    return out
+
+
 # --- maximum likelihood -------------------------------------------------------------------------------------
 
 
@@ -169,37 +181,43 @@ def change(x):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def balance(count, still, spans, times, tolerance):
-    """Find the rate r where count/r + sum of t/(exp(r t) - 1) = still; and minus the slope of the left side.
+    """Find the rate r where count/r + sum of t/(exp(r t) - 1) = still; and minus r^2 times the slope there.
 
     The logarithm of the left side is convex in r, so Newton's method for it rises to the root from anywhere
-    below; and below is the root for spans that are all the mean span, as t/(exp(r t) - 1) is convex in t.
-    Halley's steps are longer, and here at most twice as long.
+    below; and below are the root for spans that are all the mean span, as t/(exp(r t) - 1) is convex in t, and
+    that for the shortest span alone. Halley's steps are longer, and here at most twice as long. All sums are
+    of pure numbers, so that intervals may be any number of decades apart.
     """
-    changes = sums = 0.0
+    changes = sums = least = 0.0
+    shortest = np.inf
     for j in range(spans.size):
         changes += times[j]
         sums += times[j] * spans[j]
+        if spans[j] < shortest:
+            shortest, least = spans[j], float(times[j])
     r = count / still
     if changes > 0:
         r = max(r, changes / sums * math.log1p(sums / still))
-    slope = 0.0
-    for _ in range(100):
-        pull, slope, curve = count / r, count / r / r, 2.0 * count / r / r / r
+        if changes * shortest < sums:
+            r = max(r, math.log1p(least * shortest / still) / shortest)
+    slope = count
+    for _ in range(200):
+        pull, slope, curve = count, count, 2.0 * count
         for j in range(spans.size):
-            t = spans[j]
-            e = change(r * t)
-            x = t / e
-            g = times[j] * x * (1.0 - e)
+            x = r * spans[j]
+            left = math.exp(-x)
+            e = change(x) if x < 1e-4 else 1.0 - left
+            x /= e
+            g = times[j] * x * left
             pull += g
             g *= x
             slope += g
-            curve += g * x * (2.0 - e)
+            curve += g * x * (1.0 + left)
         ratio = slope / pull
-        miss = math.log(pull / still)
-        step = miss / ratio
+        step = math.log(pull / r / still) / ratio
         step /= max(1.0 - 0.5 * step * (curve / slope - ratio), 0.5)
-        r += step
-        if not abs(step) > tolerance * r:
+        r += step * r
+        if not abs(step) > tolerance:
             break
     return r, slope
 

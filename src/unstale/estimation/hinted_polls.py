@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..arguments import Floats, numbers
 from ..errors import InvalidInput
 
-__all__ = ["HintedPolls"]
+__all__ = ["HintedPolls", "whole_numbers"]
+
+_MOST = 1e15
+"""Hints between two polls."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +34,19 @@ class HintedPolls:
     """Of each element, the time of all polls."""
     hinted: Floats
     """Of each element, the hints of all polls."""
-    count: int
+    all_elapsed: Floats
+    all_hints: Floats
+    """Elapsed times, and hints, of all polls."""
+
+    @property
+    def count(self) -> int:
+        """Of all polls."""
+        return self.all_elapsed.size
+
+    @property
+    def varied(self) -> bool:
+        """Whether some polls had more hints than others."""
+        return bool(np.ptp(self.all_hints) > 0)
 
     @property
     def total_hints(self) -> float:
@@ -48,8 +63,8 @@ class HintedPolls:
         cls, elapsed: ArrayLike, hints: ArrayLike, changed: ArrayLike, elements: ArrayLike | None
     ) -> HintedPolls:
         """Check the columns; without ``elements``, all polls are of one."""
-        t = numbers("elapsed", elapsed, above=0, nonempty=True)
-        n = numbers("hints", hints, at_least=0)
+        t = numbers("elapsed", elapsed, at_least=1e-100, at_most=1e100, nonempty=True)
+        n = whole_numbers("hints", hints)
         found = _flags("changed", changed)
         places = np.zeros(t.shape, np.int64) if elements is None else _places("elements", elements)
         for name, column in (("hints", n), ("changed", found), ("elements", places)):
@@ -69,7 +84,8 @@ class HintedPolls:
             false_hints=float(n[~found].sum()),
             time=time,
             hinted=np.bincount(places, n).astype(float),
-            count=t.size,
+            all_elapsed=t,
+            all_hints=n,
         )
 
     def pooled(self) -> HintedPolls:
@@ -78,8 +94,17 @@ class HintedPolls:
         half = np.array([0.5 * self.total_time / self.count])
         return HintedPolls(
             self.elapsed, self.hints, np.zeros_like(self.element), columns["quiet"], half, self.false_hints,
-            columns["time"], columns["hinted"], self.count,
+            columns["time"], columns["hinted"], self.all_elapsed, self.all_hints,
         )  # fmt: skip
+
+    def in_units_of(self, unit: float) -> HintedPolls:
+        """Return the same polls, with times in another unit."""
+        columns = ("elapsed", "quiet", "half", "time", "all_elapsed")
+        return replace(self, **{name: getattr(self, name) / unit for name in columns})
+
+    def as_seen(self) -> HintedPolls:
+        """Return the same polls, and nothing added to them."""
+        return replace(self, half=np.zeros_like(self.half))
 
     def evidence(self, unhinted: Floats, k: float) -> Floats:
         """Return a t + k n of the polls that saw a change."""
@@ -128,6 +153,13 @@ def _flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     return found == 1
 
 
+def whole_numbers(name: str, values: ArrayLike) -> Floats:
+    """Return numbers of hints."""
+    found = numbers(name, values, at_least=0, at_most=_MOST)
+    _insist(name, found, found == np.floor(found), "whole numbers")
+    return found
+
+
 def _places(name: str, values: ArrayLike) -> NDArray[np.int64]:
     found = numbers(name, values, at_least=0, at_most=1e9)
     _insist(name, found, found == np.floor(found), "whole numbers")
@@ -137,5 +169,6 @@ def _places(name: str, values: ArrayLike) -> NDArray[np.int64]:
 def _insist(name: str, found: Floats, good: NDArray[np.bool_], rule: str) -> None:
     if not good.all():
         place = int(np.argmin(good.ravel()))
-        msg = f"{name} must be {rule}; {name}[{place}] is {found.ravel()[place].item()!r}"
+        where = f"[{place}]" if found.ndim else ""
+        msg = f"{name} must be {rule}; {name}{where} is {found.ravel()[place].item()!r}"
         raise InvalidInput(msg)

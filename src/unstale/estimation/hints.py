@@ -18,8 +18,8 @@ For several elements see `unstale.estimation.shared_hints`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf, log, pi, sqrt
+from dataclasses import dataclass, replace
+from math import inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -30,12 +30,17 @@ from ..arguments import Floats, scalar
 from .hinted import HintedChanges
 from .hinted_polls import HintedPolls
 from .shared_hints import Shared
+from .useless_hints import chance_of_fewer
 
 __all__ = ["HintEstimate", "Interval", "estimate_hints"]
 
 _CERTAIN = 40.0
 """Evidence of a hint that is as good as certain."""
 _DIRECTIONS = 64
+_FEW = 20
+"""Unchanged polls up to which the distribution of a test is calculated."""
+_NO_GAIN = 1e-9
+"""Differences of logarithms of likelihoods that come of rounding."""
 
 
 class Interval(NamedTuple):
@@ -101,9 +106,18 @@ def estimate_hints(
     """
     polls = HintedPolls.of(elapsed, hints, changed, elements)
     z = float(special.ndtri(0.5 + 0.5 * scalar("level", level, above=0, below=1)))
+    unit = 2.0 ** round(log2(polls.total_time / polls.count))  # exact, and all times are of some 1
+    polls = polls.in_units_of(unit)
     if elements is None or not polls.elapsed.size:
-        return _alone(polls.pooled(), z, None if elements is None else polls.time.size)
-    return _together(polls, z)
+        found = _alone(polls.pooled(), z, None if elements is None else polls.time.size)
+    else:
+        found = _together(polls, z)
+    return replace(
+        found,
+        rate=found.rate / unit,
+        hint_rate=found.hint_rate / unit,
+        mean_rate=Interval(*(part / unit for part in found.mean_rate)),
+    )
 
 
 def _alone(polls: HintedPolls, z: float, several: int | None) -> HintEstimate:
@@ -111,6 +125,8 @@ def _alone(polls: HintedPolls, z: float, several: int | None) -> HintEstimate:
     fit = _Likelihood(polls, polls.false_hints + 0.5)
     k = fit.best()
     edge = fit.edge(k, 0.5 * z * z)
+    if not polls.varied:  # nothing tells hints from the time that passes
+        k, edge = 0.0, tuple(np.append(part, one) for part, one in zip(edge, (fit.unhinted(0.0), 0.0)))
     rate, hint_rate = fit.rate(fit.unhinted(k), np.array(k)), polls.total_hints / polls.total_time
     return HintEstimate(
         rate=rate[()] if several is None else np.full(several, rate),
@@ -134,6 +150,8 @@ def _together(polls: HintedPolls, z: float) -> HintEstimate:
     )
     odds = special.logit(shared.recall)
     recall = special.expit(odds - z * errors.recall), special.expit(odds + z * errors.recall)
+    if polls.total_hints and not polls.varied:
+        precision, recall = (0.0, 1.0), (0.0, 1.0)
     mean = float(shared.rates @ polls.time / polls.total_time)
     return HintEstimate(
         rate=shared.rates,
@@ -178,7 +196,7 @@ class _Likelihood:
         hinted = polls.hints > 0
 
         def slope(k: float) -> float:
-            with np.errstate(over="ignore", divide="ignore"):
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 pull = polls.hints / np.expm1(polls.evidence(np.array([self.unhinted(k)]), k))
             return float(pull[hinted].sum()) - self.false_hints
 
@@ -278,10 +296,19 @@ def _widened(value: float, found: Floats, error: float) -> tuple[float, float]:
 
 
 def _p_value(polls: HintedPolls) -> float:
-    """Test k = 0 by the ratio of likelihoods: as k >= 0, it is 0 half of the time, and else chi-square."""
-    fit = _Likelihood(polls, polls.false_hints)
-    k = fit.best()
-    if k == 0.0:
+    """Test k = 0 by the ratio of likelihoods: as k >= 0, it is 0 half of the time, and else chi-square.
+
+    Nothing is added to what was seen: if all polls saw a change, that is as likely as can be without hints.
+    """
+    unchanged = polls.count - polls.elapsed.size
+    if not polls.varied or not unchanged:
         return 1.0
-    gain = fit.value(float(fit.unhinted(k)), k) - fit.value(float(fit.unhinted(0.0)), 0.0)
-    return float(0.5 * special.chdtrc(1.0, 2.0 * max(gain, 0.0)))
+    fit = _Likelihood(polls.as_seen(), polls.false_hints)
+    useless, k = fit.unhinted(0.0), fit.best()
+    gain = fit.value(float(fit.unhinted(k)), k) - fit.value(float(useless), 0.0)
+    if not gain > _NO_GAIN:
+        return 1.0
+    if unchanged <= _FEW:
+        chances = np.exp(-useless * polls.all_elapsed)
+        return chance_of_fewer(chances, polls.all_hints, unchanged, polls.false_hints)
+    return float(0.5 * special.chdtrc(1.0, 2.0 * gain))

@@ -24,6 +24,7 @@ from ..arguments import Floats, numbers, scalar, whole
 from ..errors import InvalidInput
 from ..processes import UncertainPoisson
 from .compiled_learner import hear, present
+from .histories import flags
 
 __all__ = ["Learner"]
 
@@ -31,8 +32,10 @@ _HALF_LIVES = 2.0 ** np.arange(8)
 """In rounds: from one to so many that evidence hardly fades."""
 _MEMORY = 20.0
 """Rounds in which what is known of priors and half-lives fades to 1/e; at first it takes fewer."""
-_NOTHING = 1e-12
-"""Share of a round that is too short to say anything."""
+_CLASSES = 100_000
+"""More classes than anyone has."""
+_NOTHING, _FAR = 1e-12, 1e12
+"""Parts of a round that are too short to say anything, and too long to be true."""
 _STIFF, _PULL = 0.05, 0.005
 """How slowly priors move: as if there had been so much information, per element of the class, before any
 poll. It takes a part of a round to outweigh that, since polls of one moment may all see the same cause. A
@@ -72,11 +75,16 @@ class Learner:
         self._priors = np.tile(self._opinion, (groups, self._half_lives.size, 1))
         self._surprise = np.zeros((groups, self._half_lives.size))
         self._information = np.zeros((groups, self._half_lives.size, 2, 2))
-        self._evidence = np.zeros((n, self._half_lives.size, 3))
+        self._evidence = np.zeros((n, self._half_lives.size, 4))
         self._heard = 0.0
 
     def __len__(self) -> int:
         return int(self._evidence.shape[0])
+
+    @property
+    def round(self) -> float:
+        """About the time between two polls of an element."""
+        return self._round
 
     @property
     def _sizes(self) -> Floats:
@@ -108,10 +116,14 @@ class Learner:
     def learn(self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike) -> None:
         """Take in what polls saw, in the order of time: time since the last one, and if there is a change."""
         places, times = np.asarray(elements), numbers("elapsed", elapsed, at_least=0)
-        seen = np.asarray(changed)
-        if not places.shape == times.shape == seen.shape or places.ndim != 1:
-            shapes = f"their shapes are {places.shape}, {times.shape} and {seen.shape}"
-            msg = f"elements, elapsed and changed must be lists of equal length; {shapes}"
+        if places.shape != times.shape or places.ndim != 1:
+            shapes = f"their shapes are {places.shape} and {times.shape}"
+            msg = f"elements and elapsed must be lists of equal length; {shapes}"
+            raise InvalidInput(msg)
+        seen = flags("changed", changed, places.size)
+        if (far := times > _FAR * self._round).any():
+            longest = f"there is {times[np.argmax(far)]:g}"
+            msg = f"elapsed must be at most {_FAR:g} rounds of {self._round:g}; {longest}"
             raise InvalidInput(msg)
         if not places.size:
             return
@@ -124,7 +136,7 @@ class Learner:
         self._surprise *= fade
         self._information *= fade
         hear(
-            places.astype(np.intp), times, seen.astype(np.bool_), _NOTHING * self._round, self._classes,
+            places.astype(np.intp), times, seen, _NOTHING * self._round, self._classes,
             self._half_lives, self._priors, self._evidence, self._surprise, slope, self._information,
         )  # fmt: skip
         size = self._sizes[:, None, None]
@@ -135,14 +147,32 @@ class Learner:
 
     def law(self, since: ArrayLike, elements: NDArray[np.integer] | None = None) -> UncertainPoisson:
         """Return how all elements, or these, seem to change, so long after the last poll of each."""
+        return self.outlook(since, elements)[0]
+
+    def outlook(
+        self, since: ArrayLike, elements: NDArray[np.integer] | None = None
+    ) -> tuple[UncertainPoisson, Floats]:
+        """Return the law, and the probability that there is hope: that changes do not come all the time."""
         places = np.arange(len(self)) if elements is None else elements
         ages = np.ascontiguousarray(np.broadcast_to(numbers("since", since, at_least=0), places.size))
-        shape, time = np.empty((2, places.size))
+        shape, time, hope = np.empty((3, places.size))
         present(
             places, ages, self._classes, self._chosen, self._half_lives, self._priors, self._evidence,
-            shape, time,
+            shape, time, hope,
         )  # fmt: skip
-        return UncertainPoisson(shape, 1.0 / time)
+        return UncertainPoisson(shape, 1.0 / time), hope
+
+    def rescale(self, round: float) -> None:  # noqa: A002
+        """Take polls to be so far apart from now on; half-lives that are not given are multiples of that."""
+        span = scalar("round", round, at_least=1e-100, at_most=1e100)
+        if self._half_lives.size > 1:
+            lives = span * _HALF_LIVES
+            nearest = np.abs(np.log(lives)[:, None] - np.log(self._half_lives)).argmin(axis=1)
+            self._half_lives = lives
+            self._evidence = self._evidence[:, nearest].copy()
+            for name in ("priors", "surprise", "information"):
+                setattr(self, f"_{name}", getattr(self, f"_{name}")[:, nearest].copy())
+        self._round = span
 
     def add(self, count: int, *, classes: ArrayLike | None = None) -> None:
         """Add elements of which nothing is known yet but their classes, which must be known ones."""
@@ -180,6 +210,20 @@ class Learner:
         for name in _STATE:
             setattr(self, f"_{name}", np.array(state[name]))
         self._round, self._heard = float(self._round), float(self._heard)
+        n, lives, groups = len(self), self._half_lives.size, int(self._classes.max(initial=0)) + 1
+        shapes = {
+            "evidence": (n, lives, 4),
+            "priors": (groups, lives, 2),
+            "surprise": (groups, lives),
+            "information": (groups, lives, 2, 2),
+            "classes": (n if self._classes.size else 0,),
+        }
+        for name, shape in shapes.items():
+            found = getattr(self, f"_{name}")
+            if found.shape != shape or not np.isfinite(found).all():
+                wrong = f"{name!r} has shape {found.shape}, not {shape}, or is not finite"
+                msg = f"state must be what Learner.state returned; {wrong}"
+                raise InvalidInput(msg)
         return self
 
 
@@ -191,7 +235,8 @@ def _classes(classes: ArrayLike | None, n: int) -> NDArray[np.intp]:
     if classes is None:
         return np.empty(0, np.intp)
     found = np.asarray(classes)
-    if found.shape != (n,) or found.dtype.kind not in "iu" or (n and found.min() < 0):
-        msg = f"classes must be a whole number from 0 on for each of the {n} elements; it is {classes!r}"
+    whole_numbers = found.shape == (n,) and found.dtype.kind in "iu"
+    if not whole_numbers or not 0 <= found.min(initial=0) <= found.max(initial=0) < _CLASSES:
+        msg = f"classes must be whole numbers from 0 to {_CLASSES}, one for each of {n}; it is {classes!r}"
         raise InvalidInput(msg)
     return found.astype(np.intp)

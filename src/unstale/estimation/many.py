@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arguments import Floats
+from ..arguments import Floats, scalar
 from ..errors import InvalidInput
 from ..processes import UncertainPoisson
 from .compiled_rates import Tally
@@ -89,6 +89,7 @@ def estimate_rates(
     classes: ArrayLike | None = None,
     prior: GammaPrior | Mapping[Hashable, GammaPrior] | None = None,
     level: float = 0.9,
+    half_life: float = np.inf,
 ) -> Rates:
     """Estimate the change rates of many elements from their polls.
 
@@ -101,6 +102,10 @@ def estimate_rates(
     for each class if ``classes`` has a label for each element. So an element with few polls borrows from the
     others, and one without any has the prior, where other methods than "bayes" answer nan.
 
+    With a finite ``half_life``, "bayes" lets polls count half for each such time before the last poll of their
+    element, so that the answer is about the rate of late; then polls of one element must be in the order of
+    time. What is typical of the population is learned from all polls alike.
+
     Intervals and laws are found when they are asked for, as they take longer than most estimates.
 
     >>> rates = estimate_rates([0, 1, 0, 1, 0], [1.0, 1.0, 2.0, 2.0, 1.0], [1, 0, 1, 0, 1], n=3)
@@ -111,6 +116,10 @@ def estimate_rates(
     """
     checked_method(method)
     level = checked_level(level)
+    half_life = scalar("half_life", half_life, above=0, infinite=True)
+    if half_life < np.inf and method != "bayes":
+        msg = f"half_life needs the method 'bayes'; method is {method!r}"
+        raise InvalidInput(msg)
     columns = PollColumns.of(elements, elapsed, changed, modified, n)
     labels, owners = classes_of(classes, columns.n)
     given = None if prior is None else priors_of(prior, labels)
@@ -120,11 +129,12 @@ def estimate_rates(
     data = columns.tally()
 
     def find() -> tuple[Priors, Posterior]:
+        counted = data if half_life == np.inf else columns.faded(half_life)
         if given is None:
             learned = populations(data, owners, len(labels))
-            priors, found = [one.prior for one in learned], _joined(data, learned, level)
+            priors, found = [one.prior for one in learned], _joined(counted, learned, level)
         else:
-            priors, found = given, posterior(data, given, owners, level)
+            priors, found = given, posterior(counted, given, owners, level)
         return (priors[0] if classes is None else dict(zip(labels, priors, strict=True))), found
 
     rate = None if method == "bayes" else estimated(method, columns, data)

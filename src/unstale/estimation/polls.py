@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arguments import Floats, as_floats, numbers, whole
 from ..errors import InvalidInput
-from .compiled_rates import Tally, tally
+from .compiled_rates import Tally, fading, tally
 from .histories import column, flags
 
 __all__ = ["Elements", "PollColumns"]
@@ -43,7 +43,7 @@ class PollColumns(NamedTuple):
         spans = column("elapsed", elapsed, above=0)
         if spans.size and not (spans.min() >= _SHORTEST and spans.max() <= 1.0 / _SHORTEST):
             numbers("elapsed", spans, at_least=_SHORTEST, at_most=1.0 / _SHORTEST)
-        seen = flags("changed", changed, spans.size)
+        seen = flags("changed", _plain(changed), spans.size)
         if elements is None:
             who, n = np.zeros(spans.size, np.int64), 1
         else:
@@ -61,6 +61,37 @@ class PollColumns(NamedTuple):
     def tally(self) -> Tally:
         """Sort polls by element."""
         return Tally(*tally(*self))
+
+    def faded(self, half_life: float) -> Tally:
+        """Sort polls by element, each counting half as much for each half-life before the element's last.
+
+        Polls, changes and total time are counted in full.
+        """
+        weight = fading(self.elements, self.elapsed, half_life, self.n)
+        ages = self.ages if self.ages.size else np.full(self.elapsed.shape, np.nan)
+        dated = self.changed & ~np.isnan(ages)
+        still = np.where(dated, np.fmin(ages, self.elapsed), np.where(self.changed, 0.0, self.elapsed))
+        undated = np.flatnonzero(self.changed & ~dated)
+        order = undated[np.argsort(self.elements[undated], kind="stable")]
+        ends = np.cumsum(np.bincount(self.elements[undated], minlength=self.n))
+        return self.tally()._replace(
+            still=np.bincount(self.elements, weight * still, self.n),
+            known=np.bincount(self.elements, weight * dated, self.n),
+            begins=np.concatenate([[0], ends[:-1]]),
+            ends=ends,
+            spans=self.elapsed[order],
+            times=weight[order],
+        )
+
+
+def _plain(changed: ArrayLike) -> ArrayLike:
+    """Return numbers for the booleans of a column of objects, which is what a column with gaps becomes."""
+    array = np.asarray(changed)
+    if array.dtype.kind != "O" or array.ndim != 1:
+        return changed
+    entries: NDArray[np.object_] = np.empty(array.shape, object)
+    entries[:] = [int(entry) if isinstance(entry, bool | np.bool_) else entry for entry in array]
+    return entries
 
 
 def _numbers_of_elements(elements: ArrayLike, size: int, n: int | None) -> Elements:

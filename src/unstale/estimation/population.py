@@ -2,10 +2,16 @@
 
 Of all gamma priors, the one that makes the polls likeliest. With few elements, or few changes, that one is
 not certain either: then the law of a rate is averaged over priors, each as probable as the polls make it.
+
+A gamma law that fits most elements may end too early for the fastest, and polls at regular intervals would
+not show it: that an element changed at every poll is all they say. So a second population is tried, in which
+an unknown share of the elements is of any rate at all. Where that is much likelier, the prior is the gamma
+law nearest to it.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
@@ -17,7 +23,7 @@ from scipy.optimize import elementwise
 from ..arguments import Floats
 from ..errors import InvalidInput
 from .compiled_rates import Tally
-from .posterior import GammaPrior, Posterior, evaluated, posterior, share_below
+from .posterior import GammaPrior, Posterior, evaluated, posterior, share_below, vague_prior
 
 __all__ = ["Population", "classes_of", "likeliest_prior", "populations", "priors_of", "select"]
 
@@ -27,8 +33,10 @@ _MANY = 20_000
 """With more elements the likeliest prior is taken as it is: to average would take too long."""
 _DOUBT = 0.1
 """So it is if logarithms of shape and mean are as certain as this; coverage is then off by up to 1.5 %."""
-_WEIGHT = np.array([1.0, 1.5]) ** -2.0
-_BOUNDS = [(-7.0, 14.0), (-30.0, 30.0)]
+_STRANGERS = 0.1
+"""The share of elements of any rate must be this at least to count; one fewer hardly matters to most."""
+_WEIGHT = np.array([1.0, 1.5, 1.5]) ** -2.0
+_BOUNDS = [(-7.0, 14.0), (-30.0, 30.0), (-8.0, 8.0)]
 
 
 class Population(NamedTuple):
@@ -77,17 +85,30 @@ def populations(data: Tally, owners: NDArray[np.int64], count: int) -> list[Popu
 
 
 def _population(data: Tally, members: NDArray[np.intp]) -> Population:
-    polled = members[data.polls[members] > 0]
-    goal = _Goal(select(data, _sample(data, polled)))
-    best = goal.best()
+    goal, best = _likeliest(data, members[data.polls[members] > 0])
     others, weights = goal.doubts(best) if members.size <= _MANY else ([], np.empty(0))
     return Population(members, goal.prior(best), others, weights)
 
 
 def likeliest_prior(data: Tally) -> GammaPrior:
     """Return the prior that makes polls likeliest."""
-    goal = _Goal(select(data, _sample(data, np.flatnonzero(data.polls > 0))))
-    return goal.prior(goal.best())
+    goal, best = _likeliest(data, np.flatnonzero(data.polls > 0))
+    return goal.prior(best)
+
+
+def _likeliest(data: Tally, members: NDArray[np.intp]) -> tuple[_Goal, Floats]:
+    """Return the kind of population that members are, and the most probable one of that kind.
+
+    A third number must be worth as much as the criterion of Schwarz (BIC) asks for.
+    """
+    data = select(data, _sample(data, members))
+    plain, mixed = _Goal(data), _MixedGoal(data)
+    best, other = plain.best(), mixed.best()
+    n = data.polls.size
+    gain = n * (plain.surprise(best)[0] - mixed.surprise(other)[0])
+    if gain > 0.5 * np.log(n) and special.expit(other[2]) > _STRANGERS:
+        return mixed, other
+    return plain, best
 
 
 def _sample(data: Tally, members: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -113,30 +134,48 @@ class _Goal:
 
     def surprise(self, x: Floats) -> tuple[float, Floats]:
         """Minus the logarithm of its probability, per element, and the gradient."""
-        prior, data = self.prior(x), self._data
-        shape, time = prior.shape, 1.0 / prior.scale
+        value, slopes = self._evidence(self.prior(x))
+        return self._with_hints(x, value.mean(), slopes.mean(axis=1))
+
+    def _with_hints(self, x: Floats, value: float, slope: Floats) -> tuple[float, Floats]:
+        """Add the little evidence that there is beside the polls."""
+        weight = _WEIGHT[: x.size] / self._data.polls.size
+        return float(0.5 * (x**2 * weight).sum() - value), x * weight - slope
+
+    def _evidence(self, prior: GammaPrior) -> tuple[Floats, Floats]:
+        """Logarithm of the probability of each element's polls; slopes by logarithms of shape and mean."""
+        data, shape, time = self._data, prior.shape, 1.0 / prior.scale
         out = evaluated(data, [prior], self._owners, 0.25, np.empty(0))
         mean, log, size = out[:, 0], out[:, 4], out[:, 5]
         gamma = np.isnan(log)
         a, b = shape + data.known[gamma], time + data.still[gamma]
         log[gamma] = special.digamma(a) - np.log(b)
         size[gamma] = special.gammaln(a) - a * np.log(b)
-        value = size.mean() + shape * np.log(time) - special.gammaln(shape)
-        by_time = shape / time - mean.mean()
-        by_shape = np.log(time) - special.digamma(shape) + log.mean()
-        slope = np.array([shape * by_shape + time * by_time, -time * by_time])
-        weight = _WEIGHT / data.polls.size
-        return float(0.5 * (x**2 * weight).sum() - value), x * weight - slope
+        by_time = shape - time * mean
+        by_shape = shape * (np.log(time) - special.digamma(shape) + log)
+        return size + shape * np.log(time) - special.gammaln(shape), np.array([by_shape + by_time, -by_time])
 
     def best(self) -> Floats:
         """Find the most probable prior."""
+        rough = self._rough()
+        mean = rough.mean() + 0.5 / self._data.polls.sum()
+        return self._best_from(
+            np.log([min(max(mean**2 / (rough.var() + 0.1 * mean**2), 0.3), 3.0), mean]), 1e-13, 1e-7
+        )
+
+    def _rough(self) -> Floats:
+        """Rate of each element per mean interval, about."""
         data = self._data
-        rough = -np.log1p(-data.changes / (data.polls + 0.5)) * (data.polls * self._interval / data.total)
-        mean = rough.mean() + 0.5 / data.polls.sum()
-        start = np.log([min(max(mean**2 / (rough.var() + 0.1 * mean**2), 0.3), 3.0), mean])
-        options = {"ftol": 1e-13, "gtol": 1e-7}
+        return -np.log1p(-data.changes / (data.polls + 0.5)) * (data.polls * self._interval / data.total)
+
+    def _best_from(self, start: Floats, ftol: float, gtol: float) -> Floats:
         found = optimize.minimize(
-            self.surprise, start, jac=True, method="L-BFGS-B", bounds=_BOUNDS, options=options
+            self.surprise,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=_BOUNDS[: start.size],
+            options={"ftol": ftol, "gtol": gtol},
         )  # type: ignore[call-overload]  # the stubs do not know a gradient that comes with the value
         return np.asarray(found.x)
 
@@ -146,28 +185,64 @@ class _Goal:
         Nodes of Gauss & Hermite along the axes of the normal law that has the same curvature, their weights
         corrected for what the probability really is there.
         """
-        n = self._data.polls.size
-        step = 1e-3 * np.eye(2)
+        n, numbers = self._data.polls.size, best.size
+        step = 1e-3 * np.eye(numbers)
         slopes = [(self.surprise(best + e)[1] - self.surprise(best - e)[1]) / 2e-3 for e in step]
         curvature = 0.5 * n * (np.array(slopes) + np.array(slopes).T)
         values, axes = np.linalg.eigh(curvature)
         spread = np.minimum(np.maximum(values, 1e-12) ** -0.5, 3.0)
-        z, w = np.polynomial.hermite_e.hermegauss(5 if n < 200 else 3)
-        nodes = [(0.0, 1.0)], [(0.0, 1.0)]
-        for i in range(2):
-            if (np.abs(spread[i] * axes[:, i]) > _DOUBT).any():
-                nodes[i][:] = zip(z.tolist(), w.tolist(), strict=True)
-        if len(nodes[0]) == len(nodes[1]) == 1:
+        z, w = np.polynomial.hermite_e.hermegauss(5 if n < 200 and numbers == 2 else 3)
+        nodes = [
+            list(zip(z.tolist(), w.tolist(), strict=True)) if doubtful else [(0.0, 1.0)]
+            for doubtful in (np.abs(spread * axes) > _DOUBT).any(axis=0)
+        ]
+        if max(map(len, nodes)) == 1:
             return [], np.empty(0)
         floor = self.surprise(best)[0]
         priors, weights = [], []
-        for z0, w0 in nodes[0]:
-            for z1, w1 in nodes[1]:
-                x = np.clip(best + axes @ (spread * (z0, z1)), *np.transpose(_BOUNDS))
-                real = n * (self.surprise(x)[0] - floor)
-                priors.append(self.prior(x))
-                weights.append(w0 * w1 * np.exp(0.5 * (z0**2 + z1**2) - real))
+        for node in itertools.product(*nodes):
+            at, weight = np.transpose(node)
+            x = np.clip(best + axes @ (spread * at), *np.transpose(_BOUNDS[:numbers]))
+            real = n * (self.surprise(x)[0] - floor)
+            priors.append(self.prior(x))
+            weights.append(weight.prod() * np.exp(0.5 * (at**2).sum() - real))
         return priors, np.array(weights) / np.sum(weights)
+
+
+class _MixedGoal(_Goal):
+    """The same if some elements are of any rate: the third number is their share, as log(share/(1 - share)).
+
+    The law of their rates is the prior of an element of which nothing is known.
+    """
+
+    def __init__(self, data: Tally) -> None:
+        super().__init__(data)
+        self._any = vague_prior(self._interval)
+        self._of_any = self._evidence(self._any)[0]
+
+    def prior(self, x: Floats) -> GammaPrior:
+        """Return the gamma law nearest to the law of all: that with the same mean, and mean logarithm."""
+        share = np.array([special.expit(-x[2]), special.expit(x[2])])
+        laws = super().prior(x), self._any
+        mean = share @ [one.rate for one in laws]
+        log = share @ [special.digamma(one.shape) + np.log(one.scale) for one in laws]
+        shape = float(_shape(np.log(mean) - log))
+        return GammaPrior(shape, float(mean) / shape)
+
+    def surprise(self, x: Floats) -> tuple[float, Floats]:
+        """See `_Goal`."""
+        value, slopes = self._evidence(super().prior(x))
+        alike, strange = value + special.log_expit(-x[2]), self._of_any + special.log_expit(x[2])
+        total = np.logaddexp(alike, strange)
+        weight = np.exp(alike - total)
+        by_share = 1.0 - weight.mean() - special.expit(x[2])
+        return self._with_hints(x, total.mean(), np.append((slopes * weight).mean(axis=1), by_share))
+
+    def best(self) -> Floats:
+        """Find the most probable law; half of all elements, and the faster ones, are of any rate at first."""
+        rough = np.sort(self._rough())
+        slow = rough[: 1 + int(0.6 * rough.size)].mean() + 0.5 / self._data.polls.sum()
+        return self._best_from(np.array([0.0, np.log(slow), 0.0]), 1e-9, 1e-5)
 
 
 def _averaged(data: Tally, priors: list[GammaPrior], weights: Floats, level: float) -> Posterior:

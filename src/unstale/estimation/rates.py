@@ -128,8 +128,8 @@ def checked_method(method: str) -> None:
 
 
 def checked_level(level: float) -> float:
-    """Return the probability of an interval."""
-    return scalar("level", level, above=0, below=1)
+    """Return the probability of an interval; posteriors are not followed further out than this needs."""
+    return scalar("level", level, above=0, at_most=0.9999)
 
 
 def estimated(method: str, columns: PollColumns, data: Tally) -> Floats:

@@ -31,6 +31,8 @@ _NARROWEST = 100.0
 """Largest shape of the gamma distribution of rates."""
 
 
+_FAR = 200.0
+"""Largest logarithm."""
 _LOOSEST = 3.0
 """Largest standard error of a logarithm, if polls say nothing."""
 
@@ -99,7 +101,7 @@ class Shared:
 
     def p_value(self) -> float:
         """Test whether hints say anything, by the ratio of likelihoods."""
-        if not self.polls.total_hints:
+        if not self.polls.varied or self.polls.elapsed.size == self.polls.count:
             return 1.0
         useless = self.likelihood.top(useless=True)
         gain = self.likelihood.value(self.best) + 0.5 * np.exp(self.best[0]) - self.likelihood.value(useless)
@@ -141,6 +143,7 @@ class _Likelihood:
             cost,
             start[free],
             method="Nelder-Mead",
+            bounds=[(-_FAR, _FAR)] * int(free.sum()),
             options={"initial_simplex": simplex, "xatol": 1e-5, "fatol": 1e-7, "maxiter": 4000},
         )
         start[free] = found.x
@@ -148,7 +151,7 @@ class _Likelihood:
 
     def value(self, logs: Floats) -> float:
         """Logarithm of the likelihood, up to a constant."""
-        polls, (k, per_change, shape, time) = self.polls, np.exp(np.clip(logs, -200.0, 200.0))
+        polls, (k, per_change, shape, time) = self.polls, np.exp(np.clip(logs, -_FAR, _FAR))
         k, shape = min(max(k, _NOTHING), 40.0), min(max(shape, 1.0 / _NARROWEST), _NARROWEST)
         if not polls.total_hints:
             k = per_change = 0.0
@@ -159,7 +162,7 @@ class _Likelihood:
         x = polls.evidence(miss * rates, k)
         with np.errstate(over="ignore"):
             odds = 1.0 / np.expm1(x)
-        own = least + rates**2 * polls.sums((miss * polls.elapsed) ** 2 * odds * (1.0 + odds))
+            own = least + rates * (rates * polls.sums((miss * polls.elapsed) ** 2 * odds * (1.0 + odds)))
         parts = least * np.log(rates) - quiet * rates + special.gammaln(own) + own - special.xlogy(own, own)
         prior = rates.size * (shape * np.log(time) - special.gammaln(shape))
         hints = polls.total_hints * (logs[1] if polls.total_hints else 0.0) - k * (polls.false_hints + 0.5)

@@ -72,11 +72,11 @@ class Learning:
         self._objective = objective_named(objective)
         self._growth = _growth(self._objective)
         self._debt, self._price, self._budget = 0.0, 0.0, 0.0
+        self.learner = Learner(n, round=1.0, classes=classes, half_life=half_life)
         self.budget = budget
         span = self._round if np.isfinite(self._round) else 1.0
         turns = generator_of(whole("seed", seed), PHASES).permutation(n)
         self._last = self._now - span * (turns + 0.5) / n
-        self.learner = Learner(n, round=span, classes=classes, half_life=half_life)
         self._look_again()
 
     def __len__(self) -> int:
@@ -101,6 +101,8 @@ class Learning:
             raise InvalidInput(msg)
         self._reconsider()
         self._budget = budget
+        if np.isfinite(self._round) and not 0.5 < self._round / self.learner.round < 2.0:
+            self.learner.rescale(self._round)
 
     @property
     def weights(self) -> Floats:
@@ -159,9 +161,11 @@ class Learning:
             return
         allowed = self._budget * (end - start) - self._debt
         elements = self._worthiest(end, allowed) if allowed > 0.0 else np.empty(0, np.int64)
-        paid = np.cumsum(self._sizes[elements])
-        times = start + (self._debt + np.concatenate([[0.0], paid])[: paid.size]) / self._budget
-        self._debt = max(float(paid[-1]) - allowed if elements.size else -allowed, 0.0)
+        paid = np.concatenate([[0.0], np.cumsum(self._sizes[elements])])
+        count = int(np.searchsorted(paid[:-1], allowed))  # a poll waits until those before it are paid
+        elements, spent = elements[:count], float(paid[count])
+        times = start + (self._debt + paid[:count]) / self._budget
+        self._debt = max(spent - allowed, 0.0)
         times = np.clip(times, start, np.nextafter(end, start))
         self._before = np.concatenate([self._before, self._last[elements]])
         self._last[elements] = times  # of several polls of one element the last counts
@@ -179,15 +183,15 @@ class Learning:
             self._look_again()
             places = np.flatnonzero(self._look <= end)
         since = end - self._last[places]
-        law = self.learner.law(since, places)
-        values = self._worths(law, since, places)
+        law, hope = self.learner.outlook(since, places)
+        values = hope * self._worths(law, since, places)
         values[since > _PATIENCE * self._round] = np.inf
         polls, worths, several = np.arange(places.size), values, np.arange(places.size)
         for count in range(2, _MOST + 2):
             chosen = self._affordable(places[polls], worths, allowed)
             price = worths[chosen[-1]] if chosen.size else 0.0
             several = several[worths[-several.size :] >= price]
-            again = self._worths(law.take(several), since[several] / count, places[several])
+            again = hope[several] * self._worths(law.take(several), since[several] / count, places[several])
             if count > _MOST or not (again > price).any():
                 break
             polls, worths = np.concatenate([polls, several]), np.concatenate([worths, again])
@@ -276,7 +280,8 @@ class Learning:
     @classmethod
     def resume(cls, state: Mapping[str, Any], *, objective: str | Objective = "freshness") -> Self:
         """Go on where `state` was taken, poll for poll."""
-        if missing := [name for name in _STATE if name not in state]:
+        known = state if hasattr(state, "__getitem__") and hasattr(state, "keys") else {}
+        if missing := [name for name in _STATE if name not in known]:
             msg = f"state must be what Learning.state returned; it has no {missing[0]!r}"
             raise InvalidInput(msg)
         self = cls.__new__(cls)
@@ -287,6 +292,12 @@ class Learning:
         self.learner = Learner.resume(
             {name.removeprefix(mark): state[name] for name in state if name.startswith(mark)}
         )
+        n = len(self.learner)
+        for name in ("weights", "sizes", "last", "look"):
+            if (shape := np.shape(getattr(self, f"_{name}"))) != (n,):
+                msg = f"state must be what Learning.state returned; {name!r} has shape {shape}, not {(n,)}"
+                raise InvalidInput(msg)
+        scalar("state['budget']", self._budget, at_least=0)
         self._objective = objective_named(objective)
         self._growth = _growth(self._objective)
         return self

@@ -107,7 +107,7 @@ def from_arrow(columns: Mapping[str, Any], complain: Complain) -> PollRows:
     if "by" in columns:
         labels, dictionary = encoded(labels_of("by", columns["by"], complain))
         names = dictionary.to_pylist()
-    time, modified = columns["time"], columns.get("modified")
+    time, modified = columns["time"], _without_blanks(columns.get("modified"))
     if modified is not None and modified.null_count < len(modified) and time.null_count < len(time):
         kinds = ["timestamps" if _has_timestamps(column) else "seconds" for column in (time, modified)]
         if kinds[0] != kinds[1]:
@@ -121,6 +121,20 @@ def from_arrow(columns: Mapping[str, Any], complain: Complain) -> PollRows:
         labels=labels,
         names=names,
     )
+
+
+def _without_blanks(column: Any) -> Any:  # noqa: ANN401  (Arrow has no types)
+    """Return a column in which blank text is missing, as it is in a text file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column is None:
+        return None
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+        return column
+    text = column.cast(pa.large_string())
+    return pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), None, text)
 
 
 def _has_timestamps(column: Any) -> bool:  # noqa: ANN401  (Arrow has no types)

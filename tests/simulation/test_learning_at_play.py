@@ -77,6 +77,18 @@ def test_ahead_for_other_objectives(objective: str) -> None:
     assert result["learning"].cost(objective) < 0.95 * result["uniform"].cost(objective)
 
 
+@pytest.mark.parametrize("rate", [1e4, 100.0])
+def test_a_home_page_with_the_time_of_day_on_it(rate: float) -> None:
+    """What is wanted most and changes all the time must not eat the budget; what only changes often may."""
+    rates = np.r_[rate, np.random.default_rng(3).lognormal(0.0, 1.5, 199)]
+    result = simulate(
+        rates, 200.0, policies=["uniform", "learning", "optimal"], horizon=60.0, seed=1,
+        weights=np.r_[1000.0, np.ones(199)],
+    )  # fmt: skip
+    gain = result["optimal"].freshness - result["uniform"].freshness
+    assert result["learning"].freshness > result["uniform"].freshness + 0.25 * gain
+
+
 def test_weights_and_sizes_count() -> None:
     rng = np.random.default_rng(8)
     n = 600
