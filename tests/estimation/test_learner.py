@@ -170,6 +170,13 @@ def test_a_page_that_always_changes_is_given_up_and_one_quiet_poll_brings_it_bac
     assert learner.outlook(0.0)[1][0] > 0.99
 
 
+def test_another_round_before_any_poll_is_as_if_it_had_been_the_first() -> None:
+    one, other = Learner(3, round=1.0), Learner(3, round=50.0)
+    one.rescale(50.0)
+    assert float(one.prior.rate[0]) == float(other.prior.rate[0]) == pytest.approx(1.0 / 50.0)
+    assert (one.half_life == other.half_life).all()
+
+
 def test_another_round_keeps_what_is_known() -> None:
     rng = np.random.default_rng(6)
     learner = Learner(300, round=1.0)

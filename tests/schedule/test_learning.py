@@ -112,6 +112,15 @@ def test_it_learns_on_after_another_budget(cut: float) -> None:
     assert np.isfinite(learning.learner.law(0.0).rate).all()
 
 
+def test_the_unit_of_time_does_not_matter() -> None:
+    rates = np.random.default_rng(2).gamma(0.5, 2.0, 100)
+    counts = []
+    for unit in (1.0, 1024.0):  # by a power of 2 nothing is rounded differently
+        learning = Learning(100, 100.0 / unit, seed=1)
+        counts.append(play(learning, rates / unit, 20.0 * unit, np.random.default_rng(0)))
+    assert (counts[0] == counts[1]).all()
+
+
 def test_without_a_budget_at_first_the_unit_of_time_does_not_matter() -> None:
     for unit in (1e-6, 1e6):
         learning = Learning(10, 0.0)

@@ -173,6 +173,8 @@ class Learner:
             for name in ("priors", "surprise", "information"):
                 setattr(self, f"_{name}", getattr(self, f"_{name}")[:, nearest].copy())
         self._round = span
+        if self._heard == 0.0:
+            self._priors[:] = self._opinion
 
     def add(self, count: int, *, classes: ArrayLike | None = None) -> None:
         """Add elements of which nothing is known yet but their classes, which must be known ones."""
