@@ -132,6 +132,15 @@ def test_times_in_parquet(kind, tmp_path):
     np.testing.assert_array_equal(log.ages, [np.nan, 1.0, np.nan])  # elements are in the order of the file
 
 
+def test_blank_text_in_parquet_is_missing(tmp_path):
+    keys, times, seen = (list(column) for column in zip(*ROWS, strict=True))
+    modified = ["", " ", None, "", "", "12", "14"]
+    texts = [str(time) for time in times]
+    log = read_parquet(tmp_path / "p.parquet", key=keys, time=texts, changed=seen, modified=modified)
+    assert polls_of(log) == EXPECTED
+    np.testing.assert_array_equal(log.ages, [np.nan, 1.0, np.nan])
+
+
 @pytest.mark.usefixtures("reader")
 def test_the_last_change_as_polls_saw_it(tmp_path):
     text = (

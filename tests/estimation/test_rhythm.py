@@ -215,6 +215,12 @@ def test_many_moments_are_as_dense_as_the_root_of_the_rate():
 
 
 BAD = [
+    (best_moments, {"rates": [1.0, 2.0], "polls": 10**6}, "polls must be at most"),
+    (
+        rhythm_of_polls,
+        {"times": [1.0, 2.0], "elapsed": [1.0, 1.0], "changed": [1, 0], "period": 1.0, "bins": 10**9},
+        "bins must be fewer",
+    ),
     (
         rhythm_of_changes,
         {"times": [1.0], "period": 0.0, "bins": 2, "start": 0.0, "end": 2.0},

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from unstale.arguments import Floats
     from unstale.estimation.posterior import GammaPrior
     from unstale.estimation.rates import Method
-    from unstale.processes import UncertainPoisson
 
 __all__ = ["Estimated", "Learned"]
 

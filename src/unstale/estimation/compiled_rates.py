@@ -161,7 +161,7 @@ def tally(elements, elapsed, changed, ages, n):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fading(elements, elapsed, half_life, n):
-    """Weigh polls, which are in the order of time: 1 for the last of each element, and half a half-life before."""
+    """Weigh polls, in the order of time: the last of an element is 1, one half-life before it is half."""
     since = np.zeros(n)
     out = np.empty(elements.size)
     for k in range(elements.size - 1, -1, -1):
@@ -184,8 +184,8 @@ def balance(count, still, spans, times, tolerance):
     """Find the rate r where count/r + sum of t/(exp(r t) - 1) = still; and minus r^2 times the slope there.
 
     The logarithm of the left side is convex in r, so Newton's method for it rises to the root from anywhere
-    below; and below are the root for spans that are all the mean span, as t/(exp(r t) - 1) is convex in t, and
-    that for the shortest span alone. Halley's steps are longer, and here at most twice as long. All sums are
+    below; and below are the root for spans that are all the mean span, as t/(exp(r t) - 1) is convex in t,
+    and that for the shortest span alone. Halley's steps are longer, and here at most twice as long. All sums are
     of pure numbers, so that intervals may be any number of decades apart.
     """
     changes = sums = least = 0.0

@@ -102,9 +102,9 @@ def estimate_rates(
     for each class if ``classes`` has a label for each element. So an element with few polls borrows from the
     others, and one without any has the prior, where other methods than "bayes" answer nan.
 
-    With a finite ``half_life``, "bayes" lets polls count half for each such time before the last poll of their
-    element, so that the answer is about the rate of late; then polls of one element must be in the order of
-    time. What is typical of the population is learned from all polls alike.
+    With a finite ``half_life``, "bayes" lets polls count half for each such time before the last poll of
+    their element, so that the answer is about the rate of late; then polls of one element must be in the
+    order of time. What is typical of the population is learned from all polls alike.
 
     Intervals and laws are found when they are asked for, as they take longer than most estimates.
 

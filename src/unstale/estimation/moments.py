@@ -22,6 +22,7 @@ from .histories import column
 __all__ = ["best_moments"]
 
 _GRID = 480
+_FAR_TOO_MANY = 10_000
 _MOST = 60  # polls per period for which the grid is fine enough
 
 
@@ -40,6 +41,9 @@ def best_moments(rates: ArrayLike, polls: int, *, period: float = 1.0) -> Floats
     """
     values = column("rates", rates, at_least=0, nonempty=True)
     count, period = whole("polls", polls, at_least=1), scalar("period", period, above=0)
+    if count > _FAR_TOO_MANY:
+        msg = f"polls must be at most {_FAR_TOO_MANY} in a period; polls is {count}"
+        raise InvalidInput(msg)
     if not values.max() > 0:
         msg = "rates must not all be 0; at least one must be above"
         raise InvalidInput(msg)

@@ -176,7 +176,7 @@ class _Goal:
             method="L-BFGS-B",
             bounds=_BOUNDS[: start.size],
             options={"ftol": ftol, "gtol": gtol},
-        )  # type: ignore[call-overload]  # the stubs do not know a gradient that comes with the value
+        )
         return np.asarray(found.x)
 
     def doubts(self, best: Floats) -> tuple[list[GammaPrior], Floats]:

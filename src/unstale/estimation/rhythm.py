@@ -198,6 +198,9 @@ def rhythm_of_polls(
     """
     moments, spans = column("times", times), column("elapsed", elapsed, above=0, nonempty=True)
     period, bins = scalar("period", period, above=0), whole("bins", bins, at_least=2)
+    if spans.size * bins > _MOST:
+        msg = f"bins must be fewer: {bins} for each of {spans.size} polls are too many"
+        raise InvalidInput(msg)
     if moments.shape != spans.shape:
         msg = f"times must be one for each of the {spans.size} polls; it has shape {moments.shape}"
         raise InvalidInput(msg)
