@@ -1,8 +1,8 @@
 """Learning: how much of what the true rates would buy is bought without knowing them, at equal polls.
 
-``python -m benchmarks learning`` plays synthetic worlds. With UNSTALE_HISTORIES set to a folder of change
-histories (Parquet with columns element_id and t, in seconds; NAME.elements.parquet beside NAME.parquet may
-have a popularity) ``python -m benchmarks histories`` plays these.
+``python -m benchmarks learning`` plays synthetic worlds, ``rules`` takes the rules of today's tools beside it
+(many minutes), and ``histories`` plays change histories, if UNSTALE_HISTORIES is a folder of them: Parquet
+with columns element_id and t, in seconds. NAME.elements.parquet beside NAME.parquet may have a popularity.
 """
 
 import os
@@ -30,11 +30,6 @@ RULES = {"nutch": 730.0, "stormcrawler": 365.0, "news-crawl": 730.0, "heritrix":
 """Rules, and days in which they settle and are measured."""
 
 
-def run() -> None:
-    over_time()
-    against_rules()
-
-
 def rates_of(kind: str, seed: int, count: int = SOME) -> Floats:
     """Rates about 1 per round."""
     rng = np.random.default_rng(seed)
@@ -47,7 +42,7 @@ def rates_of(kind: str, seed: int, count: int = SOME) -> Floats:
 # --- synthetic worlds ------------------------------------------------------------------------------
 
 
-def over_time() -> None:
+def run() -> None:
     print(f"learning: {SOME:,} elements, one change and one poll per element and round, seeds {SEEDS}")
     print("freshness about the 5th, 20th and 100th poll of an element, and lost so far to the optimum")
     for kind in ("gamma 0.5", "gamma 2", "lognormal"):
@@ -86,7 +81,7 @@ def verdict(lead: float) -> str:
     return "holds" if lead > 0 else "DOES NOT HOLD"
 
 
-def against_rules() -> None:
+def rules() -> None:
     print(
         f"rules of today's tools: {SOME:,} elements, lognormal rates, median .22/day; others at equal polls"
     )

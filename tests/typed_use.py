@@ -22,6 +22,12 @@ def use() -> None:
     assert_type(plan.frequencies, Floats)
     assert_type(plan.price, float)
     unstale.freshness(1.0, 1.0, order="fixd")  # type: ignore[arg-type]
+    estimate = unstale.estimate_rate([1.0, 2.0], [True, False])
+    assert_type(estimate.rate, float)
+    unstale.plan(estimate.law, 1.0)
+    unstale.estimate_rate([1.0], [True], method="bays")  # type: ignore[arg-type]
+    assert_type(unstale.estimate_rates([0, 1], [1.0, 2.0], [True, False]).low, Floats)
+    assert_type(unstale.Learning(3, 1.0).polls(2.0).times, Floats)
     law: unstale.Process = unstale.Empirical([1, 2, 3])
     law = unstale.Pareto(3.0, 1.0)
     assert_type(unstale.Gamma(2, 3).shape, Floats)
