@@ -143,6 +143,31 @@ def coverage_together() -> list[str]:
     return table(["rates", "intervals", "polls", *[f"mean {mean:g}" for mean in MEANS]], rows())
 
 
+def coverage_any() -> list[str]:
+    """Coverage with the prior learned from rates of all decades, in and out of a batch."""
+    rng = np.random.default_rng(6)
+    counts = (5, 20, 50, 100, 500)
+    names = ("`estimate_rates`", "`OnlineRates`, learned prior", "`OnlineRates`, no prior")
+
+    def rows() -> Iterator[list[str]]:
+        for kind in ("regular", "exponential"):
+            cells: dict[str, list[str]] = {name: [] for name in names}
+            for count in counts:
+                rates = 10.0 ** rng.uniform(-2.0, 2.0, size=10_000 if count < 500 else 4_000)
+                columns = polls(rng, rates, count, kind)
+                del columns["modified"]
+                found = estimate_rates(**columns)
+                online = [OnlineRates(rates.size, prior=prior) for prior in (found.prior, None)]
+                for one in online:
+                    one.learn(**columns)
+                for name, each in zip(names, (found, *online), strict=True):
+                    cells[name].append(covered(each.low, each.high, rates))
+            for name, row in cells.items():
+                yield [name, kind, *row]
+
+    return table(["", "intervals", *[f"{count} polls" for count in counts]], rows())
+
+
 def coverage_few() -> list[str]:
     """Coverage in small populations, drawn many times."""
     rng = np.random.default_rng(4)
@@ -191,6 +216,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "errors, exponential": lambda: errors("exponential"),
     "coverage, alone": coverage_alone,
     "coverage, together": coverage_together,
+    "coverage, any": coverage_any,
     "coverage, few": coverage_few,
     "coverage, online": coverage_online,
 }
