@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from unstale.errors import InvalidInput
 from unstale.estimation import Profile
-from unstale.tables import FIELDS, AccessLog, Requests, access_logs, read_user_weights
+from unstale.tables import FIELDS, AccessLog, Requests, Runs, access_logs, read_user_weights
 from unstale.tables.compiled_logs import scan
 from unstale.tables.log_lines import Access, instant, said_by
 
@@ -242,6 +242,31 @@ def test_lines_that_are_not_json(write):
     assert (len(found), tally.malformed) == (2, 1)
 
 
+def test_lines_nested_too_deeply(write):
+    good, deep = json.dumps({"key": "/a", "time": MOMENT}), "[" * 100_000
+    for lines in ([good, deep, good], [deep, good, good]):
+        found, tally = read(write("\n".join(lines)), kind="json")
+        assert (len(found), tally.malformed) == (2, 1)
+        assert tally.examples == [(lines.index(deep) + 1, "not JSON; not text, or too deep")]
+
+
+def test_keys_and_users_are_text(write):
+    good = {"key": "/a", "time": MOMENT, "user": "ann"}
+    bad = [
+        {**good, "key": {"a": 1}},
+        {**good, "key": ["/a"]},
+        {**good, "user": {"id": 7}},
+        {**good, "user": []},
+    ]
+    found, tally = read(write("\n".join(map(json.dumps, [good, *bad, {**good, "user": 7}]))), users=True)
+    assert [one.user for one in found] == ["ann", "7"]
+    assert [example.reason for example in tally.examples] == [
+        "{'a': 1} is no key", "['/a'] is no key", "{'id': 7} is no user", "[] is no user"
+    ]  # fmt: skip
+    found, tally = read(write("\n".join(map(json.dumps, [good, bad[2]]))), users=True)
+    assert (len(found), tally.malformed) == (1, 1)
+
+
 def test_requests_in_json(write):
     """As nginx is often told to write."""
     row = {"time_local": "31/Jan/2026:12:00:00 +0100", "request": "GET /a?b HTTP/1.1", "status": "200"}
@@ -355,6 +380,53 @@ def test_endless_lines_do_not_fill_the_memory(write, monkeypatch):
     found, tally = read(write(LINE + "x" * 10_000 + "\n" + LINE))
     assert len(found) == 2
     assert tally.malformed >= 1
+
+
+@pytest.mark.parametrize("length", [10, 5_000_000])
+def test_a_log_is_known_by_its_first_line_however_long(length, write):
+    key = "/" + "x" * length
+    assert [one.key for one in read(write(LINE.replace("/page?id=7", key) + LINE))[0]] == [key, "/page?id=7"]
+    objects = [json.dumps({"key": one, "time": MOMENT}) for one in (key, "/a")]
+    assert [one.key for one in read(write("\n".join(objects)))[0]] == [key, "/a"]
+
+
+@pytest.mark.parametrize("users", [False, True])
+@pytest.mark.parametrize("kind", ["combined", "csv"])
+def test_accesses_that_are_too_late_are_left_out(kind, users, write):
+    late = LINE.replace("2026", "2027").replace("id=7", "id=8")
+    text = LINE + late + LINE
+    if kind == "csv":
+        text = f"user,key,time,count\nann,/a,{MOMENT},2\nbob,/b,{MOMENT + 9},3\nann,/c,{MOMENT},1\n"
+    all_, counted = read(write(text), kind=kind, users=users)
+    found, tally = read(write(text), kind=kind, users=users, until=MOMENT + 1)
+    assert found == [all_[0], all_[2]]
+    assert (counted.late, tally.late.accesses, tally.late.key) == (None, 1, all_[1].key)
+    assert tally.accesses == counted.accesses - all_[1].times
+
+
+@given(
+    blocks=st.lists(st.lists(st.integers(0, 2000), max_size=30), min_size=1, max_size=5),
+    gap=st.integers(1, 200),
+)
+def test_accesses_after_a_long_gap(blocks, gap):
+    runs = Runs(float(gap))
+    for times in blocks:
+        runs.add("log", [str(time) for time in times], np.array(times, float))
+    times = sorted(time for block in blocks for time in block)
+    cuts = [place for place in range(1, len(times)) if times[place] - times[place - 1] > gap]
+    expected = next((place for place in cuts if 2 * place > len(times)), None)
+    if len(cuts) < 64:
+        found = runs.apart()
+        assert (None if found is None else len(times) - found.accesses) == expected
+        assert found is None or (found.key, found.start) == (str(times[-1]), times[expected])
+
+
+def test_the_last_gaps_are_seen_among_many():
+    runs = Runs(5.0)
+    for start in (0, 500):
+        runs.add("log", ["x"] * 500, 10.0 * np.arange(start, start + 500))
+    runs.add("log", ["y"], np.array([1e6]))
+    assert runs.apart().end == 1e6
 
 
 @pytest.mark.parametrize(

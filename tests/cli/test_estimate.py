@@ -11,7 +11,6 @@ import pytest
 from unstale.cli.estimate import METHODS
 from unstale.cli.estimate_plot import Watched
 from unstale.estimation.many import estimate_rates
-from unstale.estimation.online import OnlineRates
 from unstale.estimation.posterior import GammaPrior
 from unstale.estimation.rates import METHODS as ALL_METHODS
 from unstale.processes import Poisson
@@ -217,20 +216,27 @@ def test_forgetting(by, run):
     elements, elapsed, changed, ages = histories()
     write_polls("polls.csv", elements, elapsed, changed, ages, hosts=True)
     classes = np.arange(N) % 2 if by else np.zeros(N, int)
-    learned = estimate_rates(elements, elapsed, changed, modified=ages, classes=classes)
+    rates = estimate_rates(
+        elements, elapsed, changed, modified=ages, classes=classes, half_life=2.0, level=0.8
+    )
     run(
         "estimate", "polls.csv", "--no-law", "--half-life", "48h", "--level", "80%", *by, "--out", "rates.csv"
     )
     got = read_rates()
-    for at in np.unique(classes):
-        members, own = np.flatnonzero(classes == at), classes[elements] == at
-        online = OnlineRates(members.size, prior=learned.prior[at], half_life=2.0)
-        places = np.searchsorted(members, elements[own])
-        online.learn(places, elapsed[own], changed[own], modified=ages[own])
-        close(got["rate"][members], online.rate)
-        close(got["low"][members], online.quantile(0.1))
-        close(got["high"][members], online.quantile(0.9))
-        close(got["shape"][members], online.law.shape)
+    for name, column in (("rate", rates.rate), ("low", rates.low), ("high", rates.high)):
+        close(got[name], column)
+    close(got["shape"], rates.law.shape)
+
+
+def test_a_very_long_half_life_forgets_nothing(run):
+    """Of a single element too, whose prior is in doubt."""
+    write_polls("polls.csv", np.zeros(3, int), np.ones(3), np.array([False, True, False]))
+    got = []
+    for options in ([], ["--half-life", "1e9y"]):
+        run("estimate", "polls.csv", "--no-law", *options, "--out", "rates.csv")
+        got.append(read_rates())
+    for name in ("rate", "low", "high", "shape"):
+        close(got[1][name], got[0][name])
 
 
 def test_when_changes_were_makes_rates_surer(run):

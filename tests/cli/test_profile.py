@@ -181,9 +181,65 @@ def test_a_terminal():
     assert "... and 2 more" in shown
 
 
+def test_one_element(run):
+    Path("one.csv").write_text("key,time\na,5\n")
+    out, _ = run("profile", "one.csv", "--out", "weights.csv")
+    assert "The weight of 1 element is in weights.csv." in out
+
+
+def test_shares_of_all_sum_to_all(run, ask):
+    texts = [f"u{i % 7},/{i % 9},{i * 1e4}\n" for i in range(60)]
+    Path("sums.csv").write_text("user,key,time\n" + "".join(texts))
+    for options in ([], ["--by", "user"]):
+        assert ask("profile", "sums.csv", *options)["top"][-1]["cumulated"] == 1.0
+        out, _ = run("profile", "sums.csv", *options)
+        assert re.search(r"^/\d .* 100\.0%$", out, re.MULTILINE)
+        assert "99.9" not in out
+
+
+FUTURE = '::1 - - [19/Jan/2999:11:47:57 +0000] "GET /future HTTP/1.1" 200 5\n'
+LATER = '::1 - - [19/Jan/2026:11:47:57 +0000] "GET /later HTTP/1.1" 200 5\n'
+
+
+def test_accesses_that_are_still_to_come_are_left_out_and_named(run, ask):
+    before = ask("profile", "access.log")
+    Path("access.log").write_text(Path("access.log").read_text() + FUTURE)
+    after = ask("profile", "access.log")
+    assert (before["late"], after["late"], after["apart"]) == (0, 1, 0)
+    assert (after["top"], after["accesses"], after["until"]) == (
+        before["top"],
+        before["accesses"],
+        before["until"],
+    )
+    out = " ".join(run("profile", "access.log")[0].split())
+    assert "1 access is left out, as it is later than now; --until none counts all." in out
+    assert "The last is to /future at 2999-01-19T11:47:57Z, in access.log." in out
+
+
+def test_accesses_far_from_all_others_are_named(run, ask):
+    Path("access.log").write_text(LATER + Path("access.log").read_text())
+    assert ask("profile", "access.log", "--half-life", "2d")["apart"] == 0
+    assert ask("profile", "access.log", "--half-life", "none")["apart"] == 0
+    got = ask("profile", "access.log", "--half-life", "1d")
+    assert (got["apart"], got["late"], got["top"][0]["key"]) == (1, 0, "/later")
+    out = " ".join(run("profile", "access.log", "--half-life", "1d")[0].split())
+    assert "1 access comes more than ten half-lives after all others" in out
+    assert "The last is to /later at 2026-01-19T11:47:57Z, in access.log." in out
+    got = ask("profile", "access.log", "--half-life", "1d", "--until", "2026-01-10")
+    assert (got["apart"], got["late"], got["accesses"]) == (0, 1, 32)
+    assert "later than --until." in run("profile", "access.log", "--until", "2026-01-10")[0]
+
+
+def test_all_accesses_count_if_asked_for(ask, refuse):
+    Path("future.log").write_text(FUTURE)
+    assert refuse("profile", "future.log").startswith("future.log: all accesses are too late; --until says")
+    assert ask("profile", "future.log", "--until", "none")["accesses"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["access.log", "--until", "soon"], "--until must be a moment, such as 2026-01-31"),
         ([], "Missing argument 'LOG...'; see unstale profile --help"),
         (["none.log"], "none.log: no such file or directory"),
         (

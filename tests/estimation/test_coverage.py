@@ -53,6 +53,15 @@ def test_a_prior_learned_from_the_population(shape, mean, polls, kind):
     assert 88.0 < coverage(estimate_rates(*world(rng, rates, polls, kind)), rates) < 92.0
 
 
+@pytest.mark.parametrize("kind", ["regular", "exponential"])
+@pytest.mark.parametrize(("polls", "elements"), [(5, 5_000), (50, 4_000), (500, 4_000)])
+def test_a_prior_learned_from_rates_of_all_decades(polls, elements, kind):
+    """No gamma population; the tail, of elements that changed at every poll, is not seen at all."""
+    rng = np.random.default_rng(polls)
+    rates = 10.0 ** rng.uniform(-2.0, 2.0, size=elements)
+    assert 88.0 < coverage(estimate_rates(*world(rng, rates, polls, kind)), rates) < 92.0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["regular", "exponential"])
 @pytest.mark.parametrize("polls", [5, 50, 500])

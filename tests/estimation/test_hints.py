@@ -1,5 +1,7 @@
 """What hints are worth, and how reliable they are."""
 
+from itertools import combinations
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ import unstale
 from unstale.errors import InvalidInput
 from unstale.estimation import HintedChanges, estimate_hints, plan_hinted
 from unstale.estimation.compiled_hints import cycles, worths
+from unstale.estimation.hinted_polls import HintedPolls
+from unstale.estimation.hints import _p_value
+from unstale.estimation.useless_hints import chance_of_fewer
 
 RATES = st.floats(0.01, 100.0)
 SHARES = st.just(0.0) | st.floats(1e-9, 1.0)
@@ -226,6 +231,51 @@ def test_perfect_hints_are_acted_on_as_far_as_the_budget_goes():
     assert plenty.freshness == pytest.approx(1.0)
 
 
+def follow(rng, changes, plan, time):
+    """Follow a plan from hint to hint, as its words have it; return freshness and polls per unit time."""
+    fresh, polls = 0.0, 0
+    for rate in np.atleast_1d(changes.rate):
+        recall, false = float(changes.recall), float(changes.false_alarms)
+        one = HintedChanges(float(rate), recall, false)
+        true = np.sort(rng.uniform(0, time, rng.poisson(recall * rate * time)))
+        missed = np.sort(rng.uniform(0, time, rng.poisson((1 - recall) * rate * time)))
+        hints = np.sort(np.append(true, rng.uniform(0, time, rng.poisson(false * time))))
+        changed = np.append(np.sort(np.append(true, missed)), np.inf)
+        dues = np.array([one.due(np.arange(60), price) for price in (plan.price, plan.price_above)])
+        last, n, now, place = 0.0, 0, 0.0, 0
+        while now < time:
+            due = last + dues[0 if rng.random() < plan.share else 1, n]  # 0 hints, or another one
+            come = hints[place] if place < hints.size else time
+            if max(due, now) <= come and due < time:
+                now = max(due, now)
+                first = changed[np.searchsorted(changed, last, "right")]
+                fresh += min(first, now) - last
+                last, n, polls = now, 0, polls + 1
+            else:
+                now, n, place = come, min(n + 1, 59), place + 1
+        fresh += min(changed[np.searchsorted(changed, last, "right")], time) - last
+    return fresh / time / np.size(changes.rate), polls / time
+
+
+@pytest.mark.parametrize(
+    ("changes", "budget"),
+    [
+        ((np.array([0.2, 0.8, 3.0]), 1.0, 0.0), 2.0),
+        ((np.array([1.0, 1.0]), 1.0, 0.0), 1.4),
+        ((np.array([1.0]), 1.0, 0.5), 0.9),  # between one hint and two
+        ((np.array([1.0]), 0.5, 0.0), 0.3),
+        ((np.array([1.0, 3.0]), 0.7, 0.3), 1.0),
+    ],
+)
+def test_who_follows_a_plan_spends_the_budget_also_where_hints_tie(changes, budget):
+    changes = HintedChanges(*changes)
+    plan = plan_hinted(changes, budget)
+    assert plan.spent == pytest.approx(budget, rel=1e-9)
+    fresh, polls = follow(np.random.default_rng(3), changes, plan, 8000.0)
+    assert polls == pytest.approx(budget, rel=0.03)
+    assert fresh == pytest.approx(plan.freshness, abs=0.015)
+
+
 # --- estimates ----------------------------------------------------------------------------------------------
 
 
@@ -305,6 +355,103 @@ def test_hints_that_say_nothing_are_found_to():
     assert np.mean(np.array(tested) > 0.4) > 0.4
 
 
+@pytest.mark.parametrize(
+    ("rate", "count", "regular", "false"),
+    [
+        (3.0, 20, True, 2.0),
+        (3.0, 20, False, 2.0),
+        (5.0, 50, True, 2.0),
+        (10.0, 100, True, 2.0),
+        (3.0, 100, True, 0.3),
+    ],
+)
+def test_useless_hints_do_not_seem_to_say_something_where_nearly_all_polls_see_a_change(
+    rate, count, regular, false
+):
+    rng = np.random.default_rng(9)
+    tested = []
+    for _ in range(300):
+        elapsed = np.ones(count) if regular else rng.exponential(1.0, count)
+        polls = HintedPolls.of(elapsed, *history(rng, rate, 0.0, false, elapsed), None)
+        tested.append(_p_value(polls.pooled()))
+    assert np.mean(np.array(tested) < 0.1) < 0.12
+    assert np.mean(np.array(tested) < 0.05) < 0.07
+
+
+def test_good_hints_are_known_from_few_unchanged_polls():
+    found = estimate_hints([1.0] * 40, [0] * 8 + [2] * 32, [0] * 6 + [1] * 34)
+    assert found.p_value < 1e-4
+
+
+@pytest.mark.parametrize("elements", [None, [0, 1] * 50])
+@pytest.mark.parametrize("changed", [[1] * 100, [1, 0, 1, 0] * 25])
+def test_hints_that_never_varied_say_nothing(changed, elements):
+    for elapsed in (np.ones(100), np.linspace(0.1, 3.0, 100)):
+        found = estimate_hints(elapsed, [5] * 100, changed, elements=elements)
+        assert found.p_value == 1.0
+        assert found.recall.low == found.precision.low == 0.0
+        assert found.recall.high > 0.99
+
+
+def test_all_polls_may_have_seen_a_change():
+    assert estimate_hints([1.0, 2.0] * 9, [0, 3] * 9, [1] * 18).p_value == 1.0
+
+
+def test_chances_of_fewer_hints_are_those_of_all_choices():
+    rng = np.random.default_rng(2)
+    chances, hints = rng.random(9), rng.integers(0, 5, 9).astype(float)
+    sets = list(combinations(range(9), 3))
+    odds = np.array([np.prod([chances[i] / (1 - chances[i]) for i in one]) for one in sets])
+    sums = np.array([hints[list(one)].sum() for one in sets])
+    for false in (0.0, 3.0, 6.0, 12.0):
+        expected = odds[sums <= false].sum() / odds.sum()
+        assert chance_of_fewer(chances, hints, 3, false) == pytest.approx(expected, rel=1e-12)
+
+
+def test_many_polls_and_many_hints_have_nearly_the_same_chances():
+    rng = np.random.default_rng(2)
+    hints, chances = rng.poisson(3.0, 4000).astype(float), np.full(4000, 1e-3)
+    few = chance_of_fewer(chances, hints, 4, 7.0)
+    assert chance_of_fewer(np.tile(chances, 2), np.tile(hints, 2), 4, 7.0) == pytest.approx(few, rel=0.01)
+    assert chance_of_fewer(chances, 1e6 * hints, 4, 7e6) == pytest.approx(few, rel=0.01)
+
+
+EXTREME = st.sampled_from([1e-100, 1e-50, 1e-9, 1.0, 1e9, 1e50, 1e100])
+COUNTS = st.sampled_from([0, 1, 2, 10**6, 10**15])
+
+
+@settings(deadline=None, max_examples=20)
+@given(polls=st.lists(st.tuples(EXTREME, COUNTS, st.booleans(), st.integers(0, 2)), min_size=1, max_size=6))
+def test_extreme_histories_have_finite_answers(polls):
+    elapsed, hints, changed, elements = zip(*polls, strict=True)
+    for several in (None, elements):
+        found = estimate_hints(elapsed, hints, changed, elements=several)
+        for interval in (found.precision, found.recall, found.mean_rate):
+            assert 0 <= interval.low <= interval.value <= interval.high < np.inf
+        assert np.isfinite(found.rate).all()
+        assert np.isfinite(found.hint_rate).all()
+        assert 0 <= found.p_value <= 1
+        assert np.isfinite(found.law.worth(1.0, 1)).all()
+
+
+@settings(deadline=None)
+@given(
+    rate=EXTREME,
+    recall=st.sampled_from([0.0, 1e-300, 1e-9, 0.3, 1 - 1e-16, 1.0]),
+    false=EXTREME | st.sampled_from([0.0, 5e-324, 1e-300]),
+    elapsed=EXTREME | st.just(0.0) | st.just(np.inf),
+    hints=COUNTS,
+    price=st.sampled_from([0.0, 1e-300, 1e-9, 1.0, 1e300, np.inf]),
+)
+def test_extreme_changes_have_finite_answers(rate, recall, false, elapsed, hints, price):  # noqa: PLR0917
+    changes = HintedChanges(rate, recall, false)
+    assert 0 <= changes.worth(elapsed, hints) <= 1.000001 / rate
+    assert 0 <= changes.fresh(elapsed, hints) <= 1
+    for answer in (changes.due(hints, price), changes.frequency(price), changes.effective(elapsed, hints)):
+        assert answer >= 0
+    assert 0 <= changes.freshness(price) <= 1.000001
+
+
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 10_000), power=st.integers(-20, 20), several=st.booleans())
 def test_estimates_do_not_depend_on_the_unit_of_time(seed, power, several):
@@ -352,8 +499,13 @@ GOOD = {"elapsed": [1.0, 2.0], "hints": [0, 1], "changed": [True, False]}
     ("spoilt", "message"),
     [
         ({"elapsed": []}, "elapsed must not be empty"),
-        ({"elapsed": [1.0, 0.0]}, r"elapsed must be finite and > 0; elapsed\[1\] is 0.0"),
-        ({"hints": [0, -1]}, r"hints must be finite and >= 0; hints\[1\] is -1"),
+        (
+            {"elapsed": [1.0, 0.0]},
+            r"elapsed must be finite and >= 1e-100 and <= 1e\+100; elapsed\[1\] is 0.0",
+        ),
+        ({"elapsed": [1e-300, 1.0]}, r"elapsed must be .* elapsed\[0\] is 1e-300"),
+        ({"hints": [0, -1]}, r"hints must be finite and >= 0 and <= 1e\+15; hints\[1\] is -1"),
+        ({"hints": [0, 1.5]}, r"hints must be whole numbers; hints\[1\] is 1.5"),
         ({"hints": [0]}, r"hints must have one entry for each poll; hints has shape \(1,\), elapsed \(2,\)"),
         ({"changed": [0, 2]}, r"changed must be true or false; changed\[1\] is 2.0"),
         ({"changed": "yes"}, "changed must be a number"),
@@ -369,9 +521,13 @@ def test_polls_that_cannot_be(spoilt, message):
 @pytest.mark.parametrize(
     ("spoilt", "message"),
     [
-        ({"rate": -1.0}, "rate must be finite and >= 0; rate is -1.0"),
+        ({"rate": -1.0}, r"rate must be finite and >= 0 and <= 1e\+120; rate is -1.0"),
+        ({"rate": 1e-300}, "rate must be 0, or from 1e-120 to 1e\\+120; rate is 1e-300"),
         ({"recall": 1.5}, "recall must be finite and >= 0 and <= 1; recall is 1.5"),
-        ({"false_alarms": float("nan")}, "false_alarms must be finite and >= 0; false_alarms is nan"),
+        (
+            {"false_alarms": float("nan")},
+            r"false_alarms must be finite and >= 0 and <= 1e\+120; false_alarms is nan",
+        ),
         ({"rate": [1.0, 2.0], "recall": [0.5, 0.5, 0.5]}, "shapes do not fit together"),
     ],
 )
@@ -382,8 +538,12 @@ def test_changes_that_cannot_be(spoilt, message):
 
 def test_questions_that_cannot_be():
     changes = HintedChanges([1.0, 2.0], 0.5, 0.5)
-    with pytest.raises(InvalidInput, match=r"hints must be finite and >= 0; hints is -1"):
+    with pytest.raises(InvalidInput, match=r"hints must be finite and >= 0 and <= 1e\+15; hints is -1"):
         changes.worth(1.0, -1)
+    with pytest.raises(InvalidInput, match=r"hints must be whole numbers; hints is 0.5"):
+        changes.worth(1.0, 0.5)
+    with pytest.raises(InvalidInput, match=r"hints must be whole numbers; hints\[1\] is 1.5"):
+        changes.due([1, 1.5], 0.5)
     with pytest.raises(InvalidInput, match=r"elapsed must be a number and >= 0"):
         changes.fresh(-1.0)
     with pytest.raises(InvalidInput, match=r"price must be a number and >= 0"):

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import digamma
 
 from unstale.errors import InvalidInput
-from unstale.estimation import GammaPrior, estimate_rate, estimate_rates
+from unstale.estimation import GammaPrior, OnlineRates, estimate_rate, estimate_rates
 from unstale.estimation import population as population_module
 from unstale.estimation.polls import PollColumns
 from unstale.estimation.rates import METHODS
@@ -148,6 +149,76 @@ def test_few_elements_leave_the_prior_in_doubt():
     assert_allclose(rates.law.rate, rates.rate)
 
 
+def test_elements_of_any_rate_make_the_tail_of_the_prior_heavier():
+    """Where they are many, and not in a gamma population, whose prior stays the likeliest of all."""
+    rates = 10.0 ** np.random.default_rng(1).uniform(-2.0, 2.0, size=4000)
+    data = PollColumns.of(*world(rates, 20)).tally()
+    plain = population_module._Goal(data)
+    before, prior = plain.prior(plain.best()), GammaPrior.learned(*world(rates, 20))
+    assert prior.rate > 1.5 * before.rate
+    assert prior.scale > 2.0 * before.scale
+    _, polls = gamma_world(1.0, 3.0, 4000, 20)
+    plain = population_module._Goal(PollColumns.of(*polls).tally())
+    assert GammaPrior.learned(*polls) == plain.prior(plain.best())
+
+
+def test_the_slopes_of_a_mixed_population():
+    _, polls = gamma_world(1.0, 1.0, 300, 5)
+    goal = population_module._MixedGoal(PollColumns.of(*polls).tally())
+    at = np.array([0.3, -0.5, -1.0])
+    numeric = [(goal.surprise(at + e)[0] - goal.surprise(at - e)[0]) / 2e-4 for e in 1e-4 * np.eye(3)]
+    assert_allclose(goal.surprise(at)[1], numeric, rtol=1e-5)
+
+
+def test_the_prior_of_a_mixed_population_has_its_mean_and_mean_logarithm():
+    _, polls = gamma_world(1.0, 1.0, 300, 5)
+    prior = population_module._MixedGoal(PollColumns.of(*polls).tally()).prior(np.array([0.0, 0.0, 0.0]))
+    rng = np.random.default_rng(1)
+    drawn = np.concatenate([rng.gamma(1.0, 1.0, size=400_000), rng.gamma(0.5, 40.0, size=400_000)])
+    assert_allclose(prior.rate, drawn.mean(), rtol=0.01)
+    assert_allclose(digamma(prior.shape) + np.log(prior.scale), np.log(drawn).mean(), atol=0.02)
+
+
+# --- forgetting ---------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32), st.sampled_from([None, PRIOR]))
+@settings(max_examples=5)
+def test_a_very_long_half_life_is_none(seed, prior):
+    elements, elapsed, changed = world(np.array([0.1, 1.0, 3.0]), 4, irregular=True, seed=seed)
+    ages = np.where(changed & (np.arange(changed.size) % 2 == 0), 0.3 * elapsed, np.nan)
+    none, long = (
+        estimate_rates(elements, elapsed, changed, modified=ages, prior=prior, half_life=half_life, n=4)
+        for half_life in (np.inf, 1e12)
+    )
+    assert_allclose([long.rate, long.low, long.high], [none.rate, none.low, none.high], rtol=1e-6)
+    assert_allclose(long.law.shape, none.law.shape, rtol=1e-6)
+
+
+def test_forgotten_polls_count_as_their_share():
+    """Of intervals of one half-life, the first of three is a quarter, and a second of two is all."""
+    elements, elapsed = np.array([0, 1, 0, 0, 1]), np.full(5, 2.0)
+    rates = estimate_rates(elements, elapsed, np.zeros(5, bool), prior=PRIOR, half_life=2.0)
+    assert_allclose(1.0 / rates.law.scale - 1.0 / PRIOR.scale, [2.0 * 1.75, 2.0 * 1.5])
+    dated = estimate_rates(
+        elements, elapsed, np.ones(5, bool), modified=np.full(5, 0.5), prior=PRIOR, half_life=2.0
+    )
+    assert_allclose(dated.law.shape - PRIOR.shape, [1.75, 1.5])
+    assert_array_equal(dated.changes, [3, 2])
+
+
+def test_forgetting_follows_a_rate_that_drifts():
+    rng = np.random.default_rng(5)
+    elements = np.tile(np.arange(200), 200)
+    rate = np.where(np.arange(elements.size) < elements.size // 2, 0.2, 2.0)
+    changed = rng.random(elements.size) < -np.expm1(-rate)
+    rates = estimate_rates(elements, np.ones(elements.size), changed, prior=PRIOR, half_life=20.0)
+    online = OnlineRates(200, prior=PRIOR, half_life=20.0)
+    online.learn(elements, np.ones(elements.size), changed)
+    assert np.sqrt(np.mean((rates.rate - 2.0) ** 2)) < 0.5
+    assert np.sqrt(np.mean(np.log(rates.rate / online.rate) ** 2)) < 0.1
+
+
 def test_classes_have_priors_of_their_own():
     slow, fast = np.full(400, 0.05), np.full(400, 2.0)
     elements, elapsed, changed = world(np.concatenate([slow, fast]), 10)
@@ -186,6 +257,8 @@ REFUSED = [
     ({"prior": {}, "classes": ["a", "b"]}, "that of 'a' is None"),
     ({"prior": "flat"}, "prior must be a GammaPrior, or a mapping"),
     ({"method": "best"}, "method must be one of"),
+    ({"half_life": 0.0}, "half_life must be a number and > 0; half_life is 0.0"),
+    ({"half_life": 3.0, "method": "mle"}, "half_life needs the method 'bayes'; method is 'mle'"),
     ({"level": 0.0}, "level must be finite and > 0"),
     ({"elements": [], "elapsed": [], "changed": []}, "elapsed must not be empty if there is no prior"),
 ]

@@ -105,6 +105,36 @@ def test_mle_with_ages_is_changes_per_time(history):
     assert_allclose(rate, changed.sum() / (age[changed].sum() + elapsed[~changed].sum()), rtol=1e-9)
 
 
+def likeliest_rate(elapsed, changed):
+    """By bisection of the logarithm, in 60 digits."""
+    with mp.workdps(60):
+        spans = [mp.mpf(float(t)) for t in elapsed[changed]]
+        still = mp.fsum(float(t) for t in elapsed[~changed])
+        low, high = -mp.log(still + sum(spans)) - 1, mp.log(10**4 / min([*spans, still]))
+        for _ in range(120):
+            u = (low + high) / 2
+            above = mp.fsum(t / mp.expm1(mp.exp(u) * t) for t in spans) > still
+            low, high = (u, high) if above else (low, u)
+        return float(mp.exp(low))
+
+
+@pytest.mark.parametrize("decades", [5, 10, 50, 99])
+@pytest.mark.parametrize("seen", [[0, 1], [1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 0]])
+def test_mle_of_intervals_many_decades_apart(decades, seen):
+    elapsed = np.array([10.0**-decades, 10.0**decades, 3.0])[: len(seen)]
+    changed = np.array(seen, bool)
+    found = estimate_rate(elapsed, changed, "mle")
+    assert_allclose(found.rate, likeliest_rate(elapsed, changed), rtol=1e-9)
+    assert np.isfinite([found.low, found.high, found.law.shape, found.law.rate]).all()
+
+
+@given(st.lists(st.tuples(st.floats(-99.0, 99.0), st.booleans()), min_size=1, max_size=5))
+def test_mle_of_any_intervals(polls):
+    elapsed = 10.0 ** np.array([0.0, 1.0, *[power for power, _ in polls]])
+    changed = np.array([True, False, *[seen for _, seen in polls]])
+    assert_allclose(estimate_rate(elapsed, changed, "mle").rate, likeliest_rate(elapsed, changed), rtol=1e-9)
+
+
 def test_mle_where_nothing_or_everything_changed():
     assert estimate_rate([1.0, 2.0], [0, 0], "mle").rate == 0.0
     always = estimate_rate([3.0] * 10, [1] * 10, "mle").rate
@@ -162,6 +192,13 @@ def test_posterior_to_six_digits(seed):
     assert_allclose([found.law.shape, found.law.scale], [mean**2 / variance, variance / mean], rtol=1e-5)
 
 
+def test_quantiles_far_out():
+    elapsed, changed, prior = np.array([1.0, 1.0]), np.array([True, False]), GammaPrior(0.5, 50.0)
+    found = estimate_rate(elapsed, changed, prior=prior, level=0.9999)
+    _, _, low, high = exact_posterior(prior, elapsed, changed, (0.00005, 0.99995))
+    assert_allclose([found.low, found.high], [low, high], rtol=1e-4)
+
+
 def test_posterior_is_a_gamma_law_where_no_age_is_unknown():
     prior = GammaPrior(2.0, 0.5)
     never = estimate_rate([1.0, 3.0], [0, 0], prior=prior)
@@ -192,6 +229,13 @@ def test_very_many_polls():
         spread = np.sqrt(np.expm1(exact) / n)
         assert_allclose(found.rate, exact, rtol=2 / n)
         assert_allclose([found.low, found.high], exact + np.array([-1.645, 1.645]) * spread, rtol=20 / n)
+
+
+@pytest.mark.parametrize("true", [True, np.True_, 1])
+def test_booleans_may_be_objects(true):
+    """As a column with gaps has them, once the gaps are gone."""
+    plain = estimate_rate([1.0, 2.0], [True, False])
+    assert estimate_rate([1.0, 2.0], np.array([true, False], object)).rate == plain.rate
 
 
 # --- laws ---------------------------------------------------------------------------------------------------
@@ -282,7 +326,10 @@ REFUSED = [
     ({"method": "last-modified"}, r"modified must be known .*; modified\[1\] is not"),
     ({"method": "last-modified", "modified": [1.0, np.nan]}, r"modified\[1\] is not"),
     ({"prior": 1.0}, "prior must be a GammaPrior; prior is 1.0"),
-    ({"level": 1.0}, "level must be finite and > 0 and < 1; level is 1.0"),
+    ({"changed": np.array([True, None], object)}, r"changed\[1\] is None"),
+    ({"changed": np.array([True, "no"], object)}, r"changed\[1\] is 'no'"),
+    ({"level": 1.0}, "level must be finite and > 0 and <= 0.9999; level is 1.0"),
+    ({"level": 0.99999}, "level must be finite and > 0 and <= 0.9999; level is 0.99999"),
 ]
 
 

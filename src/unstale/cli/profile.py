@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +19,7 @@ from unstale.tables import (
     AccessLog,
     Elements,
     Requests,
+    Runs,
     bad_file,
     open_rows,
     open_table,
@@ -27,12 +30,17 @@ from .options import Quantity, check_out
 from .profiled import Profiled, Weighted
 from .progress import progress, told_of_compilation
 from .screen import print_json
+from .times import moment_or_seconds
 
 if TYPE_CHECKING:
     from unstale.estimation.profiles import Profile
     from unstale.estimation.user_profiles import UserProfiles
 
 __all__ = ["profile"]
+
+_APART = 10.0
+"""Half-lives without an access after which it is said that earlier ones count for almost nothing."""
+_DAY = 86400.0
 
 _EXAMPLES = """\b
 Examples:
@@ -57,6 +65,11 @@ def _half_life(name: str, text: str) -> float:
     return float("inf") if text.strip() == "none" else quantities.duration(name, text)
 
 
+def _until(name: str, text: str) -> float:
+    """Read a moment, or none."""
+    return inf if text.strip() == "none" else moment_or_seconds(name, text)
+
+
 def _status(name: str, text: str) -> int:
     """Read a class of statuses: 2xx; 0 for any."""
     if text == "any":
@@ -74,6 +87,11 @@ def _status(name: str, text: str) -> int:
     default="30d",
     show_default=True,
     help="Accesses of so long ago count half: 7d, or none if all count the same.",
+)
+@click.option(
+    "--until",
+    type=Quantity("TIME", _until),
+    help="Leave out later accesses: 2026-01-31, or none to count all.  [default: tomorrow]",
 )
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="Of the logs.  [default: seen from them]")
 @click.option(
@@ -137,6 +155,7 @@ def profile(
     *,
     logs: tuple[str, ...],
     half_life: float,
+    until: float | None,
     kind: str | None,
     fields: tuple[tuple[str, str], ...],
     elements_file: str | None,
@@ -170,15 +189,24 @@ def profile(
         raise InvalidInput("standard input (-) can be read only once")
     elements = None if elements_file is None else _elements(elements_file, dict(columns))
     weights = None if user_weights is None else read_user_weights(user_weights)
+    latest = time() + _DAY if until is None else until  # clocks may be off by a zone
     readers = [
-        AccessLog(log, kind=kind, fields=dict(fields), requests=_requests(**requests), users=by is not None)
+        AccessLog(
+            log,
+            kind=kind,
+            fields=dict(fields),
+            requests=_requests(**requests),
+            users=by is not None,
+            until=latest,
+        )
         for log in logs
     ]
-    counted = _counted(readers, half_life, most, by_user=by is not None)
+    runs = Runs(_APART * half_life)
+    counted = _counted(readers, runs, half_life, most, by_user=by is not None)
     _check_counted(readers)
     master, users = _master(counted, weights)
     weighted = None if elements is None else Weighted.of(str(elements_file), elements, master, unseen)
-    profiled = Profiled(master, readers, users, top, weighted)
+    profiled = Profiled(master, readers, users, top, weighted, runs.apart(), until)
     if out is not None:
         with progress(f"writing {out}"), open_rows(out, profiled.columns) as write:
             write(*profiled.rows())
@@ -206,7 +234,7 @@ def _elements(file: str, columns: dict[str, str]) -> Elements:
 
 
 def _counted(
-    readers: list[AccessLog], half_life: float, most: int, *, by_user: bool
+    readers: list[AccessLog], runs: Runs, half_life: float, most: int, *, by_user: bool
 ) -> Profile | UserProfiles:
     """Count all accesses."""
     from unstale.estimation.profiles import Profile
@@ -222,6 +250,7 @@ def _counted(
     with told_of_compilation(), progress("reading", total, lines) as advance:
         for reader in readers:
             for part in reader.read(advance):
+                runs.add(reader.path, part.keys, part.times, part.places)
                 if isinstance(counted, Profile):
                     counted.count(part.keys, part.times, part.counts, places=part.places)
                 else:
@@ -240,6 +269,8 @@ def _check_counted(readers: list[AccessLog]) -> None:
     """Refuse logs in which nothing counts."""
     if any(reader.tally.accesses for reader in readers):
         return
+    if any(reader.tally.late for reader in readers):
+        raise bad_file(readers[0].path, "all accesses are too late; --until says what is, or none")
     if any(reader.tally.passed for reader in readers):
         raise bad_file(readers[0].path, "no request counts; --method and --status say which do")
     for reader in readers:

@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unstale.quantities import show_duration, show_number, show_share
-from unstale.tables import AccessLog, Elements, as_list
+from unstale.tables import AccessLog, Elements, Run, as_list
 
 from .screen import console, print_table, printable, say
 
@@ -95,6 +96,15 @@ class Profiled:
     users: int | None
     top: int
     weighted: Weighted | None
+    apart: Run | None = None
+    """Accesses that are much later than all others."""
+    until: float | None = None
+    """When accesses are too late; None for those that are still to come."""
+
+    @property
+    def _late(self) -> Run | None:
+        found = [log.tally.late for log in self.logs if log.tally.late is not None]
+        return reduce(Run.joined, found) if found else None
 
     @property
     def _top(self) -> list[_Row]:
@@ -102,7 +112,8 @@ class Profiled:
         rows, sum_ = [], 0.0
         for key, accesses in self.profile.top(self.top):
             sum_ += accesses
-            rows.append(_Row(key, accesses / span if span > 0 else inf, accesses / total, sum_ / total))
+            cumulated = min(round(sum_ / total, 12), 1.0)  # sums of all must not come out as 99.99...
+            rows.append(_Row(key, accesses / span if span > 0 else inf, accesses / total, cumulated))
         return rows
 
     # --- files ----------------------------------------------------------------------------------------------
@@ -179,6 +190,7 @@ class Profiled:
                 screen,
                 f"{passed:,} other {are} not counted, for method or status: see --method and --status.",
             )
+        self._print_times(screen)
         if malformed:
             lines = sum(log.tally.lines for log in self.logs)
             shown = self._examples()
@@ -199,6 +211,20 @@ class Profiled:
                 f"out, and shares may be too low by up to {share}%.",
             )
 
+    def _print_times(self, screen: Console) -> None:
+        """Say which accesses have times that may be wrong."""
+        if (late := self._late) is not None:
+            are = "is left out, as it is" if late.accesses == 1 else "are left out, as they are"
+            than = "now; --until none counts all" if self.until is None else "--until"
+            say(screen, f"{_counted(late.accesses, 'access')} {are} later than {than}. {_last(late)}")
+        if (apart := self.apart) is not None:
+            come = "comes" if apart.accesses == 1 else "come"
+            say(
+                screen,
+                f"{_counted(apart.accesses, 'access')} {come} more than ten half-lives after all others, "
+                f"which count for almost nothing beside. {_last(apart)} If a clock was wrong, see --until.",
+            )
+
     def _examples(self) -> list[tuple[str, int, str]]:
         found = [
             ("standard input" if log.path == "-" else log.path, line, reason)
@@ -211,7 +237,10 @@ class Profiled:
         if out is None:
             say(screen, "--out weights.csv writes all weights to a file.")
         elif self.weighted is None:
-            say(screen, f"Weights of {len(self.profile):,} elements are in {out}.")
+            weights = "The weight of 1 element is"
+            if len(self.profile) != 1:
+                weights = f"Weights of {len(self.profile):,} elements are"
+            say(screen, f"{weights} in {out}.")
         else:
             say(screen, f"A plan with these weights: unstale plan {shlex.quote(out)} --budget 1000/day")
 
@@ -224,6 +253,8 @@ class Profiled:
             "lines": sum(log.tally.lines for log in logs),
             "accesses": sum(log.tally.accesses for log in logs),
             "not_counted": sum(log.tally.passed for log in logs),
+            "late": 0 if self._late is None else self._late.accesses,
+            "apart": 0 if self.apart is None else self.apart.accesses,
             "malformed": sum(log.tally.malformed for log in logs),
             "malformed_lines": [
                 {"log": path, "line": line, "reason": reason} for path, line, reason in self._examples()
@@ -255,6 +286,12 @@ def _counted(count: float, noun: str) -> str:
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     shown = f"{count:,.0f}" if count == round(count) else show_number(count)
     return f"{shown} {noun if count == 1 else plural}"
+
+
+def _last(run: Run) -> str:
+    """Return what the last access of a run was, as a sentence."""
+    log = "standard input" if run.log == "-" else run.log
+    return f"The last is to {printable(run.key)} at {_moment(run.end)}, in {log}."
 
 
 def _moment(seconds: float) -> str:

@@ -22,6 +22,8 @@ _SOME, _MANY = 32.0, 4096.0
 below 1e-11, and below 1e-7 where cycles mostly end with a hint."""
 _SERIES, _RARE = 60.0, 1e-3
 """Changes and hints, and share of hints among them, below which a series is summed."""
+_NEVER = 1e-30
+"""Hints for each change without one, below which there are none."""
 _ENDLESS = 700.0
 """Evidence beyond which nothing is fresh."""
 
@@ -53,7 +55,7 @@ def _tails(m, z):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _is_stream(u, a, gam, k):
     """Tell whether so many hints come in a cycle that they are a stream, or say nothing."""
-    if k == 0.0 or gam == 0.0:
+    if k == 0.0 or gam <= _NEVER * a:
         return True
     count, jumps = u / (a / gam + k), gam * k / a
     return count > _SOME and (count > 2.0 * jumps * jumps or count > _MANY)
@@ -66,7 +68,7 @@ def _stream(u, a, gam, k):
     The time is (u + what the last hint goes too far, on average) / (evidence per time), up to terms that
     vanish quickly as u grows. As the worth of all evidence is known, 1/rate, so is what they add to W.
     """
-    if gam == 0.0 or k == 0.0:
+    if gam <= _NEVER * a or k == 0.0:
         return u / a, _tails(2, u)[0] / a
     drift = a + gam * k
     over = 0.5 * k * (gam * k / drift)
@@ -95,7 +97,7 @@ def _cycle(u, a, gam, k):
     total, i = 0.0, 0
     while i == 0 or i * k < u:
         left = u - i * k if i else u
-        z = gam * left / a  # infinite if a is 0
+        z = gam / a * left  # infinite if a is 0
         term = -math.expm1(-z) if i == 0 else _tails(i + 1, z)[0]
         total += term
         i += 1
@@ -108,7 +110,7 @@ def _cycle(u, a, gam, k):
 def _part(i, left, a, gam):
     """Integral of e^-y P(i+1, c y) / gam from 0 to ``left``."""
     share, other = gam / (a + gam), a / (a + gam)
-    z = left * (a + gam) / a
+    z = left * ((a + gam) / a)
     if z < _SERIES or share < _RARE:
         term = math.exp((i + 2) * math.log(z) - z - math.lgamma(i + 3.0))
         total, power, missing, n = 0.0, share, other, i + 2

@@ -185,8 +185,8 @@ def balance(count, still, spans, times, tolerance):
 
     The logarithm of the left side is convex in r, so Newton's method for it rises to the root from anywhere
     below; and below are the root for spans that are all the mean span, as t/(exp(r t) - 1) is convex in t,
-    and that for the shortest span alone. Halley's steps are longer, and here at most twice as long. All sums are
-    of pure numbers, so that intervals may be any number of decades apart.
+    and that for the shortest span alone. Halley's steps are longer, and here at most twice as long. All sums
+    are of pure numbers, so that intervals may be any number of decades apart.
     """
     changes = sums = least = 0.0
     shortest = np.inf

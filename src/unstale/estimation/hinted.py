@@ -30,8 +30,14 @@ from ..arguments import Floats, broadcast, numbers, scalar, unwrap
 from ..errors import InvalidInput
 from ..processes.law import Parameter, parameter
 from .compiled_hints import cycles, thresholds, worths
+from .hinted_polls import insist, whole_numbers
 
-__all__ = ["HintedChanges", "HintedPlan", "plan_hinted"]
+__all__ = ["LEAST_RATE", "HintedChanges", "HintedPlan", "plan_hinted"]
+
+LEAST_RATE, _MOST = 1e-120, 1e120
+"""Rates that are not 0."""
+_TIE = 1e-9
+"""Share of the budget by which what is spent must jump at a price to be called a jump."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +49,11 @@ class HintedChanges:
     (0.9, [0.01, 0.814, 0.973])
     """
 
-    rate: Parameter = parameter(at_least=0.0)  # noqa: RUF009
+    rate: Parameter = parameter(at_least=0.0, at_most=_MOST)  # noqa: RUF009
     """Changes per unit time."""
     recall: Parameter = parameter(at_least=0.0, at_most=1.0)  # noqa: RUF009
     """Share of changes that give a hint."""
-    false_alarms: Parameter = parameter(at_least=0.0)  # noqa: RUF009
+    false_alarms: Parameter = parameter(at_least=0.0, at_most=_MOST)  # noqa: RUF009
     """Hints per unit time without a change."""
 
     def __post_init__(self) -> None:
@@ -56,6 +62,8 @@ class HintedChanges:
             part.name: numbers(part.name, getattr(self, part.name), **part.metadata) for part in fields(self)
         }
         broadcast(**checked)
+        rate = checked["rate"]
+        insist("rate", rate, (rate == 0) | (rate >= LEAST_RATE), f"0, or from {LEAST_RATE:g} to {_MOST:g}")
         for name, array in checked.items():
             own = array.copy()
             own.setflags(write=False)
@@ -92,9 +100,9 @@ class HintedChanges:
     def stale_evidence(self, elapsed: ArrayLike, hints: ArrayLike = 0) -> Floats:
         """Return u, where exp(-u) is the probability that a copy is fresh."""
         t = numbers("elapsed", elapsed, at_least=0, infinite=True)
-        n = numbers("hints", hints, at_least=0)
+        n = whole_numbers("hints", hints)
         broadcast(changes=np.empty(self.shape_of), elapsed=t, hints=n)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             return np.where(self.unhinted > 0, self.unhinted * t, 0.0) + np.where(n > 0, self.evidence * n, 0)
 
     def fresh(self, elapsed: ArrayLike, hints: ArrayLike = 0) -> Floats:
@@ -112,7 +120,7 @@ class HintedChanges:
         Infinite if hints say so much that no time would.
         """
         u = self.stale_evidence(elapsed, hints)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return np.where(u > 0, u / self.unhinted, 0.0)[()]
 
     def worth(self, elapsed: ArrayLike, hints: ArrayLike = 0) -> Floats:
@@ -143,17 +151,17 @@ class HintedChanges:
         >>> changes.due([0, 1, 2], price=0.5).round(3).tolist()
         [5.49, 0.0, 0.0]
         """
-        n = numbers("hints", hints, at_least=0)
+        n = whole_numbers("hints", hints)
         level = self.threshold(price)
         broadcast(changes=np.empty(level.shape), hints=n)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             left = level - np.where(n > 0, self.evidence * n, 0.0)
             wait = np.where(left > 0, left / self.unhinted, 0.0)
         return np.where(np.isinf(level), np.inf, wait)[()]
 
     def frequency(self, price: ArrayLike) -> Floats:
         """Polls per unit time of an element that is polled when its worth reaches the price."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return (1.0 / self._by(cycles, self.threshold(price)))[()]
 
     def freshness(self, price: ArrayLike) -> Floats:
@@ -165,7 +173,7 @@ class HintedChanges:
         ([0.361, 0.57], [0.391, 0.609])
         """
         level = self.threshold(price)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             kept = self._by(worths, level) / self._by(cycles, level) + np.exp(-level)
         return np.where(self.rate > 0, np.where(level > 0, kept, 1.0), 1.0)[()]
 
@@ -182,6 +190,10 @@ class HintedPlan:
 
     price: float
     """Of one unit of budget."""
+    price_above: float
+    """The next higher one, at which those who are just worth the price are not polled."""
+    share: float
+    """Of hints at which the price counts, and not the one above: 1 unless the budget ends between them."""
     frequencies: Floats
     """Polls per unit time of each element, on average: hints say when."""
     spent: float
@@ -199,13 +211,19 @@ def plan_hinted(
 ) -> HintedPlan:
     """Find the price at which polling each element when its worth reaches the price uses up the budget.
 
-    Where elements are polled for their hints alone, what is used jumps at some prices. If the budget lies
-    within such a jump, those elements are polled a part of the time as if the price were a little lower.
+    Where elements are polled for their hints alone, what is used jumps at some prices: all hints that are
+    always true are worth the same. If the budget ends within such a jump, a ``share`` of these hints is acted
+    on: with each hint of an element, and after each poll, toss a coin, and judge by ``price`` with the
+    probability ``share`` and else by ``price_above``.
 
     >>> without = HintedChanges(rate=[1.0, 2.0], recall=0.0, false_alarms=0.0)
     >>> hinted = HintedChanges(rate=[1.0, 2.0], recall=0.9, false_alarms=0.1)
     >>> [round(plan_hinted(one, budget=2.0).freshness, 3) for one in (without, hinted)]
     [0.533, 0.703]
+    >>> perfect = HintedChanges(rate=2.0, recall=1.0, false_alarms=0.0)
+    >>> plan = plan_hinted(perfect, budget=1.5)
+    >>> round(plan.share, 3), [float(perfect.due(1, price)) for price in (plan.price, plan.price_above)]
+    (0.75, [0.0, inf])
     """
     amount = scalar("budget", budget, at_least=0)
     if not isinstance(changes, HintedChanges):
@@ -224,21 +242,43 @@ def plan_hinted(
     def polled(price: float) -> Floats:
         return np.where(wanted, changes.frequency(price * cost), 0.0)
 
-    def fresh(price: float) -> float:
-        kept = np.where(rate > 0, changes.freshness(price * cost), 1.0)
-        return float(weight @ kept / weight.sum()) if weight.any() else 1.0
+    def fresh(price: float) -> Floats:
+        return np.where(rate > 0, changes.freshness(price * cost), 1.0)
 
     highest = float(np.max(1.0 / (rate[wanted] * cost[wanted]), initial=0.0))
     if highest == 0.0:
-        return HintedPlan(0.0, np.zeros(count), 0.0, fresh(1.0))
+        return HintedPlan(0.0, 0.0, 1.0, np.zeros(count), 0.0, _mean(weight, fresh(1.0)))
     low, high = _prices(lambda price: float(size @ polled(price)), highest, amount)
     more, less = polled(low), polled(high)
+    share, frequencies = _shared(np.broadcast_to(changes.hint_rate, count), more, less, size, amount)
+    with np.errstate(invalid="ignore"):  # who is judged by either price is fresh in proportion to the polls
+        part = np.where(more > less, (frequencies - less) / (more - less), 0.0)
+    kept = fresh(high) + part * (fresh(low) - fresh(high))
+    return HintedPlan(low, high, share, frequencies, float(size @ frequencies), _mean(weight, kept))
+
+
+def _mean(weight: Floats, fresh: Floats) -> float:
+    return float(weight @ fresh / weight.sum()) if weight.any() else 1.0
+
+
+def _shared(
+    hint_rate: Floats, more: Floats, less: Floats, size: Floats, budget: float
+) -> tuple[float, Floats]:
+    """Return the share of hints to be judged by the lower of two prices, and what is polled then."""
+
+    def polled(share: float) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            short, long = 1.0 / more, 1.0 / less
+            never = short + (1.0 / share - 1.0) / hint_rate  # hint after hint, until one is acted on
+            cycle = np.where(less > 0, short + (1.0 - share) * (long - short), never)
+            found = np.where(more > less, 1.0 / cycle, more)
+            return np.where((hint_rate > 0) | (more == less), found, less + share * (more - less))
+
     excess = float(size @ (more - less))
-    part = min(max((amount - float(size @ less)) / excess, 0.0), 1.0) if excess > 0 else 0.0
-    frequencies = less + part * (more - less)
-    return HintedPlan(
-        high, frequencies, float(size @ frequencies), fresh(high) + part * (fresh(low) - fresh(high))
-    )
+    if not excess > _TIE * budget or float(size @ more) <= budget:
+        return 1.0, more
+    share = optimize.brentq(lambda share: float(size @ polled(share)) - budget, 1e-12, 1.0, xtol=1e-13)
+    return float(share), polled(share)
 
 
 def _column(name: str, values: ArrayLike | None, count: int, **rules: float) -> Floats:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arguments import Floats, numbers
 from ..errors import InvalidInput
 
-__all__ = ["HintedPolls", "whole_numbers"]
+__all__ = ["HintedPolls", "insist", "whole_numbers"]
 
 _MOST = 1e15
 """Hints between two polls."""
@@ -149,24 +149,25 @@ def _flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     if array.dtype.kind == "b":
         return array
     found = numbers(name, values)
-    _insist(name, found, (found == 0) | (found == 1), "true or false")
+    insist(name, found, (found == 0) | (found == 1), "true or false")
     return found == 1
 
 
 def whole_numbers(name: str, values: ArrayLike) -> Floats:
     """Return numbers of hints."""
     found = numbers(name, values, at_least=0, at_most=_MOST)
-    _insist(name, found, found == np.floor(found), "whole numbers")
+    insist(name, found, found == np.floor(found), "whole numbers")
     return found
 
 
 def _places(name: str, values: ArrayLike) -> NDArray[np.int64]:
     found = numbers(name, values, at_least=0, at_most=1e9)
-    _insist(name, found, found == np.floor(found), "whole numbers")
+    insist(name, found, found == np.floor(found), "whole numbers")
     return found.astype(np.int64)
 
 
-def _insist(name: str, found: Floats, good: NDArray[np.bool_], rule: str) -> None:
+def insist(name: str, found: Floats, good: NDArray[np.bool_], rule: str) -> None:
+    """Refuse numbers that are not good."""
     if not good.all():
         place = int(np.argmin(good.ravel()))
         where = f"[{place}]" if found.ndim else ""

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from ..arguments import Floats, scalar
-from .hinted import HintedChanges
+from .hinted import LEAST_RATE, HintedChanges
 from .hinted_polls import HintedPolls
 from .shared_hints import Shared
 from .useless_hints import chance_of_fewer
@@ -75,10 +75,11 @@ class HintEstimate:
     @property
     def law(self) -> HintedChanges:
         """The changes and their hints, with the same recall and precision for all elements."""
+        rate = np.where(self.rate < LEAST_RATE, 0.0, self.rate)
         if self.precision.value == 0.0:
-            return HintedChanges(self.rate, 0.0, self.hint_rate)
-        true = self.recall.value * self.rate
-        return HintedChanges(self.rate, self.recall.value, true * (1.0 / self.precision.value - 1.0))
+            return HintedChanges(rate, 0.0, self.hint_rate)
+        true = self.recall.value * rate
+        return HintedChanges(rate, self.recall.value, true * (1.0 / self.precision.value - 1.0))
 
 
 def estimate_hints(
@@ -126,7 +127,7 @@ def _alone(polls: HintedPolls, z: float, several: int | None) -> HintEstimate:
     k = fit.best()
     edge = fit.edge(k, 0.5 * z * z)
     if not polls.varied:  # nothing tells hints from the time that passes
-        k, edge = 0.0, tuple(np.append(part, one) for part, one in zip(edge, (fit.unhinted(0.0), 0.0)))
+        k, edge = 0.0, (np.append(edge[0], fit.unhinted(0.0)), np.append(edge[1], 0.0))
     rate, hint_rate = fit.rate(fit.unhinted(k), np.array(k)), polls.total_hints / polls.total_time
     return HintEstimate(
         rate=rate[()] if several is None else np.full(several, rate),
@@ -151,7 +152,7 @@ def _together(polls: HintedPolls, z: float) -> HintEstimate:
     odds = special.logit(shared.recall)
     recall = special.expit(odds - z * errors.recall), special.expit(odds + z * errors.recall)
     if polls.total_hints and not polls.varied:
-        precision, recall = (0.0, 1.0), (0.0, 1.0)
+        precision = recall = np.float64(0.0), np.float64(1.0)
     mean = float(shared.rates @ polls.time / polls.total_time)
     return HintEstimate(
         rate=shared.rates,

@@ -25,7 +25,9 @@ class OnlineRates:
     A gamma law of the rate is as if ``shape`` changes had been counted in some ``time``. A poll that saw no
     change adds the time since the one before, which is exact. After one that saw a change the law is no gamma
     law any more; it becomes the one with the same mean and variance (assumed density filtering). That is all
-    that is remembered of the polls, and close to what all of them together say (`estimate_rate`).
+    that is remembered of the polls, and close to what all of them together say (`estimate_rate`), but for an
+    element that changes several times in each of many equal intervals: that its polls all say the same is
+    forgotten, so that ``low`` and ``high`` are too close to each other (90 % become about 84 %).
 
     With a finite ``half_life``, shape and time decay towards those of the prior, the distance being halved in
     that time, so that the law follows rates that drift.

@@ -75,8 +75,8 @@ class PollColumns(NamedTuple):
         order = undated[np.argsort(self.elements[undated], kind="stable")]
         ends = np.cumsum(np.bincount(self.elements[undated], minlength=self.n))
         return self.tally()._replace(
-            still=np.bincount(self.elements, weight * still, self.n),
-            known=np.bincount(self.elements, weight * dated, self.n),
+            still=np.bincount(self.elements, weight * still, self.n).astype(np.float64),
+            known=np.bincount(self.elements, weight * dated, self.n).astype(np.float64),
             begins=np.concatenate([[0], ends[:-1]]),
             ends=ends,
             spans=self.elapsed[order],

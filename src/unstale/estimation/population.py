@@ -23,7 +23,7 @@ from scipy.optimize import elementwise
 from ..arguments import Floats
 from ..errors import InvalidInput
 from .compiled_rates import Tally
-from .posterior import GammaPrior, Posterior, evaluated, posterior, share_below, vague_prior
+from .posterior import GammaPrior, Posterior, evaluated, posterior, share_below
 
 __all__ = ["Population", "classes_of", "likeliest_prior", "populations", "priors_of", "select"]
 
@@ -35,6 +35,9 @@ _DOUBT = 0.1
 """So it is if logarithms of shape and mean are as certain as this; coverage is then off by up to 1.5 %."""
 _STRANGERS = 0.1
 """The share of elements of any rate must be this at least to count; one fewer hardly matters to most."""
+_ANY = GammaPrior(0.5, 40.0)
+"""Rates of those, per mean interval. Regular polls cannot tell this scale: it was chosen for intervals to be
+true where rates are spread evenly over the decades from 0.01 to 100."""
 _WEIGHT = np.array([1.0, 1.5, 1.5]) ** -2.0
 _BOUNDS = [(-7.0, 14.0), (-30.0, 30.0), (-8.0, 8.0)]
 
@@ -212,12 +215,12 @@ class _Goal:
 class _MixedGoal(_Goal):
     """The same if some elements are of any rate: the third number is their share, as log(share/(1 - share)).
 
-    The law of their rates is the prior of an element of which nothing is known.
+    The law of their rates, per mean interval, says little below 100.
     """
 
     def __init__(self, data: Tally) -> None:
         super().__init__(data)
-        self._any = vague_prior(self._interval)
+        self._any = GammaPrior(_ANY.shape, _ANY.scale / self._interval)
         self._of_any = self._evidence(self._any)[0]
 
     def prior(self, x: Floats) -> GammaPrior:

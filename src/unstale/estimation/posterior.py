@@ -74,6 +74,10 @@ class GammaPrior:
         evidence beside the polls: the logarithm of the mean rate, per mean interval, is about 0 +- 1.5, and
         that of the shape 0 +- 1.
 
+        If at least a tenth of the elements seem to be of any rate at all, beside a gamma law of the others,
+        and the polls are much likelier so, it is the gamma law nearest to both: its tail is then as heavy as
+        the fastest elements need, though polls at regular intervals do not show how fast they are.
+
         >>> rng = np.random.default_rng(1)
         >>> rates = rng.gamma(2.0, 0.5, size=2000)
         >>> elements = np.repeat(np.arange(2000), 20)

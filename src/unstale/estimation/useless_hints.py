@@ -1,14 +1,15 @@
 """Whether hints say anything, if few polls saw no change.
 
-If hints say nothing, polls are unchanged with chances that depend on their elapsed times alone. Given how many
-were, it is a matter of chance which ones, and of how many hints came before these. Fewer than chance would have
-it speak for the hints. With few such polls the usual distribution of a ratio of likelihoods is a poor guide, but
-that chance can be had as it is.
+If hints say nothing, polls are unchanged with chances that depend on their elapsed times alone. Given how
+many were, it is a matter of chance which ones, and so how many hints came before these. Fewer than chance
+would have it speak for the hints. With few such polls the usual distribution of a ratio of likelihoods is a
+poor guide, but that chance can be had as it is.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import signal
 
 from ..arguments import Floats
@@ -26,8 +27,8 @@ def chance_of_fewer(unchanged: Floats, hints: Floats, polls: int, false: float) 
 
     ``unchanged`` has the chance of each poll to see no change.
 
-    >>> chance_of_fewer(np.full(4, 0.3), np.array([0.0, 1.0, 2.0, 2.0]), 2, 1.0)          # one pair of six
-    0.16666666666666666
+    >>> round(chance_of_fewer(np.full(4, 0.3), np.array([0.0, 1.0, 2.0, 2.0]), 2, 1.0), 6)  # a pair of six
+    0.166667
     """
     unit = max(false / _STEPS, 1.0)
     most = int(false // unit)
@@ -46,7 +47,7 @@ def chance_of_fewer(unchanged: Floats, hints: Floats, polls: int, false: float) 
     return float(odds[-1, :-1].sum()) / total if total > 0 else 1.0  # it cannot be so at all
 
 
-def _again(unchanged: Floats, counts: np.ndarray, polls: int, most: int) -> float:
+def _again(unchanged: Floats, counts: NDArray[np.int64], polls: int, most: int) -> float:
     """Take polls one after the other, each in proportion to its odds."""
     odds = unchanged / np.maximum(1.0 - unchanged, 1e-300)
     one = np.bincount(counts, odds / odds.sum(), most + 2)[:-1]

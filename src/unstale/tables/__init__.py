@@ -16,6 +16,7 @@ from .history import HISTORY_ROLES, History, HistoryTable, moment
 from .lines import TextFile
 from .log_lines import Requests
 from .log_records import FIELDS
+from .log_times import Run, Runs
 from .output import Write, check_writable, open_allocation, open_rows, replacing, write_csv
 from .parquet import ParquetFile, ParquetTable
 from .poll_log import POLL_ROLES, PollLog, PollTable
@@ -40,6 +41,8 @@ __all__ = [
     "PollLog",
     "PollTable",
     "Requests",
+    "Run",
+    "Runs",
     "Tally",
     "TextFile",
     "TextTable",

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
@@ -39,6 +40,7 @@ from .log_records import (
     taken_from,
     wanted_fields,
 )
+from .log_times import Run
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,6 +70,25 @@ class Accesses(NamedTuple):
     user_places: NDArray[np.int64] | None = None
     counts: Floats | None = None
 
+    def without(self, some: NDArray[np.int64]) -> Accesses:
+        """Return the others."""
+        import numpy as np
+
+        kept = np.delete(np.arange(self.times.size), some)
+        keys, users = self.keys, self.users
+        if self.places is None:
+            keys = [keys[place] for place in kept.tolist()]
+        if users is not None and self.user_places is None:
+            users = [users[place] for place in kept.tolist()]
+        return Accesses(
+            keys,
+            self.times[kept],
+            None if self.places is None else self.places[kept],
+            users,
+            None if self.user_places is None else self.user_places[kept],
+            None if self.counts is None else self.counts[kept],
+        )
+
 
 @dataclass
 class Tally:
@@ -77,6 +98,8 @@ class Tally:
     accesses: float = 0.0
     passed: int = 0
     """Requests that do not count."""
+    late: Run | None = None
+    """Accesses that are left out, as they are too late."""
     malformed: int = 0
     examples: list[Complaint] = field(default_factory=list)
     """The first lines that could not be read."""
@@ -92,7 +115,7 @@ class AccessLog:
     """An access log; ``kind`` is one of `FORMATS`, or None to see what it is.
 
     ``fields`` says what the fields of records are called, by role (see `log_lines.FIELDS`); ``users`` asks
-    for the user of each access.
+    for the user of each access. Accesses later than ``until``, in seconds since 1970, are left out.
     """
 
     def __init__(
@@ -103,8 +126,9 @@ class AccessLog:
         fields: Mapping[str, str] | None = None,
         requests: Requests | None = None,
         users: bool = False,
+        until: float = inf,
     ) -> None:
-        self.path, self.kind, self.users = path, kind, users
+        self.path, self.kind, self.users, self.until = path, kind, users, until
         self.requests = requests or Requests()
         self._fields = fields or {}
         self.tally = Tally()
@@ -129,7 +153,7 @@ class AccessLog:
                 if not first.strip():
                     raise bad_file(self.path, "empty; a log has a line for each access")
                 self.kind = self.kind or self._sniffed(first)
-                yield from self._parts(_again(first, blocks))
+                yield from map(self._in_time, self._parts(_again(first, blocks)))
 
     def _parts(self, blocks: Iterator[bytes]) -> Iterator[Accesses]:
         if self.kind == "combined":
@@ -150,6 +174,22 @@ class AccessLog:
             partial(quick_rows, width=len(header), delimiter=delimiter),
             partial(rows, width=len(header), delimiter=delimiter),
         )
+
+    def _in_time(self, part: Accesses) -> Accesses:
+        """Leave out accesses that are too late."""
+        import numpy as np
+
+        late = np.flatnonzero(part.times > self.until)
+        if not late.size:
+            return part
+        last = int(late[part.times[late].argmax()])
+        key = part.keys[last if part.places is None else int(part.places[last])]
+        times = part.times[late]
+        run = Run(float(times.min()), float(times.max()), late.size, self.path, key)
+        tally = self.tally
+        tally.late = run if tally.late is None else tally.late.joined(run)
+        tally.accesses -= float(late.size if part.counts is None else part.counts[late].sum())
+        return part.without(late)
 
     # --- opening --------------------------------------------------------------------------------------------
 
@@ -180,7 +220,7 @@ class AccessLog:
 
     def _sniffed(self, block: bytes) -> str:
         """Return what a log seems to be."""
-        lines = [line.strip() for line in block[: 1 << 20].split(b"\n", _SNIFFED)[:_SNIFFED] if line.strip()]
+        lines = [line.strip() for line in _beginning(block) if line.strip()]
         if any(not isinstance(said_by(line, self.requests), str) for line in lines):
             return "combined"
         if any(line.startswith(b"{") for line in lines[:1]):
@@ -324,13 +364,19 @@ def _again(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
     yield from others
 
 
+def _beginning(block: bytes) -> list[bytes]:
+    """Return the first lines, and at least one that is whole, however long."""
+    lines = block[: 1 << 20].split(b"\n", _SNIFFED)[:_SNIFFED]
+    return lines if len(lines) > 1 else block.split(b"\n", 1)[:1]
+
+
 def _json_fields(block: bytes) -> list[str]:
     """Return the fields of the first records."""
     found: dict[str, None] = {}
-    for line in block[: 1 << 20].split(b"\n", _SNIFFED)[:_SNIFFED]:
+    for line in _beginning(block):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(record, dict):
             found.update(dict.fromkeys(record))

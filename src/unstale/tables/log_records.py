@@ -118,6 +118,7 @@ def quick_columns(
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
     plain = set(map(type, column["time"])) <= {str, int, float} and set(map(type, keys)) <= {str}
+    plain = plain and not set(map(type, column.get("user", ()))) & {dict, list}
     if not plain or None in times or "" in keys or not all(0.0 <= count < 1e100 for count in counts):
         return None
     users = column.get("user", [""] * len(keys))
@@ -225,6 +226,9 @@ def taken_from(
             yield Complaint(line, f"{shown(time)} is no time" if time else "no time")
             continue
         said = {role: get[role](record) for role in get if role != "time"}
+        if odd := next((role for role in said if isinstance(said[role], dict | list)), None):
+            yield Complaint(line, f"{shown(said[odd])} is no {odd}")
+            continue
         method, key = _text(said.get("method")), _text(said.get("key"))
         if not key and said.get("request"):
             method, target = request_parts(_text(said["request"]).encode())
