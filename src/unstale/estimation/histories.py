@@ -92,7 +92,7 @@ def column(name: str, value: ArrayLike, **rules: float | bool) -> Floats:
 
 def flags(name: str, value: ArrayLike, size: int) -> NDArray[np.bool_]:
     """Return a column of yes and no: booleans, or numbers that are 0 or 1."""
-    array = np.asarray(value)
+    array = np.asarray(_plain(value))
     if array.dtype.kind != "b":
         given = numbers(name, array if array.size else np.zeros(array.shape))
         if (other := (given != 0) & (given != 1)).any():
@@ -105,6 +105,16 @@ def flags(name: str, value: ArrayLike, size: int) -> NDArray[np.bool_]:
         msg = f"{name} must be one for each of the {size} polls; it has shape {array.shape}"
         raise InvalidInput(msg)
     return array
+
+
+def _plain(changed: ArrayLike) -> ArrayLike:
+    """Return numbers for the booleans of a column of objects, which is what a column with gaps becomes."""
+    array = np.asarray(changed)
+    if array.dtype.kind != "O" or array.ndim != 1:
+        return changed
+    entries: NDArray[np.object_] = np.empty(array.shape, object)
+    entries[:] = [int(entry) if isinstance(entry, bool | np.bool_) else entry for entry in array]
+    return entries
 
 
 def checked_polls(

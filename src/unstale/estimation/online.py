@@ -33,7 +33,9 @@ class OnlineRates:
     that time, so that the law follows rates that drift.
 
     Without a ``prior`` each element has that of `estimate_rate`, for which the time before its first poll
-    stands for its intervals. An element that has not been polled yet then has the mean law of the others.
+    stands for its intervals; if that is far shorter than the others, the law may be far off. So give a prior
+    if you can, such as `GammaPrior.learned` from older polls. An element that has not been polled yet has the
+    mean law of the others.
 
     Batches may be cut anywhere: what is learned is the same, bit for bit.
 

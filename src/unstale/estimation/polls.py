@@ -15,6 +15,7 @@ from .histories import column, flags
 __all__ = ["Elements", "PollColumns"]
 
 Elements = NDArray[np.int64]
+_MOST_ELEMENTS = 2**31
 _SHORTEST = 1e-100
 """Powers of intervals must be numbers too; a longer one than 1/_SHORTEST is refused as well."""
 
@@ -43,7 +44,7 @@ class PollColumns(NamedTuple):
         spans = column("elapsed", elapsed, above=0)
         if spans.size and not (spans.min() >= _SHORTEST and spans.max() <= 1.0 / _SHORTEST):
             numbers("elapsed", spans, at_least=_SHORTEST, at_most=1.0 / _SHORTEST)
-        seen = flags("changed", _plain(changed), spans.size)
+        seen = flags("changed", changed, spans.size)
         if elements is None:
             who, n = np.zeros(spans.size, np.int64), 1
         else:
@@ -56,6 +57,9 @@ class PollColumns(NamedTuple):
                 raise InvalidInput(msg)
             numbers("modified", np.where(np.isnan(ages), 0.0, ages), at_least=0)
         count = int(who.max(initial=-1)) + 1 if n is None else n
+        if n is None and count > _MOST_ELEMENTS:
+            msg = f"elements must be numbered from 0 on; the highest number is {count - 1}"
+            raise InvalidInput(msg)
         return cls(who, spans, seen, ages if not np.isnan(ages).all() else np.empty(0), count)
 
     def tally(self) -> Tally:
@@ -82,16 +86,6 @@ class PollColumns(NamedTuple):
             spans=self.elapsed[order],
             times=weight[order],
         )
-
-
-def _plain(changed: ArrayLike) -> ArrayLike:
-    """Return numbers for the booleans of a column of objects, which is what a column with gaps becomes."""
-    array = np.asarray(changed)
-    if array.dtype.kind != "O" or array.ndim != 1:
-        return changed
-    entries: NDArray[np.object_] = np.empty(array.shape, object)
-    entries[:] = [int(entry) if isinstance(entry, bool | np.bool_) else entry for entry in array]
-    return entries
 
 
 def _numbers_of_elements(elements: ArrayLike, size: int, n: int | None) -> Elements:
