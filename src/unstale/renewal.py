@@ -96,7 +96,7 @@ def _lag_cdf(changes: Process, polls: Process, lag: float, stale: Floats) -> Flo
         for i in np.ndindex(shape):
             law, period = changes.element(i), float(polls.element(i).period)
             back = integrate(
-                lambda x, law=law, period=period: law.residual_cdf(period - x),  # type: ignore[misc]
+                lambda x, law=law, period=period: law.residual_cdf(np.maximum(period - x, 0.0)),  # type: ignore[misc]
                 0.0,
                 min(lag, period),
                 period - law.kinks,
