@@ -15,9 +15,9 @@ from unstale.estimation.learner import Learner
 POSITIVE = st.floats(0.01, 100.0)
 
 
-def exact(shape: float, time: float, changes: float, haste: float, quiet: float) -> tuple[float, float]:
+def exact(shape: float, time: float, changes: float, busy: float, quiet: float) -> tuple[float, float]:
     """Mean and variance of the law that `gamma_law` is near to, by quadrature over log(rate)."""
-    back = changes / haste
+    back = busy / changes
 
     def density(place: float, power: int) -> float:
         rate = np.exp(place)
@@ -37,7 +37,7 @@ def exact(shape: float, time: float, changes: float, haste: float, quiet: float)
 
 @given(POSITIVE, POSITIVE, POSITIVE)
 def test_without_changes_the_law_is_exact(shape: float, time: float, quiet: float) -> None:
-    assert gamma_law(shape, time, 0.0, 0.0, quiet) == (shape, time + quiet)  # no haste
+    assert gamma_law(shape, time, 0.0, 0.0, quiet) == (shape, time + quiet)
 
 
 @given(st.floats(0.05, 20.0), POSITIVE, st.floats(0.01, 50.0), POSITIVE)
@@ -45,7 +45,7 @@ def test_changes_seen_at_once_are_counted_exactly(
     shape: float, time: float, changes: float, quiet: float
 ) -> None:
     back = 1e-9 * (time + quiet) / (shape + changes)
-    found, spent = gamma_law(shape, time, changes, changes / back, quiet)
+    found, spent = gamma_law(shape, time, changes, changes * back, quiet)
     assert found == pytest.approx(shape + changes, rel=1e-6)
     assert spent == pytest.approx(time + quiet, rel=1e-6)
 
@@ -54,9 +54,9 @@ def test_changes_seen_at_once_are_counted_exactly(
     ("known", "error"),
     [
         ((1.0, 1.0, 20.0, 20.0, 0.0), 0.08),  # every poll saw a change: little is known of how fast it is
-        ((0.5, 1.0, 5.0, 2.5, 3.0), 0.05),
-        ((2.0, 0.1, 1.0, 100.0, 5.0), 0.01),
-        ((0.3, 10.0, 50.0, 500.0, 100.0), 0.01),
+        ((0.5, 1.0, 5.0, 10.0, 3.0), 0.05),
+        ((2.0, 0.1, 1.0, 0.01, 5.0), 0.01),
+        ((0.3, 10.0, 50.0, 5.0, 100.0), 0.01),
         ((3.0, 1.0, 12.0, 12.0, 6.0), 0.02),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_change_raises_the_rate_and_quiet_lowers_it(
     shape: float, time: float, changes: float, back: float, quiet: float
 ) -> None:
     def rate(changes: float, quiet: float) -> float:
-        found = gamma_law(shape, time, changes, changes / back, quiet)
+        found = gamma_law(shape, time, changes, changes * back, quiet)
         return float(found[0] / found[1])
 
     before = rate(changes, quiet)
@@ -101,7 +101,7 @@ def test_what_is_typical_and_the_half_life_are_found(shape: float) -> None:
     learner = Learner(rates.size, round=1.0)
     loss = polled(rates, 1.0, 40, rng, learner)
     assert learner.half_life[0] >= 64.0  # as rates are constant
-    assert float(learner.prior.rate[0]) == pytest.approx(1.0, rel=0.25)
+    assert 0.8 < float(learner.prior.rate[0]) < 1.6  # two changes that are counted as one are made up for
     assert float(learner.prior.shape[0]) == pytest.approx(shape, rel=0.4)
     known = -np.exp(-rates)
     ideal = float(np.mean(-(special.xlogy(-known, -known) + special.xlogy(1.0 + known, 1.0 + known))))

@@ -1,6 +1,8 @@
 """The schedule that learns: budget, order, growth, and that it goes on where it stopped."""
 
+import doctest
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -237,3 +239,10 @@ BAD = [
 def test_bad_input_is_named(call: object, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         call()  # type: ignore[operator]
+
+
+def test_the_page_that_explains_it() -> None:
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "learning.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert tried > 5
+    assert failed == 0

@@ -1,11 +1,11 @@
 """How elements seem to change, poll after poll: compiled.
 
-What polls have said about an element fades with a half-life, and is kept as three numbers: how many polls saw
-a change, the sum of 1/t over the times t that these had looked back over, and the time seen to be quiet.
-Together with a gamma prior they make a gamma law of the rate. All this is done for each of several
-half-lives.
+What polls have said about an element fades with a half-life, and is kept as numbers: changes that were seen
+so soon that each was one, and can be counted; other polls that saw a change, and the time over which they had
+looked back; and the time seen to be quiet. Together with a gamma prior they make a gamma law of the rate. All
+this is done for each of several half-lives.
 
-A fourth number is the case for an element being hopeless: one that changes all the time, such as a page with
+A fifth number is the case for an element being hopeless: one that changes all the time, such as a page with
 the time of day on it. No gamma law would tell that from a fast one. Each change that was seen makes it
 likelier by as much as the gamma law had thought it unlikely, and one poll without a change refutes it.
 """
@@ -18,6 +18,9 @@ __all__ = ["gamma_law", "hear", "present"]
 
 _HOPELESS = 1e-6
 """Odds of an element to be hopeless before any poll: so low that about 14 surprising changes are needed."""
+_SOON = 1.05
+"""Changes that are expected between two polls, up to which a change is counted as one. Where something changes
+all elements at once, that is kinder than to take each of them for fast; else it makes no difference."""
 _SURE = 3.0
 """-log of the probability of no change from which on a change is no news."""
 _STEP = 0.05
@@ -25,17 +28,17 @@ _STEP = 0.05
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gamma_law(shape, time, changes, haste, quiet):
+def gamma_law(shape, time, changes, busy, quiet):
     """Return the gamma law, shape and time, that is nearest to what is known of a rate r.
 
-    That is r^shape exp(-r (time + quiet)) (1 - exp(-r t))^changes, per log(r), where t = changes/haste is the
-    (harmonic) mean of the times over which polls that saw a change had looked back. The gamma law has the
-    same mode and the same curvature there, in log(r). Without changes, or if t is short, it is exact.
+    That is r^shape exp(-r (time + quiet)) (1 - exp(-r t))^changes, per log(r), where t = busy/changes is the
+    mean time over which polls that saw a change had looked back. The gamma law has the same mode and the same
+    curvature there, in log(r). Without changes, or if t is short, it is exact.
     """
     rest = time + quiet
     if changes < 1e-100:
         return shape, rest
-    back = changes / haste
+    back = busy / changes
     # the mode: shape + changes * y/(e^y - 1) = r * rest with y = r * back. With 1/(1 + y/2) for y/(e^y - 1),
     # which is more, it is the root of a quadratic
     half, most = 0.5 * back, shape + changes
@@ -61,11 +64,28 @@ def gamma_law(shape, time, changes, haste, quiet):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _silence(log_shape, log_rate, changes, haste, quiet, t):
+def _silence(log_shape, log_rate, seen, t):
     """Return -log of the probability that nothing changes in time t."""
     shape = math.exp(log_shape)
-    a, b = gamma_law(shape, shape / math.exp(log_rate), changes, haste, quiet)
+    a, b = gamma_law(shape + seen[0], shape / math.exp(log_rate), seen[1], seen[2], seen[3])
     return a * math.log1p(t / b)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_change(seen, shape, time, t):
+    """Add a change within time t.
+
+    If t is short the likelihood, 1 - exp(-r t), is r t exp(-r t/2): that of a change that is counted. Else a
+    change that was sure to come within less time is taken to have come within that: so many of them say that
+    the element is faster still.
+    """
+    a, b = gamma_law(shape + seen[0], time, seen[1], seen[2], seen[3])
+    if a * t < _SOON * b:
+        seen[0] += 1.0
+        seen[3] += 0.5 * t
+    else:
+        seen[1] += 1.0
+        seen[2] += min(t, b * math.expm1(_SURE / a))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -75,7 +95,7 @@ def hear(
     """Take in what polls saw, in the order given; those after ``least`` or less say nothing.
 
     ``priors`` are (class, half-life, log of shape and of mean rate), ``evidence`` (element, half-life,
-    changes, haste, quiet and case). ``surprise`` adds up, for each class and half-life, -log of the
+    the five numbers). ``surprise`` adds up, for each class and half-life, -log of the
     probability that had been given to what each poll saw; ``slope`` and ``information`` how its logarithm
     depends on the prior: its gradient, and the Fisher information.
     """
@@ -86,30 +106,25 @@ def hear(
         group = classes[i] if classes.size else 0
         for k in range(half_lives.size):
             fade = 2.0 ** (-t / half_lives[k])
-            changes, haste, quiet, case = evidence[i, k] * fade
-            hope = 1.0 / (1.0 + _HOPELESS * math.exp(min(case, 700.0)))
+            seen = evidence[i, k]
+            seen *= fade
+            hope = 1.0 / (1.0 + _HOPELESS * math.exp(min(seen[4], 700.0)))
             p, q = priors[group, k]
-            here = _silence(p, q, changes, haste, quiet, t)
-            to_shape = (_silence(p + _STEP, q, changes, haste, quiet, t) - here) / _STEP
-            to_rate = (_silence(p, q + _STEP, changes, haste, quiet, t) - here) / _STEP
+            here = _silence(p, q, seen, t)
+            to_shape = (_silence(p + _STEP, q, seen, t) - here) / _STEP
+            to_rate = (_silence(p, q + _STEP, seen, t) - here) / _STEP
             stir = max(-math.expm1(-here), 1e-300)
             odds = (1.0 - stir) / stir
             if changed[j]:
                 surprise[group, k] -= math.log(1.0 - hope * (1.0 - stir))
                 by = odds
-                case -= math.log(stir)
-                # a change that was sure to come within less time is taken to have come within that: so
-                # many of them say that the element is faster still, and do not hide what short times said
-                a, b = gamma_law(math.exp(p), math.exp(p - q), changes, haste, quiet)
-                sure = b * math.expm1(_SURE / a)
-                changes, haste = changes + 1.0, haste + 1.0 / min(t, sure)
+                seen[4] -= math.log(stir)
+                _add_change(seen, math.exp(p), math.exp(p - q), t)
             else:
                 surprise[group, k] += here - math.log(hope)
                 by = -1.0
-                quiet += t
-                case = 0.0
-            evidence[i, k, 0], evidence[i, k, 1] = changes, haste
-            evidence[i, k, 2], evidence[i, k, 3] = quiet, case
+                seen[3] += t
+                seen[4] = 0.0
             by, odds = hope * by, hope * odds  # what is hopeless says nothing of the others
             slope[group, k, 0] += by * to_shape
             slope[group, k, 1] += by * to_rate
@@ -129,6 +144,6 @@ def present(elements, since, classes, chosen, half_lives, priors, evidence, shap
         fade = 2.0 ** (-max(since[j], 0.0) / half_lives[k])
         a0 = math.exp(priors[group, k, 0])
         b0 = a0 / math.exp(priors[group, k, 1])
-        changes, haste, quiet, case = evidence[i, k] * fade
-        shape[j], time[j] = gamma_law(a0, b0, changes, haste, quiet)
+        counted, changes, busy, quiet, case = evidence[i, k] * fade
+        shape[j], time[j] = gamma_law(a0 + counted, b0, changes, busy, quiet)
         hope[j] = 1.0 / (1.0 + _HOPELESS * math.exp(min(case, 700.0)))

@@ -75,7 +75,7 @@ class Learner:
         self._priors = np.tile(self._opinion, (groups, self._half_lives.size, 1))
         self._surprise = np.zeros((groups, self._half_lives.size))
         self._information = np.zeros((groups, self._half_lives.size, 2, 2))
-        self._evidence = np.zeros((n, self._half_lives.size, 4))
+        self._evidence = np.zeros((n, self._half_lives.size, 5))
         self._heard = 0.0
 
     def __len__(self) -> int:
@@ -214,7 +214,7 @@ class Learner:
         self._round, self._heard = float(self._round), float(self._heard)
         n, lives, groups = len(self), self._half_lives.size, int(self._classes.max(initial=0)) + 1
         shapes = {
-            "evidence": (n, lives, 4),
+            "evidence": (n, lives, 5),
             "priors": (groups, lives, 2),
             "surprise": (groups, lives),
             "information": (groups, lives, 2, 2),
