@@ -21,6 +21,8 @@ from unstale.simulation import Learned
 Floats = NDArray[np.float64]
 
 SOME = 10_000
+MANY = 2_000
+"""More laws than one plans for in a minute, if each has gaps of its own."""
 SEEDS = (1, 2, 3)
 ROUNDS = 100
 WINDOWS = ((3, 7), (16, 24), (80, 100))
@@ -142,6 +144,8 @@ def recorded(folder: Path) -> Iterator[Recorded]:
         name = path.name.removesuffix(".elements.parquet")
         table, about = pq.read_table(path.with_name(f"{name}.parquet")), pq.read_table(path)
         elements, seconds = table["element_id"].to_numpy(), table["t"].to_numpy()
+        later = np.diff(elements, prepend=-1) == 0  # the first is no change, but how the element came about
+        elements, seconds = elements[later], seconds[later]
         start = int(about["t_first"].to_numpy().min())
         count = int(elements.max()) + 1
         end = (max(int(about["t_end"].to_numpy().max()), int(seconds.max()) + 1) - start) / 86400.0
@@ -161,13 +165,14 @@ def play(history: Recorded, weights: Floats | None, share: float) -> None:
     policies = {
         "uniform": "uniform",
         "Poisson": "optimal",
-        "renewal": renewal_plan(world, history, budget),
+        **({"renewal": renewal_plan(world, history, budget)} if count <= MANY else {}),
         "likeliest": "estimated-optimal",
         "constant": Learned(constant),
         "learning": Learned(learning),
     }
     result = simulate(world, budget, policies=policies, seed=1, burn_in=end / 3.0)
-    fresh = " | ".join(f"{result[one].freshness:.4f}" for one in result)
+    names = ("uniform", "Poisson", "renewal", "likeliest", "constant", "learning")
+    fresh = " | ".join(f"{result[one].freshness:.4f}" if one in result else "-" for one in names)
     kind = "equal" if weights is None else "popularity"
     half_life = f"{learning.learner.half_life[0]:.0f} d"
     print(f"| {history.name} ({count}) | {kind} | {share:.3g} | {fresh} | {half_life} |", flush=True)
