@@ -17,10 +17,10 @@ from numba import njit
 __all__ = ["gamma_law", "hear", "present"]
 
 _HOPELESS = 1e-6
-"""Odds of an element to be hopeless before any poll: so low that about 14 surprising changes are needed."""
+"""Odds of an element to be hopeless before any poll: it takes a case of 14, say 20 changes at even odds."""
 _SOON = 1.05
 """Changes expected between two polls, up to which a change is counted as one. Where something changes all
-elements at once, that is kinder than to take each of them for fast; else it makes no difference."""
+elements at once, that is kinder than to take each of them for fast; it finds hopeless ones a little later."""
 _SURE = 3.0
 """-log of the probability of no change from which on a change is no news."""
 _STEP = 0.05

@@ -39,8 +39,8 @@ class Learning:
     """Polls within a budget from the first moment on, and better the more it has seen.
 
     ``polls`` says what to poll until a moment, ``learn`` takes in what polls saw. ``classes`` and
-    ``half_life`` are those of `Learner`. ``budget`` and ``weights`` may be set anew at any
-    time, and count at once.
+    ``half_life`` are those of `Learner`. ``budget`` and ``weights`` may be set anew at any time, and count at
+    once.
 
     >>> learning = Learning(2, budget=1.0)
     >>> for day in range(1, 200):
