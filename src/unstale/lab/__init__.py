@@ -1,0 +1,48 @@
+"""The lab: published results beside ours, and policies at play on recorded histories."""
+
+from .catalogue import choose, every_experiment
+from .experiment import (
+    AZAR,
+    BEYOND,
+    CARNEY,
+    CHO,
+    LI,
+    Claim,
+    Experiment,
+    Findings,
+    Line,
+    Panel,
+    Paper,
+    Run,
+    Table,
+    Verdict,
+    cannot,
+    experiment,
+    number,
+    ours,
+    statement,
+)
+
+__all__ = [
+    "AZAR",
+    "BEYOND",
+    "CARNEY",
+    "CHO",
+    "LI",
+    "Claim",
+    "Experiment",
+    "Findings",
+    "Line",
+    "Panel",
+    "Paper",
+    "Run",
+    "Table",
+    "Verdict",
+    "cannot",
+    "choose",
+    "every_experiment",
+    "experiment",
+    "number",
+    "ours",
+    "statement",
+]

@@ -1,0 +1,1 @@
+"""Azar, Horvitz, Lubetzky, Peres & Shahaf: tractable near-optimal policies for crawling (PNAS 2018)."""

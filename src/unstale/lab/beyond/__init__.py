@@ -1,0 +1,1 @@
+"""Results that build on the papers, or that they could not have."""

@@ -1,0 +1,1 @@
+"""Carney, Lee & Zdonik: scalable application-aware data freshening (ICDE 2003)."""

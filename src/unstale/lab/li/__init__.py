@@ -1,0 +1,1 @@
+"""Li, Cline & Loguinov: sample-path staleness in lazy data replication (INFOCOM 2015)."""
