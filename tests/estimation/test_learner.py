@@ -94,6 +94,29 @@ def polled(rates: np.ndarray, every: float, rounds: int, rng: np.random.Generato
     return lost / count
 
 
+def test_quiet_times_do_not_make_bursts_forgotten() -> None:
+    """Elements wake and fall asleep; while all of them sleep, nothing speaks for another half-life."""
+    rng, n = np.random.default_rng(5), 50
+    learner, every, awake = Learner(n, round=1.0), np.arange(50), np.zeros(50, bool)
+    for _ in range(100):
+        awake = np.where(rng.random(n) < 0.2, rng.random(n) < 0.2, awake)
+        learner.learn(every, np.ones(n), awake & (rng.random(n) < 0.95))
+    found = learner.half_life[0]
+    assert found <= 2.0
+    for _ in range(150):
+        learner.learn(every, np.ones(n), np.zeros(n, bool))
+    assert learner.half_life[0] == found
+
+
+def test_of_half_lives_that_are_about_as_good_the_longest_is_used() -> None:
+    learner = Learner(2, round=1.0)
+    learner.learn([0, 1], [1.0, 1.0], [True, False])
+    learner._surprise[:] = [100.0, 103.0, 101.9, 101.0, 101.5, 102.1, 150.0, 103.0]
+    assert learner.half_life[0] == 16.0
+    learner._surprise[0, 0] = 98.0
+    assert learner.half_life[0] == 1.0
+
+
 @pytest.mark.parametrize("shape", [0.4, 2.0])
 def test_what_is_typical_and_the_half_life_are_found(shape: float) -> None:
     rng = np.random.default_rng(7)

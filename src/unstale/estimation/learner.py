@@ -8,7 +8,8 @@ much, until the element is one like any other again.
 What is typical of a class (shape and mean of the prior) and its half-life are learned from the polls
 themselves. Each poll settles a bet on whether there was a change, at the odds that the law had given before
 it. There are several half-lives; for each the prior follows, by recursive Fisher scoring, whatever would have
-bet best on the polls of late, and the half-life that has lost least is the one in use. Elements that change
+bet best on the polls of late, and the half-life that has lost least is the one in use (of those that lost
+about as much, the longest). Elements that change
 at constant rates choose a long one; where changes come in bursts, or rates drift, it is shorter.
 """
 
@@ -30,8 +31,12 @@ __all__ = ["Learner"]
 
 _HALF_LIVES = 2.0 ** np.arange(8)
 """In rounds: from one to so many that evidence hardly fades."""
-_MEMORY = 20.0
-"""Rounds in which what is known of priors and half-lives fades to 1/e; at first it takes fewer."""
+_MEMORY, _BETS = 20.0, 500.0
+"""Rounds in which what is known of priors, and of half-lives, fades to 1/e; at first it takes fewer. Bets are
+remembered longer, since elements may be quiet for most of the time, and win and lose nothing then."""
+_TIE = 1.02
+"""Losses that are the same but for chance, over the least. Where one cause changes many elements at once, so
+small a difference says little, and the longest half-life does least harm."""
 _CLASSES = 100_000
 """More classes than anyone has."""
 _NOTHING, _FAR = 1e-12, 1e12
@@ -99,8 +104,9 @@ class Learner:
 
     @property
     def _chosen(self) -> NDArray[np.intp]:
-        """For each class, the half-life that has lost least; of equals the longest."""
-        return self._half_lives.size - 1 - np.argmin(self._surprise[:, ::-1], axis=-1)
+        """For each class, the half-life that has lost least; of those that are about as good the longest."""
+        least = self._surprise.min(axis=-1, keepdims=True)
+        return self._half_lives.size - 1 - np.argmax(self._surprise[:, ::-1] <= _TIE * least, axis=-1)
 
     @property
     def half_life(self) -> Floats:
@@ -131,9 +137,11 @@ class Learner:
             msg = f"elements must be whole numbers from 0 to {len(self) - 1}; they are {elements!r}"
             raise InvalidInput(msg)
         self._heard += places.size / len(self)
-        fade = np.exp(-places.size / len(self) / min(_MEMORY, 1.0 + 0.5 * self._heard))
+        fade, fade_bets = (
+            np.exp(-places.size / len(self) / min(most, 1.0 + 0.5 * self._heard)) for most in (_MEMORY, _BETS)
+        )
         slope = np.zeros(self._priors.shape)
-        self._surprise *= fade
+        self._surprise *= fade_bets
         self._information *= fade
         hear(
             places.astype(np.intp), times, seen, _NOTHING * self._round, self._classes,
