@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from unstale.errors import need
+from unstale.pictures import COLOURS, new_figure, save, styled
 from unstale.quantities import show_duration
-
-from .plots import COLOURS, STYLE, new_figure, save
 
 if TYPE_CHECKING:
     from unstale.arguments import Floats
@@ -30,9 +28,8 @@ def gap_figure(
     """
     import numpy as np
 
-    matplotlib = need("matplotlib", extra="lab", needed_for="plots")
     middle = 0.5 * (shown.edges[1:] + shown.edges[:-1])
-    with matplotlib.rc_context(STYLE):
+    with styled():
         figure = new_figure(7.5, 4.5)
         axes = figure.subplots()
         seen = shown.shares > 0

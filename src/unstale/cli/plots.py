@@ -6,8 +6,9 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unstale.errors import need
+from unstale.pictures import COLOURS, MARKERS, new_figure, save, styled
 from unstale.quantities import show_duration, show_flow, show_share
-from unstale.tables import check_writable, replacing
+from unstale.tables import check_writable
 
 from .outcomes import Outcome
 from .screen import has_own_cost, show_cost
@@ -18,29 +19,7 @@ if TYPE_CHECKING:
 
     from .whatif import Buys, Target
 
-__all__ = [
-    "COLOURS",
-    "STYLE",
-    "check_plot",
-    "draw_comparison",
-    "draw_whatif",
-    "label_times",
-    "new_figure",
-    "save",
-]
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
-STYLE = {
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.edgecolor": "none",
-    "legend.framealpha": 0.8,
-    "svg.hashsalt": "unstale",  # the same bytes each time
-}
+__all__ = ["check_plot", "draw_comparison", "draw_whatif", "label_times"]
 
 
 def check_plot(path: str) -> None:
@@ -49,24 +28,9 @@ def check_plot(path: str) -> None:
     need("matplotlib.figure", extra="lab", needed_for="plots")
 
 
-def new_figure(width: float, height: float) -> Any:  # noqa: ANN401  (matplotlib is optional)
-    """Return an empty picture, in inches."""
-    figure = need("matplotlib.figure", extra="lab", needed_for="plots").Figure
-    return figure(figsize=(width, height), layout="constrained")
-
-
-def save(figure: Any, path: str) -> None:  # noqa: ANN401
-    """Write a picture, whole or not at all; the same bytes each time."""
-    kind = path.lower().rpartition(".")[2]
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with replacing(path) as file:
-        figure.savefig(file, format=kind, dpi=150, metadata=undated.get(kind))
-
-
 def draw_comparison(path: str, task: Task, outcomes: list[Outcome]) -> None:
     """Draw the freshness that each policy buys, and where it spends the budget."""
-    matplotlib = need("matplotlib", extra="lab", needed_for="plots")
-    with matplotlib.rc_context(STYLE):
+    with styled():
         figure = new_figure(10.0, 0.35 * len(outcomes) + 2.0)
         bars, lines = figure.subplots(1, 2, width_ratios=(1, 1.15))
         names = [one.label for one in outcomes]
@@ -88,7 +52,7 @@ def draw_comparison(path: str, task: Task, outcomes: list[Outcome]) -> None:
         bars.invert_yaxis()
         bars.set_title(f"What a budget of {task.budget} buys")
         bars.tick_params(axis="y", length=0)
-        for one, colour, marker in zip(outcomes, colours, "osD^vPX", strict=False):
+        for one, colour, marker in zip(outcomes, colours, MARKERS, strict=False):
             shares = 100 * one.tenths
             lines.plot(
                 range(1, 11),
@@ -112,7 +76,6 @@ def draw_comparison(path: str, task: Task, outcomes: list[Outcome]) -> None:
 
 def draw_whatif(path: str, task: Task, curve: Buys, targets: list[Target]) -> None:
     """Draw the cost of the objective, freshness, and age where it is finite, against the budget."""
-    matplotlib = need("matplotlib", extra="lab", needed_for="plots")
     seconds = task.unit.seconds
     drawings = [_Drawing("freshness", curve.freshness, curve.uniform_freshness, 100.0)]
     if _has_points(curve.age):
@@ -120,7 +83,7 @@ def draw_whatif(path: str, task: Task, curve: Buys, targets: list[Target]) -> No
     if has_own_cost(task.goal) and _has_points(curve.cost):
         factor = 100.0 if task.goal.startswith("currency:") else 1.0
         drawings.insert(0, _Drawing("cost", curve.cost, curve.uniform_cost, factor))
-    with matplotlib.rc_context(STYLE):
+    with styled():
         figure = new_figure(7.5, 1.2 + 2.9 * len(drawings))
         panels = figure.subplots(len(drawings), 1, sharex=True, squeeze=False)[:, 0]
         for axes, drawing in zip(panels, drawings, strict=True):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from unstale.errors import need
+from unstale.pictures import COLOURS, new_figure, save, styled
 
-from .plots import COLOURS, STYLE, label_times, new_figure, save
+from .plots import label_times
 from .simulated import Simulated
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ _LINES = ("-", "--", ":")
 
 def draw_simulation(path: str, simulated: Simulated) -> None:
     """Draw what came of each policy."""
-    matplotlib = need("matplotlib", extra="lab", needed_for="plots")
     outcomes = list(simulated.result.values())
-    with matplotlib.rc_context(STYLE):
+    with styled():
         height = 1.4 + 0.32 * len(outcomes)
         figure = new_figure(10.0, height + max(3.4, 1.0 + 0.2 * len(outcomes)))
         above, below = figure.subfigures(2, 1, height_ratios=(height, figure.get_figheight() - height))

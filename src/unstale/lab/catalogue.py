@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
@@ -10,12 +12,13 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import iter_modules
+from traceback import extract_tb
 from types import ModuleType
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, UnstaleError
 from .experiment import Experiment
 
-__all__ = ["choose", "every_experiment"]
+__all__ = ["choose", "every_experiment", "experiments_of", "explained"]
 
 _PARTS = ("cho", "azar", "li", "carney", "beyond")
 """A package for each paper, in the order of the list; each module has one experiment or a few."""
@@ -23,7 +26,7 @@ _PARTS = ("cho", "azar", "li", "carney", "beyond")
 
 @cache
 def every_experiment() -> tuple[Experiment, ...]:
-    """Return all experiments of the package, paper by paper, in the order of `ORDER` there or by name.
+    """Return all experiments of the package, paper by paper, by name.
 
     >>> len(every_experiment()) > 40
     True
@@ -32,8 +35,8 @@ def every_experiment() -> tuple[Experiment, ...]:
     for part in _PARTS:
         package = import_module(f".{part}", __package__)
         modules = [import_module(f"{package.__name__}.{one.name}") for one in iter_modules(package.__path__)]
-        inside = [one for module in modules for one in experiments_of(module)]
-        found += sorted(inside, key=lambda one: _numbered(one.name))
+        inside = {id(one): one for module in modules for one in experiments_of(module)}
+        found += sorted(inside.values(), key=lambda one: _numbered(one.name))
     return tuple(found)
 
 
@@ -48,7 +51,12 @@ def experiments_of(module: ModuleType) -> list[Experiment]:
 
 
 def choose(names: Sequence[str]) -> list[Experiment]:
-    """Return experiments by name, by pattern (``cho-*``), or from a Python file, each once."""
+    """Return experiments by name, by pattern (``cho-*``), or from a Python file, each once.
+
+    >>> choose(["no-such-experiment"])
+    Traceback (most recent call last):
+    unstale.errors.InvalidInput: there is no experiment 'no-such-experiment'; unstale lab list shows them all
+    """
     found: dict[str, Experiment] = {}
     for name in names:
         if name.endswith(".py"):
@@ -57,7 +65,10 @@ def choose(names: Sequence[str]) -> list[Experiment]:
             some = [one for one in every_experiment() if fnmatchcase(one.name, name)]
             if not some:
                 raise InvalidInput(_unknown(name))
-        found |= {one.name: one for one in some}
+        for one in some:
+            if found.setdefault(one.name, one).file != one.file:
+                msg = f"{one.file}: the name {one.name!r} is taken by an experiment in {found[one.name].file}"
+                raise InvalidInput(msg)
     return list(found.values())
 
 
@@ -68,22 +79,41 @@ def _unknown(name: str) -> str:
     return f"there is no experiment {name!r}; {hint}"
 
 
+def explained(error: Exception, path: str) -> str:
+    """Return what went wrong in a file, in one line, and in which line of it."""
+    here = str(Path(path).absolute())
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == here]
+    if isinstance(error, SyntaxError) and error.filename == here:
+        lines, text = [error.lineno], error.msg
+    else:
+        text = str(error)
+    what = text if isinstance(error, UnstaleError) else f"{type(error).__name__}: {text}"
+    return " ".join(f"{what}{f' (line {lines[-1]})' if lines else ''}".split())
+
+
 def _in_file(path: str) -> list[Experiment]:
     """Run a file of one's own and return its experiments."""
     if not Path(path).is_file():
         msg = f"{path}: there is no such file"
         raise InvalidInput(msg)
-    spec = spec_from_file_location(Path(path).stem, path)
+    spec = spec_from_file_location(f"experiments in {path}", path)
     if spec is None or spec.loader is None:
         msg = f"{path}: cannot be read as Python"
         raise InvalidInput(msg)
-    module = module_from_spec(spec)
+    module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look for their module there
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        msg = f"{path}: fails when it is read: {type(error).__name__}: {error}"
+        msg = f"{path}: fails when it is read: {explained(error, path)}"
         raise InvalidInput(msg) from error
     if not (found := experiments_of(module)):
         msg = f"{path}: defines no experiment; see docs/how-to/add-an-experiment.md"
         raise InvalidInput(msg)
-    return found
+    names = [one.name for one in found]
+    for name, own in zip(names, found, strict=True):
+        if names.count(name) > 1 or any(name == one.name for one in every_experiment()):
+            msg = (
+                f"{path}: the name {name!r} is taken by another experiment; {own.where} needs one of its own"
+            )
+            raise InvalidInput(msg)
+    return [replace(one, file=path) for one in found]

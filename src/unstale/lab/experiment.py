@@ -14,6 +14,8 @@ order; the rest (verdicts, drawings, files, the report) is made from these.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -49,6 +51,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 @dataclass(frozen=True)
@@ -241,6 +244,12 @@ class Table:
     title: str
     columns: Mapping[str, Sequence[object]]
 
+    def __post_init__(self) -> None:
+        lengths = {name: len(column) for name, column in self.columns.items()}
+        if len(set(lengths.values())) > 1:
+            msg = f"the columns of the table {self.title!r} must be of equal length; they are {lengths}"
+            raise InvalidInput(msg)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
@@ -267,14 +276,20 @@ class Run:
 class Findings:
     """What came out of an experiment."""
 
-    claims: Sequence[Claim]
-    panels: Sequence[Panel]
-    tables: Sequence[Table]
+    claims: list[Claim]
+    panels: list[Panel]
+    tables: list[Table]
 
     @property
     def agrees(self) -> bool:
         """Whether each claim is reproduced, explained or excused."""
-        return all(claim.verdict is not Verdict.DIFFERS for claim in self.claims)
+        return Verdict.DIFFERS not in self.counts
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many claims met which verdict; those that occur, the best first."""
+        found = Counter(claim.verdict for claim in self.claims)
+        return {verdict: found[verdict] for verdict in Verdict if found[verdict]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,21 +302,35 @@ class Experiment:
     shows: str
     seconds: float
     make: Callable[[Run], Iterator[Claim | Panel | Table]] = field(repr=False)
+    file: str | None = None
+    """Where it is, if it does not come with the package."""
 
     def run(self, run: Run | None = None) -> Findings:
         """Carry it out."""
-        found = list(self.make(run or Run()))
-        return Findings(
-            [one for one in found if isinstance(one, Claim)],
-            [one for one in found if isinstance(one, Panel)],
-            [one for one in found if isinstance(one, Table)],
-        )
+        found = Findings([], [], [])
+        for one in self.make(run or Run()):
+            if isinstance(one, Claim):
+                found.claims.append(one)
+            elif isinstance(one, Panel):
+                found.panels.append(one)
+            elif isinstance(one, Table):
+                found.tables.append(one)
+            else:
+                msg = f"an experiment yields claims, panels and tables; {self.name} yields {one!r}"
+                raise InvalidInput(msg)
+        return found
 
 
 def experiment(
     name: str, *, paper: Paper, where: str, shows: str, seconds: float = 1.0
 ) -> Callable[[Callable[[Run], Iterator[Claim | Panel | Table]]], Experiment]:
-    """Make an experiment of a generator; ``seconds`` is about how long it takes in full on one core."""
+    """Make an experiment of a generator; ``seconds`` is about how long it takes in full on one core.
+
+    The name is also that of its files.
+    """
+    if not _NAME.fullmatch(name):
+        msg = f"the name of an experiment must be words of a-z and 0-9 with hyphens between; it is {name!r}"
+        raise InvalidInput(msg)
 
     def of(make: Callable[[Run], Iterator[Claim | Panel | Table]]) -> Experiment:
         return Experiment(name=name, paper=paper, where=where, shows=shows, seconds=seconds, make=make)

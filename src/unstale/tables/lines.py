@@ -56,7 +56,11 @@ class TextFile:
         """Open it, to be unpacked while it is read."""
         raw = io.BytesIO(self.typed) if self.path == "-" else io.FileIO(self.path)
         counted = io.BufferedReader(Joined(raw, advance=advance), BLOCK)
-        return cast("BinaryIO", gzip.open(counted)) if self.path.lower().endswith(".gz") else counted
+        if not self.path.lower().endswith(".gz"):
+            return counted
+        packed = gzip.GzipFile(fileobj=counted)
+        packed.myfileobj = cast("io.FileIO", counted)  # so that it is closed with what unpacks it
+        return cast("BinaryIO", packed)
 
     @contextmanager
     def complaining(self) -> Iterator[None]:

@@ -1,0 +1,88 @@
+"""The rules of today's tools beside uniform, learning and optimal polling with as many polls."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+import unstale
+
+from ...arguments import Floats
+from ..experiment import BEYOND, Claim, Line, Panel, Run, Table, experiment, ours
+
+RULES = {
+    "nutch": (0.320, 0.560, 0.681, 0.695, 0.53),
+    "stormcrawler": (0.647, 0.723, 0.803, 0.820, 0.57),
+    "news-crawl": (0.298, 0.552, 0.667, 0.681, 0.55),
+    "heritrix": (0.460, 0.648, 0.748, 0.764, 0.55),
+    "miniflux": (1.292, 0.876, 0.886, 0.901, 0.78),
+}
+"""Of 600 other elements: polls per element and day; freshness of the rule, of uniform and of the optimum with
+as many polls; polls that the optimum needs for the freshness of the rule, as a share."""
+WHAT = ("polls per element and day", "freshness", "uniform", "optimal", "polls the optimum needs (share)")
+CLOSE = (0.15, 0.04, 0.04, 0.04, 0.08)
+"""What the choice of 600 elements explains."""
+NAMES = ("freshness of the rule", "uniform", "learning", "optimal")
+
+
+@experiment(
+    "beyond-rules", paper=BEYOND, where="rules of today's crawlers and feed readers",
+    shows="each rule beside uniform, learning and optimal polling, with equal polls", seconds=15.0,
+)  # fmt: skip
+def rules(run: Run) -> Iterator[Claim | Panel | Table]:
+    """Play each rule freely on lognormal change rates, median 0.22 a day, and give the others its polls."""
+    days, learned = run.some(3, 2) * 365.0, run.some(list(RULES), ["stormcrawler"])
+    rates = run.rng(9).lognormal(np.log(0.22), 1.0, size=600)
+    rows = []
+    for done, name in enumerate(RULES):
+        rule = unstale.simulate(
+            rates, 0.0, policies=[name], horizon=days, burn_in=365.0, seed=run.seed, batches=16
+        )[name]
+        budget = rule.polls / (days - 365.0)
+        uniform = float(unstale.freshness(rates, budget / rates.size).mean())
+        best = unstale.plan(rates, budget).freshness
+        needed = unstale.budget_for(rates, freshness=rule.freshness) / budget
+        row = (budget / rates.size, rule.freshness, uniform, best, needed)
+        rows.append((*row, uniform + _lead(rates, budget, run) if name in learned else np.nan))
+        for label, computed, expected, close in zip(WHAT, row, RULES[name], CLOSE, strict=True):
+            yield ours(f"{name}: {label}", computed=computed, expected=expected, close=close,
+                       why="the other is of 600 other elements")  # fmt: skip
+        run.advance((done + 1) / len(RULES))
+    _, fresh, uniform_fresh, best_fresh, _, learning = np.transpose(rows)
+    yield ours("uniform is fresher than every rule, with as many polls",
+               computed=bool((uniform_fresh > fresh).all()))  # fmt: skip
+    played = ~np.isnan(learning)
+    yield ours("learning is fresher than uniform and than every rule",
+               computed=bool((learning > np.maximum(uniform_fresh, fresh))[played].all()))  # fmt: skip
+    yield ours("nobody is fresher than the optimum, to sampling error",
+               computed=bool((learning[played] < best_fresh[played] + 0.005).all()))  # fmt: skip
+    columns = (fresh, uniform_fresh, learning, best_fresh)
+    yield Panel(
+        title="Freshness with as many polls as each rule takes",
+        x="rule",
+        y="freshness (share of time)",
+        lines=[
+            Line.of(label, np.arange(len(RULES))[~np.isnan(y)], y[~np.isnan(y)], "bars")
+            for label, y in zip(NAMES, columns, strict=True)
+        ],
+        names=[f"{name} ({row[0]:.2f}/day)" for name, row in zip(RULES, rows, strict=True)],
+        bounds=(0.0, 1.0),
+    )
+    yield Table(
+        "rules, and others with as many polls: freshness",
+        {
+            "rule": list(RULES),
+            "polls per element and day": [row[0] for row in rows],
+            **{label: y.tolist() for label, y in zip(NAMES, columns, strict=True)},
+            "polls the optimum needs (share)": [row[4] for row in rows],
+        },
+    )
+
+
+def _lead(rates: Floats, budget: float, run: Run) -> float:
+    """By how much learning is fresher than uniform on the same changes, when it has polled for a while."""
+    days = run.some(100.0, 24.0) * rates.size / budget  # in which each is polled so many times
+    result = unstale.simulate(
+        rates, budget, policies=["uniform", "learning"], horizon=days, burn_in=0.5 * days, seed=run.seed,
+        batches=16,
+    )  # fmt: skip
+    return result.ahead("learning", "uniform")[0]

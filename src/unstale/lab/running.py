@@ -1,0 +1,154 @@
+"""Running experiments, one here or many in other processes, and drawing their figures there as well."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from multiprocessing import active_children, get_context
+from time import perf_counter
+
+from .catalogue import choose, explained
+from .drawing import pictures
+from .experiment import Experiment, Findings, Run
+
+__all__ = ["Done", "carry_out", "usual_jobs"]
+
+_KILLED = "its process was killed, perhaps for want of memory; --jobs 1 takes the least"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Done:
+    """What became of an experiment."""
+
+    experiment: Experiment
+    findings: Findings = field(default_factory=lambda: Findings([], [], []))
+    """Empty if it failed."""
+    pictures: dict[str, bytes] = field(default_factory=dict)
+    """Its figure as svg and as png, if it has one."""
+    seconds: float = 0.0
+    """How long it took."""
+    failure: str = ""
+    """What went wrong, in one line."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it ran, and each claim is reproduced, explained or excused."""
+        return not self.failure and self.findings.agrees
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Came:
+    """What comes back from another process: plain data, without the experiment, which stays at home."""
+
+    findings: Findings
+    pictures: dict[str, bytes]
+    seconds: float
+    failure: str
+
+
+def usual_jobs() -> int:
+    """Return how many experiments run at a time, unless told otherwise."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, 4)
+
+
+def carry_out(
+    experiments: Sequence[Experiment],
+    run: Run,
+    *,
+    jobs: int = 1,
+    advance: Callable[[float], None] = lambda _: None,
+) -> Iterator[Done]:
+    """Run experiments, the longest first, and give each as it is done; one that fails stops no other.
+
+    ``advance`` is told how many more seconds of work, as experiments state them, are done.
+
+    >>> [one.agrees for one in carry_out(choose(["cho-table-2"]), Run(quick=True))]
+    [True]
+    """
+    order = sorted(experiments, key=lambda one: -one.seconds)
+    if min(jobs, len(order)) > 1:
+        yield from _elsewhere(order, run, jobs, advance)
+        return
+    for one in order:
+        yield _done(one, _here(one, run, advance))
+
+
+def _done(one: Experiment, came: _Came) -> Done:
+    return Done(
+        experiment=one,
+        findings=came.findings,
+        pictures=came.pictures,
+        seconds=came.seconds,
+        failure=came.failure,
+    )
+
+
+def _here(one: Experiment, run: Run, advance: Callable[[float], None]) -> _Came:
+    reached = 0.0
+
+    def tell(share: float) -> None:
+        nonlocal reached
+        advance((min(share, 1.0) - reached) * one.seconds)
+        reached = min(share, 1.0)
+
+    begun = perf_counter()
+    findings, drawn, failure = Findings([], [], []), {}, ""
+    try:
+        findings = one.run(replace(run, advance=tell))
+        drawn = pictures(one, findings.panels)
+    except Exception as error:
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):  # compiled code hides it so
+            raise
+        findings, failure = Findings([], [], []), explained(error, one.make.__code__.co_filename)
+    tell(1.0)
+    return _Came(findings=findings, pictures=drawn, seconds=perf_counter() - begun, failure=failure)
+
+
+def _elsewhere(
+    order: Sequence[Experiment], run: Run, jobs: int, advance: Callable[[float], None]
+) -> Iterator[Done]:
+    before = set(active_children())
+    pool = ProcessPoolExecutor(min(jobs, len(order)), get_context("spawn"), initializer=_at_work)
+    try:
+        plain = replace(run, advance=_ignore)
+        waiting: dict[Future[_Came], Experiment] = {
+            pool.submit(_by_name, one.name, one.file, plain): one for one in order
+        }
+        for future in as_completed(waiting):
+            one = waiting[future]
+            try:
+                came = future.result()
+            except BrokenProcessPool:
+                came = _Came(findings=Findings([], [], []), pictures={}, seconds=0.0, failure=_KILLED)
+            advance(one.seconds)
+            yield _done(one, came)
+        pool.shutdown()
+    except BaseException:  # interrupted, or nobody wants the rest: do not wait for what runs
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(active_children()) - before:
+            process.terminate()
+        raise
+
+
+def _ignore(_: float) -> None:
+    """Tell nobody: the bar is in another process."""
+
+
+def _at_work() -> None:
+    """Begin to work for another process: be quiet, and leave at once when interrupted."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+
+
+def _by_name(name: str, file: str | None, run: Run) -> _Came:
+    """Run an experiment; functions do not travel between processes, but names do."""
+    one = next(one for one in choose([file or name]) if one.name == name)
+    return _here(one, run, _ignore)

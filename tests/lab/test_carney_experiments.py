@@ -1,0 +1,201 @@
+"""Carney, Lee & Zdonik (2003): what the paper prints, typed once more, beside what the experiments find."""
+
+import numpy as np
+import pytest
+
+from unstale.lab import Verdict
+
+EXPERIMENTS = [
+    "carney-table-1",
+    "carney-footnotes",
+    *(f"carney-figure-{number}" for number in (1, 3, 5, 6, 7, 8, 9, 10, 11)),
+]
+
+
+def by_name(findings):
+    claims = {claim.what: claim for claim in findings.claims}
+    assert len(claims) == len(findings.claims)
+    return claims
+
+
+def in_error(findings):
+    return {claim.what for claim in findings.claims if claim.verdict is Verdict.PAPER_IN_ERROR}
+
+
+def cannot(findings):
+    return {claim.what for claim in findings.claims if claim.verdict is Verdict.CANNOT}
+
+
+def drawn(panel):
+    return {line.label: line for line in panel.lines}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_nothing_differs(findings, name):
+    found = findings(name)
+    assert [claim.what for claim in found.claims if claim.verdict is Verdict.DIFFERS] == []
+    assert found.panels
+    for claim in found.claims:
+        excused = claim.verdict in {Verdict.PAPER_IN_ERROR, Verdict.CANNOT, Verdict.APPROXIMATELY}
+        assert claim.why or not excused, claim.what
+        assert claim.within <= 0.0051, claim.what
+        assert claim.nearly == 0.0, claim.what
+    for panel in found.panels:
+        assert panel.x
+        assert panel.y
+        assert len(panel.lines) <= 7
+
+
+TABLE_1 = {
+    "P1": [1.15, 1.36, 1.35, 1.14, 0.00],
+    "P2": [0.33, 0.67, 1.00, 1.33, 1.67],
+    "P3": [1.68, 1.83, 1.49, 0.00, 0.00],
+}
+
+
+@pytest.mark.parametrize("row", TABLE_1)
+def test_table_1(findings, row):
+    numbers = [
+        claim
+        for claim in findings("carney-table-1").claims
+        if claim.what.startswith(row) and "polls/day" in claim.what
+    ]
+    assert [claim.published for claim in numbers] == TABLE_1[row]
+    for claim in numbers:
+        misprint = claim.published == 1.68
+        assert claim.computed == pytest.approx(claim.published, abs=0.00575 if misprint else 0.00501)
+        assert claim.verdict is (Verdict.PAPER_IN_ERROR if misprint else Verdict.REPRODUCES)
+    assert sum(claim.computed for claim in numbers) == pytest.approx(5.0, rel=1e-12)
+    if row == "P3":
+        assert round(numbers[0].computed, 2) == 1.69
+
+
+def test_footnotes(findings):
+    found = findings("carney-footnotes")
+    claims = by_name(found)
+    slope = claims["footnote 7: slope of the freshness at rate 1, frequency 0.8"]
+    assert slope.published == pytest.approx(1.0716261992150473, rel=1e-12)
+    assert slope.computed == pytest.approx(0.3553642070645723, abs=1e-8)
+    assert in_error(found) == {
+        slope.what,
+        "footnote 2: freshness as a function of the frequency",
+        "footnote 4: F(x) = (k/x)^a",
+        "appendix: the condition for the best frequency",
+    }
+
+
+def test_figure_1(findings):
+    claims = by_name(findings("carney-figure-1"))
+    assert claims["frequency at rate 1.2, p = 2μ"].computed == pytest.approx(0.5933798845328511, rel=1e-12)
+    assert claims["frequency at rate 1.2, p = μ/2"].computed == 0.0
+    assert claims["an element of rate 1.2 with p = μ"].verdict is Verdict.REPRODUCES
+    assert claims["an element of rate 1.2 with p = 2μ"].verdict is Verdict.REPRODUCES
+    assert claims["p = μ: rate of the peak"].computed == pytest.approx(0.53516, abs=1e-5)
+
+
+def test_figure_3(findings):
+    found = findings("carney-figure-3")
+    claims = by_name(found)
+    aligned, reverse, shuffled = (drawn(panel) for panel in found.panels)
+    values = {
+        "PF": (
+            [0.311678, 0.261707, 0.382954, 0.627627, 0.810056],
+            [0.311678, 0.420458, 0.614507, 0.826732, 0.942511],
+        ),
+        "GF": (
+            [0.311678, 0.225741, 0.120549, 0.038571, 0.0075],
+            [0.311678, 0.401137, 0.529184, 0.659434, 0.733958],
+        ),
+    }
+    for kind, label in (("PF", "knows the profile (PF)"), ("GF", "does not (GF)")):
+        for panel, expected in zip((aligned, reverse), values[kind], strict=True):
+            np.testing.assert_allclose(panel[label].y[::4], expected, atol=6e-7)
+    known = shuffled["knows the profile (PF)"]
+    np.testing.assert_allclose(known.y[[4, 8, 16]], [0.353637, 0.514381, 0.886533], atol=0.02)
+    assert claims["Table 2: changes per element and period"].published == 2
+    assert in_error(found) == {"aligned: perceived freshness of the PF technique"}
+
+
+def test_figures_5_and_6(findings):
+    found = findings("carney-figure-5")
+    shuffled, aligned, reverse = (drawn(panel) for panel in found.panels)
+    partitions = [2, 5, 10, 20, 50, 100, 250, 500]
+    assert aligned["PF-partitioning"].x.tolist() == partitions
+    expected = [0.218443, 0.345821, 0.417442, 0.458564, 0.486685, 0.496405, 0.501599, 0.503029]
+    np.testing.assert_allclose(aligned["PF-partitioning"].y, expected, atol=6e-7)
+    expected = [0.673627, 0.7093, 0.718719, 0.72355, 0.726469, 0.727298, 0.727658, 0.727723]
+    np.testing.assert_allclose(reverse["λ-partitioning"].y, expected, atol=6e-7)
+    assert (shuffled["exact optimum"].y >= shuffled["PF-partitioning"].y - 1e-9).all()
+    assert in_error(found) == {"section 7, shuffled: PF-partitioning"}
+    assert cannot(found) == {"skew of the profile"}
+    (table,) = found.tables
+    assert "seconds of the exact plan / seconds" in table.columns
+    assert max(table.columns["share of the optimum"]) == pytest.approx(1.0)
+    other = findings("carney-figure-6")
+    assert cannot(other) == {"number of partitions"}
+    assert in_error(other) == set()
+
+
+def test_figure_7(findings):
+    found = findings("carney-figure-7")
+    assert in_error(found) == {
+        "sections 3 and 4.1.2: the exact optimum of 20,000 elements",
+        "section 4.1.2: PF-partitioning",
+        "more than 100 partitions",
+        "section 3.1: the fixed frequency of the PF key",
+    }
+    assert cannot(found) == {"run time of the solver"}
+    large = drawn(found.panels[0])
+    assert (large["λ-partitioning"].y < large["p/λ-partitioning"].y).all()
+    assert (large["p/λ-partitioning"].y < large["PF-partitioning"].y).all()
+    assert (large["PF-partitioning"].y < large["exact optimum"].y - 0.02).all()
+    (table,) = found.tables
+    assert table.columns["key"][-1] == "exact"
+
+
+def test_figures_8_and_9(findings):
+    found = findings("carney-figure-8")
+    (panel,) = found.panels
+    lines = drawn(panel)
+    assert (lines["3 iterations"].y > lines["0 iterations"].y + 0.01).all()
+    assert (
+        max(line.y.max() for label, line in lines.items() if label != "exact optimum")
+        < lines["exact optimum"].y.min()
+    )
+    later = findings("carney-figure-9")
+    claim = by_name(later)["50 partitions and 10 iterations"]
+    assert claim.verdict is Verdict.CANNOT
+    assert "62 seconds" in claim.published
+    (table,) = later.tables
+    assert len(table.columns["seconds"]) == 4 * 8 + 1
+
+
+def test_figure_10(findings):
+    found = findings("carney-figure-10")
+    claims = by_name(found)
+    equal = claims["equal sizes (sizes ignored)"]
+    assert (equal.published, equal.within) == (0.312, 0.0005)
+    assert equal.verdict is Verdict.REPRODUCES
+    sized = claims["sizes taken into account"]
+    assert (sized.published, sized.verdict) == (0.586, Verdict.CANNOT)
+    gain = claims["section 5.3: freshness with sizes against without"]
+    assert gain.published == pytest.approx(0.586 / 0.312)
+    assert gain.computed == pytest.approx(1.0364, abs=1e-4)
+    assert in_error(found) == {gain.what}
+    assert claims["bandwidth that the schedule without sizes uses"].computed == pytest.approx(61.34123)
+    assert claims["polls with Pareto sizes"].computed == pytest.approx(898.30301)
+    assert claims["share never polled, Pareto sizes"].computed == pytest.approx(0.134)
+    assert claims["share never polled, equal sizes"].computed == pytest.approx(0.264)
+
+
+def test_figure_11(findings):
+    found = findings("carney-figure-11")
+    assert cannot(found) == {"skew of the profile", "shape of the Pareto law", "number of elements"}
+    assert in_error(found) == {"section 5.3: equal bandwidth"}
+    few, many = (drawn(panel) for panel in found.panels)
+    at = few["equal bandwidth (FBA)"].x.tolist().index(10)
+    assert few["equal frequencies (FFA)"].y[at] == pytest.approx(0.64616, abs=0.03)
+    assert few["equal bandwidth (FBA)"].y[at] == pytest.approx(0.68104, abs=0.03)
+    assert many["equal frequencies (FFA)"].y[at] == pytest.approx(0.72965, abs=0.02)
+    assert many["equal bandwidth (FBA)"].y[at] == pytest.approx(0.75799, abs=0.02)
+    assert many["exact optimum"].y[at] == pytest.approx(0.82067, abs=0.02)
