@@ -1,0 +1,166 @@
+"""Equations 28 to 32: many sources, one replica; and the bandwidth of a crawl of the web."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+import unstale
+
+from ...arguments import Floats
+from ..experiment import LI, Claim, Line, Panel, Run, cannot, experiment, number, ours, statement
+
+_RATES = np.array([0.1, 0.4, 0.7, 1.3, 2.0, 5.0, 11.0])  # changes a day of some sources
+_BUDGET = 8.0
+_PAGES = 1e11
+_MEAN = 8.0  # changes a day of a page of Wikipedia, as printed
+_DAY = 86400.0
+_BITS = 25e3 * 8.0  # of a page
+_BEHIND = 10.0  # changes that readers may lack
+_SHARES = np.array([0.5, 0.4, 0.08, 0.02])
+_BANDS = np.array([0.0, 8.0 / 365.0, 1.0 / 7.0, 1.0, 24.0 / 1.86])
+"""Edges of the printed quantiles, changes a day, up to the article that changes most."""
+_DOUBTFUL = "the quantiles and the most edited article, as printed, leave no room for it"
+
+
+@experiment(
+    "li-equations-28-32",
+    paper=LI,
+    where="Section VI-C, equations 28 to 32",
+    shows="the square-root rule for missed changes, and what crawling the web takes",
+    seconds=1,
+)
+def equations(run: Run) -> Iterator[Claim | Panel]:  # noqa: ARG001  (nothing is drawn)
+    """Plan for seven sources, then put in what the paper says of Wikipedia."""
+    weights = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0]) / 25.0
+    frequencies, cost = _best(weights)
+    roots = np.sqrt(weights * _RATES)
+    rule = _BUDGET * roots / roots.sum()
+    yield _holds(
+        "28: frequencies go with the root of weight times rate", np.abs(frequencies / rule - 1.0).max()
+    )
+    yield _holds("29: the least penalty", cost * 2.0 * _BUDGET / roots.sum() ** 2 - 1.0)
+    n, share = _RATES.size, _RATES / _RATES.sum()
+    equal, alike = _best(np.full(n, 1.0 / n))[1], _best(share)[1]
+    uneven = np.sqrt(_RATES).mean() ** 2
+    yield _holds("30: the same with equal weights", equal * 2.0 * _BUDGET / n / uneven - 1.0)
+    yield _holds("31: the same with weights like the rates", alike * 2.0 * _BUDGET / n / _RATES.mean() - 1.0)
+    yield _holds("32: the ratio of both", alike / equal - 1.0 - np.sqrt(_RATES).var() / uneven)
+    yield statement(
+        "before 28",
+        says="the penalty is to be maximised",
+        holds=False,
+        error="27 minimises it, and so do 28 to 31",
+    )
+    yield _rule(weights)
+    yield from _web()
+
+
+def _best(weights: Floats) -> tuple[Floats, float]:
+    plan = unstale.plan(_RATES, _BUDGET, weights=weights, objective="missed-updates")
+    missed = unstale.mean_cost("missed-updates", _RATES, plan.frequencies)
+    return plan.frequencies, float(weights @ missed)
+
+
+def _holds(what: str, off: float) -> Claim:
+    return statement(f"equation {what}", says="as printed", holds=abs(off) < 1e-9)
+
+
+def _rule(weights: Floats) -> Panel:
+    x = np.geomspace(0.01, 3.0, 50)
+    found, demand = _best(weights)[0], weights * _RATES
+    return Panel(
+        title="Equation 28: the square-root rule",
+        x="weight times change rate (changes per day)",
+        y="polls per day",
+        log="xy",
+        lines=[
+            Line.of("square root", x, _BUDGET * np.sqrt(x) / np.sqrt(demand).sum()),
+            Line.of("best plan", demand, found, "points"),
+        ],
+    )
+
+
+def _polls(rate: float, behind: float) -> float:
+    """Return polls a second of all pages, at a mean (or mean root, squared) rate a day."""
+    at_one_a_day = float(unstale.mean_cost("missed-updates", rate, 1.0))  # falls like 1/frequency
+    return _PAGES * at_one_a_day / behind / _DAY
+
+
+def _web() -> Iterator[Claim | Panel]:
+    most = _polls(_MEAN, 1.0)
+    root = 99e3 * 2.0 * _DAY / _PAGES
+    yield number(
+        "millions of pages a second per missed change, weights like the rates",
+        published=4.6,
+        computed=most / 1e6,
+        within=0.05,
+    )
+    yield number(
+        "thousands of pages a second per missed change, equal weights",
+        published=99.0,
+        computed=most / 46.0 / 1e3,
+        within=0.5,
+        nearly=2.0,
+        why="from the printed factor of 46; the mean root is not printed",
+    )
+    yield number(
+        "bandwidth of the second over that of the first",
+        published=46.0,
+        computed=most / 99e3,
+        within=0.5,
+        nearly=1.0,
+        why="from the printed 99 thousand a second; 46.8 would have been rounded to 47",
+    )
+    for weights, second, gbps in (("equal weights", 99e3, 2.0), ("weights like the rates", 4.6e6, 92.0)):
+        yield number(
+            f"Gbit/s to lack 10 changes, 25 kB a page, {weights}",
+            published=gbps,
+            computed=second / _BEHIND * _BITS / 1e9,
+            within=0.5,
+        )
+    yield ours(
+        "the latter without rounding the pages a second first",
+        computed=_polls(_MEAN, _BEHIND) * _BITS / 1e9,
+        expected=92.5925925925926,
+        close=1e-9,
+    )
+    behind = np.geomspace(0.1, 1000.0, 9)
+    yield Panel(
+        title="Bandwidth of a crawl of 100 billion pages",
+        x="missed changes that readers bear (mean)",
+        y="bandwidth (Gbit/s, 25 kB a page)",
+        log="xy",
+        lines=[
+            *(
+                Line.of(name, behind, [_polls(rate, one) * _BITS / 1e9 for one in behind])
+                for name, rate in (("equal weights", root), ("weights like the rates", _MEAN))
+            ),
+            Line.of("printed", [10.0, 10.0], [2.0, 92.0], "points"),
+        ],
+    )
+    yield cannot("mean change rate of a page of Wikipedia, per day", published=_MEAN, why=_DOUBTFUL)
+    yield ours(
+        "the largest mean that they allow",
+        computed=_SHARES @ _BANDS[1:],
+        expected=0.4061662773814784,
+        close=1e-9,
+    )
+    yield cannot("square of the mean root of the rates, per day", published=round(root, 3), why=_DOUBTFUL)
+    yield ours(
+        "the largest that they allow",
+        computed=(_SHARES @ np.sqrt(_BANDS[1:])) ** 2,
+        expected=0.14216763082437656,
+        close=1e-9,
+    )
+    yield cannot(
+        "tail exponent of the rates",
+        published=0.6,
+        why="the quantiles give others; where 0.6 holds is not said",
+    )
+    tails = np.log([5.0, 5.0]) / np.log(_BANDS[2:4] / _BANDS[1:3])
+    for k, (place, expected) in enumerate(
+        (("a year to a week", 0.8585749306258262), ("a week to a day", 0.8270874753469162))
+    ):
+        yield ours(f"tail exponent from {place}", computed=tails[k], expected=expected, close=1e-9)

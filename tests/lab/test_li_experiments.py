@@ -1,0 +1,297 @@
+"""Experiments of Li, Cline & Loguinov: what the paper prints, typed again and held against what comes out."""
+
+import numpy as np
+import pytest
+
+from unstale.errors import InvalidInput
+from unstale.lab import Run, Verdict, choose, every_experiment
+
+EXPECTED = (
+    *(f"li-figure-{number}" for number in (3, 4, 5, 6, 7, 8)),
+    "li-equations-28-32",
+    "li-replicas",
+    "li-theorems",
+)
+NUMBERS = {
+    # experiment: claims with the printed number, and how far from it rounding lets ours be
+    "li-figure-3": [
+        ("(a) staleness at a poll per change", 0.33, 0.005),
+        ("polls that bursty downloads need over constant ones, for the same staleness", 4, 0.5),
+    ],
+    "li-figure-4": [
+        ("(a) share of requests less than 0.4 days behind", 0.98, 0.005),
+        ("(b) share of requests less than 0.4 days behind", 0.62, 0.005),
+    ],
+    "li-figure-5": [
+        ("(a) mean lag at a poll per change, days", 0.06, 0.005),
+        ("(a) the same, hours", 1.5, 0.05),
+        ("(b) mean lag at a poll per change, days", 0.8, 0.05),
+        ("(b) the same, hours", 19, 0.5),
+    ],
+    "li-figure-6": [
+        ("the same at 2.94751 polls a day", 0.6, 1e-5),
+        ("equation 25 at 2 polls a day, where the printed fraction is 0/0", 1, 1e-9),
+    ],
+    "li-figure-7": [("article: Hurst parameter from that slope", 0.81, 0.005 + 1e-12)],
+    "li-equations-28-32": [
+        ("millions of pages a second per missed change, weights like the rates", 4.6, 0.05),
+        ("Gbit/s to lack 10 changes, 25 kB a page, equal weights", 2, 0.5),
+        ("Gbit/s to lack 10 changes, 25 kB a page, weights like the rates", 92, 0.5),
+    ],
+    "li-replicas": [
+        ("penalty of random polls over constant ones, w = 1", 2, 1e-9),
+        ("penalty of random polls over constant ones, w = x", 6, 1e-9),
+        ("more polls, in percent, that random ones need for the same penalty, w = 1", 100, 1e-6),
+    ],
+}
+NEARLY = {
+    # experiment: claims with the printed number, how far from it rounding would let ours be, and ours
+    "li-figure-3": [("(b) staleness at a poll per change", (0.66, 0.005, 0.666666667))],
+    "li-figure-6": [("share of the penalty that constant intervals save", (0.6, 0.005, 0.567209351))],
+    "li-figure-7": [("article: mean gap of 44,296 changes in 10 years, hours", (1.86, 0.005, 1.978959725))],
+    "li-equations-28-32": [
+        ("thousands of pages a second per missed change, equal weights", (99, 0.5, 100.644122383)),
+        ("bandwidth of the second over that of the first", (46, 0.5, 46.763935653)),
+    ],
+}
+ERRORS = {
+    # experiment: claims with the printed number, or None for a statement, and what is right
+    "li-figure-7": [("article: mean gap of the printed fit, hours", 1.86, 2.325)],
+    "li-figure-8": [
+        ("article: polls a day for 20 % staleness by the Poisson formula", 95, 27.795931251),
+        ("article: overestimate at 20 % staleness (95 over 8)", 95 / 8, 3.474491406),
+    ],
+    "li-equations-28-32": [("before 28", None, False)],
+    "li-replicas": [
+        ("more polls, in percent, that random ones need for the same penalty, w = x", 500, 144.948974278)
+    ],
+    "li-theorems": [("after theorem 10", None, False), ("theorem 11, w = exp(-x)", None, False)],
+}
+CANNOT = {
+    "li-figure-5": [("(b) simulated points", "the model matches simulations")],
+    "li-figure-7": [
+        ("article: slope of the autocorrelation", -0.37),
+        ("article: error of the Poisson formula", "over 100 % for much of the range"),
+    ],
+    "li-figure-8": [
+        ("article: polls a day for 20 % staleness in reality", 8),
+        ("article: overestimate over all stalenesses", "from one to almost two orders of magnitude"),
+    ],
+    "li-equations-28-32": [
+        ("mean change rate of a page of Wikipedia, per day", 8),
+        ("square of the mean root of the rates, per day", 0.171),
+        ("tail exponent of the rates", 0.6),
+    ],
+}
+STATEMENTS = {
+    # experiment: how many statements of the paper hold
+    "li-figure-3": 2,
+    "li-figure-4": 2,
+    "li-figure-5": 1,
+    "li-figure-6": 2,
+    "li-equations-28-32": 5,
+    "li-replicas": 2,
+    "li-theorems": 4,
+}
+OURS = {
+    # experiment: numbers that the paper does not print, as worked out elsewhere
+    "li-figure-3": [("that factor varies by", 0.0)],
+    "li-figure-4": [
+        ("(a) the same, to all digits", 0.981818182),
+        ("(b) the same, to all digits", 0.624060150),
+    ],
+    "li-figure-5": [
+        ("(a) mean lag against 2 ln 1.5 - 3/4", 0.060930216),
+        ("(b) mean lag against 2 ln 1.5", 0.810930216),
+    ],
+    "li-figure-6": [
+        ("saved at 0.1 polls a day", 0.277515171),
+        ("saved at 1 polls a day", 0.5),
+        ("saved at 2 polls a day", 0.567209351),
+        ("saved at 10 polls a day", 0.675979281),
+        ("equation 24 at 1.7 polls a day", 0.498167019),
+        ("equation 25 at 1.7 polls a day", 1.112793733),
+    ],
+    "li-figure-8": [
+        ("article: the same if the mean gap is read as a rate per hour", 96.162803755),
+        ("article: the same by the printed fit", 15.327387254),
+        ("article: overestimate at 5% staleness, against the printed fit", 1.361565940),
+        ("article: overestimate at 20% staleness, against the printed fit", 1.813481371),
+        ("article: overestimate at 50% staleness, against the printed fit", 3.980244467),
+        ("article: overestimate at 80% staleness, against the printed fit", 18.184523135),
+    ],
+    "li-equations-28-32": [
+        ("the largest mean that they allow", 0.406166277),
+        ("the largest that they allow", 0.142167631),
+        ("tail exponent from a year to a week", 0.858574931),
+        ("tail exponent from a week to a day", 0.827087475),
+        ("the latter without rounding the pages a second first", 92.592592593),
+    ],
+    "li-theorems": [
+        ("span of the lattice of these gaps", 2**0.5),
+        ("frequency of source 1 at budget 0.4, w = exp(-x)", 0.4),
+        ("frequency of source 2 at budget 0.4, w = exp(-x)", 0.0),
+    ],
+}
+
+
+def each(claims):
+    return [pytest.param(name, *one, id=f"{name}: {one[0]}") for name, some in claims.items() for one in some]
+
+
+def the(findings, what):
+    (claim,) = (one for one in findings.claims if one.what == what)
+    return claim
+
+
+def with_verdict(findings, verdict):
+    return sorted(claim.what for claim in findings.claims if claim.verdict is verdict)
+
+
+def test_all_that_the_paper_shows_is_there():
+    assert {one.name for one in every_experiment() if one.name.startswith("li-")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_nothing_is_left_unexplained(findings, name):
+    found = findings(name)
+    assert with_verdict(found, Verdict.DIFFERS) == []
+    assert len({claim.what for claim in found.claims}) == len(found.claims)
+    unlike = {Verdict.APPROXIMATELY, Verdict.CANNOT, Verdict.PAPER_IN_ERROR}
+    assert all(claim.why for claim in found.claims if claim.verdict in unlike)
+    assert found.panels
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_verdicts_are_those_expected(findings, name):
+    found = findings(name)
+    for verdict, claims in (
+        (Verdict.APPROXIMATELY, NEARLY),
+        (Verdict.PAPER_IN_ERROR, ERRORS),
+        (Verdict.CANNOT, CANNOT),
+    ):
+        assert with_verdict(found, verdict) == sorted(what for what, *_ in claims.get(name, []))
+    said = [claim for claim in found.claims if claim.computed is True and isinstance(claim.published, str)]
+    assert len(said) == STATEMENTS.get(name, 0)
+
+
+@pytest.mark.parametrize(("name", "what", "printed", "within"), each(NUMBERS))
+def test_printed_numbers(findings, name, what, printed, within):
+    claim = the(findings(name), what)
+    assert claim.published == printed
+    assert claim.within <= within
+    assert claim.computed == pytest.approx(printed, rel=0, abs=within)
+    assert claim.verdict is Verdict.REPRODUCES
+
+
+@pytest.mark.parametrize(("name", "what", "numbers"), each(NEARLY))
+def test_printed_numbers_that_are_a_little_off(findings, name, what, numbers):
+    claim, (printed, within, computed) = the(findings(name), what), numbers
+    assert claim.published == printed
+    assert claim.within <= within < abs(computed - printed)
+    assert claim.computed == pytest.approx(computed, rel=1e-8)
+
+
+@pytest.mark.parametrize(("name", "what", "printed", "right"), each(ERRORS))
+def test_errors_of_the_paper(findings, name, what, printed, right):
+    claim = the(findings(name), what)
+    if printed is None:
+        assert claim.computed is right
+    else:
+        assert claim.published == printed
+        assert claim.computed == pytest.approx(right, rel=1e-8)
+
+
+@pytest.mark.parametrize(("name", "what", "printed"), each(CANNOT))
+def test_what_cannot_be_had(findings, name, what, printed):
+    assert the(findings(name), what).published == printed
+
+
+@pytest.mark.parametrize(("name", "what", "expected"), each(OURS))
+def test_numbers_that_the_paper_does_not_print(findings, name, what, expected):
+    claim = the(findings(name), what)
+    assert claim.computed == pytest.approx(expected, rel=2e-8, abs=1e-9)
+    assert claim.verdict is Verdict.OURS
+
+
+@pytest.mark.parametrize("name", [f"li-figure-{number}" for number in (3, 4, 5, 6)])
+def test_simulated_points_lie_on_the_curves(findings, name):
+    """At shape 3 the lag of case (b) of Figure 5 has no variance, and so no honest error."""
+    drawn = 0
+    for panel in findings(name).panels:
+        curves = [one for one in panel.lines if one.kind == "line"]
+        for points in (one for one in panel.lines if one.kind == "points"):
+            assert points.error is not None
+            (curve,) = [one for one in curves if points.label.startswith(one.label)] or curves
+            heavy = name == "li-figure-5" and panel.title.startswith("(b)")
+            allowed = 0.3 * points.y if heavy else 5.0 * points.error + 0.02 * points.y  # a coarse curve
+            assert (np.abs(points.y - np.interp(points.x, curve.x, curve.y)) < allowed + 0.02).all()
+            drawn += points.x.size
+    assert drawn >= 6
+
+
+def test_replicas_in_turns_are_as_good_as_one(findings):
+    in_turns, alone, simulated, random = findings("li-replicas").panels[0].lines
+    assert in_turns.y == pytest.approx(0.5)
+    assert alone.y[0] == pytest.approx(0.5)
+    assert (np.diff(alone.y) > 0).all()
+    assert (alone.y < random.y).all()
+    assert simulated.error is not None
+
+
+def test_the_bundled_history_is_bursty(findings):
+    """Its busiest element: tail, memory, hours of the day, and polls that Poisson overestimates."""
+    found = findings("li-figure-7")
+    assert the(found, "changes of pulumi (releases of 211 Python packages)").computed == 5018
+    assert the(found, "its mean gap, hours").computed == pytest.approx(14.6288, abs=1e-3)
+    assert the(found, "probability of such gaps if changes were Poisson").computed < 1e-6
+    assert the(found, "its autocorrelation falls like the lag to the power").computed < 0
+    assert 0.3 < the(found, "largest error of the Poisson formula").computed < 0.6
+    polled = findings("li-figure-8")
+    assert the(polled, "pulumi: polls a day for 20 % staleness, empirical law").computed == pytest.approx(
+        2.3880, abs=1e-3
+    )
+    assert the(polled, "pulumi: overestimate at 20 % staleness").computed == pytest.approx(1.480, abs=1e-3)
+
+
+def test_figure_7_has_its_four_panels(findings):
+    tail, memory, hours, stale = findings("li-figure-7").panels
+    assert {one.label for one in tail.lines} == {"recorded", "Weibull fit", "Pareto fit", "Poisson fit"}
+    assert [one.kind for one in memory.lines] == ["points", "line"]
+    (rate,) = hours.lines
+    assert rate.y[:-1].mean() * 24 == pytest.approx(24 / 14.6288, rel=0.01)  # changes a day
+    assert rate.y.max() > 4 * rate.y.min()
+    assert [one.kind for one in stale.lines] == ["line", "line", "line", "points"]
+
+
+def history(path, times):
+    path.write_text("page,when\n" + "".join(f"a,{time}\n" for time in times), encoding="utf-8")
+    return Run(quick=True, history=str(path), columns={"element": "page", "t": "when"})
+
+
+def test_figures_7_and_8_of_a_history_of_ones_own(tmp_path):
+    times = np.cumsum(np.random.default_rng(1).exponential(3600.0, 2000))
+    run = history(tmp_path / "mine.csv", times.tolist())
+    seventh, eighth = (choose([name])[0].run(run) for name in ("li-figure-7", "li-figure-8"))
+    assert seventh.agrees
+    assert the(seventh, "changes of a (mine.csv)").computed == 1999
+    assert the(seventh, "largest error of the Poisson formula").computed < 0.1
+    assert eighth.agrees
+    assert the(eighth, "a: overestimate at 20 % staleness").computed == pytest.approx(1.0, abs=0.05)
+
+
+def test_figures_7_and_8_of_changes_by_the_clock(tmp_path):
+    run = history(tmp_path / "clock.csv", range(0, 360_000, 3600))
+    seventh, eighth = (choose([name])[0].run(run) for name in ("li-figure-7", "li-figure-8"))
+    assert seventh.agrees
+    assert len(seventh.panels) == 3  # equal gaps have no autocorrelation
+    assert the(eighth, "a: polls a day for 20 % staleness, empirical law").computed == pytest.approx(60.0)
+
+
+@pytest.mark.parametrize("name", ["li-figure-7", "li-figure-8"])
+def test_figures_7_and_8_need_more_than_a_few_changes(tmp_path, name):
+    run = history(tmp_path / "few.csv", range(20))
+    with pytest.raises(
+        InvalidInput, match=r"few\.csv: its busiest element, a, changes 19 times; .* more than 30"
+    ):
+        choose([name])[0].run(run)
