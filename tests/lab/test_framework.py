@@ -265,6 +265,11 @@ def test_every_experiment_agrees_and_can_travel(name, findings):
 # Figures
 
 
+def test_places_without_a_panel_stay_empty():
+    axes = _figure(made_up, KINDS).axes
+    assert [one.axison for one in axes] == [True, True, True, False]
+
+
 def test_every_kind_of_panel_is_drawn_and_the_same_each_time():
     drawn = pictures(made_up, KINDS)
     root = ET.fromstring(drawn["svg"])  # noqa: S314  (our own)

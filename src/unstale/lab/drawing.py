@@ -91,7 +91,7 @@ def _figure(experiment: Experiment, panels: Sequence[Panel]) -> Any:  # noqa: AN
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06, hspace=0.06, wspace=0.06)
     title = f"{experiment.paper.authors}, {experiment.where}: {experiment.shows}"
     figure.suptitle(fill(title, 68 * columns), fontsize="medium", color="#444444")
-    places = figure.subplots(rows, columns, squeeze=False).flat
+    places = figure.subplots(rows, columns, squeeze=False).ravel()
     looks = _looks(panels)
     if len({look.colour for look in looks.values()}) == len(COLOURS) < len(looks):  # too many for one key
         each = [_looks([panel]) for panel in panels]
@@ -101,7 +101,7 @@ def _figure(experiment: Experiment, panels: Sequence[Panel]) -> Any:  # noqa: AN
         _draw(axes, panel, own)
         if not shared:
             _put_legend(axes, panel, count)
-    for axes in list(places)[len(panels) :]:
+    for axes in places[len(panels) :]:
         axes.set_axis_off()
     if shared:
         handles = figure.axes[0].get_legend_handles_labels()
