@@ -18,7 +18,10 @@ import pytest
 from unstale.cli import main
 
 HOWTO = Path(__file__).parents[2] / "docs" / "how-to"
-PAGES = [HOWTO / f"{name}.md" for name in ("estimate", "hints", "plan", "profile", "schedule", "simulate")]
+NAMES = (
+    "add-an-experiment", "estimate", "hints", "lab", "plan", "profile", "schedule", "simulate"
+)  # fmt: skip
+PAGES = [HOWTO / f"{name}.md" for name in NAMES]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 NOTICE = "compiling the kernels (once, some seconds) ...\n"
@@ -27,7 +30,7 @@ NOTICE = "compiling the kernels (once, some seconds) ...\n"
 def prepare(text):
     """Write the files that the page shows, and those that it takes for granted."""
     for language, name, content in BLOCK.findall(text):
-        if language in {"csv", "text"} and name:
+        if language in {"csv", "python", "text"} and name:
             Path(name).write_text(content)
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     if "pages.parquet" in text:
@@ -59,6 +62,8 @@ def run(command):
     program, *arguments = shlex.split(command)
     if program == "cat":
         return Path(arguments[0]).read_text()
+    if program == "ls":
+        return "".join(f"{file.name}\n" for file in sorted(Path(arguments[0]).iterdir()))
     if program == "head":
         _, count, file = arguments
         return "".join(Path(file).read_text().splitlines(keepends=True)[: int(count)])

@@ -25,7 +25,7 @@ def python(*arguments, **options):
 
 def test_help(run):
     assert "Examples:\n    unstale plan pages.csv --budget 1000/day" in run("plan", "--help")[0]
-    for command in ("compare", "whatif", "schedule", "simulate", "estimate", "profile"):
+    for command in ("compare", "whatif", "schedule", "simulate", "estimate", "profile", "lab"):
         assert "Examples:" in run(command, "-h")[0]
     out, err = run(code=2)
     assert out == ""
@@ -33,7 +33,9 @@ def test_help(run):
     assert "unstale, version" in run("--version")[0]
 
 
-@pytest.mark.parametrize("command", ["", "plan", "whatif", "schedule", "simulate", "estimate", "profile"])
+@pytest.mark.parametrize(
+    "command", ["", "plan", "whatif", "schedule", "simulate", "estimate", "profile", "lab", "lab run"]
+)
 def test_help_is_quick(command):
     script = (
         "import sys, time; start = time.perf_counter(); from unstale.cli import main; main(sys.argv[1:]);"

@@ -13,7 +13,10 @@ from unstale.simulation import RULES, Conditions, Learned
 from unstale.simulation.policies import Outcomes, Policy
 
 MANY = 1500
-ADAPTIVE = {"nutch": 730.0, "stormcrawler": 200.0, "news-crawl": 730.0, "heritrix": 200.0, "miniflux": 60.0}
+ADAPTIVE = {
+    "nutch": 730.0, "stormcrawler": 200.0, "news-crawl": 730.0, "heritrix": 200.0, "miniflux": 60.0,
+    "commafeed": 40.0,
+}  # fmt: skip
 """Rules, and days in which they settle and are measured."""
 HISTORIES = os.environ.get("UNSTALE_HISTORIES", "")
 

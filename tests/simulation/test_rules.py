@@ -17,11 +17,19 @@ import unstale
 from unstale.draws import FATES, PHASES, key_of, uniform
 from unstale.errors import InvalidInput
 from unstale.simulation.compiled_conditions import fate
-from unstale.simulation.rules import RULES, Following, Heritrix, Miniflux, Nutch, StormCrawler
+from unstale.simulation.rules import (
+    RULES,
+    CommaFeed,
+    Following,
+    Heritrix,
+    Miniflux,
+    Nutch,
+    StormCrawler,
+)
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 WEEK = 7 * DAY
-ALONE = [name for name in RULES if not name.startswith("miniflux")]
+ALONE = [name for name in RULES if not name.startswith(("miniflux", "commafeed"))]
 SMOOTH = (0.0, 0.0, 0.0)
 ROUGH = (2 * HOUR, HOUR, 0.25)
 """Polls in seconds: two hours late, an hour long, a quarter of them fails."""
@@ -226,6 +234,36 @@ def plain_miniflux(lists, end, first_due, fates, *, interval=None, batch=100):
     return visits
 
 
+def plain_commafeed(entries, end, first_due, fates):
+    """Visits of one feed, which shows its last ten entries."""
+    visits, shown, errors = [], [], 0
+    late, duration, ok = next(fates)
+    start = first_due + late
+    while start < end:
+        done = start + duration
+        visits.append((start, done, ok))
+        if ok:
+            errors = 0
+            shown = [time for time in entries if time <= start][-10:]
+            quiet = (done - shown[-1]) / DAY if shown else math.inf
+            if quiet >= 30:
+                wait = 4 * HOUR
+            elif quiet >= 14:
+                wait = 2 * HOUR
+            elif quiet >= 7:
+                wait = HOUR
+            elif len(shown) < 2:
+                wait = 4 * HOUR
+            else:
+                wait = min(max((shown[-1] - shown[0]) / (len(shown) - 1) / 2, 5 * MINUTE), HOUR)
+        else:
+            errors += 1
+            wait = 5 * MINUTE if errors < 3 else min(HOUR * (errors - 2), 4 * HOUR)
+        late, duration, ok = next(fates)
+        start = done + wait + late
+    return visits
+
+
 # --- the same polls -----------------------------------------------------------------------------------------
 
 
@@ -255,6 +293,16 @@ def test_feeds_are_polled_as_by_miniflux(name, n, batch, conditions):
     due = [phase(seed, i) * rule.first for i in range(n)]
     fates = [poll_fates(seed, i, conditions) for i in range(n)]
     assert visits == plain_miniflux(lists, end, due, fates, interval=rule.interval, batch=batch)
+
+
+@pytest.mark.parametrize("conditions", [SMOOTH, ROUGH], ids=["smooth", "rough"])
+def test_feeds_are_polled_as_by_commafeed(conditions):
+    n, end, seed = 25, 120 * DAY, 4
+    lists = histories(seed, n, end)
+    visits = play(RULES["commafeed"], lists, end, conditions=conditions, seed=seed)
+    for i, entries in enumerate(lists):
+        due = phase(seed, i) * 4 * HOUR
+        assert visits[i] == plain_commafeed(entries, end, due, poll_fates(seed, i, conditions))
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -344,6 +392,9 @@ def test_defaults_are_those_of_the_tools():
         interval=None, factor=1.0, shortest=300.0, longest=DAY, tick=HOUR, batch=100, errors=3
     )
     assert RULES["miniflux-round-robin"] == Miniflux(interval=HOUR)
+    assert RULES["commafeed"] == CommaFeed(
+        shortest=5 * MINUTE, longest=4 * HOUR, factor=2.0, entries=10, errors=3, backoff=HOUR
+    )
 
 
 def test_nutch_on_a_page_that_never_changes():
@@ -393,6 +444,14 @@ def test_miniflux_follows_the_entries_of_a_week():
     assert waits(RULES["miniflux"], many, 30 * DAY, HOUR)[-1] == 1.0
 
 
+def test_commafeed_follows_the_entries_that_are_shown():
+    entries = np.arange(1.0, 10 * DAY, HOUR)
+    assert waits(RULES["commafeed"], entries, 10 * DAY, MINUTE)[-20:] == [30.0] * 20
+    assert waits(RULES["commafeed"], np.arange(1.0, 3 * DAY, 60.0), 3 * DAY, MINUTE)[-1] == 5.0
+    later = starts(RULES["commafeed"], entries, 60 * DAY)
+    assert [np.diff(later)[np.searchsorted(later, day * DAY)] / HOUR for day in (18, 25, 45)] == [1, 2, 4]
+
+
 def test_miniflux_takes_a_batch_at_each_tick_the_oldest_due_first():
     visits = play(RULES["miniflux"], [[]] * 250, 30 * HOUR, first="at-once")
     first = [element[0][0] / HOUR for element in visits]
@@ -428,6 +487,11 @@ def test_stormcrawler_gives_up_at_the_third_error(name):
 def test_heritrix_gives_up_at_the_thirtieth_error():
     polls = starts(RULES["heritrix"], [], 500 * DAY, conditions=(0.0, 0.0, 1.0))
     assert polls == [900.0 * k for k in range(30)]
+
+
+def test_commafeed_tries_again_later_and_later():
+    polls = starts(RULES["commafeed"], [], DAY, conditions=(0.0, 0.0, 1.0))
+    assert np.diff(polls)[:7].tolist() == [300, 300, HOUR, 2 * HOUR, 3 * HOUR, 4 * HOUR, 4 * HOUR]
 
 
 def test_three_errors_stop_a_feed():
@@ -509,6 +573,8 @@ def test_bad_input():
         (StormCrawler, {"first": 90.0}, r"first must be whole minutes; first is 90\.0 seconds"),
         (StormCrawler, {"grow": -0.1}, "grow must be finite and >= 0"),
         (Heritrix, {"changed": 0.5}, "changed must be finite and >= 1"),
+        (CommaFeed, {"entries": 1}, "entries must be a whole number >= 2"),
+        (CommaFeed, {"backoff": 0.0}, "backoff must be finite and > 0"),
         (Miniflux, {"batch": 0}, "batch must be a whole number >= 1"),
         (Miniflux, {"interval": 0.0}, "interval must be finite and > 0"),
         (Miniflux, {"factor": 0.0}, "factor must be finite and > 0"),

@@ -15,6 +15,7 @@ from unstale.errors import UnstaleError
 
 from .compare import compare
 from .estimate import estimate
+from .lab import lab
 from .plan import plan
 from .profile import profile
 from .schedule import schedule
@@ -37,7 +38,7 @@ def cli() -> None:
     """Keep local copies of other people's data as fresh as a polling budget allows."""
 
 
-for command in (plan, compare, whatif, schedule, simulate, estimate, profile):
+for command in (plan, compare, whatif, schedule, simulate, estimate, profile, lab):
     cli.add_command(command)
 
 

@@ -37,9 +37,11 @@ __all__ = [
     "Quantity",
     "as_objective",
     "check_out",
+    "column_of",
     "fitted",
     "load",
     "no_weight",
+    "one_for_each_role",
     "pose",
     "problem_options",
 ]
@@ -60,7 +62,8 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         return self._read(param.opts[0] if param else self.name, value) if isinstance(value, str) else value
 
 
-def _column(roles: Sequence[str], name: str, text: str) -> tuple[str, str]:
+def column_of(roles: Sequence[str], name: str, text: str) -> tuple[str, str]:
+    """Read what a file calls a column: role=name."""
     role, equals, column = text.partition("=")
     if role not in roles or not equals or not column:
         msg = f"{name} must be ROLE=NAME with a role among {', '.join(roles)}; it is {text!r}"
@@ -68,9 +71,10 @@ def _column(roles: Sequence[str], name: str, text: str) -> tuple[str, str]:
     return role, column
 
 
-def _one_for_each_role(
+def one_for_each_role(
     _context: click.Context, _option: click.Parameter, columns: tuple[tuple[str, str], ...]
 ) -> tuple[tuple[str, str], ...]:
+    """Insist on one column for each role."""
     names: dict[str, str] = {}
     for role, column in columns:
         if names.setdefault(role, column) != column:
@@ -102,9 +106,9 @@ def problem_options(
         click.option(
             "--column",
             "columns",
-            type=Quantity("ROLE=NAME", partial(_column, roles)),
+            type=Quantity("ROLE=NAME", partial(column_of, roles)),
             multiple=True,
-            callback=_one_for_each_role,
+            callback=one_for_each_role,
             help="What the file calls a column: --column rate=changes_per_day.",
         ),
         click.option(

@@ -33,7 +33,8 @@ __all__ = [
 ]
 
 RULES = (
-    "nutch", "nutch-default", "stormcrawler", "news-crawl", "heritrix", "miniflux", "miniflux-round-robin"
+    "nutch", "nutch-default", "stormcrawler", "news-crawl", "heritrix", "miniflux", "miniflux-round-robin",
+    "commafeed",
 )  # fmt: skip
 """Rules of tools in use, which poll as much as they like."""
 CONSTANT = ("nutch-default", "miniflux-round-robin")

@@ -1,4 +1,4 @@
-"""Recorded histories for experiments and shoot-outs: from a file, or the one that comes with the package.
+"""Recorded histories for experiments and shoot-outs: from a file, from git, or the bundled one.
 
 The bundled history is that of 211 well-known Python packages: an element is the page of a package, and a
 change is a release, at the second at which its first file was uploaded to the Python Package Index, up to
@@ -8,21 +8,26 @@ anything but Poisson.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats
-from ..simulation import World
-from ..tables import HistoryTable, as_list, bad_file, open_file
-from ..tables.elements import Advance, ignore
+from ..tables import Advance, HistoryTable, ParquetFile, TextFile, as_list, bad_file, ignore, open_file
+from ..tables.elements import bad_value, broken_rule, find_columns
+from .git_history import Repository, histories_of
 
-__all__ = ["BUNDLED", "Recorded", "load"]
+if TYPE_CHECKING:
+    from ..simulation import World
 
+__all__ = ["BUNDLED", "WEIGHT_ROLES", "Recorded", "load", "load_weights"]
+
+WEIGHT_ROLES = ("key", "weight")
 BUNDLED = "releases of 211 Python packages"
 _DAY = 86400.0
 
@@ -65,13 +70,17 @@ class Recorded:
 
     def world(self, weights: Floats | None = None) -> World:
         """Return the world in which this happens again."""
+        from ..simulation import World  # slow to import, and experiments are listed without it
+
         return World.recorded(self.elements, self.times, end=self.end, count=len(self), weights=weights)
 
 
 def load(
     path: str | None = None, columns: Mapping[str, str] | None = None, advance: Advance = ignore
 ) -> Recorded:
-    """Read a history from a CSV or Parquet file with columns element and t; without a path, the bundled one.
+    """Read a history: a CSV or Parquet file with columns element and t, or the folder of a git repository.
+
+    Without a path it is the bundled one.
 
     >>> recorded = load()
     >>> len(recorded), recorded.keys[recorded.busiest]
@@ -79,20 +88,69 @@ def load(
     """
     if path is None:
         with as_file(files("unstale").joinpath("data/releases.csv.gz")) as file:
-            return _recorded(str(file), BUNDLED, {}, advance)
-    return _recorded(path, Path(path).name, columns or {}, advance)
+            return _from_file(str(file), BUNDLED, {}, advance)
+    if Path(path).is_dir():
+        repository = Repository(path)
+        found = histories_of([repository], advance=advance)
+        return _recorded(path, repository.name, found.keys, found.elements, found.times.astype(float))
+    return _from_file(path, Path(path).name, columns or {}, advance)
 
 
-def _recorded(path: str, name: str, columns: Mapping[str, str], advance: Advance) -> Recorded:
+def _from_file(path: str, name: str, columns: Mapping[str, str], advance: Advance) -> Recorded:
     history = HistoryTable(open_file(path), columns).read(advance)
-    later = np.diff(history.elements, prepend=-1) == 0
+    keys = [str(key) for key in as_list(history.keys)]
+    return _recorded(path, name, keys, history.elements, history.times)
+
+
+def _recorded(path: str, name: str, keys: list[str], elements: NDArray[np.int64], times: Floats) -> Recorded:
+    later = np.diff(elements, prepend=-1) == 0
     if not later.any():
         raise bad_file(path, "no element has two records, so nothing is known to change")
-    begin, end = float(history.times.min()), float(history.times.max())
-    if not end > begin:
-        raise bad_file(path, "all records are at the same time, so there is nothing to play")
-    times = (history.times[later] - begin) / _DAY
-    elements = history.elements[later]
-    return Recorded(
-        name, [str(key) for key in as_list(history.keys)], elements, times, (end - begin) / _DAY, begin
-    )
+    begin, end = float(times.min()), float(times.max())
+    return Recorded(name, keys, elements[later], (times[later] - begin) / _DAY, (end - begin) / _DAY, begin)
+
+
+def load_weights(path: str, recorded: Recorded, columns: Mapping[str, str] | None = None) -> Floats:
+    """Read how much elements matter, from a file with columns key and weight.
+
+    What is not in it, or has no weight there, does not matter.
+    """
+    names = {role: (columns or {}).get(role, role) for role in WEIGHT_ROLES}
+    found: dict[str, float] = {}
+    for place, key, value in _weights_in(open_file(path), names):
+        weight = _number(value)
+        if weight is None or (rule := broken_rule("weight", weight)):
+            raise bad_value(path, place, names["weight"], rule if weight is not None else "a number", value)
+        if key in found:
+            raise bad_value(path, place, names["key"], "a key that does not come before", key)
+        found[key] = weight
+    weights = np.array([found.get(key, 0.0) for key in recorded.keys])
+    if not weights.any():
+        raise bad_file(path, f"no element of {recorded.name} has a weight there")
+    return weights
+
+
+def _weights_in(file: TextFile | ParquetFile, names: Mapping[str, str]) -> Iterator[tuple[str, str, object]]:
+    """Yield where each row is, its key, and its weight."""
+    if isinstance(file, TextFile):
+        header = file.header(*names.values())
+        where = find_columns(file.path, header.names, names, set(names), line=header.line)
+        for line, row in file.body(len(header.names)):
+            yield f"line {line}", row[where["key"]], row[where["weight"]]
+        return
+    columns = file.columns(names, set(names))
+    table = file.read(columns.values())
+    keys, weights = (table.column(columns[role]).to_pylist() for role in WEIGHT_ROLES)
+    for number, (key, weight) in enumerate(zip(keys, weights, strict=True), 1):
+        yield f"row {number}", str(key), weight
+
+
+def _number(value: object) -> float | None:
+    """Return a weight; none at all is 0, and what is no number is None."""
+    if value is None or value == "":
+        return 0.0
+    try:
+        weight = float(value)  # type: ignore[arg-type]  # anything may stand there
+    except (TypeError, ValueError):
+        return None
+    return weight if weight == weight else 0.0  # noqa: PLR0124  (not a number is what has none)

@@ -27,8 +27,6 @@ from .polls import Elements, Polls, later
 
 __all__ = ["Learning"]
 
-_STEPS = 50
-"""Steps in the time in which the budget pays for one poll of each element."""
 _MOST = 50
 """Polls of an element in a step."""
 _PATIENCE = 50.0
@@ -40,7 +38,8 @@ class Learning:
 
     ``polls`` says what to poll until a moment, ``learn`` takes in what polls saw. ``classes`` and
     ``half_life`` are those of `Learner`. ``budget`` and ``weights`` may be set anew at any time, and count at
-    once.
+    once. ``steps`` is how many times polls are chosen in the time in which the budget pays for one of each
+    element; fewer are less work, and what polls saw counts a little later.
 
     >>> learning = Learning(2, budget=1.0)
     >>> for day in range(1, 200):
@@ -61,10 +60,12 @@ class Learning:
         objective: str | Objective = "freshness",
         classes: ArrayLike | None = None,
         half_life: float | None = None,
+        steps: float = 50.0,
         seed: int = 0,
         start: float = 0.0,
     ) -> None:
         whole("n", n, at_least=1)
+        self._steps = scalar("steps", steps, above=0)
         self._now = self._chosen_until = scalar("start", start)
         self._times, self._elements, self._before = np.empty(0), np.empty(0, np.int64), np.empty(0)
         self._weights = _column("weights", weights, n)
@@ -136,7 +137,8 @@ class Learning:
     @property
     def step(self) -> float:
         """How far ahead it should be asked for polls: what they see counts from the next step on."""
-        return max(self._round / _STEPS, float(self._sizes.mean() / self._budget) if self._budget else np.inf)
+        one = float(self._sizes.mean() / self._budget) if self._budget else np.inf
+        return max(self._round / self._steps, one)
 
     def polls(self, end: float) -> Polls:
         """Return the polls from now on to just before ``end``, which is now afterwards.
@@ -305,7 +307,7 @@ class Learning:
 
 _STATE = (
     "now", "chosen_until", "times", "elements", "before", "budget", "debt", "price", "weights", "sizes",
-    "last", "look",
+    "last", "look", "steps",
 )  # fmt: skip
 
 

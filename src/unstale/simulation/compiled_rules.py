@@ -1,8 +1,9 @@
 """Rules that set each interval from what the last poll saw, compiled.
 
 Most rules look at one element at a time, and so elements are followed one after the other, without a queue of
-events (`follow`). Miniflux takes feeds from a queue when its clock ticks, so its feeds depend on each other
-(`follow_ticks`). All times are in the unit of the simulation.
+events (`follow`; for CommaFeed, which looks at the dates of entries, `follow_entries`). Miniflux takes feeds
+from a queue when its clock ticks, so its feeds depend on each other (`follow_ticks`). All times are in the
+unit of the simulation.
 """
 
 from typing import NamedTuple
@@ -20,9 +21,11 @@ __all__ = [
     "STORMCRAWLER",
     "Feeds",
     "Pages",
+    "Readers",
     "by_element",
     "first_polls",
     "follow",
+    "follow_entries",
     "follow_ticks",
     "joined",
     "phases",
@@ -44,6 +47,18 @@ class Pages(NamedTuple):
     errors: NDArray[np.int32]  # in a row
     known: NDArray[np.bool_]  # there is something to compare the next poll with
     unseen: NDArray[np.bool_]  # a change since the last poll that succeeded
+
+
+class Readers(NamedTuple):
+    """What `follow_entries` remembers of each element."""
+
+    start: NDArray[np.float64]  # of the next poll
+    polls: NDArray[np.int64]  # before that one
+    errors: NDArray[np.int32]  # in a row
+    seen: NDArray[np.int64]  # entries, ever
+    dates: NDArray[np.float64]  # of the last entries, as a ring
+    unseen: NDArray[np.int64]  # entries since the last poll that succeeded
+    coming: NDArray[np.float64]  # their dates, as a ring
 
 
 class Feeds(NamedTuple):
@@ -185,6 +200,73 @@ def follow(rule, numbers, conditions, key, pages, offsets, times, end, begins, o
             return i, j, used
         if j < stop:
             pages.unseen[i] = True
+    begins[n] = used
+    return n, -1, used
+
+
+@njit(inline="always")
+def _commafeed(numbers, ok, errors, seen, dates, now):
+    """Return the wait after a poll, given the dates of the entries that were seen."""
+    shortest, longest, factor, day, tries, backoff = numbers
+    if not ok:
+        return shortest if errors < tries else min(max(backoff * (errors - tries + 1.0), shortest), longest)
+    shown = min(seen, dates.size)
+    newest = dates[(seen - 1) % dates.size] if shown > 0 else -np.inf
+    if now - newest >= 30.0 * day:
+        return longest
+    if now - newest >= 14.0 * day:
+        return max(longest / 2.0, shortest)
+    if now - newest >= 7.0 * day:
+        return max(longest / 4.0, shortest)
+    if shown < 2:
+        return longest
+    gap = (newest - dates[(seen - shown) % dates.size]) / (shown - 1.0)
+    return max(min(gap / factor, longest / 4.0), shortest)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def follow_entries(numbers, conditions, key, readers, offsets, times, end, begins, out, at):
+    """Do as `follow`, for a rule that looks at the dates of the entries that polls brought."""
+    starts, dones, oks = out
+    first, next_change, used = at
+    n = readers.start.size
+    for i in range(first, n):
+        j, stop = offsets[i], offsets[i + 1]
+        if next_change >= 0:  # in the middle of this element
+            j, next_change = next_change, -1
+        else:
+            begins[i] = used
+        start, count = readers.start[i], readers.polls[i]
+        errors, seen, unseen = readers.errors[i], readers.seen[i], readers.unseen[i]
+        dates, coming = readers.dates[i], readers.coming[i]
+        while start < end and used < starts.size:
+            _, duration, ok = _fate(key, i, count, conditions)
+            done = start + duration
+            if ok:
+                errors = 0
+                for k in range(max(0, unseen - coming.size), unseen):
+                    dates[seen % dates.size] = coming[k % coming.size]
+                    seen += 1
+                unseen = 0
+                while j < stop and times[j] <= start:
+                    dates[seen % dates.size] = times[j]
+                    seen += 1
+                    j += 1
+            else:
+                errors += 1
+            starts[used], dones[used], oks[used] = start, done, ok
+            used += 1
+            wait = _commafeed(numbers, ok, errors, seen, dates, done)
+            count += 1
+            late, _, _ = _fate(key, i, count, conditions)
+            start = done + wait + late
+        readers.start[i], readers.polls[i], readers.errors[i] = start, count, errors
+        readers.seen[i], readers.unseen[i] = seen, unseen
+        if start < end:
+            return i, j, used
+        for k in range(j, stop):  # for the next span
+            coming[readers.unseen[i] % coming.size] = times[k]
+            readers.unseen[i] += 1
     begins[n] = used
     return n, -1, used
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import Floats, numbers
+from ..arguments import Floats, choice, numbers
 from ..objectives import Objective
 from .compiled_tracking import (
     ACCESSES,
@@ -248,7 +249,17 @@ class Outcome:
     @property
     def freshness_over_time(self) -> tuple[Floats, Floats]:
         """Lengths of the batches, and the freshness in each."""
-        return self._lengths, self._totals[:, FRESH] / self._lengths / self._weight
+        return self.over_time("freshness")
+
+    def over_time(
+        self, measure: Literal["freshness", "age"], *, weighted: bool = True
+    ) -> tuple[Floats, Floats]:
+        """Lengths of the batches, and freshness or age in each; by weight, or elements counted alike."""
+        column = {"freshness": FRESH, "age": AGE}[choice("measure", measure, ("freshness", "age"))]
+        if weighted:
+            return self._lengths, self._totals[:, column] / self._lengths / self._weight
+        plain = np.array(self._tracker.plain)[:, column]
+        return self._lengths, plain / self._lengths / len(self._tracker.sums)
 
     @property
     def elements(self) -> Elementwise:

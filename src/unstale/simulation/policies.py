@@ -143,10 +143,12 @@ class EstimatedProportional:
     Rates are estimated from what polls saw, by Cho & Garcia-Molina's estimator with little bias,
     -log((n - X + 0.5) / (n + 0.5)) per mean interval, for X changes seen in n polls; none seen counts as half
     a change. After each step of one poll per element on average the frequencies are set anew.
+
+    With ``counting`` the estimate is (X + 1) / time instead, which is what Aduana goes by.
     """
 
-    def __init__(self, n: int, budget: float, sizes: Floats, *, seed: int) -> None:
-        self._budget, self._sizes = budget, sizes
+    def __init__(self, n: int, budget: float, sizes: Floats, *, seed: int, counting: bool = False) -> None:
+        self._budget, self._sizes, self._counting = budget, sizes, counting
         self._polls, self._changes, self._time = np.zeros((3, n))
         self._schedule = Schedule(np.full(n, budget / sizes.sum()), seed=seed)
 
@@ -172,7 +174,10 @@ class EstimatedProportional:
         polls, changes, time = (
             np.where(known, part, 1.0) for part in (self._polls, self._changes, self._time)
         )
-        rates = -np.log((polls - np.maximum(changes, 0.5) + 0.5) / (polls + 0.5)) * polls / time
+        if self._counting:
+            rates = (changes + 1.0) / time
+        else:
+            rates = -np.log((polls - np.maximum(changes, 0.5) + 0.5) / (polls + 0.5)) * polls / time
         rates = np.where(known, rates, rates[known].mean())
         return self._budget * rates / (rates @ self._sizes)
 
@@ -181,8 +186,8 @@ class EstimatedOptimal:
     """Plans with the likeliest rates as if they were the true ones, and with equal frequencies at first.
 
     Rates are those of maximum likelihood, from all that polls saw; no change seen counts as half a change.
-    After each step of one poll per element on average the optimal allocation is planned anew. What it starves
-    is not polled again.
+    After each step of one poll per element on average the optimal allocation is planned anew, if there is a
+    fiftieth more to go by. What it starves is not polled again.
     """
 
     def __init__(
@@ -191,6 +196,7 @@ class EstimatedOptimal:
         self._budget, self._weights, self._sizes, self._objective = budget, weights, sizes, objective
         self._schedule = Schedule(np.full(n, budget / sizes.sum()), seed=seed)
         self._seen: list[Outcomes] = []
+        self._heard, self._planned = 0, 0
 
     @property
     def step(self) -> float:
@@ -201,6 +207,10 @@ class EstimatedOptimal:
 
     def learn(self, outcomes: Outcomes) -> None:
         self._seen.append(outcomes)
+        self._heard += outcomes.times.size
+        if self._heard < 1.02 * self._planned:
+            return
+        self._planned = self._heard
         elements, elapsed, changed = (
             np.concatenate([getattr(part, name)[part.ok] for part in self._seen])
             for name in ("elements", "elapsed", "changed")

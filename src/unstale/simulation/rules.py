@@ -12,8 +12,9 @@ out is what belongs to their machinery: rounding to seconds, politeness, what HT
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -29,15 +30,17 @@ from .compiled_rules import (
     STORMCRAWLER,
     Feeds,
     Pages,
+    Readers,
     by_element,
     first_polls,
     follow,
+    follow_entries,
     follow_ticks,
     joined,
     phases,
 )
 
-__all__ = ["RULES", "Following", "Heritrix", "Miniflux", "Nutch", "Rule", "StormCrawler"]
+__all__ = ["RULES", "CommaFeed", "Following", "Heritrix", "Miniflux", "Nutch", "Rule", "StormCrawler"]
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _WEEK = 7 * _DAY
@@ -223,7 +226,43 @@ class Miniflux:
         )  # fmt: skip
 
 
-Rule = Nutch | StormCrawler | Heritrix | Miniflux
+@dataclass(frozen=True, kw_only=True)
+class CommaFeed:
+    """CommaFeed: ``FeedRefreshIntervalCalculator``, with empirical intervals.
+
+    The mean gap between the ``entries`` that a feed shows, over ``factor``, from ``shortest`` to a quarter of
+    ``longest``; if the newest is a week old, that quarter; two weeks, the half; 30 days, or if there are
+    not two entries, ``longest``. How many entries are shown is up to the feed; 10 is what many do. A change
+    of an element is an entry of a feed. A poll that fails is repeated after ``shortest``, and from the
+    ``errors``-th in a row on after ``backoff``, twice that, and so on.
+    """
+
+    shortest: float = 5 * _MINUTE
+    longest: float = 4 * _HOUR
+    factor: float = 2.0
+    entries: int = 10
+    errors: int = 3
+    backoff: float = _HOUR
+
+    def __post_init__(self) -> None:
+        _check(self, "backoff")
+        scalar("factor", self.factor, above=0)
+        whole("entries", self.entries, at_least=2)
+
+    @property
+    def first(self) -> float:
+        """The interval of a feed of which nothing is known."""
+        return self.longest
+
+    def in_units(self, unit: float) -> tuple[float, ...]:
+        """Return the parameters for units of so many seconds."""
+        return (
+            self.shortest / unit, self.longest / unit, self.factor, _DAY / unit, float(self.errors),
+            self.backoff / unit,
+        )  # fmt: skip
+
+
+Rule = Nutch | StormCrawler | Heritrix | Miniflux | CommaFeed
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
@@ -236,6 +275,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "heritrix": Heritrix(),
         "miniflux": Miniflux(),
         "miniflux-round-robin": Miniflux(interval=60 * _MINUTE),
+        "commafeed": CommaFeed(),
     }
 )
 """The rules of tools in use, by name."""
@@ -281,11 +321,13 @@ class Following:
         due = now + due * (rule.first / unit)
         fates = key_of(seed, FATES)
         self._now, self._count = now, n
-        self._run = (
-            _Ticking(rule, unit, met, fates, due, now)
-            if isinstance(rule, Miniflux)
-            else _Single(rule, unit, met, fates, due)
-        )
+        self._run: _Ticking | _Reading | _Single
+        if isinstance(rule, Miniflux):
+            self._run = _Ticking(rule, unit, met, fates, due, now)
+        elif isinstance(rule, CommaFeed):
+            self._run = _Reading(rule, unit, met, fates, due)
+        else:
+            self._run = _Single(rule, unit, met, fates, due)
 
     @property
     def now(self) -> float:
@@ -338,22 +380,47 @@ class _Single:
 
     def visits(self, offsets: _Offsets, times: Floats, now: float, end: float) -> _Visits:
         n = self._pages.start.size
-        begins = np.empty(n + 1, np.int64)
-        room = _room(self._rate, now, end, n)
-        out: _Columns = (np.empty(room), np.empty(room), np.empty(room, np.bool_))
-        at = (0, -1, 0)
-        while True:
-            at = follow(
-                self._rule, self._numbers, self._conditions, self._key, self._pages, offsets, times, end,
-                begins, out, at,
-            )  # fmt: skip
-            reached, _, used = at
-            if reached == n:
-                break
-            out = _larger(out, max(int(1.05 * used * n / (reached + 1)), used + used // 2))
-        self._rate = _rate(used, now, end)
-        start, done, ok = out
-        return begins, start[:used], done[:used], ok[:used]
+        done = partial(
+            follow, self._rule, self._numbers, self._conditions, self._key, self._pages, offsets, times, end
+        )
+        visits = _all_of(done, n, _room(self._rate, now, end, n))
+        self._rate = _rate(visits[1].size, now, end)
+        return visits
+
+
+class _Reading:
+    """CommaFeed, which looks at the dates of entries."""
+
+    def __init__(
+        self,
+        rule: CommaFeed,
+        unit: float,
+        conditions: tuple[float, float, float],
+        key: np.uint64,
+        due: Floats,
+    ) -> None:
+        n = due.size
+        self._numbers, self._conditions, self._key = rule.in_units(unit), conditions, key
+        self._readers = Readers(
+            start=np.empty(n),
+            polls=np.zeros(n, np.int64),
+            errors=np.zeros(n, np.int32),
+            seen=np.zeros(n, np.int64),
+            dates=np.zeros((n, rule.entries)),
+            unseen=np.zeros(n, np.int64),
+            coming=np.zeros((n, rule.entries)),
+        )
+        first_polls(key, conditions, due, self._readers.start)
+        self._rate = 0.0
+
+    def visits(self, offsets: _Offsets, times: Floats, now: float, end: float) -> _Visits:
+        n = self._readers.start.size
+        done = partial(
+            follow_entries, self._numbers, self._conditions, self._key, self._readers, offsets, times, end
+        )
+        visits = _all_of(done, n, _room(self._rate, now, end, n))
+        self._rate = _rate(visits[1].size, now, end)
+        return visits
 
 
 class _Ticking:
@@ -397,6 +464,20 @@ class _Ticking:
         begins, order = by_element(elements, n)
         start, done, ok = (column[order] for column in columns)
         return begins, start, done, ok
+
+
+def _all_of(follow: Callable[..., tuple[int, int, int]], n: int, room: int) -> _Visits:
+    """Follow elements to the end of the span, in as much room as it takes."""
+    begins = np.empty(n + 1, np.int64)
+    out: _Columns = (np.empty(room), np.empty(room), np.empty(room, np.bool_))
+    at = (0, -1, 0)
+    while True:
+        at = follow(begins, out, at)
+        reached, _, used = at
+        if reached == n:
+            start, done, ok = out
+            return begins, start[:used], done[:used], ok[:used]
+        out = _larger(out, max(int(1.05 * used * n / (reached + 1)), used + used // 2))
 
 
 def _larger(columns: _Columns, room: int) -> _Columns:

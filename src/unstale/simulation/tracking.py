@@ -67,6 +67,8 @@ class Tracker:
         """Sums of the squares of each element's time fresh, and age, in the batches."""
         self.totals: list[Floats] = []
         """Measures in each batch, over all elements; those that are integrals over time by weight."""
+        self.plain: list[Floats] = []
+        """Time fresh, and age, in each batch, over all elements, whatever they weigh."""
         self.lengths: list[float] = []
         """Lengths of the batches."""
 
@@ -97,6 +99,7 @@ class Tracker:
     def close(self) -> None:
         """End a batch."""
         self.totals.append(self._total.copy())
+        self.plain.append(self._batch.sum(axis=0))
         self.lengths.append(self._time)
         self.squares += self._batch**2
         self._discard()
