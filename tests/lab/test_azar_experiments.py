@@ -4,6 +4,8 @@ import pytest
 
 from unstale.lab import Verdict, every_experiment
 
+from .claims import each, line, the
+
 EXPECTED = ("azar-algorithm-3", "azar-algorithms-1-2", "azar-figure-1", "azar-figure-2", "azar-guarantee")
 NUMBERS = {
     # experiment: claims with the printed number, and how far from it rounding lets ours be
@@ -74,31 +76,8 @@ OURS = {
 }
 
 
-def each(claims):
-    return [pytest.param(name, *one, id=f"{name}: {one[0]}") for name, some in claims.items() for one in some]
-
-
-def the(findings, what):
-    (claim,) = (one for one in findings.claims if one.what == what)
-    return claim
-
-
-def line(panel, label):
-    (found,) = (one for one in panel.lines if one.label == label)
-    return found
-
-
 def test_all_that_the_paper_shows_is_there():
     assert {one.name for one in every_experiment() if one.name.startswith("azar-")} == set(EXPECTED)
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_nothing_is_left_unexplained(findings, name):
-    found = findings(name)
-    assert [claim.what for claim in found.claims if claim.verdict is Verdict.DIFFERS] == []
-    assert len({claim.what for claim in found.claims}) == len(found.claims)
-    unlike = {Verdict.APPROXIMATELY, Verdict.CANNOT, Verdict.PAPER_IN_ERROR}
-    assert all(claim.why for claim in found.claims if claim.verdict in unlike)
 
 
 @pytest.mark.parametrize(("name", "what", "printed", "within"), each(NUMBERS))

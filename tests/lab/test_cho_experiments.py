@@ -8,6 +8,8 @@ import pytest
 
 from unstale.lab import Run, Verdict, choose, every_experiment
 
+from .claims import each, line, the
+
 NUMBERS = {
     # experiment: claims with the printed number, and how far from it rounding lets ours be
     "cho-examples": [
@@ -163,44 +165,8 @@ EXPECTED = (
 )
 
 
-def each(claims):
-    return [pytest.param(name, *one, id=f"{name}: {one[0]}") for name, some in claims.items() for one in some]
-
-
-def the(findings, what):
-    (claim,) = (one for one in findings.claims if one.what == what)
-    return claim
-
-
-def line(panel, label):
-    (found,) = (one for one in panel.lines if one.label == label)
-    return found
-
-
 def test_all_that_the_paper_shows_is_there():
     assert {one.name for one in every_experiment() if one.name.startswith("cho-")} == set(EXPECTED)
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_nothing_is_left_unexplained(findings, name):
-    found = findings(name)
-    assert [claim.what for claim in found.claims if claim.verdict is Verdict.DIFFERS] == []
-    assert all(
-        claim.why for claim in found.claims if claim.verdict in {Verdict.APPROXIMATELY, Verdict.CANNOT}
-    )
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_figures_have_labels_with_units_and_few_lines(findings, name):
-    found = findings(name)
-    assert found.panels or found.tables
-    assert "figure" not in name or found.panels
-    for panel in found.panels:
-        assert panel.x
-        assert panel.y
-        assert 1 <= len(panel.lines) <= 7
-        assert len({one.label for one in panel.lines}) == len(panel.lines)
-        assert all(np.isfinite(one.x).all() and np.isfinite(one.y).all() for one in panel.lines)
 
 
 @pytest.mark.parametrize(("name", "what", "printed", "within"), each(NUMBERS))

@@ -6,6 +6,8 @@ import pytest
 from unstale.errors import InvalidInput
 from unstale.lab import Run, Verdict, choose, every_experiment
 
+from .claims import each, the, with_verdict
+
 EXPECTED = (
     *(f"li-figure-{number}" for number in (3, 4, 5, 6, 7, 8)),
     "li-equations-28-32",
@@ -135,31 +137,8 @@ OURS = {
 }
 
 
-def each(claims):
-    return [pytest.param(name, *one, id=f"{name}: {one[0]}") for name, some in claims.items() for one in some]
-
-
-def the(findings, what):
-    (claim,) = (one for one in findings.claims if one.what == what)
-    return claim
-
-
-def with_verdict(findings, verdict):
-    return sorted(claim.what for claim in findings.claims if claim.verdict is verdict)
-
-
 def test_all_that_the_paper_shows_is_there():
     assert {one.name for one in every_experiment() if one.name.startswith("li-")} == set(EXPECTED)
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_nothing_is_left_unexplained(findings, name):
-    found = findings(name)
-    assert with_verdict(found, Verdict.DIFFERS) == []
-    assert len({claim.what for claim in found.claims}) == len(found.claims)
-    unlike = {Verdict.APPROXIMATELY, Verdict.CANNOT, Verdict.PAPER_IN_ERROR}
-    assert all(claim.why for claim in found.claims if claim.verdict in unlike)
-    assert found.panels
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
-from multiprocessing import active_children, get_context
 from time import perf_counter
 
 from .catalogue import choose, explained
 from .drawing import pictures
 from .experiment import Experiment, Findings, Run
+from .workers import KILLED, workers
 
 __all__ = ["Done", "carry_out", "usual_jobs"]
-
-_KILLED = "its process was killed, perhaps for want of memory; --jobs 1 takes the least"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,10 +109,8 @@ def _here(one: Experiment, run: Run, advance: Callable[[float], None]) -> _Came:
 def _elsewhere(
     order: Sequence[Experiment], run: Run, jobs: int, advance: Callable[[float], None]
 ) -> Iterator[Done]:
-    before = set(active_children())
-    pool = ProcessPoolExecutor(min(jobs, len(order)), get_context("spawn"), initializer=_at_work)
-    try:
-        plain = replace(run, advance=_ignore)
+    plain = replace(run, advance=_ignore)
+    with workers(min(jobs, len(order))) as pool:
         waiting: dict[Future[_Came], Experiment] = {
             pool.submit(_by_name, one.name, one.file, plain): one for one in order
         }
@@ -126,26 +119,14 @@ def _elsewhere(
             try:
                 came = future.result()
             except BrokenProcessPool:
-                came = _Came(findings=Findings([], [], []), pictures={}, seconds=0.0, failure=_KILLED)
+                failure = f"its process {KILLED}"
+                came = _Came(findings=Findings([], [], []), pictures={}, seconds=0.0, failure=failure)
             advance(one.seconds)
             yield _done(one, came)
-        pool.shutdown()
-    except BaseException:  # interrupted, or nobody wants the rest: do not wait for what runs
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(active_children()) - before:
-            process.terminate()
-        raise
 
 
 def _ignore(_: float) -> None:
     """Tell nobody: the bar is in another process."""
-
-
-def _at_work() -> None:
-    """Begin to work for another process: be quiet, and leave at once when interrupted."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if not sys.warnoptions:
-        warnings.simplefilter("ignore")
 
 
 def _by_name(name: str, file: str | None, run: Run) -> _Came:

@@ -13,15 +13,12 @@ between policies are paired, batch by batch and seed by seed.
 
 from __future__ import annotations
 
-import signal
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import active_children, get_context
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +33,7 @@ from ..simulation import RULES, Learned, Outcome, World, simulate
 from ..simulation.outcome import error_of_mean
 from ..simulation.policies import EstimatedProportional
 from .histories import Recorded
+from .workers import KILLED, workers
 
 __all__ = ["OBJECTIVES", "POLICIES", "Case", "Goal", "Measured", "Needed", "Row", "Shootout", "shootout"]
 
@@ -201,7 +199,7 @@ def shootout(
     known = "optimal-law" in chosen
     numbered = range(1, seeds + 1)
     many = len(rules) * seeds + len(objectives) * (len(rules) + given.size) * (seeds + known)
-    with _workers(_Stage(recorded, weights, share * recorded.end), jobs) as work:
+    with _doing(_Stage(recorded, weights, share * recorded.end), jobs) as work:
         told = partial(_told, advance, max(many, 1))
         free = work(_polls_of, [(rule, seed) for rule in rules for seed in numbered], told)
         taken = np.reshape(free, (len(rules), seeds)).mean(axis=1) if rules else np.zeros(0)
@@ -440,57 +438,42 @@ _stage: _Stage | None = None
 
 
 def _set_stage(stage: _Stage) -> None:
-    """Begin to work for another process: be quiet, and leave at once when interrupted."""
     global _stage  # noqa: PLW0603  (a process has one, and it is large)
     _stage = stage
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if not sys.warnoptions:
-        warnings.simplefilter("ignore")
 
 
 def _on_stage(cell: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
     return cell(_stage, *arguments)
 
 
-class _workers:  # noqa: N801  (used like a function)
-    """Gives a function that does cells, here or in several processes, and returns what they give."""
+@contextmanager
+def _doing(stage: _Stage, jobs: int) -> Iterator[Callable[..., list[Any]]]:
+    """Give a function that does cells, here or in several processes, and returns what they give."""
+    if whole("jobs", jobs, at_least=1) == 1:
+        yield lambda cell, cells, told: list(_done_here(stage, cell, cells, told))
+        return
+    with workers(jobs, _set_stage, stage) as pool:
+        yield lambda cell, cells, told: _done_there(pool, cell, cells, told)
 
-    def __init__(self, stage: _Stage, jobs: int) -> None:
-        self._stage, self._jobs = stage, whole("jobs", jobs, at_least=1)
 
-    def __enter__(self) -> Callable[..., list[Any]]:
-        self._before = set(active_children())
-        self._pool = (
-            ProcessPoolExecutor(
-                self._jobs, get_context("spawn"), initializer=_set_stage, initargs=(self._stage,)
-            )
-            if self._jobs > 1
-            else None
-        )
-        return lambda cell, cells, told: list(self._done(cell, cells, told))
+def _done_here(
+    stage: _Stage, cell: Callable[..., Any], cells: Sequence[tuple[Any, ...]], told: Callable[[], None]
+) -> Iterator[Any]:
+    for one in cells:
+        yield cell(stage, *one)
+        told()
 
-    def _done(
-        self, cell: Callable[..., Any], cells: Sequence[tuple[Any, ...]], told: Callable[[], None]
-    ) -> Iterator[Any]:
-        if self._pool is None:
-            for one in cells:
-                yield cell(self._stage, *one)
-                told()
-            return
-        waiting = [self._pool.submit(_on_stage, cell, one) for one in cells]
-        for future in waiting:
-            future.add_done_callback(lambda _: told())
-        try:
-            for future in waiting:
-                yield future.result()
-        except BrokenProcessPool:
-            msg = "a process was killed, perhaps for want of memory; --jobs 1 takes the least"
-            raise InvalidInput(msg) from None
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if self._pool is None:
-            return
-        self._pool.shutdown(wait=kind is None, cancel_futures=True)
-        if kind is not None:  # interrupted: do not wait for what runs
-            for process in set(active_children()) - self._before:
-                process.terminate()
+def _done_there(
+    pool: ProcessPoolExecutor,
+    cell: Callable[..., Any],
+    cells: Sequence[tuple[Any, ...]],
+    told: Callable[[], None],
+) -> list[Any]:
+    waiting = [pool.submit(_on_stage, cell, one) for one in cells]
+    for future in waiting:
+        future.add_done_callback(lambda _: told())
+    try:
+        return [future.result() for future in waiting]
+    except BrokenProcessPool:
+        raise InvalidInput(f"a process {KILLED}") from None

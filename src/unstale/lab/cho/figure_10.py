@@ -45,7 +45,7 @@ def figure_10(run: Run) -> Iterator[Claim | Panel | Table]:
     )
     apart = [float(np.abs(old.frequencies - other).max()) for other in (1.0, BUDGET * RATES / RATES.sum())]
     yield statement(
-        "for age",
+        "the five elements, for age",
         says="all frequencies are close to 1, so nearer to uniform than to proportional",
         holds=apart[0] < 0.2 and apart[0] < apart[1],
     )
