@@ -26,8 +26,8 @@ PARTS = {
     "learning": learning.run,
     "profiles": profiles.run,
 }
-MORE = {"rules": learning.rules, "histories": learning.histories}
-"""Many minutes each, or for those who have histories."""
+MORE = {"rules": learning.rules}
+"""Many minutes each."""
 
 
 def main() -> None:

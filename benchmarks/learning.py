@@ -1,28 +1,19 @@
 """Learning: how much of what the true rates would buy is bought without knowing them, at equal polls.
 
-``python -m benchmarks learning`` plays synthetic worlds, ``rules`` takes the rules of today's tools beside it
-(many minutes), and ``histories`` plays change histories, if UNSTALE_HISTORIES is a folder of them: Parquet
-with columns element_id and t, in seconds. NAME.elements.parquet beside NAME.parquet may have a popularity.
+``python -m benchmarks learning`` plays synthetic worlds, and ``rules`` takes the rules of today's tools
+beside it (many minutes). Recorded histories are played by ``unstale lab shootout``.
 """
 
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unstale import Empirical, Plan, World, plan, simulate
-from unstale.schedule import Learning
-from unstale.simulation import Learned
+from unstale import simulate
 
 Floats = NDArray[np.float64]
 
 SOME = 10_000
-MANY = 2_000
-"""More laws than one plans for in a minute, if each has gaps of its own."""
 SEEDS = (1, 2, 3)
 ROUNDS = 100
 WINDOWS = ((3, 7), (16, 24), (80, 100))
@@ -105,83 +96,3 @@ def beside(name: str, days: float, seed: int) -> tuple[float, ...]:
     budget = rule.polls / (days / 2.0)
     others = play(budget=budget, policies=["uniform", "learning", "optimal"])
     return budget / SOME, rule.freshness, *(others[one].freshness for one in others)
-
-
-# --- recorded histories ----------------------------------------------------------------------------
-
-
-def histories() -> None:
-    folder = os.environ.get("UNSTALE_HISTORIES")
-    if not folder:
-        print("histories: set UNSTALE_HISTORIES to a folder of change histories; left out")
-        return
-    print("recorded histories: freshness, first third not measured; polls per element and day")
-    print("| history | weights | polls/day | uniform | Poisson | renewal law | likeliest rates "
-          "| constant rates | learning | half-life |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for history in recorded(Path(folder)):
-        for weights in (None,) if history.popularity is None else (None, history.popularity):
-            for share in (0.25, 1.0, 4.0):
-                play(history, weights, share * history.times.size / history.count / history.end)
-
-
-@dataclass(frozen=True, eq=False)
-class Recorded:
-    """Changes of elements with 20 of them or more, in days from the first change of any."""
-
-    name: str
-    elements: NDArray[np.int64]
-    times: Floats
-    count: int
-    end: float
-    popularity: Floats | None
-
-
-def recorded(folder: Path) -> Iterator[Recorded]:
-    import pyarrow.parquet as pq
-
-    for path in sorted(folder.glob("*.elements.parquet")):
-        name = path.name.removesuffix(".elements.parquet")
-        table, about = pq.read_table(path.with_name(f"{name}.parquet")), pq.read_table(path)
-        elements, seconds = table["element_id"].to_numpy(), table["t"].to_numpy()
-        later = np.diff(elements, prepend=-1) == 0  # the first is no change, but how the element came about
-        elements, seconds = elements[later], seconds[later]
-        start = int(about["t_first"].to_numpy().min())
-        count = int(elements.max()) + 1
-        end = (max(int(about["t_end"].to_numpy().max()), int(seconds.max()) + 1) - start) / 86400.0
-        popularity = None
-        if "popularity" in about.column_names:
-            popularity = np.nan_to_num(about["popularity"].to_numpy(zero_copy_only=False)[:count])
-        yield Recorded(name, elements, (seconds - start) / 86400.0, count, end, popularity)
-
-
-def play(history: Recorded, weights: Floats | None, share: float) -> None:
-    count, end = history.count, history.end
-    world = World.recorded(history.elements, history.times, end=end, count=count, weights=weights)
-    budget = share * count
-    constant, learning = (
-        Learning(count, budget, weights=world.weight, half_life=half, seed=1) for half in (np.inf, None)
-    )
-    policies = {
-        "uniform": "uniform",
-        "Poisson": "optimal",
-        **({"renewal": renewal_plan(world, history, budget)} if count <= MANY else {}),
-        "likeliest": "estimated-optimal",
-        "constant": Learned(constant),
-        "learning": Learned(learning),
-    }
-    result = simulate(world, budget, policies=policies, seed=1, burn_in=end / 3.0)
-    names = ("uniform", "Poisson", "renewal", "likeliest", "constant", "learning")
-    fresh = " | ".join(f"{result[one].freshness:.4f}" if one in result else "-" for one in names)
-    kind = "equal" if weights is None else "popularity"
-    half_life = f"{learning.learner.half_life[0]:.0f} d"
-    print(f"| {history.name} ({count}) | {kind} | {share:.3g} | {fresh} | {half_life} |", flush=True)
-
-
-def renewal_plan(world: World, history: Recorded, budget: float) -> Plan:
-    """The optimum for the very gaps that each element will have had, if they came in any order."""
-    order = np.lexsort((history.times, history.elements))
-    ends = np.cumsum(np.bincount(history.elements, minlength=len(world)))[:-1]
-    moments = np.split(history.times[order], ends)
-    laws = [Empirical(np.diff(one, append=one[0] + world.end)) for one in moments]  # the record as a circle
-    return plan(laws, budget, weights=world.weight)
