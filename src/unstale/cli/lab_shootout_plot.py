@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING, Any
 
 from unstale.pictures import COLOURS, DASHES, MARKERS, new_figure, save, styled
@@ -32,27 +33,37 @@ def draw_shootout(path: str, played: Shootout) -> None:
 
 def _draw(axes: Any, played: Shootout, cases: list[Case]) -> None:  # noqa: ANN401  (matplotlib is optional)
     age = cases[0].objective == "age"
-    rules = [case for case in cases if case.rule is not None]
-    ruled = {case.rule for case in rules}
+    ruled = {case.rule for case in cases}
     names = dict.fromkeys(row.policy for case in cases for row in case.rows if row.policy not in ruled)
     for at, name in enumerate(names):
         points = sorted(_point(played, case[name], age=age) for case in cases if name in case)
         look = {"color": COLOURS[at], "linestyle": DASHES[at], "marker": MARKERS[at], "markersize": 4}
         axes.plot(*zip(*points, strict=True), label=name, **look)
-    for case in rules:
-        x, y = _point(played, case[case.rule or ""], age=age)
-        label = "rules of tools" if case is rules[0] else None
-        axes.plot(x, y, "*", color="black", markersize=9, linestyle="none", label=label)
-        axes.annotate(
-            case.rule, (x, y), xytext=(5, 6 if age else -11), textcoords="offset points", fontsize=8
-        )
     axes.set(xscale="log", xlabel="polls per element and day", title=f"planning for {cases[0].objective}")
+    points = {case.rule: _point(played, case[case.rule], age=age) for case in cases if case.rule}
+    _mark_rules(axes, points, down=not age)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
     if age:
         axes.set(yscale="log", ylabel="mean age")
         label_times(axes.yaxis)
     else:
         axes.set(ylabel=f"fresh (% of time{', by weight' if played.weighted else ''})")
+
+
+def _mark_rules(axes: Any, points: dict[str, tuple[float, float]], *, down: bool) -> None:  # noqa: ANN401
+    """Mark where rules come out; names stand on the free side of the curves, neighbours at two heights."""
+    if not points:
+        return
+    axes.plot(
+        *zip(*points.values(), strict=True), "*", color="black", markersize=9, linestyle="none",
+        label="rules of tools",
+    )  # fmt: skip
+    left, right = (log(x) for x in axes.get_xlim())
+    for at, (name, (x, y)) in enumerate(sorted(points.items(), key=lambda one: one[1])):
+        late = log(x) > left + 0.75 * (right - left)
+        away = -11 - 12 * (at % 2) if down else 6 + 12 * (at % 2)
+        place = {"xytext": (-5 if late else 5, away), "ha": "right" if late else "left"}
+        axes.annotate(name, (x, y), textcoords="offset points", fontsize=8, **place)
 
 
 def _point(played: Shootout, row: Row, *, age: bool) -> tuple[float, float]:
