@@ -40,8 +40,8 @@ def _draw(axes: Any, played: Shootout, cases: list[Case]) -> None:  # noqa: ANN4
         look = {"color": COLOURS[at], "linestyle": DASHES[at], "marker": MARKERS[at], "markersize": 4}
         axes.plot(*zip(*points, strict=True), label=name, **look)
     axes.set(xscale="log", xlabel="polls per element and day", title=f"planning for {cases[0].objective}")
-    points = {case.rule: _point(played, case[case.rule], age=age) for case in cases if case.rule}
-    _mark_rules(axes, points, down=not age)
+    rules = {case.rule: _point(played, case[case.rule], age=age) for case in cases if case.rule}
+    _mark_rules(axes, rules, down=not age)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
     if age:
         axes.set(yscale="log", ylabel="mean age")
