@@ -107,7 +107,8 @@ def test_the_examples_in_python_run(page):
 
 
 def test_all_pages_are_tested():
-    assert sorted(HOWTO.glob("*.md")) == PAGES
+    too_long = HOWTO / "shootout.md"  # its example takes minutes, and plays what learns, to the last digit
+    assert sorted(HOWTO.glob("*.md")) == sorted([*PAGES, too_long])
 
 
 if __name__ == "__main__":

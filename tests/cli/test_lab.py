@@ -35,6 +35,11 @@ NAMED = (
     "between; it is 'Half' (line 5)"
 )
 
+WHOSE = (
+    "own.py: fails when it is read: paper must be a Paper: CHO, BEYOND, or Paper(authors, title, venue); it "
+    "is 'Mine' (line 5)"
+)
+
 
 def own(name="own.py", published=0.63, text=OWN):
     Path(name).write_text(text.replace("{published}", str(published)))
@@ -124,10 +129,32 @@ def test_all(run, monkeypatch, folder):
     assert [one["name"] for one in results["experiments"]] == [one.name for one in some]
 
 
+def test_a_report_with_an_experiment_of_ones_own(run, ask, monkeypatch, folder):
+    out, _ = run("lab", "run", own(), "--report", "--out", "mine")
+    assert "mine/report.html has all of it" in out
+    assert '<section id="own-half">' in (folder / "mine" / "report.html").read_text()
+    some = tuple(one for one in every_experiment() if one.name == "cho-table-4")
+    monkeypatch.setattr("unstale.lab.catalogue.every_experiment", lambda: some)
+    answer = ask("lab", "run", "--all", "own.py", "cho-table-4", "--quick", "--jobs", 1)
+    assert [one["name"] for one in answer["experiments"]] == ["cho-table-4", "own-half"]
+    assert answer["report"] == "unstale-lab/report.html"
+
+
+def test_one_that_leaves_takes_no_other_with_it(run, refuse):
+    own(
+        "exit.py",
+        text=OWN.replace("own-half", "own-exit").replace("    x = [", "    raise SystemExit\n    x = ["),
+    )
+    out, err = run("lab", "run", "exit.py", own(), "--jobs", 2, code=1)
+    assert err == "unstale: own-exit failed: SystemExit: (line 10)\n"
+    assert "0.6321  reproduces\n" in out
+    own("early.py", text="import sys\nsys.exit(0)\n")
+    assert refuse("lab", "run", "early.py") == "early.py: fails when it is read: SystemExit: 0 (line 2)"
+
+
 def test_usage(refuse):
-    both = "unstale lab run needs names of experiments or --all, and not both"
-    assert refuse("lab", "run") == both
-    assert refuse("lab", "run", "--all", "cho-table-2") == both
+    assert refuse("lab", "run") == "unstale lab run needs names of experiments, or --all"
+    assert refuse("lab", "run", "--report") == "unstale lab run needs names of experiments, or --all"
     assert refuse("lab", "run", "cho-tabel-2") == (
         "there is no experiment 'cho-tabel-2'; did you mean cho-table-2?"
     )
@@ -135,12 +162,20 @@ def test_usage(refuse):
     assert refuse("lab", "run", "cho-table-2", "--out", "pages.csv") == (
         "--out must be a folder; 'pages.csv' is a file"
     )
+    assert refuse("lab", "run", "cho-table-2", "--out", "") == "--out must be a folder; it is ''"
     assert refuse("lab", "run", "cho-table-2", "--out", "no/where") == (
         "--out must be in a directory that exists; it is 'no/where'"
     )
     assert refuse("lab", "run", "cho-table-2", "--column", "element=url") == "--column needs --history"
     assert refuse("lab", "run", "cho-table-2", "--history", "none.csv") == (
         "none.csv: no such file or directory"
+    )
+    Path("site").mkdir()
+    assert refuse("lab", "run", "x-*", "--history", "site", "--column", "element=url") == (
+        "there is no experiment 'x-*'; unstale lab list shows them all"
+    )
+    assert refuse("lab", "run", "cho-table-2", "--history", "site", "--column", "element=url") == (
+        "site: columns can be named for a file, but this is a folder"
     )
     assert "several experiments read it" in refuse("lab", "run", "cho-table-2", "--history", "-")
     Path("empty.csv").write_text("element,t\n")
@@ -149,6 +184,19 @@ def test_usage(refuse):
         "--column must be ROLE=NAME with a role among element, t; it is 'key=url'"
     )
     assert "'--jobs'" in refuse("lab", "run", "x", "--jobs", "0")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder in which nobody can write")
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(refuse):
+    assert refuse("lab", "run", "cho-table-2", "--out", "/proc/found").startswith(
+        "--out must be a folder that can be written; '/proc/found': "
+    )
+
+
+def test_an_experiment_of_ours_that_fails_names_no_line(run, monkeypatch):
+    monkeypatch.setattr("unstale.plan", lambda *_, **__: 1 / 0)
+    _, err = run("lab", "run", "cho-table-5", code=1)
+    assert err == "unstale: cho-table-5 failed: ZeroDivisionError: division by zero\n"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +223,10 @@ def test_the_optional_part_is_missing(refuse, monkeypatch, module, names):
         (
             OWN.replace("own-half", "Half"),
             NAMED,
+        ),
+        (
+            OWN.replace("paper=BEYOND", "paper='Mine'"),
+            WHOSE,
         ),
     ],
 )

@@ -69,7 +69,7 @@ def test_json(ask):
     answer = ask("lab", "history", "site", "--since", "2023-11-20", "--branch", "HEAD~1", "--out", "h.csv")
     assert answer.pop("repositories")[0]["shallow"] is False
     assert answer == {
-        "commits": 19, "elements": 8, "changes": 25, "first": 1700438400, "last": 1700000000 + 86400 * 18,
+        "commits": 13, "elements": 8, "changes": 25, "first": 1700438400, "last": 1700000000 + 86400 * 18,
         "out": "h.csv",
     }  # fmt: skip
 
@@ -99,6 +99,9 @@ def test_refusals(refuse, folder):
     assert "it has no branch, tag or commit 'x'" in refuse("lab", "history", "site", "--branch", "x")
     assert "must not be given twice" in refuse("lab", "history", "site", "./site")
     assert "--out must end in" in refuse("lab", "history", "site", "--out", "history.txt")
+    assert refuse("lab", "history", "site", "--since", "2030-01-01") == (
+        "--since must not be after the last commit, of 2023-12-03 22:13:20 UTC; it is 2030-01-01 00:00:00 UTC"
+    )
     assert "--since must be a moment" in refuse("lab", "history", "site", "--since", "soon")
     git(folder / "empty", "commit", "--quiet", "--allow-empty", "--message", "x")
     assert refuse("lab", "history", "empty") == "the repository had no files, so there is no history"

@@ -101,7 +101,7 @@ def done_with(*claims, name="made-up"):
         (number("n", published=0.63, computed=0.64, within=0.005, nearly=0.02, why="w"), "approximately"),
         (number("n", published=0.63, computed=0.66, within=0.005, nearly=0.02, why="w"), "differs"),
         (
-            number("n", published=5, computed=4.17, within=0.5, right=4.17, close=0.01),
+            number("n", published=5, computed=4.17, within=0.5, right=4.17, close=0.01, why="w"),
             "the paper is in error",
         ),
         (number("n", published=5, computed=4.20, within=0.5, right=4.17, close=0.01), "differs"),
@@ -130,6 +130,29 @@ def test_a_verdict_follows_from_the_numbers(claim, verdict):
 def test_what_is_not_a_number_is_refused():
     with pytest.raises(InvalidInput, match="gain: what is computed must be a number; it is nan"):
         number("gain", published=1.0, computed=np.nan, within=0.1)
+    with pytest.raises(ValueError, match="'a'"):
+        number("gain", published=1.0, computed=1.0, within="a")
+
+
+@pytest.mark.parametrize("excuse", [{"nearly": 100.0}, {"right": 9.0}])
+def test_what_is_excused_must_be_explained(excuse):
+    kind = "approximately" if "nearly" in excuse else "the paper is in error"
+    with pytest.raises(InvalidInput, match=f"gain: the verdict is '{kind}', so why must say why"):
+        number("gain", published=1.0, computed=9.0, within=0.1, **excuse)
+    assert number("gain", published=1.0, computed=1.0, within=0.1, **excuse).verdict == "reproduces"
+    with pytest.raises(InvalidInput, match="time: the verdict is 'cannot', so why must say why"):
+        cannot("time", published=62.0, why=" ")
+
+
+@pytest.mark.parametrize("holds", ["no", 1, None])
+def test_a_statement_holds_or_not(holds):
+    with pytest.raises(InvalidInput, match=f"s: holds must be True or False; it is {holds!r}"):
+        statement("s", says="so", holds=holds)
+
+
+def test_claims_are_made_in_words():
+    with pytest.raises(InvalidInput, match="a claim must say in words what is claimed, and why; it says 3 "):
+        ours(3, computed=1.0)
 
 
 @pytest.mark.parametrize(
@@ -170,12 +193,46 @@ def test_tables_have_columns_of_equal_length():
         InvalidInput, match=r"the table 't' must be of equal length; they are \{'a': 1, 'b': 2\}"
     ):
         Table("t", {"a": [1], "b": [1, 2]})
+    with pytest.raises(
+        InvalidInput, match=r"a table and its columns must have names; they are 't' and \[1\]"
+    ):
+        Table("t", {1: [1]})
 
 
-@pytest.mark.parametrize("name", ["", "Figure 6", "a/b", "..", "a--b", "-a"])
+@pytest.mark.parametrize("name", ["", "Figure 6", "a/b", "..", "a--b", "-a", 6])
 def test_names_are_fit_for_files(name):
     with pytest.raises(InvalidInput, match="the name of an experiment must be words of a-z"):
         experiment(name, paper=BEYOND, where="", shows="")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"paper": "My paper"}, "paper must be a Paper: .* it is 'My paper'"),
+        ({"where": None}, "where and shows must be in words; they are None and ''"),
+        ({"seconds": "a"}, "seconds must be a number above 0; it is 'a'"),
+        ({"seconds": 0}, "seconds must be a number above 0; it is 0"),
+        ({"seconds": np.nan}, "seconds must be a number above 0; it is nan"),
+    ],
+)
+def test_what_is_said_of_an_experiment_is_checked(wrong, message):
+    with pytest.raises(InvalidInput, match=message):
+        experiment("odd", **({"paper": BEYOND, "where": "", "shows": ""} | wrong))
+
+
+def test_an_experiment_yields_something():
+    @experiment("none", paper=BEYOND, where="", shows="")
+    def none(_run):
+        ours("forgotten", computed=1.0)
+
+    @experiment("nothing", paper=BEYOND, where="", shows="")
+    def nothing(_run):
+        yield from ()
+
+    with pytest.raises(InvalidInput, match="must yield claims, panels and tables; none returns None"):
+        none.run()
+    with pytest.raises(InvalidInput, match="must yield claims, panels or tables; nothing yields nothing"):
+        nothing.run()
 
 
 def test_what_an_experiment_yields_is_checked():
@@ -302,6 +359,15 @@ def test_lines_differ_in_grey_print_and_points_belong_to_their_line():
     assert colours["fixed"] == colours["fixed, simulated"] != colours["random"]
 
 
+def test_the_legend_says_what_a_logarithmic_axis_has_no_place_for():
+    (axes,) = _figure(made_up, [KINDS[2]]).axes
+    (entry,) = axes.get_legend().get_texts()
+    assert entry.get_text() == "with gaps (2 points at or below 0 left out)"
+    (axes,) = _figure(made_up, [replace(KINDS[2], log="x")]).axes
+    (entry,) = axes.get_legend().get_texts()
+    assert entry.get_text() == "with gaps (1 point at or below 0 left out)"
+
+
 def test_one_legend_serves_panels_with_the_same_lines():
     figure = _figure(made_up, [KINDS[2], KINDS[2]])
     assert len(figure.legends) == 1
@@ -334,8 +400,8 @@ def test_files_have_names_of_their_own():
         "made-up.svg",
         "made-up.png",
         "made-up.csv",
-        "made-up-two-columns-of-things.csv",
-        "made-up-two-columns-of-things-2.csv",
+        "made-up.two-columns-of-things.csv",
+        "made-up.two-columns-of-things.2.csv",
     ]
 
 
@@ -352,7 +418,7 @@ def test_one_that_fails_stops_no_other():
     told = []
     first, second = carry_out([made_up, failing], Run(quick=True), advance=told.append)
     assert first.experiment is failing  # the longest first
-    assert re.fullmatch(r"ValueError: what went wrong \(line \d+\)", first.failure)
+    assert first.failure == "ValueError: what went wrong"  # no line: it is not from a file of one's own
     assert not first.agrees
     assert first.findings.claims == []
     assert second.agrees
@@ -363,19 +429,28 @@ def test_several_at_a_time(tmp_path):
     own = tmp_path / "own.py"
     own.write_text(
         "import os\n"
-        "from unstale.lab import BEYOND, experiment, ours\n"
+        "from unstale.lab import BEYOND, Table, experiment, ours\n"
         + "".join(
             f"@experiment('own-{name}', paper=BEYOND, where='here', shows='nothing')\n"
             f"def {name}(run):\n    {body}\n    yield ours('seed', computed=run.seed)\n"
-            for name, body in (("good", ""), ("bad", "1 / 0"), ("dead", "os._exit(3)"))
+            for name, body in (
+                ("good", ""),
+                ("bad", "1 / 0"),
+                ("dead", "os._exit(3)"),
+                ("gone", "raise SystemExit(0)"),
+                ("odd", "yield Table('t', {'c': [lambda: 0]})"),
+            )
         )
     )
     by_name = {one.name: one for one in choose([str(own)])}
     good, bad, dead = (by_name[f"own-{name}"] for name in ("good", "bad", "dead"))
-    done = {one.experiment.name: one for one in carry_out([good, bad], Run(seed=5), jobs=2)}
+    some = [good, bad, by_name["own-gone"], by_name["own-odd"]]
+    done = {one.experiment.name: one for one in carry_out(some, Run(seed=5), jobs=2)}
     assert done["own-good"].findings.claims[0].computed == 5
     assert done["own-good"].agrees
     assert done["own-bad"].failure == "ZeroDivisionError: division by zero (line 9)"
+    assert done["own-gone"].failure == "SystemExit: 0 (line 17)"
+    assert "pickle" in done["own-odd"].failure
     left = {one.experiment.name: one.failure for one in carry_out([bad, dead], Run(), jobs=2)}
     assert "its process was killed" in left["own-dead"]
 
@@ -424,6 +499,7 @@ class Page(HTMLParser):
 def report():
     run = Run(quick=True, seed=7)
     wrong = done_with(Claim(what="w", published=1.0, computed=2.0), name="wrong")
+    wrong = replace(wrong, experiment=replace(wrong.experiment, paper=CHO))
     done = [*carry_out([replace(made_up, paper=CHO)], run), *carry_out([failing], run), wrong]
     return report_files(Results(run, done))
 
@@ -449,6 +525,16 @@ def test_the_report_is_whole_and_self_contained(report):
     for package in ("unstale", "python", "numpy", "scipy", "numba", "matplotlib"):
         assert re.search(rf"{package} \d+\.\d+", page.words)
     assert "data:text/csv" in text
+    assert text.count(f"<h2>{CHO}</h2>".replace("&", "&amp;")) == 1  # all of a paper stand together
+    assert page.ids[-3:] == ["made-up", "wrong", "failing"]
+
+
+def test_wide_figures_can_be_read_on_a_phone(report):
+    text = report["report.html"].decode()
+    (least,) = re.findall(r"<figure><img [^>]*min-width: ([\d.]+)rem", text)
+    small = 8.3 / (2 * 5.2 * 72)  # letters of legends, over the width of two panels side by side
+    assert small * 16 * float(least) >= 9  # px
+    assert re.search(r"figure \{[^}]*overflow-x: auto", text)
 
 
 def test_the_report_counts_verdicts(report):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unstale.errors import InvalidInput
-from unstale.lab.git_history import Repository, histories_of, is_repository
+from unstale.lab.git_history import Repository, histories_of
 from unstale.lab.histories import load
 
 GIT = shutil.which("git") or ""
@@ -226,9 +226,6 @@ def test_bare_and_shallow_clones(git, tmp_path):
     whole = times_of(git.folder)
     assert times_of(bare.folder) == whole
     assert times_of(cut.folder)["a"] == whole["a"][1:]
-    assert is_repository(bare.folder)
-    assert is_repository(str(git.folder))
-    assert not is_repository(str(tmp_path))
 
 
 def test_what_cannot_be_read(git, tmp_path, monkeypatch):

@@ -6,8 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unstale import InvalidInput
+import unstale
+from unstale import InvalidInput, simulate
 from unstale.lab import shootout as module
+from unstale.lab import shootout_cells as cells
 from unstale.lab.histories import Recorded, load, load_weights
 from unstale.lab.shootout import POLICIES, Measured, shootout
 
@@ -21,7 +23,15 @@ def record(rates, seed=1, days=DAYS):
     elements = np.repeat(np.arange(len(counts)), counts)
     times = rng.random(counts.sum()) * days
     order = np.lexsort((times, elements))
-    return Recorded("made up", [f"e{i}" for i in range(len(counts))], elements, times[order], days, 0.0)
+    return Recorded(
+        "made up",
+        [f"e{i}" for i in range(len(counts))],
+        elements,
+        times[order],
+        days,
+        0.0,
+        np.zeros(len(counts)),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +59,21 @@ def test_all_cases_are_played(made_up, played):
 
 def test_polls_are_equal(played):
     for case in played.cases:
-        assert case.unequal == []
+        assert {"uniform", "learning"}.isdisjoint(
+            case.unequal
+        )  # the phases of others make a few more or less
         for row in case.rows:
             assert row.polls == pytest.approx(case.budget, rel=0.05), (case.rule, row.policy)
+            assert (row.policy in case.unequal) == (abs(row.polls / case.budget - 1.0) > 0.01)
         if case.rule:
             assert case[case.rule].polls == pytest.approx(case.budget, rel=1e-12)
 
 
 def test_unequal_polls_are_told(played):
     case = played.cases[0]
-    other = replace(
-        case, rows=(*case.rows[:-1], replace(case.rows[-1], polls=case.budget + 1.01 * case.slack))
-    )
-    assert other.unequal == ["optimal-law"]
+    for share, expected in ((1.009, []), (1.011, ["uniform"]), (0.989, ["uniform"])):
+        row = replace(case["uniform"], polls=share * case.budget)
+        assert replace(case, rows=(row,)).unequal == expected
 
 
 def test_policies_plan_for_the_objective(played):
@@ -154,13 +166,96 @@ def test_errors_of_time_and_of_seeds_add_up():
     assert joined.error == pytest.approx(np.sqrt(0.1**2 + 0.02 / 2))
 
 
-def test_who_is_behind_is_said(played):
-    behind = played.behind("proportional")
-    assert len(behind) > 4
-    for case, other, lead in behind:
-        assert lead.value < 0
+def test_contests_are_those_with_uniform_and_with_rules(played):
+    contests = played.contests("proportional")
+    assert len(contests) == 2 * (3 + 2 * len(RULES))
+    for case, other, lead in contests:
+        assert other in {"uniform", case.rule}
         assert case["proportional"].ahead[other] == lead
-    assert played.behind("nobody") == []
+    assert played.contests("nobody") == []
+
+
+def test_what_comes_about_later_is_left_out():
+    """Elements are born in turn; those born after measuring begins were not there to be kept fresh."""
+    base = record(np.full(30, 0.5))
+    born = np.linspace(0.0, 50.0, 30)
+    kept = base.times >= born[base.elements]
+    late = replace(base, elements=base.elements[kept], times=base.times[kept], born=born)
+    there = late.there_at(20.0)
+    assert len(there) == (born <= 20.0).sum() == 12
+    assert there.keys == late.keys[:12]
+    assert all((there.of(i) == late.of(i)).all() for i in range(12))
+    weights = np.arange(30.0)
+    played = shootout(
+        late, seeds=1, rules=[], objectives=["freshness"], policies=["optimal"], weights=weights
+    )
+    assert (played.elements, played.later, played.changes) == (12, 18, there.times.size)
+    alone = shootout(
+        there, seeds=1, rules=[], objectives=["freshness"], policies=["optimal"], weights=weights[:12]
+    )
+    assert alone.cases == played.cases
+    nobody = replace(late, born=np.full(30, 30.0))
+    with pytest.raises(InvalidInput, match="exists when measuring begins"):
+        shootout(nobody, seeds=1)
+
+
+def test_those_who_learn_have_no_more_polls_than_the_rule_before_measuring_begins():
+    stage = cells.Stage(record(np.full(40, 0.3)), None, DAYS / 3)
+    pace = cells.Pace(4.0, 20.0)
+    world, _ = stage.shuffled(1)
+    names = ["learning", "aduana", "estimated-optimal"]
+    assert set(cells._learners(names, world, "freshness", pace, stage.burn_in, 1)) == set(names)
+    counted = {
+        begin: simulate(
+            world, 20.0, policies=cells._learners(names, world, "freshness", pace, DAYS / 3, 1), seed=1,
+            burn_in=begin,
+        )
+        for begin in (0.0, DAYS / 3)
+    }  # fmt: skip
+    for name in names:
+        every, measured = (counted[begin][name].polls for begin in (0.0, DAYS / 3))
+        assert measured == pytest.approx(20.0 * 2 * DAYS / 3, rel=0.06)
+        assert every - measured == pytest.approx(4.0 * DAYS / 3, rel=0.25)
+    early, late = cells.pace_of(stage, "nutch-default", 1)
+    assert early * DAYS / 3 + late * 2 * DAYS / 3 == pytest.approx(40 * 2, abs=1)  # every 30 days
+
+
+def test_polls_for_the_same_are_those_of_the_formulas():
+    """Against exact freshness of Poisson elements, at budgets a factor of four apart."""
+    rates = np.random.default_rng(2).gamma(0.5, 2.0, 60)
+    budgets = [60.0 / 4, 60.0, 240.0]
+
+    def exact(policy):
+        return [unstale.plan(rates, budget, policy=policy).freshness for budget in budgets]
+
+    def cases(policy):
+        played = [
+            {policy: (b, {"perceived": (f, 0.0)}, {})} for b, f in zip(budgets, exact(policy), strict=True)
+        ]
+        return [module._Played("freshness", None, b, [one]) for b, one in zip(budgets, played, strict=True)]
+
+    for policy in ("proportional", "optimal"):
+        for budget, fresh in zip(budgets[1:2], exact("uniform")[1:2], strict=True):
+            target = float(np.log(fresh / (1.0 - fresh)))
+            found = module._needed(policy, target, cases(policy)).polls
+            true = unstale.budget_for(rates, freshness=fresh, policy=policy)
+            assert found == pytest.approx(true, rel=0.05), budget
+
+
+def test_too_few_polls_are_refused_or_left_out():
+    short = record(np.full(12, 0.5), days=18.0)
+    with pytest.raises(InvalidInput, match="polls a day elements are polled less than once"):
+        shootout(short, seeds=1, budgets=[0.5])
+    played = shootout(short, seeds=1, rules=["nutch-default"], policies=["optimal"], objectives=["freshness"])
+    assert [case.rule for case in played.cases] == [None, None, None]
+    assert "nutch-default: left out" in played.notes[0]
+    with pytest.raises(InvalidInput, match="too short"):
+        shootout(record(np.full(12, 0.01), days=12.0, seed=4), seeds=1, rules=[], skip=0.5)
+
+
+def test_a_lead_of_rounding_errors_is_none(made_up):
+    played = shootout(made_up, seeds=1, rules=["nutch-default"], policies=["optimal"], budgets=[9.0])
+    assert all(lead.value == 0.0 or abs(lead.value) > 1e-12 for *_, lead in played.contests("optimal"))
 
 
 def test_several_processes_find_the_same(made_up):
@@ -175,7 +270,7 @@ def test_several_processes_find_the_same(made_up):
 
 def test_elements_that_change_once_or_never():
     times = np.linspace(10.0, 90.0, 9)
-    once = Recorded("once", [f"e{i}" for i in range(12)], np.arange(9), times, 100.0, 0.0)
+    once = Recorded("once", [f"e{i}" for i in range(12)], np.arange(9), times, 100.0, 0.0, np.zeros(12))
     played = shootout(once, seeds=1, rules=["nutch"])
     for case in played.cases:
         for row in case.rows:
@@ -187,7 +282,9 @@ def test_elements_that_no_longer_exist():
     rng = np.random.default_rng(1)
     short = np.sort(rng.random(30)) * 20.0
     long = np.sort(rng.random(30)) * 100.0
-    gone = Recorded("gone", ["a", "b"], np.repeat([0, 1], 30), np.concatenate([short, long]), 100.0, 0.0)
+    gone = Recorded(
+        "gone", ["a", "b"], np.repeat([0, 1], 30), np.concatenate([short, long]), 100.0, 0.0, np.zeros(2)
+    )
     played = shootout(gone, seeds=1, rules=["heritrix"], skip=0.5)
     assert all(case["learning"].freshness.value > 0.3 for case in played.cases)
 
@@ -197,7 +294,7 @@ def test_laws_are_for_some_and_memory_for_some_polls(monkeypatch):
     played = shootout(many, seeds=1, rules=[], objectives=["freshness"], policies=["optimal-law"])
     assert played.notes == ("optimal-law is left out: it is for 2,000 elements at most.",)
     assert [row.policy for row in played.cases[0].rows] == ["uniform"]
-    monkeypatch.setattr(module, "_MOST_POLLS", 100.0)
+    monkeypatch.setattr(cells, "MOST_POLLS", 100.0)
     few = record(np.full(10, 0.5))
     played = shootout(few, seeds=1, rules=[], objectives=["freshness"], policies=["estimated-optimal"])
     assert "estimated-optimal is left out where there are more than" in played.notes[0]

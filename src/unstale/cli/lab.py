@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import click
@@ -36,7 +38,7 @@ _RUNS = """\b
 Examples:
   unstale lab run cho-figure-6
   unstale lab run 'azar-*' --out azar
-  unstale lab run my_experiment.py
+  unstale lab run my_experiment.py --report
   unstale lab run --all --quick
   unstale lab run 'li-*' --history changes.parquet --column element=url
 """
@@ -64,7 +66,8 @@ def list_(*, as_json: bool) -> None:
 
 @lab.command(epilog=_RUNS)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--all", "every", is_flag=True, help="Run all, and write a report in one HTML file.")
+@click.option("--all", "every", is_flag=True, help="Run all, and write a report.")
+@click.option("--report", "reported", is_flag=True, help="Write report.html, one file with all of it.")
 @click.option("--quick", is_flag=True, help="Take smaller sizes and fewer repetitions.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random numbers.")
 @click.option(
@@ -72,9 +75,9 @@ def list_(*, as_json: bool) -> None:
 )
 @click.option(
     "--history",
-    metavar="FILE",
-    help="For experiments on a recorded history: CSV, TSV or Parquet with columns element and t."
-    "  [default: the one that comes with unstale]",
+    metavar="HISTORY",
+    help="For experiments on a recorded history: CSV, TSV or Parquet with columns element and t, or a git "
+    "repository.  [default: the one that comes with unstale]",
 )
 @click.option(
     "--column",
@@ -92,6 +95,7 @@ def run(
     *,
     names: tuple[str, ...],
     every: bool,
+    reported: bool,
     quick: bool,
     seed: int,
     out: str,
@@ -103,20 +107,21 @@ def run(
     """Run experiments by NAME, and show what is published beside what is computed.
 
     A NAME may be a pattern, such as 'cho-*', or a Python file with experiments of your own. Figures are drawn
-    as SVG and PNG, and their data written as CSV; --all also writes report.html and results.json.
+    as SVG and PNG, and their data written as CSV; --report, or --all, also writes report.html and
+    results.json.
 
     The exit code is 0 if each claim is reproduced, explained or excused, and 1 if not.
     """
-    if every == bool(names):
-        raise InvalidInput("unstale lab run needs names of experiments or --all, and not both")
+    if not (every or names):
+        raise InvalidInput("unstale lab run needs names of experiments, or --all")
     if columns and history is None:
         raise InvalidInput("--column needs --history")
-    from unstale.lab.catalogue import choose, every_experiment
+    from unstale.lab.catalogue import choose
     from unstale.lab.experiment import Run
 
-    experiments = list(every_experiment()) if every else choose(names)
+    experiments = choose(("*", *names) if every else names)
     _check_folder(out)
-    for module in ("matplotlib.figure", *(("jinja2",) if every else ())):
+    for module in ("matplotlib.figure", *(("jinja2",) if every or reported else ())):
         need(module, extra="lab", needed_for="the figures and the report of the lab")
     how = Run(quick=quick, seed=seed, history=history, columns=dict(columns))
     if history is not None:
@@ -129,7 +134,7 @@ def run(
 
     results = Results(how, done)
     report = None
-    if every:
+    if every or reported:
         from unstale.lab.report import report_files
 
         report = str(Path(out) / "report.html")
@@ -150,10 +155,26 @@ for command in (history_command, shootout):
 
 def _check_folder(path: str) -> None:
     """Refuse, before any work is done, a folder that cannot be had."""
-    if Path(path).exists() and not Path(path).is_dir():
+    folder = Path(path)
+    if not path:
+        raise InvalidInput("--out must be a folder; it is ''")
+    if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"--out must be a folder; {path!r} is a file")
-    if not Path(path).resolve().parent.is_dir():
+    if not folder.resolve().parent.is_dir():
         raise InvalidInput(f"--out must be in a directory that exists; it is {path!r}")
+    new = not folder.exists()
+    try:
+        folder.mkdir(exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidInput(
+            f"--out must be a folder that can be written; {path!r}: {error.strerror}"
+        ) from error
+    finally:
+        if new:
+            with suppress(OSError):  # there may be nothing to write in the end
+                folder.rmdir()
 
 
 def _check_history(path: str, columns: dict[str, str]) -> None:
@@ -162,7 +183,7 @@ def _check_history(path: str, columns: dict[str, str]) -> None:
         raise InvalidInput("--history must be a file: several experiments read it")
     from unstale.lab.histories import load
 
-    with progress(f"reading {Path(path).name}"):
+    with progress(f"reading {Path(path).resolve().name}"):
         load(path, columns)
 
 

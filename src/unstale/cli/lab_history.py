@@ -68,6 +68,12 @@ def history(
     begin = None if since is None else ceil(since.timestamp())
     with progress("reading commits", commits, lambda done: f"{done:,.0f} of {commits:,}") as advance:
         found = histories_of(repositories, begin, advance)
+    if since is not None and not found.commits:
+        last = datetime.fromtimestamp(found.last, UTC)
+        raise InvalidInput(
+            f"--since must not be after the last commit, of {last:%Y-%m-%d %H:%M:%S} UTC; it is "
+            f"{since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        )
     if not len(found):
         where = "the repository" if len(folders) == 1 else "the repositories"
         when = "" if since is None else " since then"
@@ -79,7 +85,7 @@ def history(
         "repositories": [
             {"folder": one.folder, "commit": one.commit, "shallow": one.is_shallow} for one in repositories
         ],
-        "commits": commits,
+        "commits": found.commits,
         "elements": len(found.keys),
         "changes": len(found) - len(found.keys),
         "first": int(found.times.min()),

@@ -132,6 +132,8 @@ def shootout(
         msg = "--rule none cannot be had together with other rules"
         raise InvalidInput(msg)
     named = dict(columns)
+    if history is None and (extra := [role for role in HISTORY_ROLES if role in named]):
+        raise InvalidInput(f"--column {extra[0]}=... needs HISTORY; the bundled one has its own columns")
     if weights is None and (extra := [role for role in _WEIGHT_ROLES if role in named]):
         raise InvalidInput(f"--column {extra[0]}=... needs --weights, whose file has that column")
     from unstale.lab.histories import load_weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from unstale.quantities import show_duration, show_number, show_share
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["print_shootout"]
 
 _DAY = 86400.0
+_SHORT = {"years": "y", "days": "d", "hours": "h", "minutes": "min", "seconds": "s"}
+"""Units, as there is little room in a table."""
 _NOTES = {
     "proportional": "proportional knows how often each element changes over the whole history.",
     "aduana": "aduana polls in proportion to the changes that it has seen per time, plus one.",
@@ -35,7 +38,8 @@ def print_shootout(played: Shootout, plot: str | None, out: str | None) -> None:
         screen,
         f"{played.history}: {played.elements:,} elements, {played.changes:,} changes in "
         f"{show_duration(played.days * _DAY)} ({show_number(played.changes / played.days)} a day), {seeds}"
-        + (f"; the first {skipped} are played, but not measured" if played.skipped else ""),
+        + (f"; the first {skipped} are played, but not measured" if played.skipped else "")
+        + (f"; {played.later:,} elements that came later are left out" if played.later else ""),
         apart=False,
     )
     for objective in dict.fromkeys(case.objective for case in played.cases):
@@ -52,36 +56,28 @@ def print_shootout(played: Shootout, plot: str | None, out: str | None) -> None:
 
 
 def _print_cases(screen: Console, played: Shootout, cases: list[Case]) -> None:
-    columns = ["policy", "polls/day", "fresh"]
-    if played.weighted:
-        columns.append("fresh,\nby weight")
-    columns += ["mean age", "ahead of uniform", "polls for\nthe same"]
-    rows: list[list[str]] = []
     for case in cases:
-        rows.append([_title(case), *[""] * (len(columns) - 1)])
-        rows += [
-            ["  " + cell if at == 0 else cell for at, cell in enumerate(_cells(played, case, row))]
-            for row in case.rows
-        ]
-    print_table(screen, columns, rows)
-
-
-def _title(case: Case) -> str:
-    if case.rule is None:
-        return f"{_polls(case)}:"
-    return f"as many as {case.rule}:"
+        fresh = "fresh,\nby weight" if played.weighted else "fresh"
+        lead = "ahead of\nuniform" + ("" if case.objective == "age" else "\n(points)")
+        title = _polls(case) + (f",\n{case.rule}" if case.rule else "")
+        columns = [title, fresh, "mean age", lead, "polls for\nthe same"]
+        screen.print()
+        print_table(screen, columns, [_cells(case, row) for row in case.rows])
 
 
 def _polls(case: Case) -> str:
     return f"{show_number(case.budget)} polls/day"
 
 
-def _cells(played: Shootout, case: Case, row: Row) -> list[str]:
+def _cells(case: Case, row: Row) -> list[str]:
     lead = row.ahead.get("uniform")
-    cells = [row.policy, show_number(row.polls), _share(row.freshness)]
-    if played.weighted:
-        cells.append(_share(row.perceived))
-    return [*cells, _time(row.age), _lead(case, lead) if lead else "", _needed(case, row)]
+    return [
+        row.policy,
+        _share(row.perceived),
+        _time(row.age),
+        _shortened(_lead(case, lead)).removesuffix(" points") if lead else "",
+        _needed(case, row),
+    ]
 
 
 def _share(measured: Measured) -> str:
@@ -89,10 +85,17 @@ def _share(measured: Measured) -> str:
 
 
 def _time(measured: Measured) -> str:
-    return show_time_with_error(measured.value * _DAY, measured.margin * _DAY)
+    return _shortened(show_time_with_error(measured.value * _DAY, measured.margin * _DAY))
+
+
+def _shortened(shown: str) -> str:
+    amount, _, unit = shown.rpartition(" ")
+    return f"{amount} {_SHORT.get(unit, unit)}" if amount else shown
 
 
 def _lead(case: Case, lead: Measured) -> str:
+    if not lead.value:
+        return "0"
     return f"{'-' if lead.value < 0 else '+'}{_distance(case, lead)}"
 
 
@@ -105,7 +108,7 @@ def _distance(case: Case, lead: Measured) -> str:
 
 def _needed(case: Case, row: Row) -> str:
     share = row.needed.polls / case[case.reference].polls
-    return f"{row.needed.bound} {share:.0%}".strip()
+    return f"{row.needed.bound} {share:.0%}".strip() if isfinite(share) else "never"
 
 
 def _reading(played: Shootout) -> list[str]:
@@ -138,19 +141,23 @@ def _where(case: Case) -> str:
 
 
 def _verdict(played: Shootout) -> list[str]:
-    """Say where learning is not ahead, and by how much."""
-    cases = [case for case in played.cases if "learning" in case]
-    if not cases:
+    """Say where learning is ahead, where it is behind, and where nobody can tell."""
+    contests = played.contests()
+    if not contests:
         return []
-    contests = sum(len(case["learning"].ahead) for case in cases)
-    behind = played.behind()
-    if not behind:
-        return [
-            f"learning is ahead of uniform, and of the rules with as many polls, in all {contests} contests."
-        ]
+    ahead = [one for one in contests if one[2].value > one[2].margin]
+    behind = [one for one in contests if one[2].value < -one[2].margin]
+    close = [one for one in contests if abs(one[2].value) <= one[2].margin]
+    counts = f"ahead in {len(ahead)}, behind in {len(behind)}, and too close to tell in {len(close)}"
     lines = [
-        f"behind {other} by {_distance(case, lead)} {_where(case)}, planning for {case.objective}"
-        + (" (which may be chance)" if abs(lead.value) <= lead.margin else "")
-        for case, other, lead in behind
+        f"In {len(contests)} contests with uniform, and with rules at their polls, learning is {counts}."
     ]
-    return [f"learning is behind in {len(behind)} of {contests} contests: {'; '.join(lines)}."]
+    if behind:
+        lines.append(f"Behind: {'; '.join(_contest(*one) for one in behind)}.")
+    if worse := [one for one in close if one[2].value < 0]:
+        lines.append(f"Perhaps behind: {'; '.join(_contest(*one) for one in worse)}.")
+    return lines
+
+
+def _contest(case: Case, other: str, lead: Measured) -> str:
+    return f"{other}, by {_distance(case, lead)} {_where(case)}, planning for {case.objective}"

@@ -79,9 +79,9 @@ def _unknown(name: str) -> str:
     return f"there is no experiment {name!r}; {hint}"
 
 
-def explained(error: Exception, path: str) -> str:
-    """Return what went wrong in a file, in one line, and in which line of it."""
-    here = str(Path(path).absolute())
+def explained(error: BaseException, path: str | None) -> str:
+    """Return what went wrong, in one line; and in which line of a file, if it is one of the reader's own."""
+    here = "" if path is None else str(Path(path).absolute())
     lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == here]
     if isinstance(error, SyntaxError) and error.filename == here:
         lines, text = [error.lineno], error.msg
@@ -103,7 +103,7 @@ def _in_file(path: str) -> list[Experiment]:
     module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look for their module there
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         msg = f"{path}: fails when it is read: {explained(error, path)}"
         raise InvalidInput(msg) from error
     if not (found := experiments_of(module)):

@@ -8,6 +8,7 @@ stand below the axes, never over the data. Points whose label begins with that o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil, floor, log10
 from textwrap import fill
 from typing import Any, NamedTuple
@@ -82,7 +83,7 @@ def _owner(line: Line, lines: dict[str, Line]) -> str:
 def _figure(experiment: Experiment, panels: Sequence[Panel]) -> Any:  # noqa: ANN401  (matplotlib is optional)
     columns = min(len(panels), 2)  # so that a page, and a phone, can show them
     rows = ceil(len(panels) / columns)
-    labels = [[line.label for line in panel.lines] for panel in panels]
+    labels = [[_said(line, panel.log) for line in panel.lines] for panel in panels]
     shared = len(panels) > 1 and all(one == labels[0] for one in labels)
     beside = [_beside(one, _LETTERS * (columns if shared else 1)) for one in labels]
     legend = max(ceil(len(one) / count) for one, count in zip(labels, beside, strict=True))
@@ -150,22 +151,22 @@ def _draw(axes: Any, panel: Panel, looks: dict[str, _Look]) -> None:  # noqa: AN
         axes.set_yscale("log")
     bars = [line for line in panel.lines if line.kind == "bars"]
     for line in panel.lines:
-        look = looks[line.label]
+        look, label = looks[line.label], _said(line, panel.log)
         x, y = _drawable(line.x, "x" in panel.log), _drawable(line.y, "y" in panel.log)
         match line.kind:
             case "bars":
-                _draw_bars(axes, line, (x, y), (bars.index(line), len(bars)), look)
+                _draw_bars(axes, replace(line, label=label), (x, y), (bars.index(line), len(bars)), look)
             case "points":
                 axes.errorbar(
                     x, y, yerr=line.error, fmt=look.marker, color=look.colour, markersize=4.5, capsize=2.5,
-                    elinewidth=1.0, markerfacecolor="white", markeredgewidth=1.2, label=line.label, zorder=3,
+                    elinewidth=1.0, markerfacecolor="white", markeredgewidth=1.2, label=label, zorder=3,
                 )  # fmt: skip
             case kind:
                 drawn = "steps-post" if kind == "steps" else "default"
                 marker = look.marker if kind == "line" and x.size <= _FEW else ""
                 axes.errorbar(
                     x, y, yerr=line.error, color=look.colour, linestyle=look.dashes, drawstyle=drawn,
-                    linewidth=1.7, marker=marker, markersize=4, capsize=2.5, elinewidth=1.0, label=line.label,
+                    linewidth=1.7, marker=marker, markersize=4, capsize=2.5, elinewidth=1.0, label=label,
                 )  # fmt: skip
     axes.set_title(fill(panel.title, _ACROSS - 4), fontsize="medium", fontweight="bold")
     axes.set(xlabel=fill(panel.x, _ACROSS), ylabel=fill(panel.y, 44))
@@ -182,6 +183,15 @@ def _draw(axes: Any, panel: Panel, looks: dict[str, _Look]) -> None:  # noqa: AN
         else:
             axes.set_xticks(range(len(panel.names)), [_wrapped(name) for name in panel.names])
         axes.grid(visible=False, axis="x")
+
+
+def _said(line: Line, log: str) -> str:
+    """Return the entry of a line in a legend, with what a logarithmic axis has no place for."""
+    columns = [values for axis, values in (("x", line.x), ("y", line.y)) if axis in log]
+    count = sum(any(value <= 0 for value in point) for point in zip(*columns, strict=True))
+    if not count:
+        return line.label
+    return f"{line.label} ({count} {'point' if count == 1 else 'points'} at or below 0 left out)"
 
 
 def _drawable(values: Floats, log: bool) -> Floats:  # noqa: FBT001

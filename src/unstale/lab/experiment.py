@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import isnan
+from math import isfinite, isnan
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -87,6 +87,9 @@ class Verdict(StrEnum):
     """Neither reproduced nor explained: a mistake of ours until shown otherwise."""
 
 
+_EXPLAINED = {Verdict.APPROXIMATELY, Verdict.CANNOT, Verdict.PAPER_IN_ERROR}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """Something published, beside what comes out here. Made by `number`, `statement`, `ours` or `cannot`."""
@@ -105,6 +108,16 @@ class Claim:
     close: float = 0.0
     """How far a number may be from ``right``."""
     why: str = ""
+
+    def __post_init__(self) -> None:
+        if not _in_words(self.what, self.why):
+            msg = (
+                f"a claim must say in words what is claimed, and why; it says {self.what!r} and {self.why!r}"
+            )
+            raise InvalidInput(msg)
+        if self.verdict in _EXPLAINED and not self.why.strip():
+            msg = f"{self.what}: the verdict is {str(self.verdict)!r}, so why must say why; it is empty"
+            raise InvalidInput(msg)
 
     @property
     def verdict(self) -> Verdict:
@@ -142,12 +155,15 @@ def number(
 
     If the paper is in error, ``right`` is the right number, known from elsewhere, and ours must be ``close``.
 
-    >>> str(number("gain", published=5.0, computed=4.17, within=0.05, right=4.17, close=0.005).verdict)
+    What is not reproduced needs a ``why``.
+
+    >>> half = number("half of 9", published=5.0, computed=4.5, within=0.0, right=4.5, why="a slip")
+    >>> str(half.verdict)
     'the paper is in error'
     """
     return Claim(
-        what=what, published=float(published), computed=_plain(what, computed), within=within, nearly=nearly,
-        right=right, close=close, why=why,
+        what=what, published=float(published), computed=_plain(what, computed), within=float(within),
+        nearly=float(nearly), right=None if right is None else float(right), close=float(close), why=why,
     )  # fmt: skip
 
 
@@ -157,6 +173,9 @@ def statement(what: str, *, says: str, holds: bool, error: str = "") -> Claim:
     >>> str(statement("any rates", says="uniform is fresher", holds=True).verdict)
     'reproduces'
     """
+    if not isinstance(holds, bool | np.bool_):
+        msg = f"{what}: holds must be True or False; it is {holds!r}"
+        raise InvalidInput(msg)
     return Claim(what=what, published=says, computed=bool(holds), right=False if error else None, why=error)
 
 
@@ -191,6 +210,14 @@ def _plain(what: str, value: float) -> float | bool:
         msg = f"{what}: what is computed must be a number; it is nan"
         raise InvalidInput(msg)
     return found
+
+
+def _in_words(*values: object) -> bool:
+    return all(isinstance(one, str) for one in values)
+
+
+def _is_above_0(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and bool(isfinite(value) and value > 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +272,9 @@ class Table:
     columns: Mapping[str, Sequence[object]]
 
     def __post_init__(self) -> None:
+        if not _in_words(self.title, *self.columns):
+            msg = f"a table and its columns must have names; they are {self.title!r} and {list(self.columns)}"
+            raise InvalidInput(msg)
         lengths = {name: len(column) for name, column in self.columns.items()}
         if len(set(lengths.values())) > 1:
             msg = f"the columns of the table {self.title!r} must be of equal length; they are {lengths}"
@@ -308,7 +338,11 @@ class Experiment:
     def run(self, run: Run | None = None) -> Findings:
         """Carry it out."""
         found = Findings([], [], [])
-        for one in self.make(run or Run()):
+        made = self.make(run or Run())
+        if not isinstance(made, Iterable):
+            msg = f"an experiment must yield claims, panels and tables; {self.name} returns {made!r}"
+            raise InvalidInput(msg)
+        for one in made:
             if isinstance(one, Claim):
                 found.claims.append(one)
             elif isinstance(one, Panel):
@@ -318,6 +352,9 @@ class Experiment:
             else:
                 msg = f"an experiment yields claims, panels and tables; {self.name} yields {one!r}"
                 raise InvalidInput(msg)
+        if not (found.claims or found.panels or found.tables):
+            msg = f"an experiment must yield claims, panels or tables; {self.name} yields nothing"
+            raise InvalidInput(msg)
         return found
 
 
@@ -328,8 +365,17 @@ def experiment(
 
     The name is also that of its files.
     """
-    if not _NAME.fullmatch(name):
+    if not (_in_words(name) and _NAME.fullmatch(name)):
         msg = f"the name of an experiment must be words of a-z and 0-9 with hyphens between; it is {name!r}"
+        raise InvalidInput(msg)
+    if not isinstance(paper, Paper):
+        msg = f"paper must be a Paper: CHO, BEYOND, or Paper(authors, title, venue); it is {paper!r}"
+        raise InvalidInput(msg)
+    if not _in_words(where, shows):
+        msg = f"where and shows must be in words; they are {where!r} and {shows!r}"
+        raise InvalidInput(msg)
+    if not _is_above_0(seconds):
+        msg = f"seconds must be a number above 0; it is {seconds!r}"
         raise InvalidInput(msg)
 
     def of(make: Callable[[Run], Iterator[Claim | Panel | Table]]) -> Experiment:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInput
 
-__all__ = ["FileHistory", "Repository", "histories_of", "is_repository"]
+__all__ = ["FileHistory", "Repository", "histories_of"]
 
 _SETTINGS = (
     "core.fsmonitor=false",
@@ -57,16 +57,14 @@ class FileHistory:
     keys: list[str]
     elements: NDArray[np.int64]
     times: NDArray[np.int64]
+    commits: int
+    """How many commits there were, from the beginning of the history on."""
+    last: int
+    """When the last of all commits was."""
 
     def __len__(self) -> int:
         """How many records: a file's first is how it came about, the others are changes."""
         return len(self.times)
-
-
-def is_repository(folder: str) -> bool:
-    """Tell whether a folder looks like the top of a git repository, without asking git."""
-    path = Path(folder)
-    return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
 class Repository:
@@ -222,13 +220,15 @@ def histories_of(
         keys,
         np.concatenate([part.elements + start for part, start in zip(parts, starts, strict=False)]),
         np.concatenate([part.times for part in parts]),
+        sum(part.commits for part in parts),
+        max(part.last for part in parts),
     )
 
 
 def _history(repository: Repository, since: int | None, advance: Callable[[int], None]) -> FileHistory:
     paths: list[bytes] = []  # of each element, the last one
     places: dict[bytes, int] = {}  # the element at each path, as of the commit that is read
-    elements, times, gone = array("q"), array("q"), array("b")
+    elements, times, gone, commits = array("q"), array("q"), array("b"), array("q")
 
     def element_at(path: bytes) -> int:
         if path not in places:
@@ -247,10 +247,13 @@ def _history(repository: Repository, since: int | None, advance: Callable[[int],
             times.append(time)
             gone.append(kind == "D")
         places |= moved
+        commits.append(time)
         advance(1)
     keys = _distinct([path.decode("utf-8", "backslashreplace") for path in paths])
     forward = slice(None, None, -1)
-    return _cut(keys, np.array(elements)[forward], np.array(times)[forward], np.array(gone)[forward], since)
+    found = _cut(keys, np.array(elements)[forward], np.array(times)[forward], np.array(gone)[forward], since)
+    count = len(commits) if since is None else sum(time >= since for time in commits)
+    return FileHistory(*found, count, max(commits))
 
 
 def _cut(
@@ -259,7 +262,7 @@ def _cut(
     times: NDArray[np.int64],
     gone: NDArray[np.int8],
     since: int | None,
-) -> FileHistory:
+) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
     """Sort records, leave out those of the same second, and join those before ``since``."""
     order = np.lexsort((times, elements))
     elements, times, gone = elements[order], times[order], gone[order]
@@ -272,7 +275,7 @@ def _cut(
     new[1:] = (np.diff(elements) != 0) | (np.diff(times) != 0)
     elements, times = elements[new], times[new]
     there, elements = np.unique(elements, return_inverse=True)
-    return FileHistory([keys[place] for place in there], elements, times)
+    return [keys[place] for place in there], elements, times
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

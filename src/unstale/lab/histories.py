@@ -9,7 +9,7 @@ anything but Poisson.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +48,8 @@ class Recorded:
     """End of the record."""
     begin: float
     """Time 0, in seconds since 1970, or since whatever the file counts from."""
+    born: Floats
+    """When the first record of each element was."""
 
     def __len__(self) -> int:
         """How many elements."""
@@ -62,6 +64,23 @@ class Recorded:
         """Return the times at which one element changed."""
         low, high = np.searchsorted(self.elements, [element, element + 1])
         return self.times[low:high]
+
+    def there_at(self, moment: float) -> Recorded:
+        """Return the part of it that is about elements that exist at a moment.
+
+        What comes about later is not there to be polled, nor to be fresh.
+        """
+        there = np.flatnonzero(self.born <= moment)
+        places = np.full(len(self), -1)
+        places[there] = np.arange(there.size)
+        kept = places[self.elements] >= 0
+        return replace(
+            self,
+            keys=[self.keys[place] for place in there],
+            elements=places[self.elements[kept]],
+            times=self.times[kept],
+            born=self.born[there],
+        )
 
     @property
     def busiest(self) -> int:
@@ -90,6 +109,8 @@ def load(
         with as_file(files("unstale").joinpath("data/releases.csv.gz")) as file:
             return _from_file(str(file), BUNDLED, {}, advance)
     if Path(path).is_dir():
+        if columns:
+            raise bad_file(path, "columns can be named for a file, but this is a folder")
         repository = Repository(path)
         found = histories_of([repository], advance=advance)
         return _recorded(path, repository.name, found.keys, found.elements, found.times.astype(float))
@@ -107,7 +128,9 @@ def _recorded(path: str, name: str, keys: list[str], elements: NDArray[np.int64]
     if not later.any():
         raise bad_file(path, "no element has two records, so nothing is known to change")
     begin, end = float(times.min()), float(times.max())
-    return Recorded(name, keys, elements[later], (times[later] - begin) / _DAY, (end - begin) / _DAY, begin)
+    born = (times[~later] - begin) / _DAY
+    days = (times[later] - begin) / _DAY
+    return Recorded(name, keys, elements[later], days, (end - begin) / _DAY, begin, born)
 
 
 def load_weights(path: str, recorded: Recorded, columns: Mapping[str, str] | None = None) -> Floats:

@@ -8,10 +8,10 @@ import struct
 from base64 import b64encode
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import groupby, islice
+from itertools import islice
 
 from ..errors import need
-from .experiment import Experiment, Findings, Verdict
+from .experiment import Experiment, Findings, Paper, Verdict
 from .results import Results, files_of, rows_of, show_claim, versions
 from .running import Done
 
@@ -27,6 +27,8 @@ MEANINGS = {
 }
 _LARGE = 400_000
 """Bytes of an SVG above which the PNG is taken."""
+_PHONE = 45.0
+"""Letters of the text up to which a figure, of one panel then, can be read when a phone makes it smaller."""
 _ROWS = 200
 """Rows of a table that are shown; its file has all."""
 
@@ -71,9 +73,10 @@ class _Shown:
         return _address("image/png", drawn["png"])
 
     @property
-    def width(self) -> float:
-        """How wide the figure is, in letters of the text."""
-        return struct.unpack(">I", self.done.pictures["png"][16:20])[0] / 20
+    def widths(self) -> tuple[float, float]:
+        """How wide the figure is at least, so that it can be read, and at most; in letters of the text."""
+        width = struct.unpack(">I", self.done.pictures["png"][16:20])[0] / 20
+        return 0.66 * width if width > _PHONE else 0.0, width
 
     @property
     def alt(self) -> str:
@@ -122,10 +125,13 @@ def report_files(results: Results) -> dict[str, bytes]:
     environment.filters["slug"] = lambda text: str(text).replace(" ", "-")
     template = environment.from_string(files("unstale.lab").joinpath("report.html.j2").read_text("utf-8"))
     done = [_Shown(one) for one in results.done]
+    papers: dict[Paper, list[_Shown]] = {}
+    for one in done:
+        papers.setdefault(one.experiment.paper, []).append(one)
     html = template.render(
         results=results,
         done=done,
-        papers=[(paper, list(some)) for paper, some in groupby(done, lambda one: one.experiment.paper)],
+        papers=papers,
         versions=versions(),
         meanings=MEANINGS,
     )

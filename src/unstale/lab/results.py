@@ -113,15 +113,18 @@ def _plain(column: Sequence[object]) -> list[object]:
 
 
 def files_of(done: Done) -> dict[str, bytes]:
-    """Return the files of an experiment by their names: its figure, the data of it, and its tables."""
+    """Return the files of an experiment by their names: its figure, the data of it, and its tables.
+
+    Names of experiments and words have no dots in them, so no file has the name of another.
+    """
     name = done.experiment.name
     files = {f"{name}.{kind}": content for kind, content in done.pictures.items()}
     if done.findings.panels:
         files[f"{name}.csv"] = figure_csv(done.findings.panels).encode()
     for at, table in enumerate(done.findings.tables, start=1):
         words = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")[:60] or str(at)
-        key = f"{name}-{words}.csv"
-        files[f"{name}-{words}-{at}.csv" if key in files else key] = as_csv(table).encode()
+        key = f"{name}.{words}.csv"
+        files[f"{name}.{words}.{at}.csv" if key in files else key] = as_csv(table).encode()
     return files
 
 
@@ -165,7 +168,7 @@ class Results:
     @property
     def history(self) -> str:
         """Name of the recorded history."""
-        return BUNDLED if self.run.history is None else Path(self.run.history).name
+        return BUNDLED if self.run.history is None else Path(self.run.history).resolve().name
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as JSON has it; what is infinite or undefined is null."""
@@ -195,7 +198,7 @@ def _as_json(done: Done) -> dict[str, Any]:
                 "what": claim.what,
                 "published": _finite(claim.published),
                 "computed": _finite(claim.computed),
-                "within": claim.within,
+                "within": _finite(claim.within),
                 "verdict": str(claim.verdict),
                 "why": claim.why,
             }

@@ -98,10 +98,10 @@ def _here(one: Experiment, run: Run, advance: Callable[[float], None]) -> _Came:
     try:
         findings = one.run(replace(run, advance=tell))
         drawn = pictures(one, findings.panels)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):  # compiled code hides it so
             raise
-        findings, failure = Findings([], [], []), explained(error, one.make.__code__.co_filename)
+        findings, failure = Findings([], [], []), explained(error, one.file)
     tell(1.0)
     return _Came(findings=findings, pictures=drawn, seconds=perf_counter() - begun, failure=failure)
 
@@ -117,12 +117,13 @@ def _elsewhere(
         for future in as_completed(waiting):
             one = waiting[future]
             try:
-                came = future.result()
+                done = _done(one, future.result())
             except BrokenProcessPool:
-                failure = f"its process {KILLED}"
-                came = _Came(findings=Findings([], [], []), pictures={}, seconds=0.0, failure=failure)
+                done = Done(experiment=one, failure=f"its process {KILLED}")
+            except Exception as error:  # noqa: BLE001  (read in vain there, or what it found cannot travel)
+                done = Done(experiment=one, failure=explained(error, one.file))
             advance(one.seconds)
-            yield _done(one, came)
+            yield done
 
 
 def _ignore(_: float) -> None:

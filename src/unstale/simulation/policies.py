@@ -153,6 +153,16 @@ class EstimatedProportional:
         self._schedule = Schedule(np.full(n, budget / sizes.sum()), seed=seed)
 
     @property
+    def budget(self) -> float:
+        """What all polls together cost per unit time; another one counts at once."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, value: float) -> None:
+        self._schedule.swap(self._schedule.frequencies * (value / self._budget))
+        self._budget = value
+
+    @property
     def step(self) -> float:
         return float(self._sizes.sum() / self._budget) if self._budget > 0 else np.inf
 
@@ -199,6 +209,16 @@ class EstimatedOptimal:
         self._heard, self._planned = 0, 0
 
     @property
+    def budget(self) -> float:
+        """What all polls together cost per unit time; another one counts at once."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, value: float) -> None:
+        self._schedule.swap(self._schedule.frequencies * (value / self._budget))
+        self._budget = value
+
+    @property
     def step(self) -> float:
         return float(self._sizes.sum() / self._budget) if self._budget > 0 else np.inf
 
@@ -236,6 +256,15 @@ class Learned:
 
     def __init__(self, learning: Learning) -> None:
         self._learning = learning
+
+    @property
+    def budget(self) -> float:
+        """What all polls together cost per unit time; another one counts at once."""
+        return self._learning.budget
+
+    @budget.setter
+    def budget(self, value: float) -> None:
+        self._learning.budget = value
 
     @property
     def step(self) -> float:

@@ -107,7 +107,7 @@ def _decay() -> Iterator[Claim]:
     """Remark 4."""
     slots = float(unstale.poisson.discrete_decaying_freshness(0.5, 0.2))
     yield number(
-        "remark 4: freshness that decays by 0.5 a slot, polled with probability 0.2",
+        "remark 4: freshness from the printed formula, decay 0.5 a slot, poll probability 0.2",
         published=0.2 / (0.2 + 0.5),
         computed=slots,
         within=1e-3,

@@ -30,7 +30,7 @@ NAMES = ("freshness of the rule", "uniform", "learning", "optimal")
 )  # fmt: skip
 def rules(run: Run) -> Iterator[Claim | Panel | Table]:
     """Play each rule freely on lognormal change rates, median 0.22 a day, and give the others its polls."""
-    days, learned = run.some(3, 2) * 365.0, run.some(list(RULES), ["stormcrawler"])
+    days = run.some(3, 2) * 365.0
     rates = run.rng(9).lognormal(np.log(0.22), 1.0, size=600)
     rows = []
     for done, name in enumerate(RULES):
@@ -42,27 +42,27 @@ def rules(run: Run) -> Iterator[Claim | Panel | Table]:
         best = unstale.plan(rates, budget).freshness
         needed = unstale.budget_for(rates, freshness=rule.freshness) / budget
         row = (budget / rates.size, rule.freshness, uniform, best, needed)
-        rows.append((*row, uniform + _lead(rates, budget, run) if name in learned else np.nan))
+        lead, error = _lead(rates, budget, run)
+        rows.append((*row, uniform + lead, error))
         for label, computed, expected, close in zip(WHAT, row, RULES[name], CLOSE, strict=True):
             yield ours(f"{name}: {label}", computed=computed, expected=expected, close=close,
                        why="the other is of 600 other elements")  # fmt: skip
         run.advance((done + 1) / len(RULES))
-    _, fresh, uniform_fresh, best_fresh, _, learning = np.transpose(rows)
+    _, fresh, uniform_fresh, best_fresh, _, learning, noise = np.transpose(rows)
     yield ours("uniform is fresher than every rule, with as many polls",
                computed=bool((uniform_fresh > fresh).all()))  # fmt: skip
-    played = ~np.isnan(learning)
-    yield ours("learning is fresher than uniform and than every rule",
-               computed=bool((learning > np.maximum(uniform_fresh, fresh))[played].all()))  # fmt: skip
+    yield ours("learning is fresher than every rule", computed=bool((learning > fresh).all()))
+    yield ours("learning is fresher than uniform, on average of these budgets",
+               computed=bool(np.mean(learning - uniform_fresh) > 0.0))  # fmt: skip
     yield ours("nobody is fresher than the optimum, to sampling error",
-               computed=bool((learning[played] < best_fresh[played] + 0.005).all()))  # fmt: skip
+               computed=bool((learning < best_fresh + 4.0 * noise).all()))  # fmt: skip
     columns = (fresh, uniform_fresh, learning, best_fresh)
     yield Panel(
         title="Freshness with as many polls as each rule takes",
         x="rule",
         y="freshness (share of time)",
         lines=[
-            Line.of(label, np.arange(len(RULES))[~np.isnan(y)], y[~np.isnan(y)], "bars")
-            for label, y in zip(NAMES, columns, strict=True)
+            Line.of(label, np.arange(len(RULES)), y, "bars") for label, y in zip(NAMES, columns, strict=True)
         ],
         names=[f"{name} ({row[0]:.2f}/day)" for name, row in zip(RULES, rows, strict=True)],
         bounds=(0.0, 1.0),
@@ -78,11 +78,14 @@ def rules(run: Run) -> Iterator[Claim | Panel | Table]:
     )
 
 
-def _lead(rates: Floats, budget: float, run: Run) -> float:
-    """By how much learning is fresher than uniform on the same changes, when it has polled for a while."""
-    days = run.some(100.0, 24.0) * rates.size / budget  # in which each is polled so many times
+def _lead(rates: Floats, budget: float, run: Run) -> tuple[float, float]:
+    """By how much learning is fresher than uniform on the same changes, when it has polled for a while.
+
+    And the error of that.
+    """
+    days = run.some(100.0, 10.0) * rates.size / budget  # in which each is polled so many times
     result = unstale.simulate(
         rates, budget, policies=["uniform", "learning"], horizon=days, burn_in=0.5 * days, seed=run.seed,
         batches=16,
     )  # fmt: skip
-    return result.ahead("learning", "uniform")[0]
+    return result.ahead("learning", "uniform")

@@ -40,6 +40,8 @@ def change_rates(count: int, spread: float) -> Floats:
 
     shape = (2.0 / spread) ** 2
     shares = (np.arange(count) + 0.5) / count
+    if shape == 1.0:  # exponential
+        return np.asarray(-2.0 * np.log1p(-shares), float)
     return np.asarray(special.gammaincinv(shape, shares) * 2.0 / shape, float)
 
 
@@ -78,10 +80,35 @@ def timed(job: Callable[[], T], repeat: int = 1) -> tuple[T, float]:
     return found, seconds
 
 
+def taken(**choices: str) -> Table:
+    """Return a note on what the paper does not state, and what is taken here."""
+    names = [name.replace("_", " ") for name in choices]
+    return Table("not stated in the paper", {"what": names, "taken here": list(choices.values())})
+
+
 def beside_the_optimum(
     policies: Iterable[unstale.Partitioning], rates: Floats, profile: Floats, sizes: Floats | None = None
 ) -> Table:
     """Return what heuristics reach and take, beside the exact optimum in the same run."""
+    title = f"heuristics beside the exact optimum, {rates.size:,} elements"
+    return Table(title, _columns(policies, rates, profile, sizes))
+
+
+def beside_the_optimum_by_skew(
+    policies: Sequence[unstale.Partitioning], rates: Floats, thetas: Iterable[float]
+) -> Table:
+    """Return the same for profiles of several skews."""
+    found: dict[str, list[object]] = {}
+    for theta in thetas:
+        some = _columns(policies, rates, profile_of(rates.size, theta))
+        for name, column in ({"skew of the profile θ": [theta] * len(some[TIMES])} | some).items():
+            found.setdefault(name, []).extend(column)
+    return Table(f"heuristics beside the exact optimum by skew, {rates.size:,} elements", found)
+
+
+def _columns(
+    policies: Iterable[unstale.Partitioning], rates: Floats, profile: Floats, sizes: Floats | None = None
+) -> dict[str, Sequence[object]]:
 
     def planned(policy: unstale.Partitioning | Literal["optimal"]) -> tuple[float, float]:
         plan, seconds = timed(
@@ -101,5 +128,4 @@ def beside_the_optimum(
         "key", "partitions", "equal in a partition", "perceived freshness", "share of the optimum", "seconds",
         TIMES,
     )  # fmt: skip
-    title = f"heuristics beside the exact optimum, {rates.size:,} elements"
-    return Table(title, dict(zip(names, zip(*rows, strict=True), strict=True)))
+    return dict(zip(names, zip(*rows, strict=True), strict=True))

@@ -34,8 +34,9 @@ def figure_10(run: Run) -> Iterator[Claim | Panel | Table]:
     )  # fmt: skip
     yield ours(f"Pareto sizes, shape {SHAPE:.3f}", computed=aware.freshness, expected=0.586, close=1e-9)
     yield number(
-        "section 5.3: freshness with sizes against without", published=0.586 / 0.312,
-        computed=aware.freshness / scaled, within=0.005, right=0.586 / 0.5654379881580365, close=1e-6,
+        "section 5.3: freshness with sizes against without, from the printed 0.586 and 0.312",
+        published=0.586 / 0.312, computed=aware.freshness / scaled, within=0.005,
+        right=0.586 / 0.5654379881580365, close=1e-6,
         why="the schedule of 0.312 spends 61 of 250 units on these sizes; with all of them it reaches 0.565",
     )  # fmt: skip
     yield ours("bandwidth that the schedule without sizes uses", computed=used, expected=61.34123020047238,

@@ -20,8 +20,8 @@ def footnotes(run: Run) -> Iterator[Claim | Panel]:  # noqa: ARG001  (nothing to
     gone, left = -np.expm1(-rate / f) / rate, np.exp(-rate / f) / f
     slope = float(unstale.freshness(rate, f + 1e-5) - unstale.freshness(rate, f - 1e-5)) / 2e-5
     yield number(
-        "footnote 7: slope of the freshness at rate 1, frequency 0.8", published=gone + left, computed=slope,
-        within=1e-6, right=0.35536420706457233, close=1e-8,
+        "footnote 7: slope of the freshness from the printed formula, rate 1, frequency 0.8",
+        published=gone + left, computed=slope, within=1e-6, right=0.35536420706457233, close=1e-8,
         why="the first term, e^(-λ/f)/f, is printed with a plus; it must have a minus",
     )  # fmt: skip
     yield ours(

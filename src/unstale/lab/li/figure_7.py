@@ -41,7 +41,7 @@ def figure_7(run: Run) -> Iterator[Claim | Panel]:
 def _printed() -> Iterator[Claim]:
     """Check what the paper prints of its article against itself."""
     yield number(
-        "article: mean gap of 44,296 changes in 10 years, hours",
+        "article: mean gap from the printed 44,296 changes in 10 years, hours",
         published=PRINTED_MEAN,
         computed=10.0 * 365.25 * 24.0 / 44_296,
         within=0.005,
@@ -49,7 +49,7 @@ def _printed() -> Iterator[Claim]:
         why="ten years are rounded: the printed mean makes 9.4",
     )
     yield number(
-        "article: mean gap of the printed fit, hours",
+        "article: mean gap from the printed fit, hours",
         published=PRINTED_MEAN,
         computed=1.0 / float(unstale.Pareto(*PRINTED).rate),
         within=0.005,
@@ -59,10 +59,12 @@ def _printed() -> Iterator[Claim]:
     )
     yield cannot("article: slope of the autocorrelation", published=-0.37, why=_UNKNOWN)
     yield number(
-        "article: Hurst parameter from that slope",
+        "article: Hurst parameter from the printed slope",
         published=0.81,
         computed=1.0 - 0.37 / 2.0,
-        within=0.005 + 1e-12,
+        within=0.00499,  # half a digit more rounds to 0.82
+        nearly=0.0051,
+        why="0.815 rounds to 0.82; the slope is rounded as well, and from 0.37 to 0.375 it makes 0.81",
     )
     yield cannot(
         "article: error of the Poisson formula", published="over 100 % for much of the range", why=_UNKNOWN

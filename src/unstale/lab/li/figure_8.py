@@ -91,7 +91,7 @@ def _printed(fitted: unstale.Process) -> Iterator[Claim]:
         "article: the same by the printed fit", computed=needed, expected=15.327387253797125, close=1e-6
     )
     yield number(
-        "article: overestimate at 20 % staleness (95 over 8)",
+        "article: overestimate at 20 % staleness, from the printed 95 and 8 polls a day",
         published=95.0 / 8.0,
         computed=poisson / 8.0,
         within=0.1,

@@ -1,0 +1,195 @@
+"""A part of a shoot-out: the policies of one case, with one seed, in one world.
+
+Phases of polls go by the order of the elements, and records are often sorted, by name or by how much elements
+change; so each seed shuffles them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arguments import Floats
+from ..objectives import objective_named
+from ..planning import plan
+from ..processes import Empirical
+from ..schedule import Learning, Polls, Schedule
+from ..simulation import Learned, Outcome, World, simulate
+from ..simulation.outcome import error_of_mean
+from ..simulation.policies import EstimatedOptimal, EstimatedProportional, Outcomes, Policy
+from .histories import Recorded
+
+__all__ = ["MOST_POLLS", "Goal", "Pace", "Played", "Stage", "law_frequencies", "pace_of", "play"]
+
+Goal = Literal["freshness", "age"]
+_STEPS, _MOST_STEPS = 20.0, 10_000
+"""Steps of learning in the time of one poll per element, and in all; fewer are less work, and what polls saw
+counts a little later."""
+MOST_POLLS = 2e7
+"""Polls up to which estimated-optimal, which remembers them all, is played."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """What all cases have in common."""
+
+    recorded: Recorded
+    weights: Floats | None
+    burn_in: float
+    """How much of the beginning is not measured."""
+
+    @property
+    def measured(self) -> float:
+        """How long it is measured."""
+        return self.recorded.end - self.burn_in
+
+    def shuffled(self, seed: int) -> tuple[World, NDArray[np.int64]]:
+        """Return the world with its elements in another order, and the element that is at each place."""
+        order = np.random.default_rng(seed).permutation(len(self.recorded))
+        places = np.argsort(order)
+        world = World.recorded(
+            places[self.recorded.elements],
+            self.recorded.times,
+            end=self.recorded.end,
+            count=order.size,
+            weights=None if self.weights is None else self.weights[order],
+        )
+        return world, order
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Polls per day, all elements together."""
+
+    early: float
+    """Before measuring begins, for those who learn."""
+    polls: float
+    """From then on."""
+
+
+Mean = tuple[float, float]
+"""A mean over time and its standard error."""
+Played = dict[str, tuple[float, dict[str, Mean], dict[str, Mean]]]
+"""For each policy: polls per day, measures, and leads."""
+
+
+def pace_of(stage: Stage, rule: str, seed: int) -> tuple[float, float]:
+    """Polls per day of a rule that polls as much as it likes, before measuring begins and from then on."""
+    world, _ = stage.shuffled(seed)
+    measured = simulate(world, 0.0, policies=[rule], burn_in=stage.burn_in, seed=seed)[rule].polls
+    if not stage.burn_in:
+        return 0.0, measured / stage.measured
+    every = simulate(world, 0.0, policies=[rule], burn_in=0.0, seed=seed)[rule].polls
+    return (every - measured) / stage.burn_in, measured / stage.measured
+
+
+def law_frequencies(stage: Stage, goal: Goal, budget: float) -> Floats:
+    """The best frequencies for the very gaps that each element has, if they came in any order."""
+    recorded = stage.recorded
+    ends = np.cumsum(np.bincount(recorded.elements, minlength=len(recorded)))[:-1]
+    moments = np.split(recorded.times, ends)
+    changing = np.array([place for place, one in enumerate(moments) if one.size])
+    laws = [Empirical(np.diff(one, append=one[0] + recorded.end)) for one in moments if one.size]  # a circle
+    weights = None if stage.weights is None else stage.weights[changing]
+    frequencies = np.zeros(len(recorded))
+    frequencies[changing] = plan(laws, budget, weights=weights, objective=goal).frequencies
+    return frequencies
+
+
+class _Paced:
+    """A policy that learns, at another pace until measuring begins."""
+
+    def __init__(self, policy: Any, until: float, budget: float) -> None:  # noqa: ANN401  (with a budget)
+        self._policy, self._until, self._budget, self._now = policy, until, budget, 0.0
+
+    @property
+    def step(self) -> float:
+        return float(self._policy.step)
+
+    def polls(self, end: float) -> Polls:
+        if self._now >= self._until and self._policy.budget != self._budget:
+            self._policy.budget = self._budget
+        self._now = end
+        polls: Polls = self._policy.polls(end)
+        return polls
+
+    def learn(self, outcomes: Outcomes) -> None:
+        self._policy.learn(outcomes)
+
+
+def _learners(  # noqa: PLR0917  (as they come)
+    names: Sequence[str], world: World, goal: Goal, pace: Pace, burn_in: float, seed: int
+) -> dict[str, Policy]:
+    """Those who start knowing nothing; before measuring begins they have no more polls than the rule had."""
+    n, sizes = len(world), np.ones(len(world))
+    first = max(pace.early, 0.01 * pace.polls) if burn_in else pace.polls
+    every = first * burn_in + pace.polls * (world.end - burn_in)
+    made: dict[str, Policy] = {}
+    if "aduana" in names:
+        made["aduana"] = EstimatedProportional(n, first, sizes, seed=seed, counting=True)
+    if "estimated-optimal" in names and every <= MOST_POLLS:
+        objective = objective_named(goal)
+        made["estimated-optimal"] = EstimatedOptimal(n, first, world.weight, sizes, objective, seed=seed)
+    if "learning" in names:
+        steps = min(_MOST_STEPS * n / every, _STEPS)
+        made["learning"] = Learned(
+            Learning(n, first, weights=world.weight, objective=goal, steps=steps, seed=seed)
+        )
+    return {name: _Paced(policy, burn_in, pace.polls) for name, policy in made.items()}
+
+
+def play(  # noqa: PLR0917  (cells are tuples)
+    stage: Stage,
+    goal: Goal,
+    rule: str | None,
+    pace: Pace,
+    names: Sequence[str],
+    law: Floats | None,
+    seed: int,
+) -> Played:
+    """Play a case with a seed."""
+    world, order = stage.shuffled(seed)
+    learners = _learners(names, world, goal, pace, stage.burn_in, seed)
+    policies: dict[str, Any] = {}
+    for name in names:
+        if name in learners:
+            policies[name] = learners[name]
+        elif name == "optimal-law" and law is not None:
+            policies[name] = Schedule(law[order], seed=seed)
+        elif name in {"uniform", "proportional", "optimal"}:
+            policies[name] = name
+    if rule is not None:
+        policies[rule] = rule
+    result = simulate(world, pace.polls, policies=policies, objective=goal, burn_in=stage.burn_in, seed=seed)
+    others = ["uniform"] if rule is None else ["uniform", rule]
+    return {
+        name: (
+            one.polls / stage.measured,
+            {
+                "freshness": _mean(*one.over_time("freshness", weighted=False)),
+                "age": _mean(*one.over_time("age")),
+                "perceived": _mean(*one.over_time("freshness")),
+            },
+            {other: _lead(one, result[other], goal) for other in others if other != name},
+        )
+        for name, one in result.items()
+    }
+
+
+def _mean(lengths: Floats, values: Floats) -> Mean:
+    return float(values @ lengths / lengths.sum()), error_of_mean(values, lengths)
+
+
+def _lead(one: Outcome, other: Outcome, goal: Goal) -> Mean:
+    lengths, mine = one.over_time(goal)
+    _, theirs = other.over_time(goal)
+    lead, error = _mean(lengths, mine - theirs if goal == "freshness" else theirs - mine)
+    return (lead, error) if abs(lead) > _ROUNDING else (0.0, 0.0)
+
+
+_ROUNDING = 1e-12
+"""A lead that is none."""
