@@ -113,6 +113,9 @@ def test_rules(findings, rule):
         table.columns[name][row] for name in ("freshness of the rule", "uniform", "optimal")
     )
     assert fresh < uniform < optimal
+    assert fresh < table.columns["learning"][row] < optimal + 0.02
+    (panel,) = found.panels
+    assert {one.label: one.y[row] for one in panel.lines}["learning"] == table.columns["learning"][row]
 
 
 def test_million(findings):

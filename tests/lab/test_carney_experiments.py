@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import unstale
 from unstale.lab import Verdict
+from unstale.lab.carney import figure_5, figure_7, figure_8, figure_10
 
-from .claims import by_name, drawn
+from .claims import by_name, drawn, each_wrong, planned, refuted, scaled
 
 EXPERIMENTS = [
     "carney-table-1",
@@ -25,8 +27,8 @@ def cannot(findings):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_two_digits_are_what_the_paper_prints(findings, name):
     for claim in findings(name).claims:
-        assert claim.within <= 0.0051, claim.what
-        assert claim.nearly == 0.0, claim.what
+        assert claim.within <= 0.005, claim.what
+        assert claim.nearly == (0.006 if claim.published == 1.68 else 0.0), claim.what
 
 
 TABLE_1 = {
@@ -46,8 +48,8 @@ def test_table_1(findings, row):
     assert [claim.published for claim in numbers] == TABLE_1[row]
     for claim in numbers:
         misprint = claim.published == 1.68
-        assert claim.computed == pytest.approx(claim.published, abs=0.00575 if misprint else 0.00501)
-        assert claim.verdict is (Verdict.PAPER_IN_ERROR if misprint else Verdict.REPRODUCES)
+        assert claim.computed == pytest.approx(claim.published, abs=0.00575 if misprint else 0.005)
+        assert claim.verdict is (Verdict.APPROXIMATELY if misprint else Verdict.REPRODUCES)
     assert sum(claim.computed for claim in numbers) == pytest.approx(5.0, rel=1e-12)
     if row == "P3":
         assert round(numbers[0].computed, 2) == 1.69
@@ -56,7 +58,7 @@ def test_table_1(findings, row):
 def test_footnotes(findings):
     found = findings("carney-footnotes")
     claims = by_name(found)
-    slope = claims["footnote 7: slope of the freshness at rate 1, frequency 0.8"]
+    slope = claims["footnote 7: slope of the freshness from the printed formula, rate 1, frequency 0.8"]
     assert slope.published == pytest.approx(1.0716261992150473, rel=1e-12)
     assert slope.computed == pytest.approx(0.3553642070645723, abs=1e-8)
     assert in_error(found) == {
@@ -110,24 +112,40 @@ def test_figures_5_and_6(findings):
     np.testing.assert_allclose(reverse["λ-partitioning"].y, expected, atol=6e-7)
     assert (shuffled["exact optimum"].y >= shuffled["PF-partitioning"].y - 1e-9).all()
     assert in_error(found) == {"section 7, shuffled: PF-partitioning"}
-    assert cannot(found) == {"skew of the profile"}
-    (table,) = found.tables
+    assert cannot(found) == set()
+    not_stated, table = found.tables
+    assert not_stated.columns["what"] == ["skew of the profile"]
     assert "seconds of the exact plan / seconds" in table.columns
     assert max(table.columns["share of the optimum"]) == pytest.approx(1.0)
     other = findings("carney-figure-6")
-    assert cannot(other) == {"number of partitions"}
+    assert cannot(other) == set()
     assert in_error(other) == set()
+    not_stated, table = other.tables
+    assert not_stated.columns["what"] == ["number of partitions"]
+    assert len(table.columns["seconds"]) == 5 * (4 + 1)  # at each skew four techniques and the optimum
+    assert list(table.columns["key"]).count("exact") == 5
+    assert min(table.columns["seconds of the exact plan / seconds"]) > 0.0
 
 
 def test_figure_7(findings):
     found = findings("carney-figure-7")
     assert in_error(found) == {
-        "sections 3 and 4.1.2: the exact optimum of 20,000 elements",
+        "sections 3 and 4.1.2: the exact optimum of 500,000 elements",
         "section 4.1.2: PF-partitioning",
-        "more than 100 partitions",
         "section 3.1: the fixed frequency of the PF key",
     }
     assert cannot(found) == {"run time of the solver"}
+    claims = by_name(found)
+    assert claims["more than 100 partitions"].verdict is Verdict.REPRODUCES
+    assert claims["exact optimum, one shuffle"].computed == pytest.approx(0.8300766, abs=0.0016)
+    pf = drawn(found.panels[0])["PF-partitioning"]
+    for partitions in (200, 500):
+        more = claims[f"PF-partitioning, {partitions} partitions over 100"].computed
+        at = [pf.x.tolist().index(k) for k in (100, partitions)]
+        assert more == pytest.approx(pf.y[at[1]] / pf.y[at[0]])
+        assert 1.0 < more < 1.02
+    key = drawn(found.panels[1])["PF-partitioning"].y
+    assert f"rises by {key[2] - key[0]:.3f}" in claims["section 3.1: the fixed frequency of the PF key"].why
     large = drawn(found.panels[0])
     assert (large["λ-partitioning"].y < large["p/λ-partitioning"].y).all()
     assert (large["p/λ-partitioning"].y < large["PF-partitioning"].y).all()
@@ -145,6 +163,9 @@ def test_figures_8_and_9(findings):
         max(line.y.max() for label, line in lines.items() if label != "exact optimum")
         < lines["exact optimum"].y.min()
     )
+    (table,) = found.tables
+    assert len(table.columns["seconds"]) == 4 * 6 + 1
+    assert table.columns["share of the optimum"][-1] == table.columns[figure_8.TIMES][-1] == 1.0
     later = findings("carney-figure-9")
     claim = by_name(later)["50 partitions and 10 iterations"]
     assert claim.verdict is Verdict.CANNOT
@@ -161,7 +182,7 @@ def test_figure_10(findings):
     assert equal.verdict is Verdict.REPRODUCES
     sized = claims["sizes taken into account"]
     assert (sized.published, sized.verdict) == (0.586, Verdict.CANNOT)
-    gain = claims["section 5.3: freshness with sizes against without"]
+    gain = claims["section 5.3: freshness with sizes against without, from the printed 0.586 and 0.312"]
     assert gain.published == pytest.approx(0.586 / 0.312)
     assert gain.computed == pytest.approx(1.0364, abs=1e-4)
     assert in_error(found) == {gain.what}
@@ -173,7 +194,10 @@ def test_figure_10(findings):
 
 def test_figure_11(findings):
     found = findings("carney-figure-11")
-    assert cannot(found) == {"skew of the profile", "shape of the Pareto law", "number of elements"}
+    assert cannot(found) == set()
+    assert found.tables[0].columns["what"] == [
+        "skew of the profile", "shape of the Pareto law", "number of elements",
+    ]  # fmt: skip
     assert in_error(found) == {"section 5.3: equal bandwidth"}
     few, many = (drawn(panel) for panel in found.panels)
     at = few["equal bandwidth (FBA)"].x.tolist().index(10)
@@ -182,3 +206,72 @@ def test_figure_11(findings):
     assert many["equal frequencies (FFA)"].y[at] == pytest.approx(0.72965, abs=0.02)
     assert many["equal bandwidth (FBA)"].y[at] == pytest.approx(0.75799, abs=0.02)
     assert many["exact optimum"].y[at] == pytest.approx(0.82067, abs=0.02)
+
+
+def uneven(partitioned):
+    """Partition so that one key is 3 % worse than the others, and more partitions are of no use."""
+    return lambda key, partitions, *others, **options: (
+        partitioned(key, partitions, *others, **options) * (0.97 if key == "rate" else 1.0) / partitions**0.01
+    )
+
+
+UNIFORM = (unstale, "plan", lambda of: planned(of, "uniform"))
+PROPORTIONAL = (unstale, "plan", lambda of: planned(of, "proportional"))
+WRONG = {
+    "carney-figure-1": [
+        (
+            [(unstale.poisson, "curve_frequency", lambda of: lambda rate, price: of(rate, 0.6 / price))],
+            {"an element of rate 1.2 with p = μ", "at any change rate"},
+        ),
+        ([(unstale.poisson, "curve_frequency", lambda of: scaled(of, 0.8))],
+         {"an element of rate 1.2 with p = 2μ"}),
+    ],
+    "carney-figure-3": [
+        ([PROPORTIONAL], {"aligned, θ = 1.6", "all three alignments"}),
+        ([(unstale, "perceived_freshness", lambda of: scaled(of, 0.95))], {"θ = 0, all three alignments"}),
+    ],
+    "carney-figure-5": [
+        ([UNIFORM], {"shuffled: p, PF and p/λ"}),
+        (
+            [(figure_5, "partitioned", uneven)],
+            {"all techniques and alignments", "aligned: techniques", "reverse: techniques"},
+        ),
+    ],
+    "carney-figure-6": [([UNIFORM], {"all techniques", "λ-partitioning"})],
+    "carney-figure-10": [
+        ([PROPORTIONAL], {"a smaller element", "polls in total"}),
+        ([(figure_10, "change_rates", lambda of: lambda *at: of(*at)[::-1])],
+         {"polls, equal and Pareto sizes"}),
+    ],
+    "carney-figure-11": [
+        (
+            [UNIFORM],
+            {"20,000 elements: equal bandwidth", "500 elements: equal bandwidth", "k-means with sizes",
+             "partitions by size alone"},
+        ),
+    ],
+    "carney-table-1": [([UNIFORM], {"section 2.2.1: the fastest element"})],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "wrong", "statements"), each_wrong(WRONG))
+def test_statements_do_not_hold_under_a_wrong_law(monkeypatch, name, wrong, statements):
+    assert statements <= refuted(monkeypatch, name, wrong)
+
+
+@pytest.mark.parametrize(
+    ("at_200", "at_500", "holds"),
+    [(1.0, 1.0, True), (1.019, 1.019, True), (1.021, 1.021, False), (1.0, 1.021, False), (1.021, 1.0, False)],
+)
+def test_two_per_cent_more_are_appreciable(at_200, at_500, holds):
+    first, *_ = figure_7._more_partitions({100: 0.5, 200: 0.5 * at_200, 500: 0.5 * at_500}, 1.0)
+    assert first.computed is holds
+    assert first.verdict is (Verdict.REPRODUCES if holds else Verdict.DIFFERS)
+
+
+def test_an_optimum_that_is_not_proven_would_be_out_of_reach(monkeypatch):
+    rates = np.random.default_rng(1).exponential(2.0, 1000)
+    assert next(figure_7._half_a_million(rates)).computed is False
+    assert figure_7.PROVEN == 1e-9
+    monkeypatch.setattr(figure_7, "PROVEN", 0.0)
+    assert next(figure_7._half_a_million(rates)).computed is True

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+import unstale
 from unstale.errors import InvalidInput
 from unstale.lab import Run, Verdict, choose, every_experiment
+from unstale.lab.li import equations_28_32, figure_6
 
-from .claims import each, the, with_verdict
+from .claims import each, each_wrong, planned, refuted, scaled, the, with_verdict
 
 EXPECTED = (
     *(f"li-figure-{number}" for number in (3, 4, 5, 6, 7, 8)),
@@ -31,14 +33,12 @@ NUMBERS = {
         ("(b) the same, hours", 19, 0.5),
     ],
     "li-figure-6": [
-        ("the same at 2.94751 polls a day", 0.6, 1e-5),
-        ("equation 25 at 2 polls a day, where the printed fraction is 0/0", 1, 1e-9),
+        ("equation 25 at 2 polls a day, from the limit of the printed fraction, 0/0", 1, 1e-9),
     ],
-    "li-figure-7": [("article: Hurst parameter from that slope", 0.81, 0.005 + 1e-12)],
     "li-equations-28-32": [
         ("millions of pages a second per missed change, weights like the rates", 4.6, 0.05),
-        ("Gbit/s to lack 10 changes, 25 kB a page, equal weights", 2, 0.5),
-        ("Gbit/s to lack 10 changes, 25 kB a page, weights like the rates", 92, 0.5),
+        ("Gbit/s to lack 10 changes, from the printed pages a second, equal weights", 2, 0.5),
+        ("Gbit/s to lack 10 changes, from the printed pages a second, weights like the rates", 92, 0.5),
     ],
     "li-replicas": [
         ("penalty of random polls over constant ones, w = 1", 2, 1e-9),
@@ -50,18 +50,31 @@ NEARLY = {
     # experiment: claims with the printed number, how far from it rounding would let ours be, and ours
     "li-figure-3": [("(b) staleness at a poll per change", (0.66, 0.005, 0.666666667))],
     "li-figure-6": [("share of the penalty that constant intervals save", (0.6, 0.005, 0.567209351))],
-    "li-figure-7": [("article: mean gap of 44,296 changes in 10 years, hours", (1.86, 0.005, 1.978959725))],
+    "li-figure-7": [
+        ("article: mean gap from the printed 44,296 changes in 10 years, hours", (1.86, 0.005, 1.978959725)),
+        ("article: Hurst parameter from the printed slope", (0.81, 0.00499, 0.815)),
+    ],
     "li-equations-28-32": [
-        ("thousands of pages a second per missed change, equal weights", (99, 0.5, 100.644122383)),
-        ("bandwidth of the second over that of the first", (46, 0.5, 46.763935653)),
+        (
+            "thousands of pages a second per missed change, equal weights, from the printed factor",
+            (99, 0.5, 100.644122383),
+        ),
+        (
+            "bandwidth of the second over that of the first, from the printed 99 thousand",
+            (46, 0.5, 46.763935653),
+        ),
     ],
 }
 ERRORS = {
     # experiment: claims with the printed number, or None for a statement, and what is right
-    "li-figure-7": [("article: mean gap of the printed fit, hours", 1.86, 2.325)],
+    "li-figure-7": [("article: mean gap from the printed fit, hours", 1.86, 2.325)],
     "li-figure-8": [
         ("article: polls a day for 20 % staleness by the Poisson formula", 95, 27.795931251),
-        ("article: overestimate at 20 % staleness (95 over 8)", 95 / 8, 3.474491406),
+        (
+            "article: overestimate at 20 % staleness, from the printed 95 and 8 polls a day",
+            95 / 8,
+            3.474491406,
+        ),
     ],
     "li-equations-28-32": [("before 28", None, False)],
     "li-replicas": [
@@ -81,7 +94,7 @@ CANNOT = {
     ],
     "li-equations-28-32": [
         ("mean change rate of a page of Wikipedia, per day", 8),
-        ("square of the mean root of the rates, per day", 0.171),
+        ("square of the mean root of the rates, from the printed 99 thousand, per day", 0.171),
         ("tail exponent of the rates", 0.6),
     ],
 }
@@ -274,3 +287,79 @@ def test_figures_7_and_8_need_more_than_a_few_changes(tmp_path, name):
         InvalidInput, match=r"few\.csv: its busiest element, a, changes 19 times; .* more than 30"
     ):
         choose([name])[0].run(run)
+
+
+# --- wrong laws: what must then not hold ----------------------------------------------------------------
+
+
+POINTS = {"(a) simulated points", "(b) simulated points"}
+WRONG = {
+    "li-figure-3": [([(unstale.renewal, "staleness", lambda of: scaled(of, 1.2))], POINTS)],
+    "li-figure-4": [([(unstale.renewal, "share_within", lambda of: scaled(of, 0.9))], POINTS)],
+    "li-figure-5": [
+        ([(unstale.renewal, "source_penalty", lambda of: scaled(of, 1.3))], {"(a) simulated points"})
+    ],
+    "li-figure-6": [
+        ([(figure_6, "_penalties", lambda of: lambda f: [1.5 * one for one in of(f)])], {"simulated points"}),
+        (
+            [
+                (
+                    unstale.renewal,
+                    "update_penalty",
+                    lambda of: lambda law, *at: of(law, *at) * (1.0 + 1e-6 * hasattr(law, "shape")),
+                )
+            ],
+            {"theorem 6"},
+        ),
+    ],
+    "li-replicas": [
+        (
+            [
+                (
+                    unstale.renewal,
+                    "replicas",
+                    lambda of: lambda each, count, coordinated: of(each, count, coordinated=not coordinated),
+                )
+            ],
+            {"replicas in turns", "many independent replicas"},
+        )
+    ],
+    "li-equations-28-32": [
+        (
+            [(unstale, "plan", lambda of: planned(of, "uniform"))],
+            {
+                "equation 28: frequencies go with the root of weight times rate",
+                "equation 29: the least penalty",
+                "equation 30: the same with equal weights",
+                "equation 31: the same with weights like the rates",
+                "equation 32: the ratio of both",
+            },
+        )
+    ],
+    "li-theorems": [
+        (
+            [(unstale, "plan", lambda of: planned(of, "uniform"))],
+            {"theorem 11, w = 1, x, log(1+x), 1/(1+x)"},
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "wrong", "statements"), each_wrong(WRONG))
+def test_statements_do_not_hold_under_a_wrong_law(monkeypatch, name, wrong, statements):
+    assert statements <= refuted(monkeypatch, name, wrong)
+
+
+@pytest.mark.parametrize(("off", "holds"), [(0.0, True), (-9e-10, True), (1.1e-9, False), (-1.1e-9, False)])
+def test_equations_hold_to_nine_digits(off, holds):
+    assert equations_28_32._holds("28", off).computed is holds
+
+
+@pytest.mark.parametrize(
+    ("cost", "verdict"),
+    [(1.0, Verdict.PAPER_IN_ERROR), (2.5, Verdict.PAPER_IN_ERROR), (4.0, Verdict.REPRODUCES)],
+)
+def test_the_paper_would_be_right_if_the_plan_cost_most(cost, verdict):
+    said, least = equations_28_32._least(cost, np.array([2.0, 3.0]))
+    assert said.verdict is verdict
+    assert least.verdict is (Verdict.OURS if cost < 2.0 else Verdict.DIFFERS)
