@@ -114,7 +114,7 @@ def test_a_repository_is_a_history(ask, folder):
 
 def test_the_bundled_history(ask):
     answer = ask("lab", "shootout", *ONE, "--rule", "none", "--policy", "optimal", "--objective", "freshness")
-    assert (answer["elements"], answer["later"]) == (68, 143)
+    assert (answer["elements"], answer["later"]) == (106, 105)
     assert [len(case["rows"]) for case in answer["cases"]] == [2, 2, 2]
 
 

@@ -175,28 +175,26 @@ def test_contests_are_those_with_uniform_and_with_rules(played):
     assert played.contests("nobody") == []
 
 
-def test_what_comes_about_later_is_left_out():
-    """Elements are born in turn; those born after measuring begins were not there to be kept fresh."""
+def test_it_begins_when_half_of_the_elements_exist():
     base = record(np.full(30, 0.5))
-    born = np.linspace(0.0, 50.0, 30)
+    born = np.linspace(0.0, 58.0, 30)  # every other day
     kept = base.times >= born[base.elements]
     late = replace(base, elements=base.elements[kept], times=base.times[kept], born=born)
-    there = late.there_at(20.0)
-    assert len(there) == (born <= 20.0).sum() == 12
-    assert there.keys == late.keys[:12]
-    assert all((there.of(i) == late.of(i)).all() for i in range(12))
+    there = late.since(30.0)
+    assert len(there) == 16
+    assert (there.end, there.begin, there.born.max()) == (30.0, 30.0 * 86400.0, 0.0)
+    assert there.keys == late.keys[:16]
+    for place in range(16):
+        assert there.of(place) == pytest.approx(late.of(place)[late.of(place) > 30.0] - 30.0)
     weights = np.arange(30.0)
-    played = shootout(
-        late, seeds=1, rules=[], objectives=["freshness"], policies=["optimal"], weights=weights
-    )
-    assert (played.elements, played.later, played.changes) == (12, 18, there.times.size)
-    alone = shootout(
-        there, seeds=1, rules=[], objectives=["freshness"], policies=["optimal"], weights=weights[:12]
-    )
-    assert alone.cases == played.cases
-    nobody = replace(late, born=np.full(30, 30.0))
-    with pytest.raises(InvalidInput, match="exists when measuring begins"):
-        shootout(nobody, seeds=1)
+    options = {"seeds": 1, "rules": [], "objectives": ["freshness"], "policies": ["optimal"]}
+    played = shootout(late, weights=weights, **options)
+    assert (played.elements, played.later, played.changes) == (16, 14, there.times.size)
+    assert (played.days, played.skipped) == (30.0, 10.0)
+    assert shootout(there, weights=weights[:16], **options).cases == played.cases
+    over = replace(late, born=np.full(30, 60.0))
+    with pytest.raises(InvalidInput, match="when half of its elements exist, nothing changes any more"):
+        shootout(over, seeds=1)
 
 
 def test_those_who_learn_have_no_more_polls_than_the_rule_before_measuring_begins():

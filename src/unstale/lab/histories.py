@@ -65,21 +65,23 @@ class Recorded:
         low, high = np.searchsorted(self.elements, [element, element + 1])
         return self.times[low:high]
 
-    def there_at(self, moment: float) -> Recorded:
-        """Return the part of it that is about elements that exist at a moment.
+    def since(self, moment: float) -> Recorded:
+        """Return the record from a moment on, and of those elements only that exist then.
 
         What comes about later is not there to be polled, nor to be fresh.
         """
         there = np.flatnonzero(self.born <= moment)
         places = np.full(len(self), -1)
         places[there] = np.arange(there.size)
-        kept = places[self.elements] >= 0
+        kept = (places[self.elements] >= 0) & (self.times > moment)
         return replace(
             self,
             keys=[self.keys[place] for place in there],
             elements=places[self.elements[kept]],
-            times=self.times[kept],
-            born=self.born[there],
+            times=self.times[kept] - moment,
+            end=self.end - moment,
+            begin=self.begin + moment * _DAY,
+            born=np.zeros(there.size),
         )
 
     @property
