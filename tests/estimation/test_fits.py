@@ -104,8 +104,12 @@ def test_gaps_that_have_not_ended_make_the_rate_lower():
 @example([1e-20] * 5 + [1e20] * 3, [])
 @example([1e290] * 4, [1e290])
 @example([3.0] * 6 + [0.0] * 5, [])
+@example([0.0, 5e-324], [])
+@example([5e-324, 1.0], [5e-324])
 def test_any_gaps_get_an_answer(gaps, unended):
-    if not max(gaps) > 0:
+    if not max(gaps) >= 1e-300:
+        with pytest.raises(InvalidInput, match="must not all be 0"):
+            fit(gaps, censored=unended)
         return
     found = fit(gaps, censored=unended)
     for one in found:

@@ -25,6 +25,8 @@ __all__ = ["LAWS", "Candidate", "Fit", "Fits", "chosen", "fit", "floored", "name
 
 LAWS = tuple(LIKELIEST)
 """Names of the laws that can be fitted."""
+_SHORTEST = 1e-300
+"""Shorter gaps have no rate that is a number."""
 _SHARPEST = 1e-3
 _LEAST = 1e-12  # of the mean gap: anything shorter counts as that
 
@@ -92,7 +94,8 @@ def fit(
     Differences below ``resolution`` mean nothing: a gap of 0 counts as half of it, and no law is sharper. By
     default a gap of 0 counts as half the smallest above, and no law is sharper than a thousandth of its mean.
 
-    Gaps that vary by less than a tenth of their mean are periodic as far as that is likeliest.
+    A gap below 1e-300 is one of 0. Gaps that vary by less than a tenth of their mean are periodic as far as
+    that is likeliest.
 
     >>> rng = np.random.default_rng(1)
     >>> fit(rng.exponential(2.0, size=300)).best.name
@@ -104,10 +107,11 @@ def fit(
     values = column("gaps", gaps, at_least=0, at_most=1e290, nonempty=True)
     unended = column("censored", censored, at_least=0, at_most=1e290)
     names = named_laws(laws)
+    values = np.where(values < _SHORTEST, 0.0, values)
     if not values.max() > 0:
-        msg = "gaps must not all be 0; give at least one above 0"
+        msg = f"gaps must not all be 0 (or below {_SHORTEST:g}); give at least one above"
         raise InvalidInput(msg)
-    unended = unended[unended > 0]
+    unended = unended[unended >= _SHORTEST]
     top = max(float(values.max()), float(unended.max(initial=0.0)))
     unit = (
         float((values / top).sum() + (unended / top).sum()) / values.size * top
