@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from unstale.errors import InvalidInput
@@ -187,6 +187,7 @@ def test_no_moments_are_better(rates, polls):
 
 @settings(max_examples=25, deadline=None)
 @given(rate_lists, st.integers(2, 30))
+@example([1.0, 2.225073858507e-311], 2)
 def test_moments_satisfy_the_condition(rates, polls):
     assume(max(rates) > 1e-3)
     rates = np.array(rates) / max(rates)

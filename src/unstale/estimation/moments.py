@@ -171,5 +171,6 @@ def _between(clock: _Clock, t: Floats, last: Floats, following: Floats) -> Float
     inside = clock.rate(0.5 * (low + high), 1)
     # in one bin the excess is linear: where is it 0?
     twice = inside * (following + low) - clock.changes(low) + clock.changes(last)
-    root = np.where(inside > 0, 0.5 * twice / np.where(inside > 0, inside, 1.0), low)
+    with np.errstate(over="ignore"):  # beyond all numbers is beyond the end of the bin
+        root = np.where(inside > 0, 0.5 * twice / np.where(inside > 0, inside, 1.0), low)
     return np.where(back | ahead, np.clip(root, low, high), t)
