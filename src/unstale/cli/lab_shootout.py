@@ -122,6 +122,8 @@ def shootout(
     Each rule of tools polls as much as it likes, and all others get as many polls; besides, there are the
     budgets given. Tools with one fixed interval (changedetection.io, urlwatch, FreshRSS, Uptime Kuma) are
     uniform.
+
+    It begins when half of the elements exist, and is played with those; what comes later is left out.
     """
     if plot is not None:
         from .plots import check_plot
