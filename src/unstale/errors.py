@@ -5,14 +5,15 @@
     UnstaleError
     ├── InvalidInput (also a ValueError)     a value cannot be used: the message names it and says what to do
     ├── NoAnswer (also an ArithmeticError)   the question is well put, but the value cannot be had as asked
-    └── MissingExtra (also an ImportError)   an optional part is not installed: the message names the command
+    ├── MissingExtra (also an ImportError)   an optional part is not installed: the message names the command
+    └── Trouble (also an OSError)            a full disk, a lost connection: try again later
 """
 
 from functools import partial
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["InvalidInput", "MissingExtra", "NoAnswer", "UnstaleError", "need"]
+__all__ = ["InvalidInput", "MissingExtra", "NoAnswer", "Trouble", "UnstaleError", "need"]
 
 
 class UnstaleError(Exception):
@@ -25,6 +26,10 @@ class InvalidInput(UnstaleError, ValueError):
 
 class NoAnswer(UnstaleError, ArithmeticError):
     """The computation did not reach its stated error; the message says which one and what to do."""
+
+
+class Trouble(UnstaleError, OSError):
+    """Something is in the way for now; nothing was half-written, nothing is lost, and it can be tried again."""
 
 
 class MissingExtra(UnstaleError, ImportError):

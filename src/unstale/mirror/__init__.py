@@ -1,0 +1,1 @@
+"""The mirror: keeps copies of real sources, all day, for years."""

@@ -1,0 +1,137 @@
+"""What time it is, for the mirror: the real time, or a simulated one that skips whatever is idle.
+
+Times are seconds since 1970. The loop never asks the machine: it is given a clock, so that tests and the demo
+run the real loop, with real polls, on simulated time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+__all__ = ["Clock", "RealClock", "SimulatedClock"]
+
+
+class Clock(Protocol):
+    """Tells the time, and waits."""
+
+    def now(self) -> float:
+        """Return the time."""
+
+    async def until(self, moment: float) -> None:
+        """Wait until a moment."""
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Say that what is done in here takes the machine's time: a simulated clock stands still."""
+
+    def jump(self) -> float:
+        """Return by how many seconds the time has been set forward (or back) since this was last asked."""
+
+
+class RealClock:
+    """The time of the machine.
+
+    It goes by the steady clock; if someone sets the time of the machine, `jump` notices, and from then on it
+    goes from there.
+    """
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Return the time."""
+        return time.monotonic() + self._offset
+
+    async def until(self, moment: float) -> None:
+        """Wait until a moment."""
+        while (left := moment - self.now()) > 0:  # the time may be set meanwhile
+            await asyncio.sleep(min(left, 3600.0))  # noqa: ASYNC110
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Say that something is being done."""
+        yield
+
+    def jump(self) -> float:
+        """Return by how many seconds the time has been set, and go by the new time; small drifts are 0."""
+        offset = time.time() - time.monotonic()
+        by = offset - self._offset
+        self._offset = offset
+        return by if abs(by) > 2.0 else 0.0
+
+
+class SimulatedClock:
+    """A time that stands still while anything is being done, and skips to the next moment somebody waits for.
+
+    >>> clock = SimulatedClock(1000.0)
+    >>> async def wait():
+    ...     await clock.until(5000.0)
+    ...     return clock.now()
+    >>> asyncio.run(wait())
+    5000.0
+    """
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._number = itertools.count()
+        self._busy = 0
+        self._asked = False
+
+    def now(self) -> float:
+        """Return the time."""
+        return self._now
+
+    async def until(self, moment: float) -> None:
+        """Wait until a moment."""
+        if moment <= self._now:
+            await asyncio.sleep(0)
+            return
+        future = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (moment, next(self._number), future))
+        self._look()
+        await future
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Hold the time still."""
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            self._look()
+
+    def jump(self) -> float:
+        """Return 0: nobody sets this clock."""
+        return 0.0
+
+    def _look(self) -> None:
+        """Skip ahead once whatever is ready to run has run."""
+        if not self._asked:
+            self._asked = True
+            asyncio.get_running_loop().call_soon(self._settle, 3)
+
+    def _settle(self, turns: int) -> None:
+        """Give others some turns of the event loop, then skip ahead if all of them wait."""
+        if turns:
+            asyncio.get_running_loop().call_soon(self._settle, turns - 1)
+            return
+        self._asked = False
+        while self._waiting and self._waiting[0][2].done():
+            heapq.heappop(self._waiting)
+        if self._busy or not self._waiting:
+            return
+        self._now = max(self._now, self._waiting[0][0])
+        while self._waiting and self._waiting[0][0] <= self._now:
+            future = heapq.heappop(self._waiting)[2]
+            if not future.done():
+                future.set_result(None)
+        if self._waiting:
+            self._look()

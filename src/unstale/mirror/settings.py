@@ -1,0 +1,148 @@
+"""What a user can say about a mirror: one frozen value, whether it comes from mirror.toml or from Python.
+
+Times are in seconds, budgets per second. `unstale.mirror.config` reads and checks mirror.toml; here are the
+meanings and the defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from math import inf
+
+from .source import Json
+
+__all__ = ["Database", "GroupLimit", "Http", "Notify", "Rule", "Settings"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What holds for all elements with such keys; of several rules the last that says it counts."""
+
+    match: str = "*"
+    """A pattern as of a shell: ``https://example.org/news/*``."""
+    weight: float | None = None
+    max_age: float | None = None
+    """Poll at least this often, whatever that seems to be worth."""
+    min_interval: float | None = None
+    """Poll no more often than this."""
+    jitter: float | None = None
+    """Stretch each interval by a random factor between 1 - jitter and 1 + jitter."""
+    windows: str | None = None
+    """When polls are allowed: ``mon-fri 22:00-06:00 Europe/Berlin``."""
+    group: str | None = None
+    """Name of the group, instead of the host or the database."""
+    options: Mapping[str, Json] = field(default_factory=dict)
+    """For the source: ``change``, ``selector``, ``ignore``, ``cursor``, ..."""
+
+    def matches(self, key: str) -> bool:
+        """Tell whether the rule is about this element."""
+        return self.match == "*" or fnmatchcase(key, self.match)
+
+
+@dataclass(frozen=True)
+class GroupLimit:
+    """What polls of one group must keep to; the first whose pattern matches the name of the group counts."""
+
+    match: str = "*"
+    spacing: float = 0.0
+    """Seconds between the starts of two polls, at least."""
+    concurrency: int = 1_000_000
+    """Polls at the same time, at most."""
+
+    def matches(self, group: str) -> bool:
+        """Tell whether it is about this group."""
+        return fnmatchcase(group, self.match)
+
+
+@dataclass(frozen=True)
+class Http:
+    """How pages are fetched."""
+
+    user_agent: str | None = None
+    """None: the name and version of unstale, with the contact."""
+    robots: bool = True
+    robots_max_age: float = 86400.0
+    """Seconds after which robots.txt is fetched again."""
+    private: bool = False
+    """Whether a public address may lead to a private one, by a redirect or by DNS."""
+    connect_timeout: float = 10.0
+    read_timeout: float = 20.0
+    """Between two parts of an answer."""
+    max_redirects: int = 10
+    max_ratio: float = 200.0
+    """Bytes after decompression per byte before it; more is taken for a bomb."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further headers of each request."""
+    verify: bool = True
+    """Whether certificates are checked."""
+    ca_file: str | None = None
+    """Certificates to trust instead of those of the system."""
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database that elements are tables of."""
+
+    url: str
+    """As SQLAlchemy writes it."""
+    probe_interval: float = 0.0
+    """Seconds for which one look at the catalogue serves all elements of the database."""
+
+
+@dataclass(frozen=True)
+class Notify:
+    """Who is told of changes."""
+
+    webhook: str | None = None
+    """Address that gets each change as a POST of JSON."""
+    command: tuple[str, ...] = ()
+    """Command that is run for each change, with the change as JSON on its standard input."""
+    match: str = "*"
+    """For which keys."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of it."""
+
+    budget: float | None = None
+    """Polls per second; None: no limit by polls."""
+    byte_budget: float | None = None
+    """Bytes per second; None: no limit by bytes."""
+    objective: str = "freshness"
+    """``freshness`` or ``age``."""
+    contact: str | None = None
+    """Where the owners of sources can reach you: an address of a page or of mail, for the User-Agent."""
+    concurrency: int = 50
+    """Polls at the same time, in one process."""
+    timeout: float = 120.0
+    """Seconds that one poll may take."""
+    max_size: int = 20_000_000
+    """Bytes that a copy may have."""
+    keep: int = 10
+    """Versions of each element that are kept; 0: all."""
+    keep_polls: float = inf
+    """Seconds for which the record of each poll is kept."""
+    importance: str = "weights"
+    """``weights``: as given. ``reads``: times how often copies are read."""
+    rules: tuple[Rule, ...] = ()
+    groups: tuple[GroupLimit, ...] = (GroupLimit("http:*", spacing=1.0, concurrency=2),)
+    """Groups of pages are called ``http:HOST``, those of databases ``sql:NAME``, of files ``file:PLACE``."""
+    http: Http = Http()
+    databases: Mapping[str, Database] = field(default_factory=dict)
+    notify: tuple[Notify, ...] = ()
+    hint_file: str | None = None
+    """A file to which others append hints: a key per line, or JSON with key and time."""
+    lease: float = 300.0
+    """Seconds after which what a worker had taken is given to another, if it has not been heard of."""
+    seed: int = 0
+
+    def limit(self, group: str) -> GroupLimit:
+        """Return what polls of a group must keep to.
+
+        >>> Settings().limit("http:example.org").spacing, Settings().limit("sql:warehouse").spacing
+        (1.0, 0.0)
+        """
+        return next((limit for limit in self.groups if limit.matches(group)), GroupLimit())
