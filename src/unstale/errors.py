@@ -29,7 +29,7 @@ class NoAnswer(UnstaleError, ArithmeticError):
 
 
 class Trouble(UnstaleError, OSError):
-    """Something is in the way for now; nothing was half-written, nothing is lost, and it can be tried again."""
+    """Something is in the way for now; nothing is half-written or lost, and it can be tried again."""
 
 
 class MissingExtra(UnstaleError, ImportError):

@@ -16,6 +16,15 @@ from unstale.errors import UnstaleError
 from .compare import compare
 from .estimate import estimate
 from .lab import lab
+from .mirror_audit import audit
+from .mirror_changes import changes, show
+from .mirror_doctor import doctor
+from .mirror_elements import add, hint, remove
+from .mirror_exchange import export_command, import_command
+from .mirror_explain import explain
+from .mirror_init import init
+from .mirror_run import run
+from .mirror_status import status
 from .plan import plan
 from .profile import profile
 from .schedule import schedule
@@ -32,14 +41,41 @@ from .whatif import whatif
 __all__ = ["cli", "main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+_PARTS = {
+    "The mirror": (
+        init, add, run, status, explain, changes, show, hint, remove, import_command, export_command, doctor,
+        audit,
+    ),
+    "Planning": (plan, compare, whatif, schedule, simulate, estimate, profile, lab),
+}  # fmt: skip
+
+
+class _Parts(click.Group):
+    """A group whose help lists commands by what they are for, in the order in which one needs them."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands."""
+        longest = max(map(len, self.commands))
+        limit = formatter.width - 6 - longest
+        for part, commands in _PARTS.items():
+            with formatter.section(part):
+                formatter.write_dl(
+                    [
+                        (f"{command.name or '':{longest}}", command.get_short_help_str(limit))
+                        for command in commands
+                    ]
+                )
+
+
+@click.group(cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="unstale")
 def cli() -> None:
     """Keep local copies of other people's data as fresh as a polling budget allows."""
 
 
-for command in (plan, compare, whatif, schedule, simulate, estimate, profile, lab):
-    cli.add_command(command)
+for part in _PARTS.values():
+    for command in part:
+        cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -119,6 +119,16 @@ class Learner:
         shape, rate = np.exp(self._priors[np.arange(self._chosen.size), self._chosen].T)
         return UncertainPoisson(shape, rate / shape)
 
+    @property
+    def evidence(self) -> Floats:
+        """What is kept of each element: a row of numbers for each half-life, to be saved and written back."""
+        return self._evidence
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What has been learned of all elements together: the `state` but for the evidence."""
+        return {name: np.copy(getattr(self, f"_{name}")) for name in _STATE if name != "evidence"}
+
     def learn(self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike) -> None:
         """Take in what polls saw, in the order of time: time since the last one, and if there is a change."""
         places, times = np.asarray(elements), numbers("elapsed", elapsed, at_least=0)

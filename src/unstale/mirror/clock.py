@@ -30,6 +30,9 @@ class Clock(Protocol):
     def busy(self) -> Iterator[None]:
         """Say that what is done in here takes the machine's time: a simulated clock stands still."""
 
+    async def pause(self, moment: float) -> None:
+        """Wait until a moment in the middle of something that is `busy`."""
+
     def jump(self) -> float:
         """Return by how many seconds the time has been set forward (or back) since this was last asked."""
 
@@ -50,13 +53,17 @@ class RealClock:
 
     async def until(self, moment: float) -> None:
         """Wait until a moment."""
-        while (left := moment - self.now()) > 0:  # the time may be set meanwhile
-            await asyncio.sleep(min(left, 3600.0))  # noqa: ASYNC110
+        while (left := moment - self.now()) > 0:  # noqa: ASYNC110  (the time may be set meanwhile)
+            await asyncio.sleep(min(left, 3600.0))
 
     @contextmanager
     def busy(self) -> Iterator[None]:
         """Say that something is being done."""
         yield
+
+    async def pause(self, moment: float) -> None:
+        """Wait until a moment."""
+        await self.until(moment)
 
     def jump(self) -> float:
         """Return by how many seconds the time has been set, and go by the new time; small drifts are 0."""
@@ -107,6 +114,14 @@ class SimulatedClock:
         finally:
             self._busy -= 1
             self._look()
+
+    async def pause(self, moment: float) -> None:
+        """Wait until a moment; meanwhile the time goes on."""
+        self._busy -= 1
+        try:
+            await self.until(moment)
+        finally:
+            self._busy += 1
 
     def jump(self) -> float:
         """Return 0: nobody sets this clock."""

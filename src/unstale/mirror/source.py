@@ -123,4 +123,4 @@ class Source(Protocol):
         """Look at an element."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Let go of connections; they are made again if there are more polls, maybe in another event loop."""

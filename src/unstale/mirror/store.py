@@ -300,8 +300,7 @@ class Transaction(Protocol):
         """Hand out polls; nobody has taken them yet."""
 
     def lease(self, worker: str, count: int, now: float, expires: float) -> list[Lease]:
-        """Take polls that were handed out, earliest slots first (SKIP LOCKED); they are the worker's until
-        then."""
+        """Take polls that were handed out, earliest slots first; they are the worker's until they expire."""
 
     def expire(self, now: float, *, everything: bool = False) -> list[int]:
         """Drop leases that have expired (taken or not), or all; return the numbers of their elements."""
@@ -310,8 +309,7 @@ class Transaction(Protocol):
         """Return (element, group, worker or '') of all polls that are handed out."""
 
     def record(self, worker: str, finished: Sequence[Finished]) -> list[Version]:
-        """Record polls, their versions, what the source said about the group, discoveries being left to the
-        loop.
+        """Record polls, their versions, and what the source said about the group.
 
         A poll whose lease the worker has lost is not recorded, and what is given back is only dropped.
         Updates validators, fingerprint, version, moved and detail of elements, the limits of groups
@@ -323,12 +321,10 @@ class Transaction(Protocol):
     def versions(
         self, after: int = 0, limit: int = 1000, *, element: int | None = None, latest_first: bool = False
     ) -> list[Version]:
-        """Return versions in the order of their numbers, from the one after ``after`` on, or the latest
-        first."""
+        """Return versions after ``after`` in the order of their numbers, or the latest first."""
 
     def polls(self, element: int | None = None, limit: int = 1000, after: int = 0) -> list[PollRecord]:
-        """Return polls, the latest first; of one element or all; with ``after``, those after it, oldest
-        first."""
+        """Return polls, of one element or all: the latest first, or those after ``after`` in order."""
 
     def tally(self, since: float) -> list[tuple[str, str, int, int]]:
         """Return (group, outcome, polls, bytes) of polls since a moment."""
@@ -343,6 +339,9 @@ class Transaction(Protocol):
 
     def alive(self, worker: str, now: float, expires: float) -> list[str]:
         """Say that a worker is there until then; return those that are, without the expired."""
+
+    def workers(self, now: float) -> list[str]:
+        """Return the workers that are there."""
 
     def prune(self, keep_versions: int, polls_before: float, limit: int = 1000) -> list[str]:
         """Delete some old versions (0: none) and polls; return digests that nothing refers to any more."""
@@ -369,5 +368,4 @@ class Store(Protocol):
         """Write a back-up; None if the server does that."""
 
     def check(self) -> list[str]:
-        """Return what is wrong with the store itself (integrity, versions without copies); nothing if all is
-        well."""
+        """Return what is wrong with the store itself: integrity, versions without copies."""

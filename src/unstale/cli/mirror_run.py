@@ -1,0 +1,129 @@
+"""``unstale run``: poll, learn, and keep copies fresh."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from unstale import quantities
+from unstale.errors import InvalidInput
+
+from .mirror_open import Opened, mirror_options, open_mirror
+from .options import Quantity
+from .progress import told_of_compilation
+from .screen import console, say
+from .times import read_moment
+
+if TYPE_CHECKING:
+    from unstale.mirror.insight import Status
+    from unstale.mirror.loop import Event
+    from unstale.mirror.mirror import Mirror
+
+    from .mirror_live import JsonLines, LogLines, Screen
+
+__all__ = ["run"]
+
+_EXAMPLES = """\b
+Examples:
+  unstale run
+  unstale run --for 1h
+  unstale run --once
+  unstale run --quiet >> mirror.log
+  unstale run --json | jq 'select(.event == "change")'
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option("--for", "length", type=Quantity("TIME", quantities.duration), help="End after so long: 1h.")
+@click.option(
+    "--until",
+    type=Quantity("MOMENT", read_moment),
+    help="End then, in UTC unless it says otherwise: 2026-01-31.",
+)
+@click.option("--once", is_flag=True, help="Poll what is due now, and end.")
+@click.option("--quiet", is_flag=True, help="Print only trouble.")
+@mirror_options
+def run(
+    *,
+    length: float | None,
+    until: datetime | None,
+    once: bool,
+    quiet: bool,
+    mirror_file: str | None,
+    as_json: bool,
+) -> None:
+    """Poll elements when they are worth it, and keep their copies, until interrupted.
+
+    On a terminal a screen tells how it goes. Elsewhere each change is a line, and each minute has a summary.
+    Ctrl-C or SIGTERM ends it: polls that have begun are finished and recorded. A second Ctrl-C ends it at
+    once.
+    """
+    ends = [
+        name for name, given in (("--for", length), ("--until", until), ("--once", once or None)) if given
+    ]
+    if len(ends) > 1:
+        raise InvalidInput(f"{ends[0]} cannot be had together with {ends[1]}")
+    with open_mirror(mirror_file) as opened, told_of_compilation():
+        _work(opened, _end(length, until), once=once, quiet=quiet, as_json=as_json)
+
+
+def _end(length: float | None, until: datetime | None) -> float | None:
+    """Return when to end."""
+    if until is not None:
+        if until.timestamp() <= time.time():
+            raise InvalidInput(f"--until must be in the future; it is {until:%Y-%m-%d %H:%M:%S} UTC")
+        return until.timestamp()
+    return None if length is None else time.time() + length
+
+
+def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json: bool) -> None:
+    from .mirror_live import JsonLines, LogLines, Screen, Seen
+
+    mirror = opened.mirror
+    if next(iter(mirror.elements()), None) is None and not as_json and not quiet:
+        say(console(stderr=True), f"There is nothing to poll yet: unstale add{opened.again} KEY", apart=False)
+    seen = Seen(lambda: _look(opened))
+    with ExitStack() as stack:
+        view: JsonLines | LogLines | Screen
+        if as_json:
+            view = JsonLines(seen)
+        elif quiet or not sys.stdout.isatty():
+            view = LogLines(seen, quiet=quiet)
+        else:
+            view = stack.enter_context(Screen(seen, str(opened.config.path), console()))
+        try:
+            if once:
+                _step(mirror, view)
+            else:
+                mirror.run(end, on_event=view)
+        finally:
+            stack.close()
+            view.end()
+
+
+def _look(opened: Opened) -> Status:
+    """Look at the mirror through a door of its own: the loop must not wait for it."""
+    from unstale.mirror.mirror import Mirror
+
+    config = opened.config
+    with Mirror(config.store, settings=config.settings, copies=config.copies) as mirror:
+        return mirror.status()
+
+
+def _step(mirror: Mirror, view: Callable[[Event], None]) -> None:
+    """Poll what is due now, and tell of it."""
+    from unstale.mirror.loop import Event
+
+    with mirror.store.begin() as transaction:
+        latest = transaction.versions(limit=1, latest_first=True)
+    count = mirror.step()
+    for poll in mirror.polls(limit=count) if count else []:
+        view(Event(poll.time, "poll", data={"outcome": poll.outcome, "bytes": poll.traffic}))
+    for version in mirror.changes(latest[0].id if latest else 0, max(count, 1)):
+        view(Event(version.time, "change", version.key, data={"version": version}))

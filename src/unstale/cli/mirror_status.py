@@ -1,0 +1,181 @@
+"""``unstale status``: how fresh the copies are, what the budget went for, and what is neglected."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from unstale.quantities import show_duration, show_share
+
+from .mirror_open import Opened, mirror_options, open_mirror
+from .mirror_shown import (
+    distance,
+    in_json,
+    plural,
+    print_pairs,
+    show_budget,
+    show_interval,
+    show_outcomes,
+    show_size,
+)
+from .progress import progress, told_of_compilation
+from .screen import console, print_json, print_table, printable, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unstale.mirror.insight import GroupStatus, Status
+
+__all__ = ["limited", "status", "status_pairs"]
+
+_SHOWN = 10
+_EXAMPLES = """\b
+Examples:
+  unstale status
+  unstale status --top 30
+  unstale status --json | jq .freshness
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--top",
+    type=click.IntRange(0),
+    default=_SHOWN,
+    show_default=True,
+    metavar="N",
+    help="Show so many groups and neglected elements.",
+)
+@mirror_options
+def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
+    """Tell how fresh the copies are, how much of the budget is used, and what is neglected and why."""
+    with open_mirror(mirror_file) as opened, told_of_compilation(), progress("reading the mirror"):
+        got = opened.mirror.status()
+    if as_json:
+        answer = in_json(got)
+        assert isinstance(answer, dict)  # noqa: S101  (a record)
+        print_json({"mirror": str(opened.config.path), **answer})
+    else:
+        _print(console(), opened, got, top)
+
+
+def elements_of(got: Status) -> int:
+    """Return how many elements there are, without those that were removed."""
+    return sum(count for state, count in got.elements.items() if state != "removed")
+
+
+def status_pairs(got: Status) -> list[tuple[str, str]]:
+    """Return what can be said in a few lines."""
+    freshness = got.freshness
+    pairs = []
+    seen = elements_of(got) - got.elements.get("new", 0)
+    if seen:
+        shown = show_interval(freshness.value, freshness.low, freshness.high)
+        bought = f"; the plan buys {show_share(got.predicted)}" if math.isfinite(got.predicted) else ""
+        pairs.append(("fresh now", f"{shown}{bought}"))
+        if math.isfinite(got.age):
+            pairs.append(("mean age", show_duration(got.age)))
+    pairs.append(("budget", _used(got)))
+    pairs.append(("polls", f"{show_outcomes(got.polls)}, in the last 24 hours"))
+    if got.overdue:
+        pairs.append(("overdue", f"{plural(got.overdue, 'element')} should have been polled by now"))
+    if got.audit is not None:
+        audit = got.audit
+        judged = "agrees" if audit.agrees else "does not agree"
+        found = show_interval(audit.true, audit.low, audit.high)
+        told = f"{found} were fresh, {show_share(audit.predicted)} expected"
+        pairs.append(("last audit", f"{distance(audit.time, got.now)}: {told}; that {judged}"))
+    return pairs
+
+
+def _used(got: Status) -> str:
+    """Return how much of the budget of a day was used in the last one."""
+    polls, moved = sum(got.polls.values()), sum(group.traffic for group in got.groups)
+    parts = [f"{polls:,} polls" if got.budget is None else _part(f"{polls:,}", polls, got.budget, None)]
+    if got.byte_budget is None:
+        parts.append(show_size(moved))
+    else:
+        parts.append(_part(show_size(moved), moved, None, got.byte_budget))
+    return f"{', '.join(parts)} in the last 24 hours"
+
+
+def _part(shown: str, used: float, polls: float | None, moved: float | None) -> str:
+    a_day = 86400.0 * (polls or moved or math.inf)
+    return f"{shown} of {show_budget(polls, moved)} ({used / a_day:.0%})"
+
+
+def limited(group: GroupStatus, now: float) -> str:
+    """Return what holds up a group, in words; empty if nothing does."""
+    if group.blocked_until > now:
+        why = f": {printable(group.why)}" if group.why else ""
+        return f"waits, next poll {distance(group.blocked_until, now)}{why}"
+    return f"one poll each {show_duration(group.spacing)}" if group.spacing > 1 else ""
+
+
+def _print(out: Console, opened: Opened, got: Status, top: int) -> None:
+    count = elements_of(got)
+    out.print(f"{opened.config.path}: {plural(count, 'element')}{_states(got)}")
+    out.print()
+    if not count:
+        out.print(
+            f"There is nothing to poll yet. Add something: unstale add{opened.again} https://example.org/"
+        )
+        return
+    print_pairs(out, status_pairs(got))
+    if len(got.groups) > 1 or any(limited(group, got.now) for group in got.groups):
+        _print_groups(out, got, top)
+    if got.neglected and top:
+        out.print("\nNeglected:")
+        for one in got.neglected[:top]:
+            since = f"last seen {distance(one.last, got.now)}" if math.isfinite(one.last) else "never seen"
+            say(out, f"  {printable(one.key)}", apart=False)
+            say(out, f"      {since}: {printable(one.why)}", apart=False)
+        if len(got.neglected) > top:
+            out.print(f"  and {len(got.neglected) - top:,} more: unstale status{opened.again} --top 100")
+    if got.trouble:
+        out.print("\nTrouble:")
+        for line in got.trouble[: max(top, 1)]:
+            say(out, f"  {printable(line)}", apart=False)
+    if not got.running:
+        say(out, f"Nobody is polling. Start with: unstale run{opened.again}")
+    elif got.neglected:
+        say(out, f"Why an element is polled when it is: unstale explain{opened.again} KEY")
+
+
+def _states(got: Status) -> str:
+    parts = [
+        f"{count:,} {name}"
+        for state, name in (
+            ("new", "not polled yet"),
+            ("gone", "gone"),
+            ("failing", "failing"),
+            ("refused", "refused"),
+        )
+        if (count := got.elements.get(state, 0))
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _print_groups(out: Console, got: Status, top: int) -> None:
+    groups = sorted(got.groups, key=lambda group: (-bool(limited(group, got.now)), -group.elements))
+    out.print()
+    rows = [
+        (
+            printable(group.name),
+            f"{group.elements:,}",
+            f"{group.polls:,}",
+            f"{group.failed:,}",
+            show_size(group.traffic),
+            show_share(group.freshness) if math.isfinite(group.freshness) else "unknown",
+        )
+        for group in groups[:top]
+    ]
+    if rows:
+        print_table(out, ("group", "elements", "polls", "failed", "traffic", "fresh"), rows, shorten=True)
+    for group in groups[:top]:
+        if told := limited(group, got.now):
+            say(out, f"  {printable(group.name)}: {told}", apart=False)
+    if len(groups) > top:
+        out.print(f"  and {plural(len(groups) - top, 'group')} more")

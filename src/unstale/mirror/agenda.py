@@ -1,0 +1,366 @@
+"""What to poll next: whatever is worth most.
+
+The planner of a mirror keeps a row for each element, and a `Learner` of how elements change. An element is
+due when the worth of a poll reaches the price; as the price is whatever makes the polls add up to the budget,
+those are, at any moment, the ones that are worth most. So polls are chosen best first, a little ahead of
+time, until the budget is spent; what the last of them is worth is the price.
+
+Everything else is a matter of worth, too. A copy older than its ``max_age`` is worth more than anything. An
+element without a copy is worth all that a poll of it can ever be; so that many new ones do not starve the
+others, they get half of the budget. What has failed, what is out of its window, what was polled less than its
+``min_interval`` ago and what is handed out already is worth nothing for now.
+
+No clock, no store: what happens is told, and the time is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import kernels
+from ..arguments import Floats
+from ..objectives import objective_named
+from ..polling import worth
+from ..schedule.compiled_learning import gamma_worths
+from .channels import Channels
+from .pace import Pace
+from .rows import FAILING, GONE, OK, REFUSED, REMOVED, STATES, Places, Rows
+from .settings import Settings
+from .store import Heard, Lease
+
+__all__ = ["Agenda", "backoff"]
+
+_STEPS = 50.0
+"""Times that polls are chosen while the budget pays for one of each element."""
+_SOONEST, _LATEST = 0.1, 5.0
+"""Seconds between two choices, at least and at most."""
+PATIENCE = 50.0
+"""Rounds after which an element is polled whatever that seems to be worth."""
+_CHUNK = 100_000
+"""Elements looked at together."""
+_AFTER = {"new": OK, "changed": OK, "unchanged": OK, "gone": GONE, "failed": FAILING, "refused": REFUSED}
+
+
+def backoff(state: str, failures: int) -> float:
+    """Return the seconds for which an element is left alone after so many polls in a row that saw nothing.
+
+    >>> [backoff("failing", n) for n in (1, 2, 3, 20)], backoff("gone", 1), backoff("refused", 1)
+    ([60.0, 120.0, 240.0, 86400.0], 3600.0, 86400.0)
+    """
+    first, most = {"gone": (3600.0, 30 * 86400.0), "refused": (86400.0, 7 * 86400.0)}.get(
+        state, (60.0, 86400.0)
+    )
+    return float(min(first * 2.0 ** min(failures - 1, 30), most))
+
+
+class Agenda:
+    """Elements, what is known of them, and what to poll next."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        rows: Rows,
+        channels: Channels,
+        price: float = 0.0,
+        mean_size: float = 1000.0,
+    ) -> None:
+        self.settings = settings
+        self.pace = Pace(settings, settings.budget, settings.byte_budget)
+        self.rows, self.channels, self.price = rows, channels, price
+        self.mean_size = mean_size
+        self.audit: dict[int, str] = {}
+        """Elements to be polled out of turn, and for which audit."""
+        self._objective = objective_named(settings.objective)
+        self._growth = 2.0 if self._objective.kernel == kernels.FRESHNESS else 3.0
+        self._turn = 0.0
+        self._marked = 0.0
+
+    # --- what happens ---------------------------------------------------------------------------------------
+
+    def hint(self, element: int, channel: str, told: float) -> None:
+        """Take in that an element may have changed at a moment."""
+        if not self.rows.has([element])[0]:
+            return
+        place = int(self.rows.places([element])[0])
+        if told <= self.rows["last"][place]:  # it has been looked at since
+            return
+        self.rows["channel"][place] = self.channels.number(channel)
+        self.rows["hints"][place] = min(int(self.rows["hints"][place]) + 1, 1000)
+        if self.rows["state"][place] != REMOVED:
+            self.rows["look"][place] = -inf
+
+    def read(self, reads: Mapping[int, float]) -> None:
+        """Take in how often copies are read: the more, the more they matter. Others count half the least."""
+        share = self.rows["reads"]
+        share[:] = 0.5 * min(reads.values(), default=1.0)
+        ids = self.rows.known(list(reads))
+        share[self.rows.places(ids)] = [reads[i] for i in ids]
+        if (wanted := self.rows.wanted).any():
+            share /= max(float(share[wanted].mean()), 1e-30)
+        self.rows.look_again()
+
+    def hear(self, heard: Heard) -> Places:
+        """Take in what polls saw; return the places of their elements, whose rows should be saved."""
+        rows = self.rows
+        there = rows.has(heard.element)
+        which = np.flatnonzero(there)
+        if not which.size:
+            return np.empty(0, np.intp)
+        places = rows.places(heard.element[which])
+        outcome = np.array([_AFTER[heard.outcome[i]] for i in which.tolist()], np.int8)
+        changed = np.array([heard.outcome[i] == "changed" for i in which.tolist()])
+        time, elapsed = heard.time[which], heard.elapsed[which]
+        self._hear_of_hints(places, elapsed, changed, outcome == OK)
+        saw = (outcome == OK) & np.isfinite(elapsed) & (rows["state"][places] != GONE)
+        far = 1e11 * rows.learner.round
+        rows.learner.learn(places[saw], np.clip(elapsed[saw], 0.0, far), changed[saw])
+        for k, place in enumerate(places.tolist()):
+            self._hear_one(place, int(outcome[k]), float(time[k]), float(heard.traffic[which[k]]))
+            group = int(rows["group"][place])
+            if group in self.pace.groups:
+                self.pace.settle(float(heard.cost[which[k]]), float(heard.traffic[which[k]]), float(time[k]))
+                self.pace.saw(group, failed=outcome[k] == FAILING, now=float(time[k]))
+        return np.unique(places)
+
+    def _hear_one(self, place: int, outcome: int, time: float, traffic: float) -> None:
+        rows = self.rows
+        if rows["state"][place] == REMOVED:
+            return
+        if traffic > 0:
+            size = float(rows["size"][place])
+            rows["size"][place] = traffic if np.isnan(size) else 0.7 * size + 0.3 * traffic
+            self.mean_size += (traffic - self.mean_size) / min(100.0, max(len(rows), 10))
+        if outcome == OK:
+            rows["failures"][place], rows["not_before"][place] = 0, 0.0
+            rows["last"][place] = time
+        else:
+            same = rows["state"][place] == outcome
+            failures = int(rows["failures"][place]) + 1 if same or outcome == FAILING else 1
+            rows["failures"][place] = failures
+            rows["not_before"][place] = time + backoff(STATES[outcome], failures)
+            if outcome == GONE:
+                rows["last"][place] = time
+        rows["state"][place], rows["hints"][place] = outcome, 0
+        rows["look"][place] = -inf
+
+    def _hear_of_hints(
+        self, places: Places, elapsed: Floats, changed: NDArray[np.bool_], saw: NDArray[np.bool_]
+    ) -> None:
+        """Learn how good hints are, from polls of elements that had some."""
+        told = np.flatnonzero((self.rows["channel"][places] > 0) & saw & np.isfinite(elapsed))
+        if not told.size:
+            return
+        at = places[told]
+        law = self.rows.learner.law(elapsed[told], at)
+        fresh = np.exp(-np.asarray(law.shape) * np.log1p(elapsed[told] * np.asarray(law.scale)))
+        for k, place in enumerate(at.tolist()):
+            channel = self.channels.channels[int(self.rows["channel"][place])]
+            channel.learn(int(self.rows["hints"][place]), float(fresh[k]), changed=bool(changed[told[k]]))
+
+    # --- what is known --------------------------------------------------------------------------------------
+
+    @property
+    def round(self) -> float:
+        """Seconds in which the budget pays for one poll of each element."""
+        return int(np.count_nonzero(self.rows.wanted)) / max(self.pace.rate(self.mean_size), 1e-300)
+
+    @property
+    def tick(self) -> float:
+        """Seconds between two choices."""
+        return float(np.clip(self.round / _STEPS, _SOONEST, _LATEST))
+
+    def rescaled(self) -> bool:
+        """See to it that what is learned fades as slowly as elements are polled; tell if that changed."""
+        span = self.round
+        if not 1e-6 < span < 1e15 or 0.4 < span / self.rows.learner.round < 2.5:
+            return False
+        self.rows.learner.rescale(span)
+        self.rows.look_again()
+        return True
+
+    def _cost(self, places: Places) -> Floats:
+        """What polls cost: 1 each, or their bytes; both, in polls, if there are both budgets."""
+        pace = self.pace
+        if pace.byte_budget is None:
+            return np.ones(places.size)
+        if pace.budget is None:
+            return self.sizes(places)
+        return 1.0 + self.sizes(places) * (pace.budget / max(pace.byte_budget, 1e-300))
+
+    def sizes(self, places: Places) -> Floats:
+        """Bytes that polls take, as far as is known."""
+        size = self.rows["size"][places].astype(np.float64)
+        return np.where(np.isnan(size), self.mean_size, np.maximum(size, 1.0))
+
+    def worths(self, places: Places, since: Floats) -> Floats:
+        """What polls are worth so long after the last ones, per cost."""
+        rows = self.rows
+        law, hope = rows.learner.outlook(since, places)
+        unit = rows["weight"][places].astype(np.float64) * rows["reads"][places] / self._cost(places)
+        told = np.flatnonzero(rows["channel"][places] > 0)
+        if self._objective.kernel != kernels.FRESHNESS:
+            return np.asarray(hope * unit * worth(self._objective, law, since), float)
+        values = np.empty(places.size)
+        gamma_worths(np.asarray(law.shape), 1.0 / np.asarray(law.scale), since, unit, values)
+        if told.size:
+            which, rate = places[told], np.asarray(law.rate)[told]
+            hinted = self.channels.worths(rows["channel"][which], rate, since[told], rows["hints"][which])
+            values[told] = unit[told] * hinted
+        return hope * values
+
+    def fresh(self, places: Places, now: float) -> Floats:
+        """Probabilities that copies are fresh; 0 where there is none."""
+        rows = self.rows
+        since = rows.since(places, now)
+        law, hope = rows.learner.outlook(since, places)
+        told = rows["channel"][places]
+        exposed = since
+        if told.any():  # without a hint, only changes that give none can have come
+            recall = np.array([0.0, *(one.recall for one in self.channels.channels[1:])])
+            exposed = since * (1.0 - recall[told])
+        fresh = hope * np.exp(-np.asarray(law.shape) * np.log1p(exposed * np.asarray(law.scale)))
+        if told.any():
+            fresh *= self.channels.fresh(told, rows["hints"][places])
+        return np.where(np.isnan(rows["last"][places]), 0.0, fresh)
+
+    # --- choosing -------------------------------------------------------------------------------------------
+
+    def choose(self, now: float, end: float, room: int) -> list[Lease]:
+        """Return what to poll before ``end``, at most so many, each with its slot."""
+        rows = self.rows
+        if room <= 0 or not len(rows):
+            return []
+        most = int(min(self.pace.affordable(now, end, self.mean_size) + 2.0, room))
+        if not self.pace.free(now) < end:
+            return []
+        places, values = self._candidates(now, end)
+        wanted = np.concatenate([self._audits(), self._in_order(places, values, most)]).astype(np.intp)
+        groups = rows["group"][wanted].tolist()
+        given = self.pace.assign(groups, self.sizes(wanted).tolist(), now, end, room)
+        chosen = wanted[[which for which, _, _ in given]] if given else np.empty(0, np.intp)
+        self._set_price(places, values, chosen, end, short=len(given) + 2 < most)
+        rows["busy"][chosen] = True
+        fresh, sizes = self.fresh(chosen, now), self.sizes(chosen)
+        fresh[np.isnan(rows["last"][chosen])] = np.nan
+        columns = zip(given, rows["id"][chosen].tolist(), fresh.tolist(), sizes.tolist(), strict=True)
+        return [
+            Lease(element, slot, late, groups[which], predicted, self.audit.pop(element, None) is None, size)
+            for (which, slot, late), element, predicted, size in columns
+        ]
+
+    def _audits(self) -> Places:
+        """Where elements are that an audit asks for."""
+        ids = self.rows.known(sorted(self.audit))
+        self.audit = {i: self.audit[i] for i in ids}
+        places = self.rows.places(ids)
+        return places[~self.rows["busy"][places]]
+
+    def _candidates(self, now: float, end: float) -> tuple[Places, Floats]:
+        """Return elements that may be polled, and what that is worth; nan for new ones."""
+        rows = self.rows
+        room = np.zeros(max(self.pace.groups, default=0) + 1, np.int64)
+        for number in self.pace.groups:
+            room[number] = self.pace.room_of(number, now, end)
+        open_now = np.array([clock is None or bool(clock.is_open(now)) for clock in rows.clocks])
+        patience = PATIENCE * self.round
+        found, worths = [np.empty(0, np.intp)], [np.empty(0)]
+        for start in range(0, len(rows), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            able = (rows["look"][part] <= end) & ~rows["busy"][part] & (rows["not_before"][part] <= now)
+            able &= (
+                (room[rows["group"][part]] > 0) & open_now[rows["window"][part]] & (rows["weight"][part] > 0)
+            )
+            places = start + np.flatnonzero(able)
+            new = np.isnan(rows["last"][places])
+            places = places[new | (rows.since(places, now) >= rows["min_interval"][places])]
+            since = rows.since(places, end)
+            values = self.worths(places, self._jittered(places, since))
+            values[(since >= rows["max_age"][places]) | (since > patience)] = inf
+            values[np.isnan(rows["last"][places])] = np.nan
+            found.append(places)
+            worths.append(values)
+        return np.concatenate(found), np.concatenate(worths)
+
+    def _jittered(self, places: Places, since: Floats) -> Floats:
+        """Stretch intervals, each by its own luck."""
+        jitter = self.rows["jitter"][places].astype(np.float64)
+        if not jitter.any():
+            return since
+        last = np.nan_to_num(self.rows["last"][places])
+        luck = np.modf(np.abs(np.sin(last * 12.9898 + places * 78.233)) * 43758.5453)[0]
+        return since / (1.0 + jitter * (2.0 * luck - 1.0))
+
+    def _in_order(self, places: Places, values: Floats, most: int) -> Places:
+        """Return elements in the order in which they should be polled: the best first, and some new ones."""
+        rows = self.rows
+        is_new = np.isnan(values)
+        new, old = places[is_new], places[~is_new]
+        new = new[np.lexsort((rows["added"][new], -rows["weight"][new]))]
+        new = new[self._within_groups(rows["group"][new])][: 4 * most + 64]
+        old = old[self._best(old, values[~is_new], 4 * most + 64)]
+        if not (new.size and old.size) or new.size + old.size <= most:
+            return np.concatenate([new, old])
+        self._turn += 0.5 * most
+        count = int(min(max(self._turn, most - old.size), new.size))
+        self._turn = min(self._turn - count, 1.0)
+        # those are spread among the others
+        wish = np.concatenate([(np.arange(count) + 0.5) / max(count, 1), (np.arange(old.size) + 0.5) / most])
+        mixed = np.concatenate([new[:count], old])[np.argsort(wish, kind="stable")]
+        return np.concatenate([mixed, new[count:]])
+
+    def _best(self, places: Places, values: Floats, most: int) -> Places:
+        """Return which are worth most, best first, with no more of a group than it may have."""
+        count = min(most, values.size)
+        while True:
+            best = np.arange(values.size)
+            if count < values.size:
+                best = np.argpartition(-values, count - 1)[:count]
+            best = best[np.lexsort((self.rows["id"][places[best]], -values[best]))]
+            keep = self._within_groups(self.rows["group"][places[best]])
+            if count >= values.size or np.count_nonzero(keep) >= most // 4:
+                return best[keep]
+            count = min(4 * count, values.size)
+
+    def _within_groups(self, groups: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Tell which of a list are among as many of their group as may be handed out."""
+        if not groups.size:
+            return np.zeros(0, np.bool_)
+        order = np.argsort(groups, kind="stable")
+        ordered = groups[order]
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        rank = np.empty(groups.size, np.int64)
+        rank[order] = np.arange(groups.size) - np.repeat(starts, np.diff(np.r_[starts, groups.size]))
+        most = np.zeros(int(ordered[-1]) + 1, np.int64)
+        for number in ordered[starts].tolist():
+            most[number] = self.pace.free_of(number)
+        return rank < most[groups]
+
+    def _set_price(self, places: Places, values: Floats, chosen: Places, end: float, *, short: bool) -> None:
+        """Note the price, and when others are worth looking at again.
+
+        At constant rates worth grows at most with a power of time, so it takes that long to reach the price.
+        """
+        known = np.isfinite(values)
+        taken = np.isin(places, chosen)
+        paid = values[known & taken]
+        if paid.size:
+            share = min(0.2 * _STEPS * paid.size / max(len(self.rows), 1), 0.5)
+            self.price += (float(paid.min()) - self.price) * (share if self.price > 0 else 1.0)
+        if short or self.price < 0.8 * self._marked:  # there is budget left, or polls are cheaper now
+            self.rows.look_again()
+            self._marked = self.price
+            return
+        self._marked = max(self._marked, self.price)
+        rest = known & ~taken
+        since = self.rows.since(places[rest], end)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            reach = 0.9 * (0.8 * self._marked / values[rest]) ** (1.0 / self._growth)
+        soon = 0.1 * float(self.rows.learner.half_life.min())
+        self.rows["look"][places[rest]] = end + np.clip(
+            (np.nan_to_num(reach, nan=1.0) - 1.0) * since, 0.0, soon
+        )

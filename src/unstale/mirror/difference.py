@@ -1,0 +1,259 @@
+"""What is different between two versions of a copy, for people to read.
+
+Bounded in time and in what comes out, whatever goes in: versions that have little in common, or are huge,
+are told apart by counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+__all__ = ["difference"]
+
+_LARGEST = 8_000_000
+"""Bytes of text beyond which lines are not compared."""
+_MOST_EDITS = 300
+"""Lines added and removed up to which the least edits are looked for: the effort grows with the square."""
+_LONG = 400
+"""Characters of a line beyond which it is cut at the ends of sentences."""
+_WIDTH = 300
+_CONTEXT = 2
+_TEXT = re.compile(r"text/|application/(.*\+)?(json|xml|yaml|toml|javascript|x-ndjson)\b", re.IGNORECASE)
+_HTML = re.compile(r"text/html|application/xhtml", re.IGNORECASE)
+_JSON = re.compile(r"application/(.*\+)?json\b", re.IGNORECASE)
+_CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_BLOCKS = (
+    "address article aside blockquote body br caption dd div dl dt figcaption figure footer form h1 h2 h3 "
+    "h4 h5 h6 header hr html legend li main nav ol option p pre section summary table tbody td tfoot th "
+    "thead title tr ul"
+)
+_UNSEEN = frozenset({"script", "style", "template", "noscript"})
+
+
+def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> str:
+    r"""Return in at most about ``lines`` lines what is different: of text, lines; of tables, rows.
+
+    >>> print(difference(b"one\ntwo\nthree", b"one\n2\nthree", "text/plain"))
+    @@ -1,3 +1,3 @@
+     one
+    -two
+    +2
+     three
+    """
+    if old == new:
+        return "no difference"
+    if all(part[:4] == part[-4:] == b"PAR1" for part in (old, new)):
+        with suppress(ImportError):
+            from .table_difference import table_difference
+
+            if found := table_difference(old, new, lines):
+                return found
+    if not _TEXT.match(media_type) or max(len(old), len(new)) > _LARGEST:
+        return _plain(old, new)
+    for read in _readers(media_type):
+        before, after = read(old), read(new)
+        if before != after:
+            return _between(before, after, lines)
+    return _plain(old, new)  # only in what decoding hides
+
+
+def _plain(old: bytes, new: bytes) -> str:
+    shown = (f"{len(part):,} bytes, SHA-256 {hashlib.sha256(part).hexdigest()}" for part in (old, new))
+    return "was {}\nis  {}".format(*shown)
+
+
+# --- lines of text
+
+
+def _readers(media_type: str) -> list[Callable[[bytes], list[str]]]:
+    """Return ways to make lines of a content: what people see first, then all there is."""
+    found = _CHARSET.search(media_type)
+    charset = found.group(1) if found else "utf-8"
+
+    def text(content: bytes) -> str:
+        try:
+            return content.decode(charset, "replace")
+        except (LookupError, ValueError):  # no such charset
+            return content.decode("utf-8", "replace")
+
+    def source(content: bytes) -> list[str]:
+        return _lines(text(content).splitlines())
+
+    def seen(content: bytes) -> list[str]:
+        return _lines(_visible(text(content)))
+
+    def laid_out(content: bytes) -> list[str]:
+        try:
+            return json.dumps(json.loads(text(content)), indent=1, ensure_ascii=False).splitlines()
+        except (ValueError, RecursionError):
+            return source(content)
+
+    if _HTML.match(media_type):
+        return [seen, source]
+    return [laid_out, source] if _JSON.match(media_type) else [source]
+
+
+def _lines(lines: Sequence[str]) -> list[str]:
+    """Cut long lines at the ends of sentences, so that one word more is not all of a page."""
+    cut: list[str] = []
+    for line in lines:
+        cut.extend([line] if len(line) <= _LONG else _SENTENCE.split(line))
+    return cut
+
+
+def _visible(html: str) -> list[str]:
+    """Return the text of a page, a line for each block."""
+    from lxml import etree
+    from lxml import html as parser
+
+    try:
+        root = parser.document_fromstring(html.encode(), parser=parser.HTMLParser(encoding="utf-8"))
+    except (etree.LxmlError, ValueError):
+        return html.splitlines()
+    own_line = set(_BLOCKS.split())
+    blocks: list[list[str]] = [[]]
+    hidden = None
+    for event, node in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
+        name = node.tag if isinstance(node.tag, str) else ""
+        if hidden is not None:
+            if event != "end" or node is not hidden:
+                continue
+            hidden = None
+        elif event == "start":
+            if name in own_line:
+                blocks.append([])
+            if name in _UNSEEN:
+                hidden = node
+                continue
+            blocks[-1].append(node.text or "")
+            continue
+        if name in own_line:
+            blocks.append([])
+        blocks[-1].append(node.tail or "")
+    joined = (" ".join("".join(block).split()) for block in blocks)
+    return [line for line in joined if line]
+
+
+# --- the least edits
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """A stretch of lines that was replaced: old[low:high] by new[start:stop]."""
+
+    low: int
+    high: int
+    start: int
+    stop: int
+
+
+def _between(old: list[str], new: list[str], limit: int) -> str:
+    first = 0
+    while first < min(len(old), len(new)) and old[first] == new[first]:
+        first += 1
+    end = 0
+    while end < min(len(old), len(new)) - first and old[-1 - end] == new[-1 - end]:
+        end += 1
+    edits = _edits(old[first : len(old) - end], new[first : len(new) - end])
+    if edits is None:
+        return _counts(old, new, limit)
+    moved = [_Edit(e.low + first, e.high + first, e.start + first, e.stop + first) for e in edits]
+    return "\n".join(_clipped(_hunks(old, new, moved), limit))
+
+
+def _clipped(lines: Iterator[str], limit: int) -> Iterator[str]:
+    left_out = 0
+    for number, line in enumerate(lines):
+        if number < limit:
+            yield line if len(line) <= _WIDTH else f"{line[:_WIDTH]}... ({len(line):,} characters)"
+        else:
+            left_out += 1
+    if left_out:
+        yield f"... and {left_out:,} more lines"
+
+
+def _counts(old: list[str], new: list[str], limit: int) -> str:
+    """Tell which lines came and went, when there is too much for an order."""
+    before, after = Counter(old), Counter(new)
+    gone, came = before - after, after - before
+    head = f"{gone.total():,} lines removed, {came.total():,} lines added, of {len(old):,} and {len(new):,}"
+
+    def shown() -> Iterator[str]:
+        yield from (f"-{line}" for line in gone.elements())
+        yield from (f"+{line}" for line in came.elements())
+
+    return "\n".join([head, *_clipped(shown(), max(0, limit - 1))])
+
+
+def _edits(old: list[str], new: list[str]) -> list[_Edit] | None:
+    """Return the least edits from one to the other, or None if there are more than `_MOST_EDITS`.
+
+    The greedy algorithm of Myers (Algorithmica 1, 1986): ``reach[k]`` is how far into ``old`` one comes on
+    diagonal ``k`` with so many edits; the reaches are kept, to walk back.
+    """
+    n, m = len(old), len(new)
+    reach = {1: 0}
+    trail: list[dict[int, int]] = []
+    for edits in range(min(_MOST_EDITS, n + m) + 1):
+        trail.append(dict(reach))
+        for k in range(-edits, edits + 1, 2):
+            if k == -edits or (k != edits and reach.get(k - 1, -1) < reach.get(k + 1, -1)):
+                x = reach[k + 1]
+            else:
+                x = reach[k - 1] + 1
+            while x < n and x - k < m and old[x] == new[x - k]:
+                x += 1
+            reach[k] = x
+            if x >= n and x - k >= m:
+                return _walked_back(trail, n, m)
+    return None
+
+
+def _walked_back(trail: list[dict[int, int]], n: int, m: int) -> list[_Edit]:
+    found: list[_Edit] = []
+    x, y = n, m
+    for edits in range(len(trail) - 1, 0, -1):
+        reach, k = trail[edits], x - y
+        down = k == -edits or (k != edits and reach.get(k - 1, -1) < reach.get(k + 1, -1))
+        x = reach[k + 1] if down else reach[k - 1]
+        y = x - (k + 1 if down else k - 1)
+        edit = _Edit(x, x, y, y + 1) if down else _Edit(x, x + 1, y, y)
+        if found and (found[-1].low, found[-1].start) == (edit.high, edit.stop):
+            edit = _Edit(edit.low, found[-1].high, edit.start, found.pop().stop)
+        found.append(edit)
+    return found[::-1]
+
+
+def _hunks(old: list[str], new: list[str], edits: list[_Edit]) -> Iterator[str]:
+    """Write edits as a unified difference."""
+    groups: list[list[_Edit]] = []
+    for edit in edits:
+        if groups and edit.low - groups[-1][-1].high <= 2 * _CONTEXT:
+            groups[-1].append(edit)
+        else:
+            groups.append([edit])
+    for group in groups:
+        first, last = group[0], group[-1]
+        before = min(_CONTEXT, first.low)
+        after = min(_CONTEXT, len(old) - last.high)
+        low, start = first.low - before, first.start - before
+        yield f"@@ -{_span(low, last.high + after)} +{_span(start, last.stop + after)} @@"
+        at = low
+        for edit in group:
+            yield from (f" {line}" for line in old[at : edit.low])
+            yield from (f"-{line}" for line in old[edit.low : edit.high])
+            yield from (f"+{line}" for line in new[edit.start : edit.stop])
+            at = edit.high
+        yield from (f" {line}" for line in old[at : at + after])
+
+
+def _span(low: int, high: int) -> str:
+    count = high - low
+    return f"{low + (count > 0)},{count}" if count != 1 else f"{low + 1}"

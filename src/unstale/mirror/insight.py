@@ -1,0 +1,422 @@
+"""What the mirror knows of itself: how fresh it is, and why each element is polled when it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import inf, isfinite, nan, sqrt
+
+import numpy as np
+from scipy import special
+
+from ..planning import plan
+from ..polling import worth
+from ..quantities import show_duration, show_number
+from .agenda import PATIENCE, Agenda
+from .planner import load_agenda
+from .rows import FAILING, GONE, NEW, REFUSED, REMOVED, Places
+from .settings import Settings
+from .store import Element, PollRecord, Transaction, Version
+
+__all__ = [
+    "Audit",
+    "Explanation",
+    "GroupStatus",
+    "Neglected",
+    "Share",
+    "Status",
+    "explain",
+    "judged",
+    "status",
+]
+
+_DAY = 86400.0
+_SAMPLE = 20_000
+"""Elements from which is told what the plan buys, if there are more."""
+_SURE = 1.645
+"""Standard errors of a 90 % interval."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share with a 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class GroupStatus:
+    """How a group does."""
+
+    name: str
+    elements: int
+    polls: int
+    """In the last day, as the following."""
+    failed: int
+    traffic: int
+    freshness: float
+    blocked_until: float
+    why: str
+    spacing: float
+
+
+@dataclass(frozen=True)
+class Neglected:
+    """An element that gets less than one would think, and why."""
+
+    key: str
+    last: float
+    why: str
+    since: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a random sample of polls said about the estimates."""
+
+    time: float
+    sample: int
+    predicted: float
+    """Share of fresh copies that was expected of the sample."""
+    true: float
+    low: float
+    """A 90 % interval of the true share of all copies."""
+    high: float
+    agrees: bool
+    """Whether what was expected is within it."""
+    failed: int
+    """Polls of the sample that saw nothing."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """How the mirror does."""
+
+    now: float
+    elements: Mapping[str, int]
+    freshness: Share
+    age: float
+    predicted: float
+    price: float
+    budget: float | None
+    byte_budget: float | None
+    polls: Mapping[str, int]
+    spent: float
+    traffic: float
+    overdue: int
+    groups: Sequence[GroupStatus]
+    neglected: Sequence[Neglected]
+    trouble: Sequence[str]
+    running: bool
+    workers: int
+    changes: int
+    audit: Audit | None = None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an element is polled when it is."""
+
+    element: Element
+    rate: float
+    low: float
+    high: float
+    hopeless: float
+    half_life: float
+    fresh: float
+    weight: float
+    size: float
+    worth: float
+    price: float
+    next_poll: float
+    why: str
+    hints: int
+    reads: int
+    polls: Sequence[PollRecord]
+    versions: Sequence[Version]
+
+
+def ages(agenda: Agenda, places: Places, now: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Return expected ages of copies; the time since it was added if there is no copy.
+
+    After a time t it is the integral of the probability of a change up to there: t G(t) less what the poll
+    would be worth for freshness.
+    """
+    rows = agenda.rows
+    since = rows.since(places, now)
+    law, _ = rows.learner.outlook(since, places)
+    changed = -np.expm1(-np.asarray(law.shape) * np.log1p(since * np.asarray(law.scale)))
+    age = np.maximum(since * changed - np.asarray(worth("freshness", law, since)), 0.0)
+    return np.where(np.isnan(rows["last"][places]), since, age)
+
+
+def due(agenda: Agenda, places: Places, now: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Return when elements will be worth the price of today; inf if never."""
+    rows = agenda.rows
+    low, high = np.full(places.size, -2.0), np.full(places.size, 10.0)  # seconds, as powers of ten
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        enough = agenda.worths(places, 10.0**middle) >= agenda.price
+        high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+    wait = np.where(high >= 10.0 - 1e-6, inf, 10.0**high)
+    wait = np.minimum(wait, np.minimum(rows["max_age"][places].astype(float), PATIENCE * agenda.round))
+    wait = np.maximum(wait, rows["min_interval"][places])
+    last = np.where(np.isnan(rows["last"][places]), -inf, rows["last"][places])
+    moment = np.maximum(np.maximum(last + wait, rows["not_before"][places]), agenda.pace.free(now))
+    return np.where(rows["state"][places] == REMOVED, inf, moment)
+
+
+def status(settings: Settings, t: Transaction, now: float) -> Status:
+    """Return how the mirror does."""
+    agenda, _ = load_agenda(settings, t)
+    rows = agenda.rows
+    places = np.flatnonzero(rows.wanted)
+    fresh = agenda.fresh(places, now)
+    weights = rows["weight"][places].astype(float) * rows["reads"][places]
+    tally = t.tally(now - _DAY)
+    outcomes: dict[str, int] = {}
+    for _, outcome, count, _ in tally:
+        outcomes[outcome] = outcomes.get(outcome, 0) + count
+    begun = float(rows["added"].min()) if len(rows) else now
+    span = max(min(now - begun, _DAY), 60.0)
+    workers = t.workers(now)
+    state = t.state()
+    return Status(
+        now=now,
+        elements=t.count(),
+        freshness=_mean(fresh, weights),
+        age=float(np.average(ages(agenda, places, now), weights=weights)) if weights.sum() > 0 else 0.0,
+        predicted=_bought(agenda, places, weights, now),
+        price=agenda.price,
+        budget=agenda.settings.budget,
+        byte_budget=agenda.settings.byte_budget,
+        polls=outcomes,
+        spent=sum(outcomes.values()) / span,
+        traffic=sum(size for _, _, _, size in tally) / span,
+        overdue=_overdue(agenda, places, now),
+        groups=_groups(agenda, t, places, fresh, weights, now),
+        neglected=_neglected(agenda, t, now),
+        trouble=[],
+        running=bool(workers),
+        workers=len(workers),
+        changes=outcomes.get("changed", 0),
+        audit=Audit(**json.loads(state["audit"])) if "audit" in state else None,
+    )
+
+
+def _mean(fresh: np.ndarray, weights: np.ndarray) -> Share:  # type: ignore[type-arg]
+    """Return the weighted mean of probabilities, and an interval of the share that is."""
+    total = float(weights.sum())
+    if not total > 0:
+        return Share(nan, nan, nan)
+    value = float(fresh @ weights) / total
+    error = _SURE * sqrt(float((weights**2) @ (fresh * (1.0 - fresh)))) / total
+    return Share(value, max(value - error, 0.0), min(value + error, 1.0))
+
+
+def _bought(agenda: Agenda, places: Places, weights: np.ndarray, now: float) -> float:  # type: ignore[type-arg]
+    """Return the freshness that the budget buys on average, by the plan for what is known."""
+    rate = agenda.pace.rate(agenda.mean_size)
+    if not (places.size and weights.sum() > 0 and isfinite(rate)):
+        return nan
+    share = 1.0
+    if places.size > _SAMPLE:
+        chosen = np.random.default_rng(0).choice(places.size, _SAMPLE, replace=False)
+        share, places, weights = _SAMPLE / places.size, places[chosen], weights[chosen]
+    rows = agenda.rows
+    law, hope = rows.learner.outlook(rows.since(places, now), places)
+    costs = agenda.sizes(places) / agenda.mean_size if agenda.pace.byte_budget is not None else None
+    bought = plan(law, rate * share, weights=weights * hope, sizes=costs)
+    return float(bought.freshness) * float(weights @ hope) / float(weights.sum())
+
+
+def _overdue(agenda: Agenda, places: Places, now: float) -> int:
+    """Return how many elements are worth far more than the price."""
+    if agenda.price <= 0:
+        return 0
+    rows = agenda.rows
+    able = places[(rows["not_before"][places] <= now) & ~np.isnan(rows["last"][places])]
+    values = agenda.worths(able, rows.since(able, now))
+    late = rows.since(able, now) > 1.5 * rows["max_age"][able]
+    return int(np.count_nonzero((values > 3.0 * agenda.price) | late))
+
+
+def _groups(
+    agenda: Agenda,
+    t: Transaction,
+    places: Places,
+    fresh: np.ndarray,
+    weights: np.ndarray,
+    now: float,  # type: ignore[type-arg]
+) -> list[GroupStatus]:
+    """Return how groups do, those with most elements first."""
+    owner = agenda.rows["group"][places]
+    size = int(owner.max(initial=0)) + 1
+    counts = np.bincount(owner, minlength=size)
+    heavy = np.bincount(owner, weights, minlength=size)
+    sums = np.bincount(owner, weights * fresh, minlength=size)
+    seen: dict[str, list[int]] = {}
+    for name, outcome, polls, traffic in t.tally(now - _DAY):
+        row = seen.setdefault(name, [0, 0, 0])
+        row[0] += polls
+        row[1] += polls if outcome in {"failed", "refused"} else 0
+        row[2] += traffic
+    found = []
+    for group in t.groups():
+        if group.id < size and counts[group.id]:
+            polls, failed, traffic = seen.get(group.name, [0, 0, 0])
+            value = float(sums[group.id] / heavy[group.id]) if heavy[group.id] > 0 else nan
+            spacing = max(group.spacing, agenda.settings.limit(group.name).spacing)
+            found.append(
+                GroupStatus(
+                    group.name,
+                    int(counts[group.id]),
+                    polls,
+                    failed,
+                    traffic,
+                    value,
+                    group.blocked_until,
+                    group.why,
+                    spacing,
+                )  # fmt: skip
+            )
+    return sorted(found, key=lambda one: (-one.elements, one.name))
+
+
+def _neglected(agenda: Agenda, t: Transaction, now: float, most: int = 20) -> list[Neglected]:
+    """Return elements that are polled less than one would think: those that matter most first."""
+    rows = agenda.rows
+    state, wanted = rows["state"], rows.wanted
+    blocked = np.zeros(int(rows["group"].max(initial=0)) + 1, np.bool_)
+    for number, group in agenda.pace.groups.items():
+        if number < blocked.size:
+            blocked[number] = group.blocked > now or group.paid > now + 60.0
+    patience = max(10.0 * agenda.round, 3600.0)
+    since = rows.since(np.arange(len(rows)), now)
+    odd = wanted & (np.isin(state, [FAILING, REFUSED]) | blocked[rows["group"]] | (since > patience))
+    odd &= state != GONE
+    places = np.flatnonzero(odd)
+    places = places[np.argsort(-rows["weight"][places] * since[places], kind="stable")][:most]
+    found = []
+    for place in places.tolist():
+        element = next(iter(t.elements(int(rows["id"][place]) - 1, 1)), None)
+        if element is not None and element.id == int(rows["id"][place]):
+            why = _why_neglected(agenda, place, element, now)
+            found.append(Neglected(element.key, element.last, why, float(since[place])))
+    return found
+
+
+def _why_neglected(agenda: Agenda, place: int, element: Element, now: float) -> str:
+    rows = agenda.rows
+    group = agenda.pace.groups.get(int(rows["group"][place]))
+    state = int(rows["state"][place])
+    if state == REFUSED:
+        return element.detail or "the source refuses it"
+    if state == FAILING:
+        times = "1 failure" if element.failures == 1 else f"{element.failures} failures in a row"
+        return (
+            f"{times}: {element.detail}; tried again in {show_duration(max(element.not_before - now, 1.0))}"
+        )
+    if group is not None and group.blocked > now:
+        return f"{group.name} asked to wait for {show_duration(group.blocked - now)} more: {group.why}"
+    if group is not None and group.paid > now + 60.0:
+        return f"polls of {group.name} fail, so it is left alone for {show_duration(group.paid - now)}"
+    if state == NEW:
+        return "it waits for its first poll"
+    law = rows.learner.law(rows.since(np.array([place]), now), np.array([place]))
+    rate = float(np.asarray(law.rate)[0]) * _DAY
+    return f"a poll is worth less than the price: it seems to change {show_number(rate)} times a day"
+
+
+def explain(settings: Settings, t: Transaction, element: Element, now: float) -> Explanation:
+    """Return why an element is polled when it is."""
+    agenda, _ = load_agenda(settings, t)
+    rows = agenda.rows
+    reads = sum(count for number, _, count in t.reads(now - 30 * _DAY) if number == element.id)
+    polls, versions = t.polls(element.id, 20), t.versions(element=element.id, limit=20, latest_first=True)
+    if not rows.has([element.id])[0]:
+        return Explanation(
+            element, nan, nan, nan, nan, nan, nan, element.weight, element.size, 0.0, agenda.price, inf,
+            "It was removed, so it is polled no more.", 0, reads, polls, versions,
+        )  # fmt: skip
+    at = rows.places([element.id])
+    since = rows.since(at, now)
+    law, hope = rows.learner.outlook(since, at)
+    shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
+    moment = float(due(agenda, at, now)[0])
+    value = inf if np.isnan(rows["last"][at][0]) else float(agenda.worths(at, since)[0])
+    low, high = (float(special.gammaincinv(shape, share)) * scale for share in (0.05, 0.95))
+    return Explanation(
+        element=element,
+        rate=shape * scale,
+        low=low,
+        high=high,
+        hopeless=1.0 - float(hope[0]),
+        half_life=float(rows.learner.half_life[0]),
+        fresh=float(agenda.fresh(at, now)[0]),
+        weight=float(rows["weight"][at][0]) * float(rows["reads"][at][0]),
+        size=float(agenda.sizes(at)[0]),
+        worth=value,
+        price=agenda.price,
+        next_poll=moment,
+        why=_why(agenda, int(at[0]), element, value, moment, now),
+        hints=int(rows["hints"][at][0]),
+        reads=reads,
+        polls=polls,
+        versions=versions,
+    )
+
+
+def _why(agenda: Agenda, place: int, element: Element, value: float, moment: float, now: float) -> str:
+    """Say why the next poll comes when it does."""
+    rows = agenda.rows
+    group = agenda.pace.groups.get(int(rows["group"][place]))
+    state = int(rows["state"][place])
+    if state == NEW:
+        return "It has no copy yet: new elements are polled first, as far as half of the budget goes."
+    if state == REFUSED:
+        return f"It must not be polled ({element.detail}); that is looked at again from time to time."
+    if state == FAILING:
+        return f"Its last polls failed ({element.detail}), so it is tried again later and later."
+    if state == GONE:
+        return "It is gone at its source. The last copy stays, and it is looked for less and less often."
+    if group is not None and group.blocked > now:
+        return f"Its group, {group.name}, asked to wait: {group.why}."
+    if rows["window"][place] and not bool(rows.clocks[int(rows["window"][place])].is_open(now)):
+        return f"It is polled only at certain times: {element.windows}."
+    wait = moment - (element.last if isfinite(element.last) else now)
+    if wait >= float(rows["max_age"][place]) * 0.999:
+        return f"Its max_age of {show_duration(float(rows['max_age'][place]))} demands a poll then."
+    if 0 < wait <= float(rows["min_interval"][place]) * 1.001:
+        return f"Its min_interval of {show_duration(wait)} allows no earlier poll."
+    if not isfinite(moment):
+        return "A poll will never be worth the price: it changes so often that a copy is stale again at once."
+    if value >= agenda.price:
+        return "A poll is worth the price now, so it is next in line."
+    return f"The worth of a poll reaches the price then; now it is {show_number(100 * value / agenda.price)} % of it."
+
+
+def judged(polls: Sequence[PollRecord], now: float) -> Audit:
+    """Return what polls of a random sample say about the estimates.
+
+    The interval is Wilson's, for the share of copies that were fresh.
+    """
+    saw = [poll for poll in polls if poll.outcome in {"changed", "unchanged"} and isfinite(poll.predicted)]
+    count = len(saw)
+    if not count:
+        return Audit(now, 0, nan, nan, 0.0, 1.0, agrees=True, failed=len(polls))
+    predicted = sum(poll.predicted for poll in saw) / count
+    true = sum(poll.outcome == "unchanged" for poll in saw) / count
+    z2 = _SURE**2 / count
+    middle = (true + 0.5 * z2) / (1.0 + z2)
+    half = sqrt(true * (1.0 - true) * z2 + 0.25 * z2**2) / (1.0 + z2)
+    low, high = max(middle - half, 0.0), min(middle + half, 1.0)
+    return Audit(now, count, predicted, true, low, high, low <= predicted <= high, len(polls) - count)
+
+
+def kept(audit: Audit) -> bytes:
+    """Return an audit as it is kept."""
+    return json.dumps(asdict(audit)).encode()

@@ -1,0 +1,403 @@
+"""The loop: what a worker does all day.
+
+    1. what its polls saw is recorded            \
+    2. the planner learns, and hands out polls    } one transaction
+    3. it takes some of them                     /
+    4. each is polled at its slot; what it brings becomes a copy, synced
+
+A transaction comes every tick, or sooner if there is little left to do. One that fails changes nothing: what
+polls saw is kept in memory, whoever should know is told, and it is tried again, later and later. A poll that
+cannot start in time is given back, so that limits hold however slow the machine is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
+from typing import Any
+
+from ..errors import InvalidInput, Trouble
+from .clock import Clock
+from .copies import Copies
+from .discovery import Discovery
+from .planner import Planner
+from .registry import source_named
+from .settings import Settings
+from .source import Found, Source, Terms
+from .store import Finished, Lease, Store, Transaction, Version
+
+__all__ = ["Event", "Loop"]
+
+_CROWD = 10
+"""Polls of a group that are handed out for each that may run, while there is one worker."""
+_QUEUE = 100
+"""Polls that a worker takes ahead, at least."""
+_ALIVE = 10.0
+"""Seconds after which a worker says again that it is there."""
+_PRUNE = 60.0
+"""Seconds after which old versions are looked for again."""
+_SHORTEST, _LONGEST = 0.02, 60.0
+"""Seconds between two transactions: at least; and after trouble, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that a person may want to know of."""
+
+    time: float
+    kind: str
+    """``poll``, ``change``, ``trouble``, ``recovered``, ``tick``, ``planner``."""
+    key: str = ""
+    detail: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Loop:
+    """A worker, and the planner if nobody else is."""
+
+    def __init__(
+        self,
+        store: Store,
+        copies: Copies,
+        sources: Mapping[str, Source],
+        settings: Settings,
+        clock: Clock,
+        *,
+        tick: float | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._store, self._copies, self._sources = store, copies, sources
+        self._settings, self._clock, self._on_event = settings, clock, on_event
+        self._tick = tick
+        self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self.planner: Planner | None = None
+        self.workers = 1
+        self.polls = 0
+        self._discovery = Discovery(settings, sources)
+        self._finished: list[Finished] = []
+        self._running: dict[asyncio.Task[None], Lease] = {}
+        self._done: deque[float] = deque(maxlen=2000)
+        self._gates: dict[int, asyncio.Semaphore] = {}
+        self._limit: asyncio.Semaphore | None = None
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._in_trouble: str | None = None
+        self._pauses = 0
+        self._next_alive = self._next_prune = -inf
+        self._paid_bytes = -inf
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
+        self._clean = False
+
+    # --- the day --------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End `run` soon; polls that have begun are finished and recorded."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self, until: float | None = None) -> None:
+        """Work until told to stop, or until a moment."""
+        end = inf if until is None else until
+        try:
+            while not self._stopping and self._clock.now() < end:
+                wait = await self.turn(end)
+                await self._rest(min(self._clock.now() + wait, end))
+        finally:
+            await self._leave()
+
+    async def turn(self, horizon: float = inf) -> float:
+        """Record, plan, take polls and start them; return after how many seconds to do so again."""
+        if self._limit is None:
+            self._limit = asyncio.Semaphore(self._settings.concurrency)
+        if by := self._clock.jump():
+            self._tell(
+                "trouble", f"the clock was set {'forward' if by > 0 else 'back'} by {abs(by):.0f} seconds"
+            )
+            self.planner = None  # which reads all moments again, and mends those that are impossible now
+        finished, self._finished = self._finished, []
+        with self._clock.busy():
+            try:
+                versions, leases = await self._in_thread(self._transact, finished, horizon)
+            except (Trouble, OSError) as error:
+                self._finished = finished + self._finished
+                return self._trouble(error)
+        self._recovered()
+        self.polls += sum(one.found is not None for one in finished)
+        self._report(finished, versions)
+        for lease in leases:
+            task = asyncio.create_task(self._poll(lease))
+            self._running[task] = lease
+            task.add_done_callback(self._ended)
+        return self._span
+
+    async def _rest(self, moment: float) -> None:
+        """Wait for a moment, or until there is little left to do."""
+        self._wake.clear()
+        if self._stopping:
+            return
+        waits = [asyncio.create_task(self._clock.until(moment)), asyncio.create_task(self._wake.wait())]
+        _, left = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def finish(self) -> None:
+        """Wait until all polls that were taken have been made, and record them."""
+        while self._running:
+            await asyncio.wait(list(self._running))
+        await self._record_only()
+
+    async def _leave(self) -> None:
+        """Finish what has begun, give back what has not, and record all of it."""
+        for task, lease in list(self._running.items()):
+            if lease.slot > self._clock.now():
+                task.cancel()
+        if self._running:
+            await asyncio.wait(list(self._running), timeout=self._settings.timeout + 5.0)
+        for task, lease in list(self._running.items()):
+            task.cancel()
+            self._finished.append(Finished(lease, self._clock.now(), 0.0, None))
+        await self._record_only()
+        with suppress(Trouble, OSError):
+            await self._in_thread(self._sign_off)
+        self._threads.shutdown(wait=True)
+
+    def _sign_off(self) -> None:
+        """Say that this worker is gone."""
+        now = self._clock.now()
+        with self._store.begin() as t:
+            t.alive(self.worker, now, now - 1.0)
+
+    async def _record_only(self) -> None:
+        """Record what polls saw, and hand out nothing; try for some time if there is trouble."""
+        for pause in (0.1, 0.5, 2.0, 5.0, 0.0):
+            finished, self._finished = self._finished, []
+            with self._clock.busy():
+                try:
+                    versions, _ = await self._in_thread(self._transact, finished, -inf)
+                except (Trouble, OSError) as error:
+                    self._finished = finished + self._finished
+                    self._trouble(error)
+                else:
+                    self.polls += sum(one.found is not None for one in finished)
+                    self._report(finished, versions)
+                    return
+            await asyncio.sleep(pause)
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+        """Run what waits for the store in the one thread that does so."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+    # --- the transaction ------------------------------------------------------------------------------------
+
+    @property
+    def _span(self) -> float:
+        if self._tick is not None:
+            return self._tick
+        return self.planner.agenda.tick if self.planner is not None else 1.0
+
+    @property
+    def _queue(self) -> int:
+        """How many polls to have in hand: as many as take about half a second."""
+        now = self._clock.now()
+        lately = sum(1 for moment in self._done if moment > now - 1.0)
+        return max(_QUEUE, self._settings.concurrency, lately // 2)
+
+    def _transact(self, finished: list[Finished], horizon: float) -> tuple[list[Version], list[Lease]]:
+        """Do all of a turn that concerns the store; it happens whole or not at all."""
+        now = self._clock.now()
+        in_hand = len(self._running)
+        planning = self._store.become_planner()
+        try:
+            with self._store.begin() as t:
+                versions = t.record(self.worker, finished) if finished else []
+                self._discovery.record(t, finished, now)
+                self._keep_house(t, now, planning=planning)
+                if planning and horizon > now:
+                    self._plan(t, now, horizon, self._queue - in_hand)
+                leases = []
+                if horizon > now:
+                    expires = now + self._span + self._settings.lease
+                    leases = t.lease(self.worker, max(self._queue - in_hand, 0), now, expires)
+        except BaseException:
+            self.planner = None  # it may know things that were not recorded
+            raise
+        return versions, leases
+
+    def _plan(self, t: Transaction, now: float, horizon: float, room: int) -> None:
+        """Be the planner."""
+        alone = self.workers <= 1
+        if self.planner is None:
+            self.planner = Planner(self._settings, t, now)
+            self._tell("planner", f"planning for {len(self.planner.agenda.rows):,} elements")
+        end = min(now + self._span, horizon)
+        if not alone:
+            room = self._queue * self.workers - len(t.leased())
+        self.planner.plan(t, now, end=end, room=room, crowd=_CROWD if alone else 1)
+
+    def _keep_house(self, t: Transaction, now: float, *, planning: bool) -> None:
+        """Do what is needed now and then."""
+        if not planning:
+            self.planner = None
+        elif self.planner is None and not self._clean:
+            self._clean = True
+            t.expire(now, everything=self._store.url.startswith("sqlite"))
+        else:
+            t.expire(now)
+        if now >= self._next_alive:
+            self._next_alive = now + _ALIVE
+            self.workers = len(t.alive(self.worker, now, now + 3.0 * _ALIVE))
+        if planning and now >= self._next_prune:
+            self._next_prune = now + _PRUNE
+            before = now - self._settings.keep_polls
+            if orphans := t.prune(self._settings.keep, before if isfinite(before) else -inf):
+                self._copies.delete(orphans)
+
+    # --- a poll ---------------------------------------------------------------------------------------------
+
+    async def _poll(self, lease: Lease) -> None:
+        """Wait for the slot, and for those before; poll."""
+        clock = self._clock
+        await clock.until(lease.slot)
+        gate = self._gates.get(lease.group)
+        if gate is None:
+            name = self._group_concurrency(lease.group)
+            gate = self._gates[lease.group] = asyncio.Semaphore(name)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(gate)
+            assert self._limit is not None  # noqa: S101  (made by the first turn)
+            await stack.enter_async_context(self._limit)
+            if clock.now() > lease.slot + lease.late:
+                self._finished.append(Finished(lease, clock.now(), 0.0, None))
+                return
+            with clock.busy():
+                began = clock.now()
+                found = await self._ask(lease)
+                finished = await self._compared(lease, found, began)
+        self._finished.append(finished)
+        self._done.append(clock.now())
+
+    def _group_concurrency(self, group: int) -> int:
+        if self.planner is not None and group in self.planner.agenda.pace.groups:
+            return self.planner.agenda.pace.groups[group].concurrency
+        return 1_000_000  # another plans, and hands out no more than may run
+
+    async def _ask(self, lease: Lease) -> Found:
+        """Ask the source; whatever goes wrong is an outcome."""
+        settings = self._settings
+        timeout = settings.timeout
+        spend = None
+        if settings.byte_budget:
+            timeout += settings.max_size / settings.byte_budget
+            spend = self._spend
+        terms = Terms(self._copies.scratch, settings.max_size, timeout, spend)
+        source = source_named(self._sources, lease.source)
+        try:
+            async with asyncio.timeout(timeout + 5.0):
+                return await source.poll(lease.known, terms)
+        except TimeoutError:
+            return Found("failed", f"no answer within {timeout:g} seconds")
+        except Exception as error:  # noqa: BLE001  (a source may be anybody's; it must not stop the others)
+            return Found("failed", f"the source {lease.source!r} failed: {type(error).__name__}: {error}")
+
+    async def _spend(self, count: int) -> None:
+        """Wait until so many more bytes are paid for."""
+        rate = (self._settings.byte_budget or inf) / self.workers
+        self._paid_bytes = max(self._paid_bytes, self._clock.now()) + count / rate
+        await self._clock.pause(self._paid_bytes)
+
+    async def _compared(self, lease: Lease, found: Found, began: float) -> Finished:
+        """See whether content is new, and make it a copy if so."""
+        finished = Finished(lease, began, 0.0, found, outcome=found.outcome)
+        if found.outcome == "changed":
+            if found.body is None:
+                wrong = replace(found, outcome="failed", detail="the source told of a change without content")
+                finished = replace(finished, found=wrong, outcome="failed")
+            else:
+                finished = await self._copied(lease, found, finished)
+        return replace(finished, seconds=max(self._clock.now() - began, 0.0))
+
+    async def _copied(self, lease: Lease, found: Found, finished: Finished) -> Finished:
+        known = lease.known.fingerprint
+        body = found.body
+        assert body is not None  # noqa: S101
+        if found.fingerprint is not None and found.fingerprint == known:
+            await asyncio.to_thread(self._copies.discard, body)
+            return replace(finished, found=replace(found, body=None), outcome="unchanged", fingerprint=known)
+        pause = 0.5
+        while True:
+            try:
+                digest, size = await asyncio.to_thread(self._copies.put, body)
+                break
+            except (Trouble, OSError) as error:  # what was fetched is not thrown away
+                self._trouble(error)
+                await asyncio.sleep(pause)
+                pause = min(2.0 * pause, _LONGEST)
+                if self._stopping:
+                    return Finished(lease, finished.began, 0.0, None)
+        fingerprint = found.fingerprint or digest
+        outcome = "new" if known is None else "changed"
+        if fingerprint == known:
+            return replace(finished, found=replace(found, body=None), outcome="unchanged", fingerprint=known)
+        slim = replace(found, body=None)
+        return replace(
+            finished, found=slim, digest=digest, size=size, outcome=outcome, fingerprint=fingerprint
+        )
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Note that a poll is over, however it ended."""
+        lease = self._running.pop(task, None)
+        if lease is not None and (task.cancelled() or task.exception() is not None):
+            self._finished.append(Finished(lease, self._clock.now(), 0.0, None))
+            if not task.cancelled():
+                self._tell("trouble", f"a poll went wrong: {task.exception()!r}")
+        if len(self._running) <= self._queue // 2:
+            self._wake.set()
+
+    # --- telling --------------------------------------------------------------------------------------------
+
+    def _tell(self, kind: str, detail: str, key: str = "", **data: Any) -> None:  # noqa: ANN401
+        if self._on_event is not None:
+            self._on_event(Event(self._clock.now(), kind, key, detail, data))
+
+    def _trouble(self, error: BaseException) -> float:
+        """Tell of trouble once, and return how long to wait."""
+        text = str(error)
+        if text != self._in_trouble:
+            self._tell("trouble", text)
+        self._in_trouble = text
+        self._pauses += 1
+        return min(0.25 * 2.0**self._pauses, _LONGEST)
+
+    def _recovered(self) -> None:
+        if self._in_trouble is not None:
+            self._tell("recovered", "the store works again")
+            self._in_trouble, self._pauses = None, 0
+
+    def _report(self, finished: list[Finished], versions: list[Version]) -> None:
+        if self._on_event is None:
+            return
+        for one in finished:
+            if one.found is not None:
+                key = one.lease.known.key
+                self._tell("poll", one.found.detail, key, outcome=one.outcome, bytes=one.found.traffic)
+        for version in versions:
+            self._tell("change", "new" if version.first else "changed", version.key, version=version)
+        self._tell("tick", "", polls=len(finished))
+
+
+def check_settings(settings: Settings) -> None:
+    """Insist on a budget."""
+    for name, budget in (("budget", settings.budget), ("bytes", settings.byte_budget)):
+        if budget is not None and not budget > 0:
+            raise InvalidInput(f"{name} must be more than 0 per second; it is {budget!r}")
+    if settings.budget is None and settings.byte_budget is None:
+        raise InvalidInput("a mirror needs a budget: of polls, such as 1000/day, or of bytes, such as 20MB/h")

@@ -1,0 +1,84 @@
+"""The schema of a store: made, recognised, brought up to date.
+
+Each step leads from one version to the next; a step once released is never changed. Before the first one a
+back-up is made; all of them are one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, insert, inspect, select, text, update
+
+from unstale.errors import InvalidInput
+
+from . import schema
+
+__all__ = ["create", "migrate", "schema_version"]
+
+
+def _reads(connection: Connection) -> None:
+    """Version 2 counts reads of copies."""
+    schema.reads.create(connection)
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {2: _reads}
+"""By the version that they lead to."""
+
+
+def schema_version(connection: Connection, name: str) -> int | None:
+    """Return the version of the schema; None if there is nothing. Complains of other tables."""
+    tables = set(inspect(connection).get_table_names())
+    if schema.meta.name not in tables:
+        others = sorted(
+            tables & set(schema.METADATA.tables) if connection.dialect.name != "sqlite" else tables
+        )
+        if others:
+            raise InvalidInput(
+                f"{name} is no mirror, but has a table {others[0]!r} already: name another file, "
+                f"database or schema"
+            )
+        return None
+    found = connection.scalar(select(schema.meta.c.value).where(schema.meta.c.name == "schema"))
+    version = int(found) if found is not None and found.isdecimal() else 0
+    if version < 1:
+        raise InvalidInput(
+            f"{name} does not say which version of the schema it has: restore it from a back-up"
+        )
+    if version > schema.VERSION:
+        raise InvalidInput(
+            f"{name} was written by a newer unstale: its schema has version {version}, and this one knows "
+            f"{schema.VERSION}; upgrade unstale, or name another mirror"
+        )
+    return version
+
+
+def create(connection: Connection) -> None:
+    """Make the tables."""
+    schema.METADATA.create_all(connection, checkfirst=False)
+    connection.execute(insert(schema.meta), {"name": "schema", "value": str(schema.VERSION)})
+    connection.execute(insert(schema.numbers), dict.fromkeys(schema.numbers.c.keys(), 0) | {"one": 1})
+
+
+def migrate(connection: Connection, version: int) -> None:
+    """Bring the tables up to date; a back-up has been made."""
+    for step in range(version + 1, schema.VERSION + 1):
+        STEPS[step](connection)
+    statement = update(schema.meta).where(schema.meta.c.name == "schema").values(value=str(schema.VERSION))
+    connection.execute(statement)
+
+
+def copy_schema(connection: Connection, version: int) -> str:
+    """Make a back-up on PostgreSQL: the tables once more, in a schema of their own; return its name."""
+    here = connection.scalar(select(text("current_schema()")))
+    names = set(inspect(connection).get_schema_names())
+    base = f"{here}_v{version}_backup"
+    name, number = base, 1
+    while name in names:
+        number += 1
+        name = f"{base}_{number}"
+    quote = connection.dialect.identifier_preparer.quote
+    connection.execute(text(f"CREATE SCHEMA {quote(name)}"))
+    for table in sorted(set(inspect(connection).get_table_names()) & set(schema.METADATA.tables)):
+        connection.execute(text(f"CREATE TABLE {quote(name)}.{quote(table)} AS TABLE {quote(table)}"))
+    return name

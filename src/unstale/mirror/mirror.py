@@ -1,0 +1,482 @@
+"""A mirror: elements, their copies, their history, and the plan to keep them fresh."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import isnan
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Self, TypeVar
+
+import numpy as np
+
+from ..errors import InvalidInput
+from .clock import Clock, RealClock
+from .copies import Copies
+from .discovery import Discovery
+from .insight import Audit, Explanation, Status, explain, judged, kept, status
+from .loop import Event, Loop, check_settings
+from .registry import Sources, load_sources
+from .settings import Settings
+from .source import Json, New, Source
+from .sql_store import open_store
+from .store import Element, PollRecord, Version
+
+__all__ = ["Added", "Copy", "Mirror"]
+
+_DEFAULT_BUDGET = 1000.0 / 86400.0
+_AT_ONCE = 1000
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Added:
+    """What became of elements that were to be added."""
+
+    added: int
+    known: int
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    """What could not be added, and why."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy, as it was read."""
+
+    version: Version
+    body: bytes
+
+
+class Mirror:
+    """Keeps copies of elements as fresh as the budget allows, and says how fresh they are.
+
+    ``store`` is the path of an SQLite file, which is made if it is not there, or the address of a PostgreSQL
+    database; ``copies`` a folder, by default the one called ``copies`` beside the file. Without a budget in
+    ``settings`` there are 1000 polls a day.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Mirror(f"{folder}/mirror.db") as mirror:
+    ...     _ = mirror.add("python:greeting", poll=lambda: "hello")
+    ...     polls = mirror.step()
+    ...     mirror.read("python:greeting").body
+    b'hello'
+    """
+
+    def __init__(
+        self,
+        store: str | PathLike[str] = "mirror.db",
+        *,
+        settings: Settings | None = None,
+        copies: str | PathLike[str] | None = None,
+        clock: Clock | None = None,
+        sources: Mapping[str, Source] | None = None,
+        tick: float | None = None,
+    ) -> None:
+        settings = Settings() if settings is None else settings
+        if settings.budget is None and settings.byte_budget is None:
+            settings = replace(settings, budget=_DEFAULT_BUDGET)
+        check_settings(settings)
+        self.settings = settings
+        self.clock: Clock = RealClock() if clock is None else clock
+        self._url = fspath(store)
+        self.copies = Copies(_folder(self._url, copies))
+        self.store = open_store(self._url, copies=self.copies)
+        self.sources: Mapping[str, Source] = load_sources(settings) if sources is None else sources
+        self._discovery = Discovery(settings, self.sources)
+        self._tick = tick
+        self._loop: Loop | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
+
+    # --- elements -------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        key: str,
+        *,
+        source: str | None = None,
+        weight: float | None = None,
+        max_age: float | None = None,
+        min_interval: float | None = None,
+        jitter: float | None = None,
+        windows: str | None = None,
+        group: str | None = None,
+        poll: Callable[..., object] | None = None,
+        **options: Json,
+    ) -> Element:
+        """Add an element, or change what is said of it; times are in seconds.
+
+        ``options`` are for its source. With ``poll``, a callable, the key must begin with ``python:``.
+        """
+        if poll is not None:
+            key = key if key.startswith("python:") else f"python:{key}"
+            self.sources["python"].register(key, poll)  # type: ignore[attr-defined]
+        given: dict[str, Json] = {
+            "weight": weight, "max_age": max_age, "min_interval": min_interval, "jitter": jitter,
+            "windows": windows, "group": group,
+        }  # fmt: skip
+        given = {name: value for name, value in given.items() if value is not None}
+        _check(given)
+        addition = self._discovery.addition(New(key, source, options), given)
+        with self.store.begin() as t:
+            t.add([addition], self.clock.now())
+            return t.find([addition.key])[addition.key]
+
+    def add_many(self, news: Iterable[New], given: Mapping[str, Json] | None = None) -> Added:
+        """Add elements; those that cannot be are left out, and told."""
+        _check(given or {})
+        added = known = 0
+        refused: list[tuple[str, str]] = []
+        for batch in _batches(news):
+            additions = {}
+            for new in batch:
+                try:
+                    addition = self._discovery.addition(new, given or {})
+                except InvalidInput as error:
+                    refused.append((new.key, str(error)))
+                else:
+                    known += addition.key in additions
+                    additions[addition.key] = addition
+            with self.store.begin() as t:
+                there = {key for key, one in t.find(list(additions)).items() if one.state != "removed"}
+                t.add(list(additions.values()), self.clock.now())
+            known += len(there)
+            added += len(additions) - len(there)
+        return Added(added, known, refused)
+
+    def find(self, key: str) -> Element:
+        """Return an element; `unstale.InvalidInput` names the nearest if there is none with this key."""
+        with self.store.begin() as t:
+            found = t.find([key])
+            if not found:
+                with suppress(InvalidInput):
+                    found = t.find([self._discovery.addition(New(key), {}).key])
+            if found:
+                return next(iter(found.values()))
+            some = [element.key for element in t.elements(limit=20_000)]
+        near = difflib.get_close_matches(key, some, 1, 0.5)
+        hint = f"did you mean {near[0]}?" if near else "add it first: unstale add KEY"
+        raise InvalidInput(f"there is no element {key!r} in this mirror; {hint}")
+
+    def elements(self, pattern: str | None = None) -> Iterator[Element]:
+        """Return all elements, or those whose keys match a pattern as of a shell."""
+        after = 0
+        while True:
+            with self.store.begin() as t:
+                batch = t.elements(after, _AT_ONCE, pattern=pattern)
+            if not batch:
+                return
+            yield from batch
+            after = batch[-1].id
+
+    def remove(self, keys: Iterable[str], *, forget: bool = False) -> int:
+        """Remove elements; with ``forget``, their copies and history too."""
+        ids = [self.find(key).id for key in keys]
+        orphans: list[str] = []
+        with self.store.begin() as t:
+            t.remove(ids, self.clock.now())
+            if forget:
+                orphans = t.forget(ids)
+        self.copies.delete(orphans)
+        return len(ids)
+
+    def hint(self, keys: Iterable[str], *, time: float | None = None, channel: str = "api") -> int:
+        """Say that elements may have changed, now or at a moment; return how many."""
+        now = self.clock.now()
+        ids = [self.find(key).id for key in keys]
+        with self.store.begin() as t:
+            t.edit([("hint", number, now if time is None else time, channel) for number in ids])
+        return len(ids)
+
+    # --- running --------------------------------------------------------------------------------------------
+
+    def run(self, until: float | None = None, *, on_event: Callable[[Event], None] | None = None) -> None:
+        """Keep the copies fresh, until stopped or until a moment (seconds since 1970)."""
+        asyncio.run(self.arun(until, on_event=on_event))
+
+    async def arun(
+        self, until: float | None = None, *, on_event: Callable[[Event], None] | None = None
+    ) -> None:
+        """Keep the copies fresh, in an event loop that is there."""
+        with self._running(on_event) as loop:
+            with _signals(loop):
+                await loop.run(until)
+            await self._close_sources()
+
+    def stop(self) -> None:
+        """End `run` soon."""
+        if self._loop is not None:
+            self._loop.stop()
+
+    def step(self) -> int:
+        """Poll what is due now, and record it; return how many polls were made."""
+
+        async def one() -> int:
+            with self._running(None) as loop:
+                await loop.turn()
+                await loop.finish()
+                await loop.run(until=self.clock.now())
+                await self._close_sources()
+                return loop.polls
+
+        return asyncio.run(one())
+
+    async def _close_sources(self) -> None:
+        """Let sources go of their connections; they can be used again."""
+        if isinstance(self.sources, Sources):
+            await self.sources.close()
+            return
+        for source in self.sources.values():
+            await source.close()
+
+    def _running(self, on_event: Callable[[Event], None] | None) -> _Running:
+        return _Running(self, on_event)
+
+    def apply_rules(self) -> int:
+        """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
+        text = hashlib.sha256(repr(self.settings.rules).encode()).hexdigest().encode()
+        with self.store.begin() as t:
+            if t.state().get("rules") == text:
+                return 0
+        changed = 0
+        for batch in _batches(self.elements()):
+            if additions := self._discovery.rules_again(batch):
+                with self.store.begin() as t:
+                    t.add(additions, self.clock.now())
+                changed += len(additions)
+        with self.store.begin() as t:
+            t.keep({"rules": text})
+        return changed
+
+    # --- what is known --------------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        """Return how fresh the mirror is, what it spends, and what is neglected."""
+        with self.store.begin() as t:
+            return status(self.settings, t, self.clock.now())
+
+    def explain(self, key: str) -> Explanation:
+        """Return why an element is polled when it is."""
+        element = self.find(key)
+        with self.store.begin() as t:
+            return explain(self.settings, t, element, self.clock.now())
+
+    def changes(self, after: int = 0, limit: int = 1000) -> list[Version]:
+        """Return versions in the order in which they were recorded, after one of them."""
+        with self.store.begin() as t:
+            return t.versions(after, limit)
+
+    def polls(self, key: str | None = None, limit: int = 1000) -> list[PollRecord]:
+        """Return the last polls, of one element or of all, the latest first."""
+        element = None if key is None else self.find(key).id
+        with self.store.begin() as t:
+            return t.polls(element, limit)
+
+    def read(self, key: str, *, version: int | None = None, count: bool = True) -> Copy:
+        """Return a copy: the latest, or another version. It counts as a read."""
+        element = self.find(key)
+        with self.store.begin() as t:
+            found = t.versions(element=element.id, limit=1_000_000 if version else 1, latest_first=True)
+            wanted = [one for one in found if version is None or one.id == version]
+            if count and wanted:
+                t.read({element.id: 1}, self.clock.now())
+        if not wanted:
+            what = "no copy yet; run the mirror first" if version is None else f"no version {version}"
+            raise InvalidInput(f"{element.key} has {what}")
+        return Copy(wanted[0], self.copies.read(wanted[0].digest))
+
+    def set_budget(self, budget: float | None = None, byte_budget: float | None = None) -> None:
+        """Set other budgets, per second, which count from now on, also for one who runs the mirror now."""
+        import json
+
+        changed = {"budget": budget, "byte_budget": byte_budget}
+        check_settings(replace(self.settings, **changed))
+        with self.store.begin() as t:
+            t.keep({"budgets": json.dumps(changed).encode()})
+            t.edit([("settings", 0, self.clock.now(), "")])
+
+    def audit(
+        self,
+        sample: int = 200,
+        *,
+        seed: int | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Audit:
+        """Poll a random sample out of turn, and see how many copies are as fresh as was expected.
+
+        The polls are taken from the budget. If the mirror is running, its runner makes them; else they are
+        made here.
+        """
+        return asyncio.run(self.aaudit(sample, seed=seed, on_progress=on_progress))
+
+    async def aaudit(
+        self,
+        sample: int = 200,
+        *,
+        seed: int | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Audit:
+        """Do what `audit` does, in an event loop that is there."""
+        if sample < 1:
+            raise InvalidInput(f"sample must be at least 1; it is {sample}")
+        asked, wanted, after = await asyncio.to_thread(self._ask_audit, sample, seed)
+        running = self._loop is not None or asked
+        polls: list[PollRecord] = []
+
+        def look() -> bool:
+            nonlocal polls
+            with self.store.begin() as t:
+                polls = [p for p in t.polls(None, 1_000_000, after) if not p.planned and p.element in wanted]
+            if on_progress is not None:
+                on_progress(len(polls), len(wanted))
+            return len(polls) >= len(wanted)
+
+        if running:
+            while not await asyncio.to_thread(look):
+                await self.clock.until(self.clock.now() + 1.0)
+        else:
+            with self._running(None) as loop:
+                while not await asyncio.to_thread(look):
+                    await loop.turn()
+                    await loop.finish()
+                await loop.run(until=self.clock.now())
+                await self._close_sources()
+        result = judged(polls, self.clock.now())
+        with self.store.begin() as t:
+            t.keep({"audit": kept(result)})
+        return result
+
+    def _ask_audit(self, sample: int, seed: int | None) -> tuple[bool, set[int], int]:
+        """Choose a sample, by weight, and ask for it."""
+        now = self.clock.now()
+        with self.store.begin() as t:
+            ids, weights = [np.empty(0, np.int64)], [np.empty(0)]
+            for columns in t.load():
+                there = np.array([state == "ok" for state in columns.state], bool) & ~np.isnan(columns.last)
+                ids.append(columns.id[there])
+                weights.append(columns.weight[there])
+            all_ids, all_weights = np.concatenate(ids), np.concatenate(weights)
+            able = all_weights > 0
+            if not able.any():
+                raise InvalidInput(
+                    "there is nothing to audit: no element has a copy yet; run the mirror first"
+                )
+            share = all_weights[able] / all_weights[able].sum()
+            count = min(sample, int(np.count_nonzero(able)))
+            chosen = np.random.default_rng(seed).choice(all_ids[able], count, replace=False, p=share)
+            latest = t.polls(None, 1)
+            t.edit([("audit", int(number), now, f"audit {now:.0f}") for number in chosen])
+            running = bool(t.workers(now))
+        return running, set(chosen.tolist()), latest[0].id if latest else 0
+
+
+class _Running:
+    """A loop that runs on a mirror, with a store of its own that nobody else runs on."""
+
+    def __init__(self, mirror: Mirror, on_event: Callable[[Event], None] | None) -> None:
+        self._mirror, self._on_event = mirror, on_event
+
+    def __enter__(self) -> Loop:
+        mirror = self._mirror
+        if mirror._loop is not None:  # noqa: SLF001
+            raise InvalidInput("this mirror is running already; stop it first")
+        self._store = open_store(mirror._url, copies=mirror.copies, run=True)  # noqa: SLF001
+        try:
+            mirror.apply_rules()
+            mirror._loop = Loop(  # noqa: SLF001
+                self._store, mirror.copies, mirror.sources, mirror.settings, mirror.clock,
+                tick=mirror._tick, on_event=self._on_event,  # noqa: SLF001
+            )  # fmt: skip
+        except BaseException:
+            self._store.close()
+            raise
+        return mirror._loop  # noqa: SLF001
+
+    def __exit__(self, *_: object) -> None:
+        self._mirror._loop = None  # noqa: SLF001
+        self._store.close()
+
+
+class _signals:  # noqa: N801
+    """SIGINT and SIGTERM end a loop cleanly; a second one at once."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._set: list[signal.Signals] = []
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        running = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(NotImplementedError):  # Windows
+                running.add_signal_handler(number, self._stop)
+                self._set.append(number)
+
+    def _stop(self) -> None:
+        self._loop.stop()
+        self._remove()  # a second one has its usual effect
+
+    def _remove(self) -> None:
+        while self._set:
+            asyncio.get_running_loop().remove_signal_handler(self._set.pop())
+
+    def __exit__(self, *_: object) -> None:
+        self._remove()
+
+
+def _folder(url: str, copies: str | PathLike[str] | None) -> Path:
+    """Return the folder of copies."""
+    if copies is not None:
+        return Path(copies)
+    if "://" in url and not url.startswith("sqlite"):
+        msg = "copies must be given for a mirror in PostgreSQL: a folder that all its workers share"
+        raise InvalidInput(msg)
+    return Path(url.removeprefix("sqlite:///")).absolute().parent / "copies"
+
+
+def _check(given: Mapping[str, Json]) -> None:
+    """Insist on sane numbers."""
+    bounds = {
+        "weight": (0.0, 1e30),
+        "max_age": (1.0, 1e12),
+        "min_interval": (0.0, 1e12),
+        "jitter": (0.0, 1.0),
+    }
+    for name, value in given.items():
+        if name not in bounds:
+            continue
+        low, high = bounds[name]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or isnan(value) or not low <= value <= high:  # type: ignore[arg-type,operator]
+            raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}; it is {value!r}")
+    if isinstance(text := given.get("windows"), str) and text:
+        from ..schedule import Windows
+
+        Windows.parse(text)
+
+
+def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
+    batch: list[_T] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == _AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

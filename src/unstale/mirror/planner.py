@@ -1,0 +1,198 @@
+"""The planner: what the store says, made into what to poll, and what polls saw, made into what is known.
+
+It works inside one transaction of the store at a time. What it keeps in memory can be had from the store
+again; if a transaction fails, it is thrown away and read again.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .agenda import Agenda
+from .channels import Channels
+from .rows import Places, Rows
+from .settings import Settings
+from .store import Edit, Lease, Transaction
+
+__all__ = ["Planner", "budgets", "load_agenda"]
+
+_READS_EVERY, _READS_HALF_LIFE = 600.0, 7 * 86400.0
+"""Seconds between two looks at what has been read, and in which reads count half."""
+
+
+def budgets(settings: Settings, state: Mapping[str, bytes]) -> Settings:
+    """Return the settings with the budgets that were set while the mirror ran, if any."""
+    changed = json.loads(state.get("budgets", b"{}"))
+    return replace(settings, **changed)
+
+
+def load_agenda(settings: Settings, t: Transaction) -> tuple[Agenda, dict[str, Any]]:
+    """Read from a store all that the planner needs; return it, and where the planner had got to."""
+    state = t.state()
+    kept = json.loads(state.get("planner", b"{}"))
+    shared = _unpacked(state["learner"]) if "learner" in state else None
+    rows = Rows()
+    counts = t.count()
+    rows.reserve(sum(counts.values()) - counts.get("removed", 0), shared)
+    start = 0
+    for columns in t.load():
+        rows.fill(start, columns)
+        start += columns.id.size
+    agenda = Agenda(
+        budgets(settings, state),
+        rows=rows,
+        channels=Channels.read(state.get("channels", b"")),
+        price=kept.get("price", 0.0),
+        mean_size=kept.get("mean_size", 1000.0),
+    )
+    agenda.pace.know(t.groups())
+    agenda.pace.paid = kept.get("paid", -np.inf)
+    agenda.pace.paid_bytes = kept.get("paid_bytes", -np.inf)
+    for element, channel, hints in kept.get("hints", []):
+        if rows.has([element])[0]:
+            place = rows.places([element])
+            rows["hints"][place], rows["channel"][place] = hints, agenda.channels.number(channel)
+    agenda.audit = {int(element): name for element, name in kept.get("audit", {}).items()}
+    return agenda, kept
+
+
+class Planner:
+    """Decides what is handed out; see `Agenda` for how."""
+
+    def __init__(self, settings: Settings, t: Transaction, now: float) -> None:
+        self.settings = settings
+        self.agenda, kept = load_agenda(settings, t)
+        self._heard, self._edited = kept.get("heard", 0), kept.get("edited", 0)
+        self._next_reads = 0.0
+        self._busy = np.empty(0, np.int64)
+        self.agenda.pace.set_back(now, self.agenda.tick)
+
+    def plan(self, t: Transaction, now: float, *, end: float, room: int, crowd: int) -> int:
+        """Take in what has happened, hand out polls before ``end``; return how many."""
+        agenda = self.agenda
+        dirty = [self._listen(t), self._edit(t, now)]
+        self._see_leased(t)
+        if agenda.settings.importance == "reads" and now >= self._next_reads:
+            self._count_reads(t, now)
+        if agenda.rescaled():
+            dirty = [np.arange(len(agenda.rows))]
+        agenda.pace.crowd = crowd
+        leases = agenda.choose(now, end, room)
+        places = np.unique(np.concatenate(dirty)).astype(np.intp)
+        self._keep(t, leases, places)
+        return len(leases)
+
+    def _listen(self, t: Transaction) -> Places:
+        """Hear what polls saw that has not been heard yet."""
+        places = [np.empty(0, np.intp)]
+        while (heard := t.heard(self._heard)).poll.size:
+            places.append(self.agenda.hear(heard))
+            self._heard = int(heard.poll[-1])
+        return np.concatenate(places)
+
+    def _edit(self, t: Transaction, now: float) -> Places:
+        """Take in what others have edited."""
+        changed: list[int] = []
+        while edits := t.edits(self._edited):
+            self._edited = edits[-1].id
+            changed += [edit.subject for edit in edits if edit.kind == "element"]
+            self._take_up(t, sorted(set(changed)))
+            self.agenda.pace.know(t.groups())
+            self._other_edits(t, edits, now)
+        return np.empty(0, np.intp)
+
+    def _take_up(self, t: Transaction, ids: Sequence[int]) -> None:
+        """Read elements that are new or have changed; those that are not there are removed."""
+        if not ids:
+            return
+        found: set[int] = set()
+        for columns in t.load(ids):
+            if columns.id.size:
+                self.agenda.rows.take_up(columns)
+                found.update(columns.id.tolist())
+        self.agenda.rows.drop([i for i in ids if i not in found])
+
+    def _other_edits(self, t: Transaction, edits: Sequence[Edit], now: float) -> None:
+        for edit in edits:
+            if edit.kind == "hint":
+                self.agenda.hint(edit.subject, edit.channel, edit.time or now)
+            elif edit.kind == "audit":
+                self.agenda.audit[edit.subject] = edit.channel
+            elif edit.kind == "settings":
+                self.agenda.settings = budgets(self.settings, t.state())
+                pace = self.agenda.pace
+                pace.budget, pace.byte_budget = self.agenda.settings.budget, self.agenda.settings.byte_budget
+                self.agenda.rows.look_again()
+
+    def _see_leased(self, t: Transaction) -> None:
+        """See which polls are handed out, by the store."""
+        rows = self.agenda.rows
+        leased = t.leased()
+        rows["busy"][rows.places(self._busy)] = False
+        self._busy = np.array(sorted(rows.known([element for element, _, _ in leased])), np.int64)
+        rows["busy"][rows.places(self._busy)] = True
+        self.agenda.pace.out(group for _, group, _ in leased)
+
+    def _count_reads(self, t: Transaction, now: float) -> None:
+        """Let what is read often matter more; reads fade."""
+        self._next_reads = now + _READS_EVERY
+        sums: dict[int, float] = {}
+        for element, hour, count in t.reads(now - 8.0 * _READS_HALF_LIFE):
+            sums[element] = sums.get(element, 0.0) + count * 2.0 ** ((hour - now) / _READS_HALF_LIFE)
+        if sums:
+            self.agenda.read(sums)
+
+    def _keep(self, t: Transaction, leases: list[Lease], dirty: Places) -> None:
+        """Write what has been learned and decided."""
+        agenda, rows = self.agenda, self.agenda.rows
+        if leases:
+            t.release(leases)
+            self._busy = np.union1d(self._busy, [lease.element for lease in leases])
+        groups = {lease.group for lease in leases} | set(np.unique(rows["group"][dirty]).tolist())
+        paid = {number: agenda.pace.groups[number].paid for number in groups if number in agenda.pace.groups}
+        if paid := {number: moment for number, moment in paid.items() if np.isfinite(moment)}:
+            t.pay(paid)
+        if dirty.size:
+            t.save(rows.columns(dirty))
+        hinted = np.flatnonzero(rows["hints"])
+        names = agenda.channels.names
+        position = {
+            "heard": self._heard,
+            "edited": self._edited,
+            "price": agenda.price,
+            "paid": _finite(agenda.pace.paid),
+            "paid_bytes": _finite(agenda.pace.paid_bytes),
+            "mean_size": agenda.mean_size,
+            "hints": [
+                [int(rows["id"][i]), names[int(rows["channel"][i])], int(rows["hints"][i])]
+                for i in hinted[:10_000].tolist()
+            ],
+            "audit": agenda.audit,
+        }
+        text = json.dumps(position).encode()
+        if text != getattr(self, "_kept", b""):
+            t.keep(
+                {"planner": text, "learner": _packed(rows.learner.shared), "channels": agenda.channels.text()}
+            )
+            self._kept = text
+
+
+def _finite(moment: float) -> float:
+    return moment if np.isfinite(moment) else 0.0
+
+
+def _packed(arrays: Mapping[str, Any]) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
+
+
+def _unpacked(text: bytes) -> dict[str, Any]:
+    with np.load(io.BytesIO(text), allow_pickle=False) as found:
+        return dict(found)

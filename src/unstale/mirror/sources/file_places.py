@@ -1,0 +1,199 @@
+"""Where files are: on this machine, or anywhere that fsspec reaches; and how to look before reading.
+
+A look costs little: size, time, and whatever changes with the content (an ETag, a checksum). On this machine
+nothing is opened that could block: a named pipe, a device.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Protocol
+
+from unstale.mirror.source import Json
+
+__all__ = ["Local", "Look", "Place", "Remote", "is_local"]
+
+_TAGS = (
+    "ETag", "etag", "e_tag", "md5Hash", "md5", "content_md5", "contentMd5", "crc32c", "CRC", "checksum",
+    "sha", "sha256", "generation", "version_id", "VersionId", "hash", "content_hash",
+)  # fmt: skip
+"""What file systems call something that changes with the content."""
+_TIMES = (
+    "mtime", "LastModified", "last_modified", "lastModified", "updated", "modified", "modify",
+    "ModificationTime", "modificationTime", "time_modified", "date_time", "created",
+)  # fmt: skip
+"""What they call the time of the last change."""
+_COARSE = 2.0
+"""Seconds that a time of modification may be coarse: a file can change again without changing it."""
+_TICK = 0.1
+"""The same for the time of change that the system keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What can be seen of a file without reading it."""
+
+    kind: Literal["file", "folder", "other"]
+    size: int | None = None
+    modified: float | None = None
+    tag: str = ""
+    """Differs when the content does; empty if nothing tells."""
+    settled: bool = True
+    """Whether the tag would be another one had it changed just after it was read."""
+
+    @property
+    def validators(self) -> dict[str, Json]:
+        """What is kept of it until the next poll."""
+        return {"size": self.size, "tag": self.tag, "settled": self.settled}
+
+    def same_as(self, validators: Mapping[str, Json]) -> bool:
+        """Tell whether it is as it was then, for sure."""
+        if not self.tag or validators.get("settled") is not True:
+            return False
+        return validators.get("tag") == self.tag and validators.get("size") == self.size
+
+
+class Place(Protocol):
+    """A file somewhere."""
+
+    def look(self) -> Look:
+        """Look without reading; raises what the system raises."""
+
+    def open(self) -> BinaryIO:
+        """Open it for reading."""
+
+
+class Local:
+    """A file on this machine."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def look(self) -> Look:
+        """Look without opening."""
+        return local_look(Path(self.path).stat())
+
+    def open(self) -> BinaryIO:
+        """Open it; if it has become a pipe meanwhile, that does not block."""
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        stream = os.fdopen(os.open(self.path, flags), "rb")
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            stream.close()
+            raise OSError("it is not a regular file any more")
+        return stream
+
+
+class Remote:
+    """A file that fsspec reaches."""
+
+    def __init__(self, url: str, storage: Mapping[str, Json]) -> None:
+        self.fs, self.path = opened(url, storage)
+
+    def look(self) -> Look:
+        """Ask the file system."""
+        found = remote_look(self.fs.info(self.path))
+        if found.modified is not None or found.tag or found.kind != "file":
+            return found
+        try:
+            when = seconds(self.fs.modified(self.path))
+        except (NotImplementedError, AttributeError):
+            return found
+        return _timed(found.size, when)
+
+    def open(self) -> BinaryIO:
+        """Open it."""
+        return self.fs.open(self.path, "rb")
+
+
+def is_local(key: str) -> bool:
+    """Tell whether a key is a path on this machine."""
+    return "://" not in key and "::" not in key
+
+
+def local_look(status: os.stat_result) -> Look:
+    """Return what a system call says of a file."""
+    if stat.S_ISDIR(status.st_mode):
+        return Look("folder")
+    if not stat.S_ISREG(status.st_mode):
+        return Look("other")
+    tag = f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
+    now = time.time()
+    settled = now - status.st_mtime > _COARSE and now - status.st_ctime > _TICK
+    return Look("file", status.st_size, status.st_mtime, tag, settled)
+
+
+def remote_look(info: Mapping[str, Any]) -> Look:
+    """Return what fsspec says of a file."""
+    kind = info.get("type")
+    if kind == "directory":
+        return Look("folder")
+    size = info.get("size")
+    size = int(size) if isinstance(size, int | float) else None
+    if kind not in {"file", None}:
+        return Look("other", size)
+    when = next((moment for name in _TIMES if (moment := seconds(info.get(name))) is not None), None)
+    tag = next((str(info[name]) for name in _TAGS if info.get(name) not in {None, ""}), None)
+    if tag is not None:
+        return Look("file", size, when, tag)
+    return _timed(size, when)
+
+
+def _timed(size: int | None, when: float | None) -> Look:
+    """Return the look of a file of which only the time tells whether it has changed."""
+    if when is None:
+        return Look("file", size)
+    return Look("file", size, when, repr(when), settled=time.time() - when > _COARSE)
+
+
+def seconds(value: object) -> float | None:
+    """Return a time as file systems tell it, in seconds since 1970.
+
+    >>> seconds("1970-01-02T00:00:00Z"), seconds((1980, 1, 1, 0, 0, 0)), seconds("soon")
+    (86400.0, 315532800.0, None)
+    """
+    try:
+        if isinstance(value, tuple) and len(value) >= 6:  # in archives
+            year, month, day, hour, minute, second = value[:6]
+            value = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+        elif isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        elif isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+        if isinstance(value, datetime):
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    except (ValueError, TypeError, OverflowError):
+        pass
+    return None
+
+
+def opened(url: str, storage: Mapping[str, Json]) -> tuple[Any, str]:
+    """Return a file system and the path of an address in it; nothing that it has listed before counts."""
+    from fsspec.core import url_to_fs
+
+    options: dict[str, Any] = {"use_listings_cache": False, **storage}
+    if "::" in url:  # an archive is read anew, as it may be another one
+        options["skip_instance_cache"] = True
+    return url_to_fs(url, **options)
+
+
+@contextmanager
+def place_of(key: str, storage: Mapping[str, Json]) -> Iterator[Place]:
+    """Reach the file that a key names."""
+    if is_local(key):
+        yield Local(key)
+        return
+    place = Remote(key, storage)
+    try:
+        yield place
+    finally:
+        if "::" in key and callable(close := getattr(place.fs, "close", None)):
+            close()

@@ -1,0 +1,240 @@
+"""Content as it was before it was compressed for the way, and not a byte more than is allowed.
+
+A megabyte can hold a terabyte of zeros. So decoders hand on small blocks, each of which is counted before the
+next is made, and the first that is too much ends it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Protocol
+
+__all__ = ["Broken", "TooMuch", "accepted", "decoder"]
+
+Sink = Callable[[bytes], None]
+
+_BLOCK = 65536
+_ZSTD_SLICE = 256
+"""Bytes of zstd that are decoded at once: four of them can become 128 KiB, and its decoder knows no limit."""
+_ZSTD_WINDOW = 8 << 20
+"""What RFC 8878 asks decoders for, and RFC 9659 servers to keep to."""
+_MOST_CODINGS = 3
+
+
+class Broken(Exception):  # noqa: N818
+    """The content is not what its coding says, or has another coding; the message says which."""
+
+
+class TooMuch(Exception):  # noqa: N818
+    """There is more content than is allowed; the message says how much."""
+
+
+class Coding(Protocol):
+    """Decodes what it is fed, and hands it on."""
+
+    def feed(self, data: bytes) -> None:
+        """Decode more; raise `Broken` if that cannot be."""
+
+    def done(self) -> bool:
+        """Tell whether the content may end here."""
+
+
+class _Zlib:
+    """Gzip, of several members if need be, and deflate, with and without its header."""
+
+    def __init__(self, sink: Sink, *, gzip: bool) -> None:
+        self._sink, self._gzip = sink, gzip
+        self._inflate: Any = None
+        self._first = b""
+        self._over = False
+
+    def feed(self, data: bytes) -> None:
+        while data and not self._over:
+            if self._inflate is None:
+                data = self._begin(data)
+                if self._inflate is None:
+                    return
+            out = self._inflate.decompress(data, _BLOCK)
+            if out:
+                self._sink(out)
+            if self._inflate.eof:
+                data, self._inflate = self._inflate.unused_data, None
+                # what follows is another member, or padding, which everybody ignores
+                self._over = not self._gzip or (bool(data) and data[0] != 0x1F)
+            else:
+                data = self._inflate.unconsumed_tail
+                if not data and len(out) == _BLOCK:
+                    self._drain()
+
+    def _begin(self, data: bytes) -> bytes:
+        if self._gzip:
+            self._inflate = zlib.decompressobj(wbits=31)
+            return data
+        data, self._first = self._first + data, b""
+        if len(data) < 2:
+            self._first = data
+            return b""
+        headed = data[0] & 15 == 8 and (data[0] << 8 | data[1]) % 31 == 0
+        self._inflate = zlib.decompressobj(wbits=15 if headed else -15)
+        return data
+
+    def _drain(self) -> None:
+        while not self._inflate.eof and (out := self._inflate.decompress(b"", _BLOCK)):
+            self._sink(out)
+
+    def done(self) -> bool:
+        return self._inflate is None and not self._first
+
+
+class _Brotli:
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._decoder = import_module("brotli").Decompressor()
+        self._begun = False
+
+    def feed(self, data: bytes) -> None:
+        decoder = self._decoder
+        if decoder.is_finished():
+            return
+        self._begun = True
+        out = decoder.process(data, output_buffer_limit=_BLOCK)
+        while True:
+            if out:
+                self._sink(out)
+            # it can take more input while it still has output, if that was cut at the limit
+            if decoder.is_finished() or (len(out) < _BLOCK and decoder.can_accept_more_data()):
+                return
+            out = decoder.process(b"", output_buffer_limit=_BLOCK)
+
+    def done(self) -> bool:
+        return not self._begun or self._decoder.is_finished()
+
+
+class _Zstd:
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._maker = import_module("zstandard").ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        self._decoder: Any = None
+
+    def feed(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            if self._decoder is None:
+                self._decoder = self._maker.decompressobj()
+            piece, view = view[:_ZSTD_SLICE], view[_ZSTD_SLICE:]
+            out = self._decoder.decompress(piece)
+            if out:
+                self._sink(out)
+            if self._decoder.eof:
+                rest = self._decoder.unused_data
+                self._decoder = None
+                if rest:
+                    view = memoryview(rest + bytes(view))
+
+    def done(self) -> bool:
+        return self._decoder is None
+
+
+def _has(module: str, *names: str) -> bool:
+    try:
+        found = import_module(module)
+    except ImportError:
+        return False
+    return all(hasattr(found, name) for name in names)
+
+
+def _codings() -> dict[str, Callable[[Sink], Coding]]:
+    def gzip(sink: Sink) -> Coding:
+        return _Zlib(sink, gzip=True)
+
+    def deflate(sink: Sink) -> Coding:
+        return _Zlib(sink, gzip=False)
+
+    codings: dict[str, Callable[[Sink], Coding]] = {"gzip": gzip, "x-gzip": gzip, "deflate": deflate}
+    # an older brotli decodes as much as there is, and cannot be stopped
+    if _has("brotli", "Decompressor") and hasattr(
+        import_module("brotli").Decompressor, "can_accept_more_data"
+    ):
+        codings["br"] = _Brotli
+    if _has("zstandard", "ZstdDecompressor"):
+        codings["zstd"] = _Zstd
+    return codings
+
+
+_CODINGS = _codings()
+
+
+def accepted() -> str:
+    """Return the value of Accept-Encoding: what can be decoded here.
+
+    >>> accepted().startswith("gzip, deflate")
+    True
+    """
+    return ", ".join(name for name in _CODINGS if name != "x-gzip")
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    errors: list[type[Exception]] = [zlib.error]
+    for coding, module, name in (("br", "brotli", "error"), ("zstd", "zstandard", "ZstdError")):
+        if coding in _CODINGS:
+            errors.append(getattr(import_module(module), name))
+    return tuple(errors)
+
+
+_ERRORS = _errors()
+
+
+class Decoder:
+    """Undoes all codings of a body."""
+
+    def __init__(self, names: list[str], sink: Sink, check: Callable[[int], None]) -> None:
+        self._name = ", ".join(names)
+        self._stages: list[Coding] = []
+        for name in names:  # listed in the order in which they were applied
+            stage = _CODINGS[name](_counted(sink, check))
+            self._stages.append(stage)
+            sink = stage.feed
+        self._feed = sink
+
+    def feed(self, data: bytes) -> None:
+        """Decode more."""
+        try:
+            self._feed(data)
+        except _ERRORS as error:
+            raise Broken(f"the content is not {self._name}: {error}") from None
+
+    def end(self) -> None:
+        """Raise `Broken` if something is missing."""
+        if not all(stage.done() for stage in self._stages):
+            raise Broken(f"the content ends in the middle of its {self._name}")
+
+
+def _counted(sink: Sink, check: Callable[[int], None]) -> Sink:
+    """Check the output of each stage: a stage between two others can be the bomb."""
+    total = 0
+
+    def count(data: bytes) -> None:
+        nonlocal total
+        total += len(data)
+        check(total)
+        sink(data)
+
+    return count
+
+
+def decoder(encoding: str, sink: Sink, check: Callable[[int], None]) -> Decoder | None:
+    """Return what undoes a Content-Encoding; None if there is none. Raise `Broken` if it is not known here.
+
+    ``check`` is told how many bytes a stage has made in all, before they are handed on, and raises `TooMuch`.
+    """
+    names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in {"", "identity"}]
+    if not names:
+        return None
+    unknown = [name for name in names if name not in _CODINGS]
+    if unknown:
+        raise Broken(f"the content is encoded as {unknown[0][:40]!r}, which cannot be decoded here")
+    if len(names) > _MOST_CODINGS:
+        raise Broken(f"the content is encoded {len(names)} times")
+    return Decoder(names, sink, check)

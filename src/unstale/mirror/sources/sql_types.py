@@ -1,0 +1,255 @@
+"""Types: how columns of PostgreSQL become columns of Arrow, and how Python values do.
+
+What comes out depends on the columns and the values alone, so that the same content has the same types. A value
+that its column's type cannot hold (a date before Christ, an infinite time, text among numbers) makes the whole
+column text.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["Arrow", "Column", "Kinds", "as_text", "from_hex", "from_lists", "postgres_columns", "unique"]
+
+Arrow: TypeAlias = Any
+"""A type or an array of pyarrow, which has no types."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of PostgreSQL on its way."""
+
+    name: str
+    declared: str
+    """Its type there."""
+    type: Arrow
+    """Its type in the copy."""
+    expression: str = "{}"
+    """What is asked for."""
+    wire: Arrow = None
+    """The type in which it arrives; None: as in the copy."""
+    finish: Callable[[Arrow, Arrow], Arrow] | None = None
+    """Makes the one from the other."""
+    note: str = ""
+
+    @property
+    def arrives(self) -> Arrow:
+        """The type in which it arrives."""
+        return self.type if self.wire is None else self.wire
+
+    def as_text(self) -> Column:
+        """Return it as the text that the database shows."""
+        note = f"{self.name}: some values of type {self.declared} cannot be kept as such; all are text"
+        return Column(self.name, self.declared, pa.string(), "{}::text", note=note)
+
+
+_UTC = pa.timestamp("us", "UTC")
+_PLAIN = {
+    16: pa.bool_(),
+    20: pa.int64(),
+    21: pa.int16(),
+    23: pa.int32(),
+    26: pa.int64(),  # oid
+    700: pa.float32(),
+    701: pa.float64(),
+    1082: pa.date32(),
+    1083: pa.time64("us"),
+    1114: pa.timestamp("us"),
+    1184: _UTC,
+    18: pa.string(),  # "char"
+    19: pa.string(),  # name
+    25: pa.string(),
+    114: pa.string(),  # json
+    142: pa.string(),  # xml
+    1042: pa.string(),  # char(n)
+    1043: pa.string(),  # varchar
+    2950: pa.string(),  # uuid
+    3802: pa.string(),  # jsonb
+}
+_ARRAYS = {
+    1000: pa.bool_(),
+    1005: pa.int16(),
+    1007: pa.int32(),
+    1016: pa.int64(),
+    1021: pa.float32(),
+    1022: pa.float64(),
+    1009: pa.string(),
+    1015: pa.string(),
+    2951: pa.string(),
+}
+_BYTEA, _NUMERIC = 17, 1700
+
+
+def postgres_columns(
+    names: list[str], types: list[tuple[int, int]], others: dict[int, tuple[str, str, bool]]
+) -> list[Column]:
+    """Return the columns of a result; ``types`` are oids with their modifiers.
+
+    ``others`` has, for oids that are not built in, name, kind (``typtype``) and whether it is an array of
+    enums.
+    """
+    return [_postgres(name, *one, others) for name, one in zip(unique(names), types, strict=True)]
+
+
+def _postgres(name: str, oid: int, modifier: int, others: dict[int, tuple[str, str, bool]]) -> Column:
+    declared, kind, enums = others.get(oid, (str(oid), "b", False))
+    if oid in _PLAIN:
+        return Column(name, declared, _PLAIN[oid])
+    if oid in _ARRAYS or enums:
+        element = _ARRAYS.get(oid, pa.string())
+        return Column(name, declared, pa.list_(element), "to_json({})::text", pa.string(), from_lists)
+    if oid == _BYTEA:
+        return Column(name, declared, pa.binary(), "encode({}, 'hex')", pa.string(), from_hex)
+    if oid == _NUMERIC:
+        precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
+        if modifier >= 4 and 1 <= precision <= 38 and scale <= precision:
+            return Column(name, f"numeric({precision},{scale})", pa.decimal128(precision, scale))
+    if kind == "e":
+        return Column(name, declared, pa.string())
+    return Column(name, declared, pa.string(), "{}::text", note=f"{name}: type {declared} is kept as text")
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Make names differ, as those of the columns of a query need not."""
+    taken: dict[str, None] = {}
+    for name in names:
+        other, number = name, 2
+        while other in taken:
+            other, number = f"{name}_{number}", number + 1
+        taken[other] = None
+    return list(taken)
+
+
+def from_hex(texts: Arrow, _: Arrow) -> Arrow:
+    """Turn a column of hexadecimal digits into bytes, all at once."""
+    count, start = len(texts), texts.offset
+    valid, ends, digits = texts.buffers()
+    places = np.frombuffer(ends, np.int32)[start : start + count + 1]
+    octets = binascii.unhexlify(memoryview(digits)[places[0] : places[-1]]) if count and digits else b""
+    offsets = pa.py_buffer(((places - places[0]) // 2).astype(np.int32))
+    if start and valid is not None:
+        valid = pa.array(texts.is_valid()).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), count, [valid, offsets, pa.py_buffer(octets)])
+
+
+def from_lists(texts: Arrow, kind: Arrow) -> Arrow:
+    """Turn a column of JSON into lists."""
+    read: Callable[[Any], Any] = lambda value: value  # noqa: E731
+    if pa.types.is_floating(kind.value_type):
+        read = lambda value: None if value is None else float(value)  # noqa: E731  (NaN comes as text)
+    values = [None if text is None else json.loads(text) for text in texts.to_pylist()]
+    return pa.array([None if one is None else [read(value) for value in one] for one in values], kind)
+
+
+# --- Python values --------------------------------------------------------------------------------------------
+
+_EXACT = 2**53
+_WIDE = 2**63
+
+
+@dataclass
+class Kinds:
+    """What kinds of values a column has, as far as it has been read."""
+
+    declared: str = ""
+    """The type that the database says; it counts if there are no values."""
+    seen: frozenset[type] = frozenset()
+    largest: int = 0
+    """Of its whole numbers."""
+    zoned: frozenset[bool] = frozenset()
+    """Whether its times have a zone."""
+
+    def take(self, values: Iterable[Any]) -> Kinds:
+        """Take in more values."""
+        values = list(values)
+        seen = self.seen | (frozenset(map(type, values)) - {type(None)})
+        largest, zoned = self.largest, self.zoned
+        if int in seen:
+            whole = [value for value in values if type(value) is int]
+            largest = max(largest, abs(max(whole, default=0)), abs(min(whole, default=0) + 1))
+        if datetime in seen:
+            zoned |= {value.tzinfo is not None for value in values if isinstance(value, datetime)}
+        return replace(self, seen=seen, largest=largest, zoned=zoned)
+
+    @property
+    def type(self) -> Arrow:  # noqa: PLR0911
+        """The type of the column in the copy."""
+        seen = self.seen
+        if not seen:
+            return _declared(self.declared)
+        if seen == {int, float} or (seen == {int} and _declared(self.declared) == pa.float64()):
+            return pa.float64() if self.largest < _EXACT else pa.string()
+        if len(seen) > 1:
+            return pa.string()
+        (one,) = seen
+        if one is int:
+            return pa.int64() if self.largest < _WIDE else pa.string()
+        if one is datetime:
+            return pa.string() if len(self.zoned) > 1 else _UTC if True in self.zoned else pa.timestamp("us")
+        return _PYTHON.get(one, pa.string())
+
+    @property
+    def note(self) -> str:
+        """What to say about it, after its name."""
+        if self.seen and self.type == pa.string() and self.seen - {str, UUID}:
+            return f"values of type {', '.join(sorted(one.__name__ for one in self.seen))} are kept as text"
+        return ""
+
+    def array(self, values: Iterable[Any]) -> Arrow:
+        """Make some values a part of the column."""
+        if self.type == pa.string() and self.seen - {str}:
+            values = [None if value is None else as_text(value) for value in values]
+        elif self.type == pa.binary() and self.seen != {bytes}:
+            values = [None if value is None else bytes(value) for value in values]
+        return pa.array(values, self.type)
+
+
+_PYTHON = {
+    bool: pa.bool_(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    bytearray: pa.binary(),
+    memoryview: pa.binary(),
+    date: pa.date32(),
+    time: pa.time64("us"),
+}
+
+
+def _declared(name: str) -> Arrow:  # noqa: PLR0911
+    """Return what a type of SQLite, by its rules, or of another database is meant to hold."""
+    name = name.upper()
+    if "INT" in name:
+        return pa.int64()
+    if any(part in name for part in ("CHAR", "CLOB", "TEXT")):
+        return pa.string()
+    if "BLOB" in name or "BINARY" in name:
+        return pa.binary()
+    if any(part in name for part in ("REAL", "FLOA", "DOUB", "DEC", "NUMERIC")):
+        return pa.float64()
+    return pa.string()
+
+
+def as_text(value: object) -> str:
+    """Write any value as text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f"x'{bytes(value).hex()}'"
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, sort_keys=True, default=str)
+    if isinstance(value, float):
+        return repr(value)
+    return format(value, "f") if isinstance(value, Decimal) else str(value)

@@ -1,0 +1,130 @@
+"""What is different between two versions of a table in Parquet: rows that came, went or changed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+__all__ = ["table_difference"]
+
+_CELLS = 4_000_000
+"""Of both tables together, beyond which rows are only counted."""
+_SHOWN = 20
+"""Rows of each kind that are shown, at most."""
+
+Codes = NDArray[np.int64]
+
+
+def table_difference(old: bytes, new: bytes, lines: int) -> str:
+    """Return in words what is different; "" if one of them cannot be read.
+
+    If some column (the first such) has no value twice, in neither table, rows are recognised by it.
+    Otherwise a row that changed is one removed and one added.
+    """
+    try:
+        files = [pq.ParquetFile(io.BytesIO(part)) for part in (old, new)]
+        counts = [file.metadata.num_rows for file in files]
+        schemas = [file.schema_arrow for file in files]
+        said = list(_columns(*schemas))
+        shared = [name for name in schemas[1].names if _once(schemas[0], name) and _once(schemas[1], name)]
+        head = f"rows: {counts[0]:,} -> {counts[1]:,}"
+        if not shared or sum(counts) * len(shared) > _CELLS:
+            return "\n".join([head, *said][:lines])
+        tables = [file.read(columns=shared) for file in files]
+        of_rows, more = _rows(*tables)
+    except (pa.ArrowException, OSError, ValueError):
+        return ""
+    return "\n".join([f"{head} ({of_rows})", *said, *more][:lines])
+
+
+def _once(schema: Any, name: str) -> bool:  # noqa: ANN401  (Arrow has no types)
+    return len(schema.get_all_field_indices(name)) == 1
+
+
+def _columns(old: Any, new: Any) -> Iterator[str]:  # noqa: ANN401
+    for name in old.names:
+        if name not in new.names:
+            yield f"column removed: {name}"
+    for name in new.names:
+        if name not in old.names:
+            yield f"column added: {name} ({new.field(name).type})"
+        elif _once(old, name) and _once(new, name) and old.field(name).type != new.field(name).type:
+            yield f"column {name}: was {old.field(name).type}, is {new.field(name).type}"
+
+
+def _rows(old: Any, new: Any) -> tuple[str, list[str]]:  # noqa: ANN401
+    """Return how many rows came, went and changed, and some of them."""
+    columns = {name: _encoded(old.column(name), new.column(name)) for name in new.column_names}
+    split = old.num_rows
+    every = np.zeros(split + new.num_rows, np.int64)
+    for codes in columns.values():
+        every = np.unique(every * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
+    key = next((name for name, codes in columns.items() if _unique(codes[:split], codes[split:])), None)
+    identity = every if key is None else columns[key]
+    gone, came = _surplus(identity[:split], identity[split:]), _surplus(identity[split:], identity[:split])
+    lines = [f"- {_shown(old, at, key)}" for at in gone[:_SHOWN].tolist()]
+    lines += [f"+ {_shown(new, at, key)}" for at in came[:_SHOWN].tolist()]
+    if key is None:
+        return f"{came.size:,} added, {gone.size:,} removed", lines
+    _, before, after = np.intersect1d(
+        identity[:split], identity[split:], assume_unique=True, return_indices=True
+    )
+    differ = every[before] != every[split + after]
+    before, after = before[differ], after[differ]
+    for a, b in islice(zip(before.tolist(), after.tolist(), strict=True), _SHOWN):
+        parts = [
+            f"{name} {_value(old.column(name)[a])} -> {_value(new.column(name)[b])}"
+            for name, codes in columns.items()
+            if codes[a] != codes[split + b]
+        ]
+        lines.append(f"~ {key} {_value(new.column(key)[b])}: {', '.join(parts)}"[:300])
+    told = f"{came.size:,} added, {gone.size:,} removed, {before.size:,} changed; told apart by {key}"
+    return told, lines
+
+
+def _encoded(old: Any, new: Any) -> Codes:  # noqa: ANN401
+    """Return a whole number for each value of both columns, the same for the same value; 0 is missing."""
+    kind = old.type
+    try:
+        if old.type != new.type:
+            kind = pa.string()
+        whole = pa.chunked_array([*old.cast(kind).chunks, *new.cast(kind).chunks], kind)
+        codes = whole.combine_chunks().dictionary_encode()
+        codes = codes.combine_chunks() if isinstance(codes, pa.ChunkedArray) else codes
+        return codes.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):  # lists, structures
+        seen: dict[str, int] = {}
+        values = [*old.to_pylist(), *new.to_pylist()]
+        return np.array([seen.setdefault(repr(value), len(seen) + 1) for value in values], np.int64)
+
+
+def _unique(*parts: Codes) -> bool:
+    return all((part > 0).all() and np.unique(part).size == part.size for part in parts)
+
+
+def _surplus(some: Codes, others: Codes) -> Codes:
+    """Return the places in ``some`` of what ``others`` has fewer of."""
+    order = np.argsort(some, kind="stable")
+    ranked = some[order]
+    which = np.arange(ranked.size) - np.searchsorted(ranked, ranked)  # the how manyeth of its kind
+    others = np.sort(others)
+    there = np.searchsorted(others, ranked, "right") - np.searchsorted(others, ranked)
+    return np.sort(order[which >= there])
+
+
+def _shown(table: Any, at: int, key: str | None) -> str:  # noqa: ANN401
+    names = [key, *(name for name in table.column_names if name != key)] if key else table.column_names
+    return ", ".join(f"{name} {_value(table.column(name)[at])}" for name in names)[:300]
+
+
+def _value(scalar: Any) -> str:  # noqa: ANN401
+    value = scalar.as_py()
+    shown = "null" if value is None else str(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."

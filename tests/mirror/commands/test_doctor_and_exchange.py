@@ -1,0 +1,120 @@
+"""``doctor``, ``import`` and ``export``."""
+
+from pathlib import Path
+
+import pytest
+
+
+def levels(answer):
+    return {check["subject"]: check["level"] for check in answer["checks"]}
+
+
+def test_all_is_well(ask, run, polled):
+    answer = ask("doctor")
+    assert answer["errors"] == 0
+    assert set(levels(answer).values()) <= {"ok", "warn"}
+    assert levels(answer)["source http"] == "ok"
+    out, _ = run("doctor", "--sample", 0)
+    assert out.startswith("ok     configuration  mirror.toml: 0 rules, 1 limit of groups, 0 databases\n")
+    assert "source" not in out
+
+
+def test_mistakes_in_the_file_are_found(ask, run, mirror):
+    mirror.write_text('[mirror]\nbudgets = "1/h"\n')
+    answer = ask("doctor", code=1)
+    assert answer["checks"] == [
+        {
+            "level": "error",
+            "subject": "configuration",
+            "found": "mirror.toml, line 2: [mirror] has no key 'budgets'; did you mean 'budget'?",
+            "todo": "",
+        }
+    ]
+    assert "1 error, 0 warnings." in run("doctor", code=1)[0]
+
+
+def test_everything_that_is_wrong_is_told(ask, run, mirror, site):
+    mirror.write_text("""
+[mirror]
+budget = "10/day"
+[[group]]
+match = "127.0.0.1"
+[[rule]]
+match = "https://nowhere.example/*"
+[[rule]]
+max_age = "1min"
+[http]
+verify = false
+[databases.x]
+url = "nosuchdialect://me:s3cret@h/db"
+[[notify]]
+command = ["no-such-command-anywhere"]
+[hints]
+file = "no/such/folder/hints.txt"
+""")
+    run("add", site.host + "/a")
+    answer = ask("doctor", code=1)
+    found = levels(answer)
+    for subject in ("budget", "notify", "hints", "databases"):
+        assert found[subject] == "error"
+    for subject in ("contact", "certificates", "groups", "rules", "runner"):
+        assert found[subject] == "warn"
+    text = " ".join(f"{check['found']}; {check['todo']}" for check in answer["checks"])
+    assert "s3cret" not in text
+    assert "max_age of 1 element needs 1,440 polls/day, but there are 10 polls/day" in text
+    assert "[[group]] in line 4 matches no group: '127.0.0.1'; groups are called like 'http:127.0.0.1" in text
+    assert "[[rule]] in line 6 matches no element" in text
+
+
+def test_sources_that_do_not_answer(ask, run, mirror):
+    run("add", "http://127.0.0.1:9/")
+    check = next(one for one in ask("doctor")["checks"] if one["subject"] == "source http")
+    assert check["level"] == "warn"
+    assert "127.0.0.1:9" in check["found"]
+
+
+def test_a_broken_store_is_told(ask, run, polled, folder):
+    copy = next(path for path in (folder / "copies").rglob("*.*") if path.suffix in {".zst", ".raw"})
+    copy.unlink()
+    answer = ask("doctor", "--sample", 0, code=1)
+    assert levels(answer)["store"] == "error"
+    (folder / "mirror.db").write_bytes(b"this is no database, and never was one" * 100)
+    for extra in (".db-wal", ".db-shm"):
+        (folder / f"mirror{extra}").unlink(missing_ok=True)
+    assert levels(ask("doctor", code=1))["store"] == "error"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_there_and_back(run, ask, polled, folder, suffix):
+    polled.put("/b", "<p>b: two</p>\n")
+    run("hint", polled.host + "/b")
+    run("run", "--for", "1s")
+    elements, history, copies = (f"elements.{suffix}", f"history.{suffix}", "copies.warc.gz")
+    answer = ask("export", "--elements", elements, "--history", history, "--copies", copies)
+    assert answer["files"][elements] == 3
+    assert answer["files"][copies] == 4
+    before = run("changes")[0]
+    text = (folder / "mirror.toml").read_text()
+    Path("other").mkdir()
+    Path("other/mirror.toml").write_text(text)
+    imported = ask("import", copies, history, elements, "--mirror", "other")["imported"]
+    assert [one["kind"] for one in imported] == ["elements", "history", "copies"]
+    assert [one["count"] for one in imported] == [3, answer["files"][history], 4]
+    again = run("changes", "--mirror", "other")[0]
+    assert [line.split('"digest"')[1][:70] for line in again.splitlines()] == [
+        line.split('"digest"')[1][:70] for line in before.splitlines()
+    ]
+    assert run("show", polled.host + "/b", "--mirror", "other")[0] == "<p>b: two</p>\n"
+
+
+def test_mistakes(refuse, mirror, folder):
+    assert "nothing to export" in refuse("export")
+    assert "--latest needs --copies" in refuse("export", "--latest", "--elements", "x.csv")
+    assert "--elements must end in .csv" in refuse("export", "--elements", "x.txt")
+    assert "--copies must end in .warc or .warc.gz" in refuse("export", "--copies", "x.zip")
+    assert "none.csv: cannot be read: No such file or directory" in refuse("import", "none.csv")
+    assert "none.warc: no such file" in refuse("import", "none.warc")
+    (folder / "bad.parquet").write_text("x")
+    assert "bad.parquet: cannot be read" in refuse("import", "bad.parquet")
+    (folder / "bad.csv").write_text("name\nx\n")
+    assert "key" in refuse("import", "bad.csv")

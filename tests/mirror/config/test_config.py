@@ -1,0 +1,428 @@
+"""mirror.toml: what it says is what is meant, and every mistake is told with file, line and key."""
+
+import math
+import string
+from dataclasses import fields
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from unstale import InvalidInput
+from unstale.mirror.config import Config, find, load, without_password
+from unstale.mirror.config_keys import SECTIONS
+from unstale.mirror.config_template import template, write_template
+from unstale.mirror.settings import Database, GroupLimit, Http, Notify, Rule, Settings
+
+FULL = """\
+[mirror]
+store = "data/m.db"
+copies = "/srv/copies"
+budget = "86400/day"
+bytes = "3.6MB/h"
+objective = "age"
+contact = "https://example.org/bot"
+concurrency = 7
+timeout = "30s"
+max_size = "1MiB"
+keep = 0
+keep_polls = "90 days"
+importance = "reads"
+lease = "1min"
+
+[http]
+user_agent = "x/1"
+robots = false
+robots_max_age = "1h"
+private = true
+connect_timeout = "1s"
+read_timeout = "2s"
+max_redirects = 3
+max_ratio = 50
+headers = { Authorization = "Bearer ${TOKEN}" }
+verify = false
+ca_file = "ca.pem"
+
+[[group]]
+match = "http:a.example"
+spacing = "5s"
+[[group]]
+match = "sql:*"
+budget = "1/min"
+[[group]]
+match = "http:b.example"
+concurrency = 9
+
+[[rule]]
+match = "https://a.example/*"
+weight = 3
+max_age = "6h"
+min_interval = "0s"
+jitter = "10%"
+windows = "mon-fri 22:00-06:00 Europe/Berlin"
+group = "a"
+change = "text"
+options = { own = [1, { x = true }], selector = "main" }
+[[rule]]
+max_age = "none"
+jitter = 0.25
+
+[databases.shop]
+url = "postgresql://me:${TOKEN}@db/shop"
+probe_interval = "10s"
+
+[[notify]]
+webhook = "https://example.org/${TOKEN}"
+[[notify]]
+command = "logger -t 'a mirror'"
+match = "x*"
+
+[hints]
+file = "hints.txt"
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Write a mirror.toml in an empty folder, which becomes the current one."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text):
+        path = tmp_path / "mirror.toml"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return "mirror.toml"
+
+    return write
+
+
+def test_everything_can_be_said(write, monkeypatch):
+    monkeypatch.setenv("TOKEN", "s3cret")
+    config = load(write(FULL))
+    polite = Settings().groups[0]
+    assert config.settings == Settings(
+        budget=1.0,
+        byte_budget=1000.0,
+        objective="age",
+        contact="https://example.org/bot",
+        concurrency=7,
+        timeout=30.0,
+        max_size=2**20,
+        keep=0,
+        keep_polls=90 * 86400.0,
+        importance="reads",
+        lease=60.0,
+        rules=(
+            Rule(
+                "https://a.example/*",
+                weight=3.0,
+                max_age=21600.0,
+                min_interval=0.0,
+                jitter=0.1,
+                windows="mon-fri 22:00-06:00 Europe/Berlin",
+                group="a",
+                options={"own": [1, {"x": True}], "selector": "main", "change": "text"},
+            ),
+            Rule(max_age=math.inf, jitter=0.25),
+        ),
+        groups=(
+            GroupLimit("http:a.example", spacing=5.0, concurrency=polite.concurrency),
+            GroupLimit("sql:*", spacing=60.0),
+            GroupLimit("http:b.example", spacing=polite.spacing, concurrency=9),
+            polite,
+        ),
+        http=Http(
+            user_agent="x/1",
+            robots=False,
+            robots_max_age=3600.0,
+            private=True,
+            connect_timeout=1.0,
+            read_timeout=2.0,
+            max_redirects=3,
+            max_ratio=50.0,
+            headers={"Authorization": "Bearer s3cret"},
+            verify=False,
+            ca_file="ca.pem",
+        ),
+        databases={"shop": Database("postgresql://me:s3cret@db/shop", 10.0)},
+        notify=(
+            Notify(webhook="https://example.org/s3cret"),
+            Notify(command=("logger", "-t", "a mirror"), match="x*"),
+        ),
+        hint_file="hints.txt",
+    )
+    assert config.store == "data/m.db"
+    assert str(config.copies) == "/srv/copies"
+    assert "s3cret" not in repr(config)
+
+
+def test_the_full_example_says_every_key():
+    for section in SECTIONS:
+        for key in section.keys:
+            assert key.option or f"\n{key.name} = " in FULL
+
+
+def test_all_settings_can_be_said():
+    sections = {section.name: {key.name for key in section.keys if not key.option} for section in SECTIONS}
+
+    def named(kind):
+        return {field.name for field in fields(kind)}
+
+    assert sections["http"] == named(Http)
+    assert sections["group"] == named(GroupLimit) | {"budget"}
+    assert sections["rule"] == named(Rule)
+    assert sections["databases"] == named(Database)
+    assert sections["notify"] == named(Notify)
+    elsewhere = {"rules", "groups", "http", "databases", "notify", "hint_file", "seed"}
+    assert sections["mirror"] == (named(Settings) - elsewhere - {"byte_budget"}) | {
+        "bytes",
+        "store",
+        "copies",
+    }
+
+
+def test_nothing_said_is_the_default(write):
+    assert load(write("")) == Config(Settings(), "mirror.db", None, find())
+    assert load(write("[mirror]\r\nkeep = 3\r\n")).settings == Settings(keep=3)
+    assert load(write("\ufeff[mirror]\nkeep = 3\n")).settings == Settings(keep=3)
+
+
+def test_paths_are_relative_to_the_file(tmp_path):
+    path = tmp_path / "there" / "m.toml"
+    path.parent.mkdir()
+    path.write_text('[mirror]\nstore = "a.db"\ncopies = "b"\n[hints]\nfile = "/c"\n[http]\nca_file="d.pem"\n')
+    config = load(path)
+    assert config.store == str(path.parent / "a.db")
+    assert config.copies == path.parent / "b"
+    assert config.settings.hint_file == "/c"
+    assert config.settings.http.ca_file == str(path.parent / "d.pem")
+
+
+def test_which_file(tmp_path, monkeypatch):
+    monkeypatch.delenv("UNSTALE_MIRROR", raising=False)
+    assert find(tmp_path) == tmp_path / "mirror.toml"
+    monkeypatch.setenv("UNSTALE_MIRROR", str(tmp_path / "other.toml"))
+    assert find() == tmp_path / "other.toml"
+    monkeypatch.setenv("UNSTALE_MIRROR", str(tmp_path))
+    assert find() == tmp_path / "mirror.toml"
+
+
+MISTAKES = [
+    # names
+    ('[mirror]\nbudgets = "1/h"', 2, "[mirror] has no key 'budgets'; did you mean 'budget'?"),
+    ('[mirror]\n\n"Budget" = "1/h"', 3, "[mirror] has no key 'Budget'; did you mean 'budget'?"),
+    ('[mirror]\nspacing = "1s"', 2, "[mirror] has no key 'spacing'; it belongs below [[group]]"),
+    ("[http]\nxyzzy = 1", 2, "[http] has no key 'xyzzy'; there are user_agent, robots,"),
+    ("[[rule]]\nxyzzy = 1", 2, "goes into options = { ... }"),
+    ("[mirorr]\n", 1, "there is no section 'mirorr'; did you mean [mirror]?"),
+    ("\n[[rules]]\n", 2, "there is no section 'rules'; did you mean [[rule]]?"),
+    ("[qwerty]\n", 1, "there is no section 'qwerty'; there are [mirror], [http], [[group]],"),
+    ('budget = "1/h"', 1, "'budget' is in no section; it belongs below [mirror]"),
+    ("qwerty = 1", 1, "'qwerty' is in no section; each key belongs into a section"),
+    ("[rule]\nweight = 1", 1, "there can be several [[rule]]: write it with two brackets"),
+    ("[[mirror]]\n", 1, "'mirror' must be a section: write [mirror]"),
+    ('mirror = "x"', 1, "'mirror' must be a section: write [mirror]"),
+    ("rule = [1]", 1, "there can be several [[rule]]"),
+    # quantities
+    ('[[rule]]\n[[rule]]\nmax_age = "soon"', 3, "[[rule]] max_age must be a time, such as 90s,"),
+    ('[[rule]]\nmax_age = "soon"', 2, "2 weeks or \"none\"; it is 'soon'"),
+    ("[[rule]]\nmax_age = 90", 2, '6h, 1.5 days or 2 weeks, or "none", in quotes; it is 90'),
+    ('[mirror]\ntimeout = "0s"', 2, "[mirror] timeout must be a time"),
+    ("[mirror]\nbudget = 1000", 2, "budget must be polls per time, such as 1000/day, in quotes; it is 1000"),
+    ('[mirror]\nbudget = "20MB/h"', 2, "for bytes there is [mirror] bytes; it is '20MB/h'"),
+    ('[mirror]\nbudget = "0/day"', 2, "[mirror] budget must be more than nothing"),
+    ('[mirror]\nbytes = "20/h"', 2, "[mirror] bytes must be bytes per time, such as 200MB/day; it is '20/h'"),
+    ('[mirror]\nmax_size = "20"', 2, "[mirror] max_size must be a number of bytes, such as 20MB or 512KiB"),
+    ('[mirror]\nmax_size = "2MB/h"', 2, "[mirror] max_size must be a number of bytes"),
+    ("[mirror]\nkeep = -1", 2, "[mirror] keep must be a whole number >= 0; it is -1"),
+    ("[mirror]\nkeep = true", 2, "[mirror] keep must be a whole number >= 0; it is true"),
+    ("[mirror]\nconcurrency = 0", 2, "[mirror] concurrency must be a whole number >= 1; it is 0"),
+    ('[mirror]\nobjective = "fresh"', 2, '[mirror] objective must be "freshness" or "age"; it is \'fresh\''),
+    ('[mirror]\nkeep_polls = "x"', 2, "2 weeks or \"forever\"; it is 'x'"),
+    ('[mirror]\ncontact = "me"', 2, "[mirror] contact must be where you can be reached"),
+    ("[http]\nmax_ratio = 0.5", 2, "[http] max_ratio must be a number from 1 to 1e9"),
+    ('[http]\nverify = "yes"', 2, "[http] verify must be true or false; it is 'yes'"),
+    ("[[rule]]\nweight = -1", 2, "[[rule]] weight must be a number from 0 to 1e100, such as 2.5; it is -1"),
+    ("[[rule]]\nweight = nan", 2, "[[rule]] weight must be a number"),
+    ("[[rule]]\njitter = 2", 2, "[[rule]] jitter must be a share between 0% and 100%"),
+    ('[[rule]]\nwindows = "nights"', 2, "[[rule]] windows must be like 'mon-fri 22:00-06:00 Europe/Berlin'; "),
+    ('[[rule]]\nmatch = ""', 2, "[[rule]] match must be a pattern as of a shell"),
+    ("[[rule]]\noptions = 1", 2, "[[rule]] options must be a table"),
+    ("[[rule]]\n[rule.options]\nx = {y = 2020-01-01}", 3, "[[rule]] options.x.y must be a text, a finite"),
+    ("[[rule]]\n\nignore = '('", 3, "[[rule]] ignore must be a regular expression; in '('"),
+    ("[[rule]]\n[rule.options]\nignore = ['(']", 3, "options.ignore must be a regular expression; in '('"),
+    ('[[rule]]\nselector = "main["', 2, "[[rule]] selector"),
+    ('[[rule]]\ncursor = "a"\nprobe = "select 1"', 2, "[[rule]] cursor and probe both say when to read"),
+    ('[[rule]]\nchange = "text"\noptions = { change = "json" }', 3, "[[rule]] says change twice"),
+    ('[[rule]]\nselctor = "main"', 2, "[[rule]] has no key 'selctor'; did you mean 'selector'?"),
+    # what belongs together
+    ('[[group]]\nspacing = "1s"\nbudget = "1/h"', 3, "[[group]] has spacing or budget, not both"),
+    ("[[notify]]\nmatch = 'x'", 1, "[[notify]] needs either webhook or command"),
+    ("[databases.x]\n", 1, "[databases.x] needs url"),
+    ("[databases]\nx = 1", 2, "[databases.x] must be a section with url = ..."),
+    ('[databases."a b"]\nurl = "x"', 1, "a database must have a name of letters"),
+    ('[mirror]\nstore = "postgresql://h/db"', 2, "[mirror] copies must be given if the store is not"),
+    ('[mirror]\ncopies = "c"\nstore = "mysql://h/db"', 3, "store must be a file or begin with postgresql://"),
+    ('[databases.x]\nurl = "${NOT_SET_HERE}"', 2, "needs the environment variable NOT_SET_HERE,"),
+    ('[databases.x]\nurl = "${a b}"', 2, "must name variables of the environment like ${PASSWORD}"),
+    # TOML
+    ("[mirror]\nbudget = 1000/day", 2, "this is not TOML: expected newline or end of document after a"),
+    ("[mirror]\nkeep = 1\nkeep = 2", 3, "this is not TOML: cannot overwrite a value"),
+    ('[mirror]\n\nstore = "x\n', 3, "this is not TOML: "),
+    ('[mirror]\ncontact = """\n\n', 2, "this is not TOML: "),
+    ("[mirror]\nkeep = " + "1" * 5000, 2, "this is not TOML: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "told"), MISTAKES)
+def test_mistakes_are_told(write, text, line, told):
+    with pytest.raises(InvalidInput) as error:
+        load(write(text))
+    assert str(error.value).startswith(f"mirror.toml, line {line}: ")
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+SECRETS = [
+    "[databases.x]\nurl = 's3cret\\u0007'".replace("'", '"'),
+    '[databases.x]\nurl = ["s3cret"]',
+    '[[notify]]\nwebhook = "ftp://s3cret"',
+    '[[notify]]\ncommand = "x s3cret \'"',
+    '[http]\nheaders = { Authorization = "s3cret\\n" }',
+    '[mirror]\nstore = "mysql://me:s3cret@h/db"',
+    '[mirror]\nstore = "postgresql://me:s3cret@h/db"',
+    '[databases.x]\nurl = "s3cret:${"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_secrets_are_not_repeated(write, text):
+    with pytest.raises(InvalidInput) as error:
+        load(write(text))
+    assert "s3cret" not in str(error.value)
+
+
+@given(st.text(string.ascii_letters, min_size=3), st.text(string.ascii_letters, min_size=3))
+def test_passwords_are_not_shown(user, password):
+    shown = without_password(f"postgresql+psycopg://{user}:{password}@db:5432/x?sslpassword={password}")
+    assert shown == f"postgresql+psycopg://{user}:***@db:5432/x"
+
+
+def test_files_that_are_none(tmp_path, monkeypatch, write):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        InvalidInput, match=r"mirror.toml: no such file; make one with 'unstale init', or name"
+    ):
+        load("mirror.toml")
+    with pytest.raises(InvalidInput, match=r"is a folder, and should be a file mirror\.toml"):
+        load(tmp_path)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        load("a\0b")
+    with pytest.raises(InvalidInput, match=r"mirror.toml, line 2: is not UTF-8 \(byte 0xe9\)"):
+        load(write("[mirror]\ncontact = 'é'".encode("latin-1")))
+    with pytest.raises(InvalidInput, match=r"line 1: is not UTF-8"):
+        load(write("[mirror]\n".encode("utf-16")))
+    with pytest.raises(InvalidInput, match="more than 10 MB"):
+        load(write(b"#" * 10_000_001))
+    with pytest.raises(InvalidInput, match="nested too deeply"):
+        load(write("[mirror]\nkeep = " + "[" * 100_000))
+
+
+FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@given(st.binary(max_size=200))
+@FUZZ
+def test_random_bytes_never_crash(write, content):
+    loaded_or_refused(write(content))
+
+
+PIECES = st.sampled_from(
+    ["[", "]", "[[", "]]", "{", "}", "=", '"', "'", '"""', "\n", "\\", "#", ",", ".", " ", "-", "1e999", "0",
+     "nan", "true", "\x00", "\ud7ff", "\x85", "9" * 25, "2020-01-01", "mirror", "x" * 50]
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(0, len(FULL)), st.integers(0, 12), PIECES), min_size=1, max_size=4))
+@FUZZ
+@example([(0, 0, "[" * 3000)])
+def test_mutated_files_never_crash(write, monkeypatch, edits):
+    monkeypatch.setenv("TOKEN", "s3cret")
+    text = FULL
+    for place, cut, piece in edits:
+        text = text[:place] + piece + text[place + cut :]
+    loaded_or_refused(write(text))
+
+
+TOML_VALUES = st.sampled_from(
+    ["1", "-1", "0", "1e400", "nan", "-inf", "true", '""', '"x"', '"1/h"', '"6h"', '"0s"', '"\\u0000"',
+     '"1MB"', '"~nobody-here/x"', "[]", '["a"]', "[[]]", "{}", '{a = "b"}', '{"" = 1}', "2020-01-01",
+     "07:32:00", '"["', '"("', '"1e400/day"', '"1e-99/day"', '"99999999999y"', '"\\u2028"', '"x://"', '"*"',
+     "9223372036854775808"]
+)  # fmt: skip
+
+
+@given(st.data())
+@FUZZ
+def test_no_value_of_any_key_crashes(write, data):
+    section = data.draw(st.sampled_from(SECTIONS))
+    keys = data.draw(st.lists(st.sampled_from(section.keys), unique=True, max_size=4))
+    lines = [f"{key.name} = {data.draw(TOML_VALUES)}" for key in keys]
+    loaded_or_refused(write("\n".join([section.heading, *lines])))
+
+
+def loaded_or_refused(path):
+    try:
+        assert isinstance(load(path), Config)
+    except InvalidInput as error:
+        told = str(error)
+    else:
+        told = "mirror.toml"
+    assert told.startswith("mirror.toml")
+    assert "\n" not in told
+
+
+def test_the_template_can_be_used_as_it_is(tmp_path):
+    path = tmp_path / "new" / "mirror.toml"
+    write_template(path, budget="50/h", contact="me@example.org")
+    config = load(path)
+    assert config.settings == Settings(budget=50 / 3600, contact="me@example.org")
+    with pytest.raises(InvalidInput, match="is there already"):
+        write_template(path)
+    write_template(tmp_path / "p.toml", store="postgresql://me:secret@db/x")
+    assert load(tmp_path / "p.toml").copies == tmp_path / "copies"
+    assert (tmp_path / "p.toml").stat().st_mode & 0o077 == 0
+
+
+EITHER = {
+    '#budget = "1000/day"',  # of a group, which has spacing as well
+    '#probe = "select max(version) from people"',  # as there is a cursor
+    '#query = "select id, name from people where active"',  # as there is a split
+    '#command = ["logger", "-t", "mirror"]',  # as there is a webhook
+}
+
+
+def test_the_template_has_every_key_and_its_examples_are_right(write, monkeypatch):
+    monkeypatch.setenv("PASSWORD", "x")
+    monkeypatch.setenv("TOKEN", "y")
+    text = template()
+    for section in SECTIONS:
+        assert f"\n{section.heading}\n" in text or f"\n#{section.heading}\n" in text
+        for key in section.keys:
+            assert f"\n{key.name} = " in text or f"\n#{key.name} = {key.example}\n" in text
+    assert max(map(len, text.splitlines())) <= 100
+    live = "\n".join(
+        line.removeprefix("#") if line.startswith("#") and not line.startswith("# ") else line
+        for line in text.splitlines()
+        if line not in EITHER
+    )
+    said = load(write(live)).settings
+    assert said.rules[0].weight == 5.0
+    assert said.rules[0].options["ignore"] == [r"Page views: \d+"]
+    assert said.databases["NAME"].url.startswith("postgresql://reader:x@")
+
+
+def test_the_stated_defaults_are_those_of_the_settings(write):
+    for section in SECTIONS[:2]:
+        for key in section.keys:
+            if key.default.strip('"') == key.example.strip('"') and key.name not in {"store", "copies"}:
+                assert load(write(f"{section.heading}\n{key.name} = {key.example}")).settings == Settings()

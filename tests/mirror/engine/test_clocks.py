@@ -1,0 +1,97 @@
+"""Simulated time stands still while something is done, and skips what is idle."""
+
+import asyncio
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unstale.mirror.clock import RealClock, SimulatedClock
+
+
+def test_simulated_time_skips_to_the_next_moment_in_order():
+    clock, seen = SimulatedClock(), []
+
+    async def wait(moment):
+        await clock.until(moment)
+        seen.append((moment, clock.now()))
+
+    async def main():
+        await asyncio.gather(*(wait(t) for t in (50.0, 10.0, 30.0, 10.0)))
+
+    start = time.perf_counter()
+    asyncio.run(main())
+    assert time.perf_counter() - start < 5
+    assert seen == [(10.0, 10.0), (10.0, 10.0), (30.0, 30.0), (50.0, 50.0)]
+
+
+def test_it_stands_still_while_real_work_is_done():
+    clock = SimulatedClock()
+
+    async def work():
+        with clock.busy():
+            await asyncio.sleep(0.05)
+            return clock.now()
+
+    async def main():
+        return await asyncio.gather(work(), clock.until(100.0))
+
+    assert asyncio.run(main())[0] == 0.0
+    assert clock.now() == 100.0
+
+
+def test_whoever_pauses_in_the_middle_of_work_lets_time_go_on():
+    clock = SimulatedClock()
+
+    async def work():
+        with clock.busy():
+            await clock.pause(500.0)
+            return clock.now()
+
+    assert asyncio.run(work()) == 500.0
+
+
+@given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=20))
+def test_time_never_goes_back(moments):
+    clock, seen = SimulatedClock(), []
+
+    async def chain():
+        for moment in moments:
+            await clock.until(moment)
+            seen.append(clock.now())
+
+    asyncio.run(chain())
+    assert seen == sorted(seen)
+    assert all(now >= moment for now, moment in zip(seen, moments, strict=True))
+
+
+def test_waits_can_be_cancelled():
+    clock = SimulatedClock()
+
+    async def main():
+        task = asyncio.create_task(clock.until(10.0))
+        await asyncio.sleep(0)
+        task.cancel()
+        await clock.until(20.0)
+
+    asyncio.run(main())
+    assert clock.now() == 20.0
+
+
+@pytest.mark.parametrize("by", [3600.0, -3600.0])
+def test_the_real_clock_notices_that_the_time_was_set(monkeypatch, by):
+    clock = RealClock()
+    assert clock.jump() == 0.0
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + by)
+    before = clock.now()
+    assert clock.jump() == pytest.approx(by, abs=1.0)
+    assert clock.now() - before == pytest.approx(by, abs=1.0)
+    assert clock.jump() == 0.0
+
+
+def test_the_real_clock_is_not_disturbed_by_a_drift(monkeypatch):
+    clock = RealClock()
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 0.5)
+    assert clock.jump() == 0.0

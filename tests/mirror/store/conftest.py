@@ -1,0 +1,55 @@
+"""Stores to test: each test runs on SQLite and on PostgreSQL."""
+
+from contextlib import closing
+
+import pytest
+
+from unstale.mirror import schema
+from unstale.mirror.copies import Copies
+from unstale.mirror.sql_store import open_store
+
+
+@pytest.fixture
+def copies(tmp_path):
+    return Copies(tmp_path / "copies")
+
+
+@pytest.fixture(scope="session")
+def postgres_shared(postgres_server, tmp_path_factory):
+    """A database that tests share, because making one takes longer than most of them."""
+    import psycopg
+
+    with closing(psycopg.connect(postgres_server, autocommit=True)) as connection:
+        connection.execute("CREATE DATABASE shared")
+    url = postgres_server.replace("/postgres?", "/shared?")
+    open_store(url, copies=Copies(tmp_path_factory.mktemp("copies"))).close()
+    return url
+
+
+@pytest.fixture
+def postgres_empty(postgres_shared):
+    """The address of a store in PostgreSQL that holds nothing."""
+    import psycopg
+
+    with closing(psycopg.connect(postgres_shared)) as connection:
+        for name in schema.METADATA.tables:
+            if name not in {"numbers", "mirror_meta"}:
+                connection.execute(f"DELETE FROM {name}")  # noqa: S608
+        kinds = ", ".join(f"{column.name} = 0" for column in schema.numbers.c if column.name != "one")
+        connection.execute(f"UPDATE numbers SET {kinds}")  # noqa: S608
+        connection.execute("DELETE FROM mirror_meta WHERE name <> 'schema'")
+        connection.commit()
+    return postgres_shared
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return str(tmp_path / "mirror.db")
+    return request.getfixturevalue("postgres_empty")
+
+
+@pytest.fixture
+def store(url, copies):
+    with open_store(url, copies=copies, run=True) as store:
+        yield store

@@ -1,0 +1,582 @@
+"""What every store does; see `unstale.mirror.store`."""
+
+from dataclasses import replace
+from math import inf, isnan, nan
+
+import numpy as np
+import pytest
+
+from unstale import InvalidInput
+from unstale.mirror.sql_store import open_store
+from unstale.mirror.store import Addition, Store
+
+from .making import additions, changed, columns, given_back, handed_out, lease, unchanged
+
+
+def all_of(columns):
+    return [number for part in columns for number in part.id.tolist()]
+
+
+# --- elements
+
+
+def test_what_is_added_is_found_as_it_was_given(store: Store):
+    addition = Addition(
+        "https://exämple.org/☃?a=1%20'\"", "http", "http:exämple.org", {"a": "h1", "deep": [1, {"a": None}]},
+        weight=2.5, max_age=3600.0, min_interval=60.0, jitter=0.25, windows="mon-fri 22:00-06:00",
+        given={"w": 2.5},
+    )  # fmt: skip
+    with store.begin() as t:
+        (number,) = t.add([addition], 5.0)
+    with store.begin() as t:
+        element = t.find([addition.key, "nothing"])[addition.key]
+    for name in (
+        "key",
+        "source",
+        "group",
+        "options",
+        "weight",
+        "max_age",
+        "min_interval",
+        "jitter",
+        "windows",
+        "given",
+    ):
+        assert getattr(element, name) == getattr(addition, name), name
+    assert (element.id, element.added, element.state, element.via) == (number, 5.0, "new", None)
+    assert isnan(element.last)
+    assert isnan(element.size)
+    assert (element.version, element.fingerprint, element.validators, element.moved) == (None, None, {}, None)
+
+
+def test_numbers_are_in_the_order_of_what_was_given_and_stay(store):
+    with store.begin() as t:
+        first = t.add(additions(2500), 1.0)
+        again = t.add(additions(10)[::-1], 2.0)
+    assert len(set(first)) == 2500
+    assert again == first[:10][::-1]
+    with store.begin() as t:
+        assert t.count() == {"new": 2500}
+        assert len(t.edits(0)) == 2500  # nothing was said that was not known
+
+
+def test_of_several_additions_of_one_element_the_last_counts(store):
+    one, other = additions(1, weight=1.0)[0], additions(1, weight=3.0)[0]
+    with store.begin() as t:
+        assert t.add([one, other], 1.0) == [1, 1]
+        assert t.find([one.key])[one.key].weight == 3.0
+
+
+def test_an_addition_changes_what_it_says_and_keeps_what_was_learned(store, copies):
+    (taken,) = handed_out(store, 1)
+    with store.begin() as t:
+        t.record("w", [changed(taken, copies)])
+        t.save(columns([1], [b"evidence"], last=11.0))
+        t.add([replace(additions(1)[0], weight=9.0, group="other", max_age=inf)], 20.0)
+    with store.begin() as t:
+        element = t.find([taken.known.key])[taken.known.key]
+        assert (element.weight, element.group, element.last, element.version) == (9.0, "other", 11.0, 1)
+        assert element.fingerprint is not None
+        assert element.added == 1.0
+        (part,) = t.load()
+        assert bytes(part.evidence[0]) == b"evidence"
+        assert [edit.kind for edit in t.edits(1)] == ["element"]
+
+
+def test_an_element_stays_with_whom_it_came_from_but_a_user_takes_it_over(store):
+    with store.begin() as t:
+        feed, other = t.add(additions(2), 1.0)
+        (found,) = t.add([replace(additions(1, 5)[0], via=feed)], 1.0)
+        t.add([replace(additions(1, 5)[0], via=other)], 1.0)
+        assert [element.id for element in t.elements(via=feed)] == [found]
+        t.add([replace(additions(1, 5)[0], via=None)], 1.0)
+        assert t.elements(via=feed) == []
+        t.add([replace(additions(1, 5)[0], via=feed)], 1.0)
+        assert t.elements(via=feed) == []
+
+
+def test_what_is_removed_is_not_polled_and_comes_back_with_what_was_known(store, copies):
+    taken = handed_out(store, 3)
+    with store.begin() as t:
+        t.record("w", [changed(taken[0], copies)])
+        t.save(columns([1], [b"evidence"], last=11.0))
+        t.remove([1, 2], 20.0)
+        t.remove([2, 77], 20.0)
+    with store.begin() as t:
+        assert t.count() == {"removed": 2, "new": 1}
+        assert [element.id for element in t.elements()] == [3]
+        assert all_of(t.load()) == [3]
+        assert all_of(t.load([1, 2, 3])) == [3]
+        assert [one for one, _, _ in t.leased()] == [3]
+        assert t.find([taken[1].known.key])[taken[1].known.key].state == "removed"
+        assert t.record("w", [changed(taken[1], copies)]) == []
+        assert [edit.subject for edit in t.edits(3)] == [1, 2]
+        t.save(columns([1, 2], last=30.0))  # by a planner who does not know yet
+        assert t.count()["removed"] == 2
+    with store.begin() as t:
+        t.add(additions(2), 40.0)
+        assert t.count() == {"ok": 1, "new": 2}
+        assert [edit.subject for edit in t.edits(5)] == [1, 2]
+        element = t.find([taken[0].known.key])[taken[0].known.key]
+        assert (element.last, element.version) == (11.0, 1)
+
+
+def test_only_what_is_removed_can_be_forgotten_and_shared_copies_stay(store, copies):
+    taken = handed_out(store, 3)
+    with store.begin() as t:
+        bodies = [b"shared", b"shared", b"own"]
+        versions = t.record("w", [changed(*one) for one in zip(taken, [copies] * 3, bodies, strict=True)])
+        t.read({1: 1, 3: 1}, 3600.0)
+        t.remove([1, 3], 20.0)
+        assert t.forget([1, 2, 3]) == [versions[2].digest]
+    with store.begin() as t:
+        assert [version.element for version in t.versions()] == [2]
+        assert [poll.element for poll in t.polls()] == [2]
+        assert t.reads(0.0) == []
+        assert t.count() == {"new": 1}
+        assert t.add(additions(1), 30.0) == [4]  # numbers are not used again
+        assert t.versions(element=1) == []
+
+
+def test_numbers_of_versions_and_polls_are_never_used_again(store, copies):
+    taken = handed_out(store, 2)
+    with store.begin() as t:
+        t.record("w", [changed(one, copies) for one in taken])
+        t.remove([1, 2], 20.0)
+        t.forget([1, 2])
+    (taken,) = handed_out(store, 1)
+    with store.begin() as t:
+        (version,) = t.record("w", [changed(taken, copies)])
+        assert version.id == 3
+        assert t.polls()[0].id == 3
+
+
+def test_elements_are_listed_in_parts_and_by_pattern(store):
+    with store.begin() as t:
+        ids = t.add(additions(30), 1.0)
+        assert [element.id for element in t.elements(limit=10)] == ids[:10]
+        assert [element.id for element in t.elements(after=ids[9], limit=10)] == ids[10:20]
+        assert [element.key for element in t.elements(pattern="https://host1/?")] == [
+            "https://host1/1", "https://host1/4", "https://host1/7",
+        ]  # fmt: skip
+        assert [element.id for element in t.elements(pattern="*[05]", limit=2, after=ids[0])] == [
+            ids[5],
+            ids[10],
+        ]
+        assert t.elements(pattern="HTTPS://*") == []
+        assert t.elements(pattern="https://host1/%") == []
+        assert t.elements(pattern="https:__*") == []
+
+
+# --- what the planner keeps
+
+
+def test_columns_come_back_as_they_were_saved(store):
+    with store.begin() as t:
+        ids = t.add(additions(10, weight=2.0, max_age=3600.0), 1.0)
+        before = list(t.load(chunk=4))
+        assert [len(part.id) for part in before] == [4, 4, 2]
+        assert all(np.isnan(part.last).all() and np.isnan(part.size).all() for part in before)
+        assert all(bytes(row) == b"" for part in before for row in part.evidence)
+    saved = columns(
+        ids[:5],
+        [bytes([n]) * 320 for n in range(5)],
+        "failing",
+        last=nan,
+        size=inf,
+        failures=3,
+        not_before=99.0,
+    )
+    with store.begin() as t:
+        t.save(saved)
+        t.save(columns(ids[5:6], last=12.5, size=100.0))
+    with store.begin() as t:
+        (after,) = t.load()
+    assert after.id.tolist() == ids
+    assert after.group.tolist() == [1, 2, 3, 1, 2, 3, 1, 2, 3, 1]
+    assert after.weight.tolist() == [2.0] * 10
+    assert after.max_age.tolist() == [3600.0] * 10
+    assert np.isnan(after.last[:5]).all()
+    assert after.last[5] == 12.5
+    assert after.size[:6].tolist() == [inf] * 5 + [100.0]
+    assert after.failures.tolist() == [3] * 5 + [0] * 5
+    assert after.not_before[:7].tolist() == [99.0] * 5 + [1.0, 0.0]
+    assert list(after.state) == ["failing"] * 5 + ["ok"] + ["new"] * 4
+    assert [bytes(row) for row in after.evidence[:6]] == [bytes([n]) * 320 for n in range(5)] + [b""]
+
+
+def test_some_elements_can_be_loaded(store):
+    with store.begin() as t:
+        ids = t.add(additions(3000), 1.0)
+        assert all_of(t.load(np.array(ids[::2])[::-1])) == ids[::2]
+        assert list(t.load([])) == []
+
+
+def test_the_planner_keeps_what_it_wants_by_name(store):
+    with store.begin() as t:
+        assert t.state() == {}
+        t.keep({"price": b"\0\xff", "other": b""})
+        t.keep({"price": b"new" * 100_000})
+    with store.begin() as t:
+        assert t.state() == {"price": b"new" * 100_000, "other": b""}
+
+
+def test_edits_are_read_on(store):
+    with store.begin() as t:
+        t.edit([("hint", 3, 7.5, "api"), ("settings", 0, 8.0, "")])
+        t.edit([])
+        t.edit([("audit", 4, 9.0, "audit 1")])
+    with store.begin() as t:
+        assert [tuple(edit) for edit in t.edits(0)] == [
+            (1, "hint", 3, 7.5, "api"), (2, "settings", 0, 8.0, ""), (3, "audit", 4, 9.0, "audit 1"),
+        ]  # fmt: skip
+        assert [edit.id for edit in t.edits(1, limit=1)] == [2]
+        assert t.edits(3) == []
+        t.prune(0, -inf, edits_to=2)
+        assert [edit.id for edit in t.edits(0)] == [3]
+        t.edit([("settings", 0, 8.0, "")])
+        assert t.edits(3)[0].id == 4
+
+
+def test_groups_are_made_on_demand_and_paid_for(store):
+    with store.begin() as t:
+        t.add(additions(5), 1.0)
+        t.pay({2: 123.456, 3: inf})
+    with store.begin() as t:
+        groups = t.groups()
+        assert [(group.id, group.name) for group in groups] == [
+            (1, "http:host0"),
+            (2, "http:host1"),
+            (3, "http:host2"),
+        ]
+        assert [group.paid_until for group in groups] == [0.0, 123.456, inf]
+        assert [group.name for group in t.groups([3, 1, 99])] == ["http:host0", "http:host2"]
+
+
+# --- polls
+
+
+def test_leases_are_taken_once_earliest_first(store):
+    with store.begin() as t:
+        ids = t.add(additions(6, options={"a": 1}), 1.0)
+        t.save(columns(ids[:1], last=3.0))
+        t.release([lease(number, 20.0 - place, cost=5.0, predicted=nan) for place, number in enumerate(ids)])
+        t.release([lease(ids[0], 1.0)])  # handed out already
+    with store.begin() as t:
+        one = t.lease("w", 4, 2.0, 100.0)
+    with store.begin() as t:
+        two = t.lease("v", 4, 2.0, 100.0)
+        assert t.lease("v", 4, 2.0, 100.0) == []
+        assert sorted(t.leased()) == [(number, 1, "w" if number > 2 else "v") for number in ids]
+    assert [taken.slot for taken in one + two] == [15.0, 16.0, 17.0, 18.0, 19.0, 20.0]
+    last = two[-1]
+    assert (last.element, last.late, last.group, last.planned, last.cost) == (ids[0], 5.0, 1, True, 5.0)
+    assert isnan(last.predicted)
+    assert (last.known.key, last.known.options, last.known.fingerprint) == ("https://host0/0", {"a": 1}, None)
+    assert (last.source, last.last) == ("http", 3.0)
+    assert isnan(two[0].last)
+
+
+def test_leases_expire_whether_taken_or_not(store):
+    with store.begin() as t:
+        ids = t.add(additions(4), 1.0)
+        t.release([lease(number, 10.0 + place) for place, number in enumerate(ids)])
+        (first,) = t.lease("w", 1, 0.0, 50.0)
+        assert [taken.slot for taken in t.lease("w", 4, 14.5, 200.0)] == [11.0, 12.0, 13.0]
+    with store.begin() as t:
+        assert t.expire(49.0) == []
+        assert t.expire(50.0) == [first.element]
+        assert t.expire(50.0) == []
+        assert len(t.expire(0.0, everything=True)) == 3
+        assert t.leased() == []
+        assert t.record("w", [unchanged(first)]) == []
+        assert t.polls() == []
+
+
+def test_what_it_is_too_late_for_is_not_taken(store):
+    with store.begin() as t:
+        ids = t.add(additions(2), 1.0)
+        t.release([lease(ids[0], 10.0), lease(ids[1], 20.0)])
+        assert [taken.element for taken in t.lease("w", 5, 15.0, 100.0)] == [ids[1]]
+        assert t.expire(15.0) == [ids[0]]
+
+
+def test_a_recorded_poll_is_there_with_all_it_brought(store, copies):
+    taken = handed_out(store, 2)
+    with store.begin() as t:
+        polls = [changed(taken[0], copies, modified=5.0, moved="https://new/"), unchanged(taken[1])]
+        (version,) = t.record("w", polls)
+    with store.begin() as t:
+        assert t.versions() == [version]
+        assert (version.key, version.element, version.time) == (taken[0].known.key, 1, 11.0)
+        assert (version.media_type, version.modified, version.first) == ("text/html", 5.0, True)
+        assert version.meta == {"status": 200}
+        assert copies.read(version.digest) == b"content"
+        assert version.size == 7
+        element = t.find([version.key])[version.key]
+        assert (element.version, element.fingerprint) == (version.id, polls[0].fingerprint)
+        assert (element.validators, element.moved, element.detail) == (
+            {"etag": "a"},
+            "https://new/",
+            "200 OK",
+        )
+        two, one = t.polls()
+        assert (one.id, one.element, one.time, one.outcome, one.traffic) == (1, 1, 11.0, "new", 500)
+        assert (one.seconds, one.detail, one.version) == (0.25, "200 OK", 1)
+        assert (one.planned, one.predicted) == (True, 0.5)
+        assert isnan(one.elapsed)
+        assert (two.id, two.outcome, two.version) == (2, "unchanged", None)
+        heard = t.heard(0)
+        assert heard.poll.tolist() == [1, 2]
+        assert heard.element.tolist() == [1, 2]
+        assert heard.cost.tolist() == [7.0, 7.0]
+        assert heard.traffic.tolist() == [500.0, 300.0]
+        assert list(heard.outcome) == ["new", "unchanged"]
+        assert heard.planned.tolist() == [True, True]
+        assert t.heard(1).poll.tolist() == [2]
+        assert len(t.heard(2).poll) == len(t.heard(2).outcome) == 0
+        assert t.leased() == []
+
+
+def test_what_the_next_poll_is_told_is_what_the_last_one_left(store, copies):
+    (taken,) = handed_out(store, 1)
+    with store.begin() as t:
+        t.record("w", [changed(taken, copies)])
+        t.save(columns([1], last=11.0))
+        t.release([lease(1, 30.0)])
+        (taken,) = t.lease("w", 1, 20.0, 100.0)
+        assert taken.known.validators == {"etag": "a"}
+        assert taken.known.fingerprint == "print of b'content'"
+        t.record("w", [unchanged(taken, began=31.0)])
+        assert t.polls()[0].elapsed == 20.0
+        element = t.find([taken.known.key])[taken.known.key]
+        assert (element.validators, element.detail, element.version) == ({"etag": "a"}, "304 Not Modified", 1)
+        t.release([lease(1, 40.0)])
+        (taken,) = t.lease("w", 1, 35.0, 100.0)
+        (version,) = t.record("w", [changed(taken, copies, b"more", 41.0, "changed", validators=None)])
+        assert not version.first
+        element = t.find([taken.known.key])[taken.known.key]
+        assert (element.validators, element.fingerprint, element.version) == (
+            {"etag": "a"},
+            "print of b'more'",
+            2,
+        )
+
+
+def test_a_lease_that_was_lost_is_not_recorded_and_none_is_recorded_twice(store, copies):
+    taken = handed_out(store, 4)
+    with store.begin() as t:
+        assert t.record("other", [unchanged(taken[0])]) == []
+        t.record("w", [given_back(taken[1])])
+        t.record("w", [unchanged(taken[2]), unchanged(taken[2])])
+        t.record("w", [unchanged(taken[2])])
+        assert [poll.element for poll in t.polls()] == [3]
+        assert [element for element, _, _ in t.leased()] == [1, 4]
+    with store.begin() as t:  # the same element, handed out anew to the same worker
+        t.expire(1000.0)
+        t.release([lease(4, 1010.0)])
+        (anew,) = t.lease("w", 1, 1005.0, 2000.0)
+        assert t.record("w", [changed(taken[3], copies)]) == []
+        assert t.leased() == [(4, 1, "w")]
+        assert len(t.record("w", [changed(anew, copies)])) == 1
+
+
+def test_a_poll_whose_copy_is_gone_is_given_back(store, copies):
+    taken = handed_out(store, 2)
+    polls = [changed(taken[0], copies, b"one"), changed(taken[1], copies, b"two")]
+    copies.delete([polls[0].digest])
+    with store.begin() as t:
+        assert [version.element for version in t.record("w", polls)] == [2]
+        assert [poll.element for poll in t.polls()] == [2]
+        assert t.leased() == []
+        assert t.find([taken[0].known.key])[taken[0].known.key].version is None
+
+
+def test_what_a_source_asks_of_its_group_is_kept_and_told_once(store):
+    taken = handed_out(store, 5)
+    with store.begin() as t:
+        t.record("w", [unchanged(taken[0], wait=60.0), unchanged(taken[1], wait=30.0, spacing=2.0)])
+        (group,) = t.groups([1])
+        assert (group.blocked_until, group.spacing, group.why) == (71.25, 2.0, "304 Not Modified")
+        assert [(edit.kind, edit.subject) for edit in t.edits(5)] == [("group", 1)]
+        t.record(
+            "w", [unchanged(taken[2], wait=10.0, spacing=2.0), unchanged(taken[3], wait=inf, spacing=nan)]
+        )
+        assert t.groups([1]) == [group]
+        assert len(t.edits(5)) == 1
+        t.record("w", [unchanged(taken[4], spacing=0.0)])
+        assert t.groups([1])[0].spacing == 0.0
+        assert len(t.edits(5)) == 2
+
+
+def test_whatever_a_server_says_can_be_recorded(store, copies):
+    taken = handed_out(store, 2)
+    nasty = "\0 \ud800 ☃ \U0001f600 ' \" \\ %s :x"
+    with store.begin() as t:
+        one = changed(
+            taken[0], copies, validators={"etag": nasty, nasty: [nan, inf]}, media_type=nasty, moved=nasty,
+            meta={"title": nasty, "when": {1: object}}, modified=nan,
+        )  # fmt: skip
+        t.record(
+            "w",
+            [replace(one, fingerprint=nasty, found=replace(one.found, detail=nasty)), unchanged(taken[1])],
+        )
+    with store.begin() as t:
+        element = t.find([taken[0].known.key])[taken[0].known.key]
+        assert element.validators["etag"] == nasty
+        assert "☃ \U0001f600 ' \" \\ %s :x" in element.detail
+        assert t.versions()[0].meta["title"] == nasty
+        assert t.versions()[0].modified is None
+        assert len(t.polls()) == 2
+
+
+# --- readers
+
+
+def test_versions_and_polls_are_read_on_or_back(store, copies):
+    taken = handed_out(store, 6)
+    with store.begin() as t:
+        t.record("w", [changed(one, copies, b"%d" % one.element) for one in taken])
+        assert [version.id for version in t.versions(2, 3)] == [3, 4, 5]
+        assert [version.id for version in t.versions(latest_first=True, limit=2)] == [6, 5]
+        assert [version.element for version in t.versions(element=3)] == [3]
+        assert [poll.id for poll in t.polls(limit=2)] == [6, 5]
+        assert [poll.id for poll in t.polls(after=2, limit=3)] == [3, 4, 5]
+        assert [poll.id for poll in t.polls(element=4)] == [4]
+
+
+def test_polls_are_tallied_by_group_and_outcome(store, copies):
+    taken = handed_out(store, 6)
+    with store.begin() as t:
+        t.record(
+            "w",
+            [unchanged(one, began=10.0 + one.element) for one in taken[:4]]
+            + [changed(taken[4], copies, began=15.0)],
+        )
+        assert t.tally(0.0) == [
+            ("http:host0", "unchanged", 2, 600), ("http:host1", "new", 1, 500),
+            ("http:host1", "unchanged", 1, 300), ("http:host2", "unchanged", 1, 300),
+        ]  # fmt: skip
+        assert t.tally(14.0) == [("http:host0", "unchanged", 1, 300), ("http:host1", "new", 1, 500)]
+        assert t.tally(16.0) == []
+
+
+def test_reads_are_counted_by_the_hour(store):
+    with store.begin() as t:
+        t.read({1: 2, 2: 1}, 3700.0)
+        t.read({1: 3}, 7199.0)
+        t.read({1: 4}, 7200.0)
+        t.read({}, 7200.0)
+        assert t.reads(0.0) == [(1, 3600.0, 5), (2, 3600.0, 1), (1, 7200.0, 4)]
+        assert t.reads(8000.0) == [(1, 7200.0, 4)]
+
+
+def test_workers_are_there_until_they_expire(store):
+    with store.begin() as t:
+        assert t.alive("a", 0.0, 10.0) == ["a"]
+        assert t.alive("b", 5.0, 15.0) == ["a", "b"]
+        assert t.workers(9.0) == ["a", "b"]
+        assert t.workers(10.0) == ["b"]
+        assert t.alive("b", 12.0, 20.0) == ["b"]
+
+
+# --- old things
+
+
+def several_versions(store, copies, element, bodies, start):
+    for number, body in enumerate(bodies):
+        with store.begin() as t:
+            t.release([lease(element, start + number)])
+            (taken,) = t.lease("w", 1, start, start + 100.0)
+            t.record("w", [changed(taken, copies, body, start + number)])
+
+
+def test_old_versions_are_pruned_a_few_at_a_time_and_shared_copies_stay(store, copies):
+    with store.begin() as t:
+        t.add(additions(3), 1.0)
+    several_versions(store, copies, 1, [b"a", b"b", b"c", b"a"], 10.0)
+    several_versions(store, copies, 2, [b"b", b"d"], 20.0)
+    with store.begin() as t:
+        assert t.prune(0, -inf) == []
+        assert t.prune(4, -inf) == []
+        digests = {body: copies.put(body)[0] for body in (b"a", b"b", b"c", b"d")}
+        assert t.prune(2, -inf, limit=1) == []  # the oldest, whose copy a newer one shares
+        while t.prune(2, -inf, limit=1) != []:
+            pass
+        gone = t.prune(2, -inf)
+        assert [version.id for version in t.versions()] == [3, 4, 5, 6]
+        assert gone == []
+        assert t.prune(1, -inf) == sorted([digests[b"c"], digests[b"b"]])
+        assert [version.id for version in t.versions()] == [4, 6]
+        assert t.referred(list(digests.values())) == {digests[b"a"], digests[b"d"]}
+        assert [poll.version for poll in t.polls(limit=2)] == [6, 5]
+        assert t.find(["https://host0/0"])["https://host0/0"].version == 4
+    several_versions(store, copies, 3, [b"x", b"y"], 40.0)
+    with store.begin() as t:
+        assert t.prune(1, -inf) == [copies.put(b"x")[0]]
+
+
+def test_old_polls_are_pruned(store):
+    taken = handed_out(store, 6)
+    with store.begin() as t:
+        t.record("w", [unchanged(one, began=10.0 + one.element) for one in taken])
+        t.prune(0, 14.0, limit=2)
+        assert [poll.id for poll in t.polls()] == [6, 5, 4, 3]
+        t.prune(0, 14.0, limit=2)
+        assert [poll.id for poll in t.polls()] == [6, 5, 4]
+        assert t.heard(0).poll.tolist() == [4, 5, 6]
+
+
+def test_copies_are_discarded_unless_something_refers_to_them(store, copies):
+    (taken,) = handed_out(store, 1)
+    digests = [copies.put(body)[0] for body in (b"content", b"orphan", b"other")]
+    with store.begin() as t:
+        t.record("w", [changed(taken, copies)])
+    assert store.discard(digests[:2]) == 1
+    assert [copies.has(digest) for digest in digests] == [True, False, True]
+    assert store.sweep(older_than=3600.0) == 0
+    assert store.sweep(older_than=-1.0) == 1
+    assert [copies.has(digest) for digest in digests] == [True, False, False]
+
+
+# --- transactions
+
+
+def test_with_an_error_nothing_is_recorded(store):
+    def fail():
+        with store.begin() as t:
+            t.add(additions(3), 1.0)
+            t.keep({"a": b"b"})
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with store.begin() as t:
+        assert t.count() == {}
+        assert t.state() == {}
+        assert t.edits(0) == []
+        assert t.add(additions(1), 1.0) == [1]
+
+
+def test_others_see_nothing_before_the_end(store, url, copies):
+    with open_store(url, copies=copies) as other, store.begin() as t:
+        t.add(additions(3), 1.0)
+        with other.begin() as o:
+            assert o.count() == {}
+
+
+def test_what_is_wrong_is_told(store, copies):
+    assert store.check() == []
+    (taken,) = handed_out(store, 1)
+    with store.begin() as t:
+        (version,) = t.record("w", [changed(taken, copies)])
+    assert store.check() == []
+    copies.delete([version.digest])
+    assert store.check() == [f"the copy {version.digest} is missing"]
+
+
+def test_a_closed_store_says_so(store):
+    store.close()
+    with pytest.raises(InvalidInput, match="has been closed"):
+        store.begin().__enter__()
+    store.close()
