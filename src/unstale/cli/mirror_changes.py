@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import shlex
 import sys
 import time
@@ -19,6 +21,7 @@ from unstale.errors import InvalidInput
 from .mirror_open import Opened, mirror_options, open_mirror
 from .mirror_shown import show_size, show_time
 from .screen import console, print_json, printable
+from .surroundings import discard_output
 
 if TYPE_CHECKING:
     from unstale.mirror.mirror import Mirror
@@ -113,13 +116,16 @@ def changes(
 
 
 class _until_stopped:  # noqa: N801  (used like a function)
-    """An interruption is how one ends this: no error."""
+    """An interruption is how one ends this, or a reader who has had enough: no error."""
 
     def __enter__(self) -> None:
         """Begin."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
-        """Take an interruption for the end."""
+        """Take it for the end."""
+        if isinstance(error, BrokenPipeError):
+            discard_output()
+            return True
         return kind is not None and issubclass(kind, KeyboardInterrupt)
 
 
@@ -167,7 +173,7 @@ def _following(mirror: Mirror, after: int | None, pattern: str | None) -> Iterat
                 yield version
         sys.stdout.flush()
         if _unread():
-            raise BrokenPipeError
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         time.sleep(_LOOK)
 
 
@@ -198,7 +204,10 @@ def _tell(mirror: Mirror, webhook: str | None, command: str | None, pattern: str
         click.echo(f"{printable(name)}: {printable(what) or 'works again'}", err=True)
 
     async def run() -> None:
-        await Notifier(targets, mirror.store, on_trouble=trouble).run(asyncio.Event())
+        notifier = Notifier(targets, mirror.store, on_trouble=trouble)
+        notifier.prepare()
+        click.echo("Changes are told from now on. Ctrl-C ends it.", err=True)
+        await notifier.run(asyncio.Event())
 
     with _until_stopped():
         asyncio.run(run())

@@ -14,7 +14,7 @@ from unstale import quantities
 from unstale.errors import InvalidInput
 
 from .mirror_open import Opened, mirror_options, open_mirror, read_lines
-from .mirror_shown import plural, show_time
+from .mirror_shown import plural, print_item, show_time
 from .options import Quantity
 from .progress import progress
 from .screen import console, print_json, printable, say
@@ -204,7 +204,7 @@ def _print_added(opened: Opened, got: Added) -> None:
         err = console(stderr=True)
         err.print(f"Not added: {plural(len(refused), 'element')}.")
         for _, why in refused[:_SHOWN]:
-            say(err, f"  {printable(why)}", apart=False)
+            print_item(err, printable(why))
         if len(refused) > _SHOWN:
             err.print(f"  and {len(refused) - _SHOWN:,} more")
     if added:
@@ -233,9 +233,9 @@ def remove(*, keys: tuple[str, ...], forget: bool, yes: bool, mirror_file: str |
     if as_json:
         print_json({"removed": count, "forgotten": forget})
         return
-    what = "with their copies and their history" if forget else "their copies stay"
-    console().print(f"Removed {plural(count, 'element')}; {what}." if not forget else
-                    f"Removed {plural(count, 'element')}, {what}.")  # fmt: skip
+    whose = "its" if count == 1 else "their"
+    what = f", with {whose} copies and {whose} history" if forget else f"; {whose} copies stay"
+    console().print(f"Removed {plural(count, 'element')}{what}.")
 
 
 def _matching(opened: Opened, key: str) -> list[str]:

@@ -14,9 +14,9 @@ from unstale.errors import InvalidInput
 from unstale.tables import check_writable
 
 from .mirror_open import Opened, mirror_options, open_mirror
-from .mirror_shown import plural
+from .mirror_shown import plural, print_item
 from .progress import progress, told_of_compilation
-from .screen import console, print_json, printable, say
+from .screen import console, print_json, printable
 
 __all__ = ["export_command", "import_command"]
 
@@ -64,7 +64,7 @@ def import_command(
     for one in done:
         out.print(f"{one['file']}: {one['told']}.", soft_wrap=True)
         for key, why in one["skipped"][:_SHOWN]:
-            say(out, f"  left out: {printable(key)}: {printable(why)}", apart=False)
+            print_item(out, f"left out: {printable(key)}: {printable(why)}")
 
 
 def _kind_of(file: str) -> str:

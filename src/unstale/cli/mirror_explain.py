@@ -88,7 +88,8 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
         [
             *state,
             ("source", f"{element.source}, in the group {printable(element.group)}"),
-            ("changes", _changes(got)),
+            ("changes", f"about {show_rate(got.rate, got.low, got.high)}, with 90 % confidence"),
+            *_memory(got),
             ("copy", _copy(got, now)),
             ("weight", _weight(got)),
             ("worth", _worth(got)),
@@ -104,11 +105,10 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
         say(out, f"See the copy with: unstale show{opened.again} {printable(element.key)}")
 
 
-def _changes(got: Explanation) -> str:
-    text = f"about {show_rate(got.rate, got.low, got.high)}, with 90 % confidence"
-    if math.isfinite(got.half_life) and got.half_life > 0:
-        text += f"; polls of {show_duration(got.half_life)} ago count half"
-    return text
+def _memory(got: Explanation) -> list[tuple[str, str]]:
+    if not (math.isfinite(got.half_life) and got.half_life > 0):
+        return []
+    return [("memory", f"polls of {show_duration(got.half_life)} ago count half")]
 
 
 def _copy(got: Explanation, now: float) -> str:

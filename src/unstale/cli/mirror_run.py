@@ -97,14 +97,11 @@ def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json
             view = LogLines(seen, quiet=quiet)
         else:
             view = stack.enter_context(Screen(seen, str(opened.config.path), console()))
-        try:
-            if once:
-                _step(mirror, view)
-            else:
-                mirror.run(end, on_event=view)
-        finally:
-            stack.close()
-            view.end()
+        if once:
+            _step(mirror, view)
+        else:
+            mirror.run(end, on_event=view)
+    view.end()
 
 
 def _look(opened: Opened) -> Status:
@@ -123,7 +120,17 @@ def _step(mirror: Mirror, view: Callable[[Event], None]) -> None:
     with mirror.store.begin() as transaction:
         latest = transaction.versions(limit=1, latest_first=True)
     count = mirror.step()
+    for _ in range(2):
+        if count or not _waiting(mirror):
+            break
+        count = mirror.step()  # a machine that was too slow for what was due gets another chance
     for poll in mirror.polls(limit=count) if count else []:
         view(Event(poll.time, "poll", data={"outcome": poll.outcome, "bytes": poll.traffic}))
     for version in mirror.changes(latest[0].id if latest else 0, max(count, 1)):
         view(Event(version.time, "change", version.key, data={"version": version}))
+
+
+def _waiting(mirror: Mirror) -> bool:
+    """Tell whether some element has not been polled yet."""
+    with mirror.store.begin() as transaction:
+        return transaction.count().get("new", 0) > 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
-    "as_moment", "distance", "in_json", "plural", "print_pairs", "show_budget", "show_interval",
+    "as_moment", "distance", "in_json", "plural", "print_item", "print_pairs", "show_budget", "show_interval",
     "show_outcomes", "show_rate", "show_size", "show_time",
 ]  # fmt: skip
 
@@ -149,6 +149,21 @@ def print_pairs(out: Console, pairs: Iterable[tuple[str, str]]) -> None:
     for name, value in pairs:
         lines = textwrap.wrap(value, room, break_long_words=False, break_on_hyphens=False) or [""]
         out.print(f"{name:{margin}}" + f"\n{' ' * margin}".join(lines), soft_wrap=True)
+
+
+def print_item(out: Console, text: str, indent: int = 2) -> None:
+    """Print an entry of a list; where it does not fit, it goes on below, a little further in."""
+    import textwrap
+
+    lines = textwrap.wrap(
+        text,
+        min(out.width, 100),
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    out.print("\n".join(lines), soft_wrap=True)
 
 
 def in_json(value: object) -> object:

@@ -14,6 +14,7 @@ from .mirror_shown import (
     distance,
     in_json,
     plural,
+    print_item,
     print_pairs,
     show_budget,
     show_interval,
@@ -119,9 +120,8 @@ def _print(out: Console, opened: Opened, got: Status, top: int) -> None:
     out.print(f"{opened.config.path}: {plural(count, 'element')}{_states(got)}")
     out.print()
     if not count:
-        out.print(
-            f"There is nothing to poll yet. Add something: unstale add{opened.again} https://example.org/"
-        )
+        todo = f"Add something: unstale add{opened.again} https://example.org/"
+        out.print(f"There is nothing to poll yet. {todo}", soft_wrap=True)
         return
     print_pairs(out, status_pairs(got))
     if len(got.groups) > 1 or any(limited(group, got.now) for group in got.groups):
@@ -130,14 +130,14 @@ def _print(out: Console, opened: Opened, got: Status, top: int) -> None:
         out.print("\nNeglected:")
         for one in got.neglected[:top]:
             since = f"last seen {distance(one.last, got.now)}" if math.isfinite(one.last) else "never seen"
-            say(out, f"  {printable(one.key)}", apart=False)
-            say(out, f"      {since}: {printable(one.why)}", apart=False)
+            print_item(out, printable(one.key))
+            print_item(out, f"{since}: {printable(one.why)}", 4)
         if len(got.neglected) > top:
             out.print(f"  and {len(got.neglected) - top:,} more: unstale status{opened.again} --top 100")
     if got.trouble:
         out.print("\nTrouble:")
         for line in got.trouble[: max(top, 1)]:
-            say(out, f"  {printable(line)}", apart=False)
+            print_item(out, printable(line))
     if not got.running:
         say(out, f"Nobody is polling. Start with: unstale run{opened.again}")
     elif got.neglected:
@@ -176,6 +176,6 @@ def _print_groups(out: Console, got: Status, top: int) -> None:
         print_table(out, ("group", "elements", "polls", "failed", "traffic", "fresh"), rows, shorten=True)
     for group in groups[:top]:
         if told := limited(group, got.now):
-            say(out, f"  {printable(group.name)}: {told}", apart=False)
+            print_item(out, f"{printable(group.name)}: {told}")
     if len(groups) > top:
         out.print(f"  and {plural(len(groups) - top, 'group')} more")

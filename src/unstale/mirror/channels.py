@@ -109,4 +109,4 @@ class Channels:
     def read(cls, text: bytes) -> Self:
         """Go on from what was kept."""
         rows = json.loads(text) if text else {}
-        return cls(["", *rows], [Channel(), *(Channel(*row[:4], int(row[4])) for row in rows.values())])
+        return cls(["", *rows], [Channel(), *(Channel(*row) for row in rows.values())])

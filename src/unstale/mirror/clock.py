@@ -76,6 +76,8 @@ class RealClock:
 class SimulatedClock:
     """A time that stands still while anything is being done, and skips to the next moment somebody waits for.
 
+    Moments less than ``grain`` seconds apart are one: whoever waits for them goes on together.
+
     >>> clock = SimulatedClock(1000.0)
     >>> async def wait():
     ...     await clock.until(5000.0)
@@ -84,8 +86,9 @@ class SimulatedClock:
     5000.0
     """
 
-    def __init__(self, start: float = 0.0) -> None:
+    def __init__(self, start: float = 0.0, *, grain: float = 0.0) -> None:
         self._now = start
+        self._grain = grain
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._number = itertools.count()
         self._busy = 0
@@ -97,7 +100,7 @@ class SimulatedClock:
 
     async def until(self, moment: float) -> None:
         """Wait until a moment."""
-        if moment <= self._now:
+        if moment <= self._now + self._grain:
             await asyncio.sleep(0)
             return
         future = asyncio.get_running_loop().create_future()
@@ -144,7 +147,7 @@ class SimulatedClock:
         if self._busy or not self._waiting:
             return
         self._now = max(self._now, self._waiting[0][0])
-        while self._waiting and self._waiting[0][0] <= self._now:
+        while self._waiting and self._waiting[0][0] <= self._now + self._grain:
             future = heapq.heappop(self._waiting)[2]
             if not future.done():
                 future.set_result(None)

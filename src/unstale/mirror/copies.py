@@ -24,7 +24,7 @@ import zstandard
 
 from unstale.errors import InvalidInput, Trouble
 
-__all__ = ["Copies"]
+__all__ = ["Copies", "sync_folder"]
 
 BLOCK = 1 << 20
 _DIGEST = re.compile(r"[0-9a-f]{64}").fullmatch
@@ -35,6 +35,9 @@ _PACKED = (
 )  # fmt: skip
 """How content begins that is compressed already."""
 _SUFFIXES = (".zst", ".raw")
+_RECENT = 3600.0
+"""Seconds for which a copy counts as put just now; what is older has long been synced by the system."""
+_SURE = 20_000
 _GAIN = 0.95
 """Compressed content that is not smaller than this share is stored as it is."""
 
@@ -54,6 +57,8 @@ class Copies:
         self._start = f"{self.folder}/"
         self._local = threading.local()
         self._made: set[Path] = set()
+        self._sure: set[str] = set()
+        """Digests of copies that this process has put, or seen to be whole."""
 
     @property
     def scratch(self) -> Path:
@@ -143,7 +148,8 @@ class Copies:
         temporary.replace(target)
         other = self._place(digest, ".raw" if suffix == ".zst" else ".zst")
         _unlink(other)  # a damaged one, or there is none
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
+        self._remember(digest)
 
     def _healthy(self, digest: str) -> bool:
         """Tell whether there is such a copy, whole; if so, it counts as put now."""
@@ -151,12 +157,23 @@ class Copies:
         if path is None:
             return False
         try:
+            recent = path.stat().st_mtime > time.time() - _RECENT
+            if recent and digest in self._sure:  # sources that cannot say "unchanged" come here at each poll
+                return True
             self._verify(path, digest)
             os.utime(path)
+            if recent:
+                sync_folder(path.parent)  # whoever put it may not have come to that yet
         except (OSError, InvalidInput):
             return False
-        _sync_folder(path.parent)  # whoever put it may not have come to that yet
+        self._remember(digest)
         return True
+
+    def _remember(self, digest: str) -> None:
+        """Note that a copy has been seen to be whole."""
+        if len(self._sure) >= _SURE:
+            self._sure.clear()
+        self._sure.add(digest)
 
     def _make(self, folder: Path) -> None:
         """Make a folder that survives a crash."""
@@ -165,8 +182,8 @@ class Copies:
         if not folder.is_dir():
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(parents=True, exist_ok=True)
-            _sync_folder(self.folder)
-            _sync_folder(self.folder.parent)
+            sync_folder(self.folder)
+            sync_folder(self.folder.parent)
         self._made.add(folder)
 
     @staticmethod
@@ -246,8 +263,8 @@ class Copies:
         if sha.hexdigest() != digest:
             raise self._damaged(path)
 
-    @staticmethod
-    def _damaged(path: Path) -> InvalidInput:
+    def _damaged(self, path: Path) -> InvalidInput:
+        self._sure.discard(path.stem)
         return InvalidInput(
             f"the copy {str(path)!r} is damaged: its content has another digest; restore it from a back-up, "
             f"or delete it, and the next change brings a new one"
@@ -322,7 +339,7 @@ def _unlink(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make names in a folder survive a crash."""
     if os.name == "nt":  # there folders cannot be synced, and need not be
         return

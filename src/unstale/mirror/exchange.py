@@ -70,7 +70,7 @@ ELEMENT_COLUMNS = {
     "low": Column("number", "changes per day"),
     "high": Column("number", "changes per day"),
     "weight": Column("number", rule=_at_least_0),
-    "size": Column("number", "bytes"),
+    "bytes": Column("number", "bytes"),
     "group": Column("text"),
     "source": Column("text"),
     "max_age": Column("number", "seconds", rule=_above_0),
@@ -87,7 +87,7 @@ ELEMENT_COLUMNS = {
     "moved": Column("text"),
     "detail": Column("text"),
 }
-"""``rate``, ``low`` and ``high`` (a 90 % interval) are as learned, ``size`` is what a poll takes on average,
+"""``rate``, ``low`` and ``high`` (a 90 % interval) are as learned, ``bytes`` is what a poll takes on average,
 or what polls of all elements do if not known. ``via`` is the key of the element that named it.
 Columns from ``state`` on say how it was at the time; they are not read back."""
 
@@ -111,7 +111,7 @@ the copy was fresh, ``planned`` is 0 for polls of an audit."""
 
 _SEEN = frozenset({"new", "changed", "unchanged"})
 _OUTCOMES = (*sorted(_SEEN), "gone", "failed", "refused")
-_INFORMATION = {"rate", "low", "high", "size", "state", "added", "last_poll", "failures", "moved", "detail"}
+_INFORMATION = {"rate", "low", "high", "bytes", "state", "added", "last_poll", "failures", "moved", "detail"}
 
 
 # --- elements

@@ -10,6 +10,7 @@ from math import inf, isfinite, nan, sqrt
 import numpy as np
 from scipy import special
 
+from ..arguments import Floats
 from ..planning import plan
 from ..polling import worth
 from ..quantities import show_duration, show_number
@@ -139,7 +140,7 @@ class Explanation:
     versions: Sequence[Version]
 
 
-def ages(agenda: Agenda, places: Places, now: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def ages(agenda: Agenda, places: Places, now: float) -> Floats:
     """Return expected ages of copies; the time since it was added if there is no copy.
 
     After a time t it is the integral of the probability of a change up to there: t G(t) less what the poll
@@ -153,7 +154,7 @@ def ages(agenda: Agenda, places: Places, now: float) -> np.ndarray[tuple[int, ..
     return np.where(np.isnan(rows["last"][places]), since, age)
 
 
-def due(agenda: Agenda, places: Places, now: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def due(agenda: Agenda, places: Places, now: float) -> Floats:
     """Return when elements will be worth the price of today; inf if never."""
     rows = agenda.rows
     low, high = np.full(places.size, -2.0), np.full(places.size, 10.0)  # seconds, as powers of ten
@@ -197,7 +198,7 @@ def status(settings: Settings, t: Transaction, now: float) -> Status:
         spent=sum(outcomes.values()) / span,
         traffic=sum(size for _, _, _, size in tally) / span,
         overdue=_overdue(agenda, places, now),
-        groups=_groups(agenda, t, places, fresh, weights, now),
+        groups=_groups(agenda, t, places, fresh=fresh, weights=weights, now=now),
         neglected=_neglected(agenda, t, now),
         trouble=[],
         running=bool(workers),
@@ -207,7 +208,7 @@ def status(settings: Settings, t: Transaction, now: float) -> Status:
     )
 
 
-def _mean(fresh: np.ndarray, weights: np.ndarray) -> Share:  # type: ignore[type-arg]
+def _mean(fresh: Floats, weights: Floats) -> Share:
     """Return the weighted mean of probabilities, and an interval of the share that is."""
     total = float(weights.sum())
     if not total > 0:
@@ -217,7 +218,7 @@ def _mean(fresh: np.ndarray, weights: np.ndarray) -> Share:  # type: ignore[type
     return Share(value, max(value - error, 0.0), min(value + error, 1.0))
 
 
-def _bought(agenda: Agenda, places: Places, weights: np.ndarray, now: float) -> float:  # type: ignore[type-arg]
+def _bought(agenda: Agenda, places: Places, weights: Floats, now: float) -> float:
     """Return the freshness that the budget buys on average, by the plan for what is known."""
     rate = agenda.pace.rate(agenda.mean_size)
     if not (places.size and weights.sum() > 0 and isfinite(rate)):
@@ -245,12 +246,7 @@ def _overdue(agenda: Agenda, places: Places, now: float) -> int:
 
 
 def _groups(
-    agenda: Agenda,
-    t: Transaction,
-    places: Places,
-    fresh: np.ndarray,
-    weights: np.ndarray,
-    now: float,  # type: ignore[type-arg]
+    agenda: Agenda, t: Transaction, places: Places, *, fresh: Floats, weights: Floats, now: float
 ) -> list[GroupStatus]:
     """Return how groups do, those with most elements first."""
     owner = agenda.rows["group"][places]
@@ -272,16 +268,16 @@ def _groups(
             spacing = max(group.spacing, agenda.settings.limit(group.name).spacing)
             found.append(
                 GroupStatus(
-                    group.name,
-                    int(counts[group.id]),
-                    polls,
-                    failed,
-                    traffic,
-                    value,
-                    group.blocked_until,
-                    group.why,
-                    spacing,
-                )  # fmt: skip
+                    name=group.name,
+                    elements=int(counts[group.id]),
+                    polls=polls,
+                    failed=failed,
+                    traffic=traffic,
+                    freshness=value,
+                    blocked_until=group.blocked_until,
+                    why=group.why,
+                    spacing=spacing,
+                )
             )
     return sorted(found, key=lambda one: (-one.elements, one.name))
 
@@ -362,7 +358,7 @@ def explain(settings: Settings, t: Transaction, element: Element, now: float) ->
         worth=value,
         price=agenda.price,
         next_poll=moment,
-        why=_why(agenda, int(at[0]), element, value, moment, now),
+        why=_why(agenda, int(at[0]), element, value=value, moment=moment, now=now),
         hints=int(rows["hints"][at][0]),
         reads=reads,
         polls=polls,
@@ -370,7 +366,9 @@ def explain(settings: Settings, t: Transaction, element: Element, now: float) ->
     )
 
 
-def _why(agenda: Agenda, place: int, element: Element, value: float, moment: float, now: float) -> str:
+def _why(  # noqa: C901, PLR0911  (one sentence for each reason)
+    agenda: Agenda, place: int, element: Element, *, value: float, moment: float, now: float
+) -> str:
     """Say why the next poll comes when it does."""
     rows = agenda.rows
     group = agenda.pace.groups.get(int(rows["group"][place]))
@@ -396,7 +394,8 @@ def _why(agenda: Agenda, place: int, element: Element, value: float, moment: flo
         return "A poll will never be worth the price: it changes so often that a copy is stale again at once."
     if value >= agenda.price:
         return "A poll is worth the price now, so it is next in line."
-    return f"The worth of a poll reaches the price then; now it is {show_number(100 * value / agenda.price)} % of it."
+    share = show_number(100 * value / agenda.price)
+    return f"The worth of a poll reaches the price then; now it is {share} % of it."
 
 
 def judged(polls: Sequence[PollRecord], now: float) -> Audit:

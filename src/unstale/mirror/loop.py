@@ -19,8 +19,9 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf, isfinite
 from typing import Any
 
@@ -84,7 +85,8 @@ class Loop:
         self._discovery = Discovery(settings, sources)
         self._finished: list[Finished] = []
         self._running: dict[asyncio.Task[None], Lease] = {}
-        self._done: deque[float] = deque(maxlen=2000)
+        self._done: deque[float] = deque(maxlen=5000)
+        self._queue = _QUEUE
         self._gates: dict[int, asyncio.Semaphore] = {}
         self._limit: asyncio.Semaphore | None = None
         self._wake = asyncio.Event()
@@ -123,6 +125,7 @@ class Loop:
             )
             self.planner = None  # which reads all moments again, and mends those that are impossible now
         finished, self._finished = self._finished, []
+        self._set_queue()
         with self._clock.busy():
             try:
                 versions, leases = await self._in_thread(self._transact, finished, horizon)
@@ -204,12 +207,11 @@ class Loop:
             return self._tick
         return self.planner.agenda.tick if self.planner is not None else 1.0
 
-    @property
-    def _queue(self) -> int:
-        """How many polls to have in hand: as many as take about half a second."""
+    def _set_queue(self) -> None:
+        """Decide how many polls to have in hand: as many as take about half a second."""
         now = self._clock.now()
         lately = sum(1 for moment in self._done if moment > now - 1.0)
-        return max(_QUEUE, self._settings.concurrency, lately // 2)
+        self._queue = max(_QUEUE, 4 * self._settings.concurrency, lately // 2)
 
     def _transact(self, finished: list[Finished], horizon: float) -> tuple[list[Version], list[Lease]]:
         """Do all of a turn that concerns the store; it happens whole or not at all."""
@@ -269,12 +271,10 @@ class Loop:
         await clock.until(lease.slot)
         gate = self._gates.get(lease.group)
         if gate is None:
-            name = self._group_concurrency(lease.group)
-            gate = self._gates[lease.group] = asyncio.Semaphore(name)
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(gate)
-            assert self._limit is not None  # noqa: S101  (made by the first turn)
-            await stack.enter_async_context(self._limit)
+            gate = asyncio.Semaphore(self._group_concurrency(lease.group))
+            self._gates[lease.group] = gate
+        assert self._limit is not None  # noqa: S101  (made by the first turn)
+        async with gate, self._limit:
             if clock.now() > lease.slot + lease.late:
                 self._finished.append(Finished(lease, clock.now(), 0.0, None))
                 return
@@ -290,15 +290,18 @@ class Loop:
             return self.planner.agenda.pace.groups[group].concurrency
         return 1_000_000  # another plans, and hands out no more than may run
 
+    @cached_property
+    def _terms(self) -> Terms:
+        settings = self._settings
+        if not settings.byte_budget:
+            return Terms(self._copies.scratch, settings.max_size, settings.timeout)
+        patience = settings.timeout + settings.max_size / settings.byte_budget  # bytes are waited for
+        return Terms(self._copies.scratch, settings.max_size, patience, self._spend)
+
     async def _ask(self, lease: Lease) -> Found:
         """Ask the source; whatever goes wrong is an outcome."""
-        settings = self._settings
-        timeout = settings.timeout
-        spend = None
-        if settings.byte_budget:
-            timeout += settings.max_size / settings.byte_budget
-            spend = self._spend
-        terms = Terms(self._copies.scratch, settings.max_size, timeout, spend)
+        terms = self._terms
+        timeout = terms.timeout
         source = source_named(self._sources, lease.source)
         try:
             async with asyncio.timeout(timeout + 5.0):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
+import json
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -302,11 +303,9 @@ class Mirror:
 
     def set_budget(self, budget: float | None = None, byte_budget: float | None = None) -> None:
         """Set other budgets, per second, which count from now on, also for one who runs the mirror now."""
-        import json
-
-        changed = {"budget": budget, "byte_budget": byte_budget}
-        check_settings(replace(self.settings, **changed))
+        check_settings(replace(self.settings, budget=budget, byte_budget=byte_budget))
         with self.store.begin() as t:
+            changed = {"budget": budget, "byte_budget": byte_budget}
             t.keep({"budgets": json.dumps(changed).encode()})
             t.edit([("settings", 0, self.clock.now(), "")])
 

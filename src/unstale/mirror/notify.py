@@ -21,6 +21,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from ..errors import InvalidInput, Trouble
 from .changes import change_record
@@ -38,6 +39,7 @@ _NOTE_AFTER = 1.0
 _LOOK = 2.0
 """Seconds between two looks for changes, if nobody says that there are some."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 600.0
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class _Desk:
     failures: int = 0
     trouble: str = ""
     next_try: float = 0.0
+    of_store: bool = False
+    """Whether it is the store that is in trouble, and not the target."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -96,6 +100,7 @@ class Notifier:
             msg = "notify must not have the same target with the same match twice"
             raise InvalidInput(msg)
         self._news = asyncio.Event()
+        self._preparing = asyncio.Lock()
 
     def wake(self) -> None:
         """Say that there are changes; without this they are looked for every two seconds."""
@@ -112,8 +117,6 @@ class Notifier:
 
     def prepare(self) -> None:
         """Note where new targets begin: after the latest version that there is now."""
-        if all(desk.position is not None for desk in self._desks):
-            return
         with self._store.begin() as tx:
             kept = tx.state()
             latest = tx.versions(limit=1, latest_first=True)
@@ -133,7 +136,7 @@ class Notifier:
 
         A target that has failed is left alone until it is time for the next attempt.
         """
-        self.prepare()
+        await self._prepared()
         before = sum(desk.told for desk in self._desks)
         now = self._clock.now()
         await asyncio.gather(*(self._catch_up(desk) for desk in self._desks if desk.next_try <= now))
@@ -166,14 +169,28 @@ class Notifier:
     async def _attend(self, desk: _Desk) -> None:
         while True:
             try:
-                self.prepare()
+                await self._prepared()
                 await self._catch_up(desk)
-            except Trouble as error:  # of the store: nothing is lost, and what is not noted is told again
+            except Trouble as error:  # nothing is lost, and what could not be noted is told again
                 self._failed(desk, str(error), None)
+                desk.of_store = True
+            else:
+                if desk.of_store:
+                    self._works(desk)
             if desk.failures:
                 await self._clock.until(desk.next_try)
             else:
                 await self._wait_for_news()
+
+    async def _prepared(self) -> None:
+        async with self._preparing:
+            if any(desk.position is None for desk in self._desks):
+                await self._in_thread(self.prepare)
+
+    async def _in_thread(self, function: Callable[[], _T]) -> _T:
+        """Wait for the store without holding up others."""
+        with self._clock.busy():
+            return await asyncio.to_thread(function)
 
     async def _wait_for_news(self) -> None:
         look = asyncio.ensure_future(self._clock.until(self._clock.now() + _LOOK))
@@ -188,19 +205,19 @@ class Notifier:
     async def _catch_up(self, desk: _Desk) -> None:
         """Tell a target of all that there is, unless it fails."""
         async with desk.lock:
-            position = desk.position
-            while position is not None:
-                with self._store.begin() as tx:
-                    versions = tx.versions(position, _BATCH)
+            going_on = True
+            while going_on:
+                versions = await self._in_thread(lambda: self._after(desk.position or 0))
                 if not versions:
-                    break
+                    return
                 try:
                     going_on = await self._tell(desk, versions)
                 finally:  # also if we are told to stop: what was told is noted
-                    self._note(desk)
-                if not going_on:
-                    break
-                position = desk.position
+                    await self._note(desk)
+
+    def _after(self, position: int) -> list[Version]:
+        with self._store.begin() as tx:
+            return tx.versions(position, _BATCH)
 
     async def _tell(self, desk: _Desk, versions: Sequence[Version]) -> bool:
         """Tell a target of changes, one after the other; False if it did not take one."""
@@ -216,28 +233,36 @@ class Notifier:
                     return False
                 desk.told += 1
                 if desk.failures:
-                    desk.failures, desk.trouble, desk.next_try = 0, "", 0.0
-                    self._on_trouble(desk.target.name, "")
+                    self._works(desk)
             desk.position = version.id
             if self._clock.now() - noted > _NOTE_AFTER:
-                self._note(desk)
+                await self._note(desk)
                 noted = self._clock.now()
         return True
 
-    def _note(self, desk: _Desk) -> None:
-        if desk.position is not None and desk.position > desk.noted:
-            with self._store.begin() as tx:
-                tx.keep({desk.state: b"%d" % desk.position})
-            desk.noted = desk.position
+    async def _note(self, desk: _Desk) -> None:
+        """Keep in the store what a target has been told."""
+        position = desk.position
+        if position is not None and position > desk.noted:
+            await self._in_thread(lambda: self._keep(desk.state, position))
+            desk.noted = position
+
+    def _keep(self, name: str, position: int) -> None:
+        with self._store.begin() as tx:
+            tx.keep({name: b"%d" % position})
 
     def _failed(self, desk: _Desk, trouble: str, wait: float | None) -> None:
         desk.failures += 1
         back_off = min(_FIRST_WAIT * 2.0 ** min(desk.failures - 1, 30), _LONGEST_WAIT)
         desk.next_try = self._clock.now() + max(back_off, min(wait or 0.0, 3600.0))
         begins = not desk.trouble
-        desk.trouble = trouble
+        desk.trouble, desk.of_store = trouble, False
         if begins:
             self._on_trouble(desk.target.name, trouble)
+
+    def _works(self, desk: _Desk) -> None:
+        desk.failures, desk.trouble, desk.next_try, desk.of_store = 0, "", 0.0, False
+        self._on_trouble(desk.target.name, "")
 
 
 def _desk(notify: Notify) -> _Desk:

@@ -44,7 +44,9 @@ class Rows:
     """
 
     def __init__(self) -> None:
-        self._columns = {name: np.empty(0, kind) for name, (kind, _) in _COLUMNS.items()}
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.empty(0, kind) for name, (kind, _) in _COLUMNS.items()
+        }
         self.clocks: list[Any] = [None]
         """Of windows, by number; 0 is any time."""
         self._windows = {"": 0}
@@ -133,11 +135,12 @@ class Rows:
     def columns(self, places: Places) -> Columns:
         """Return rows as they are kept in a store."""
         texts = list(self._windows)
+        given: dict[str, Any] = {
+            name: self[name][places].astype(np.float64 if self[name].dtype.kind == "f" else np.int64)
+            for name in _GIVEN
+        }
         return Columns(
-            *(
-                self[name][places].astype(np.float64 if self[name].dtype.kind == "f" else np.int64)
-                for name in _GIVEN
-            ),
+            **given,
             windows=[texts[i] for i in self["window"][places].tolist()],
             state=[STATES[i] for i in self["state"][places].tolist()],
             evidence=[row.tobytes() for row in self.learner.evidence[places]],

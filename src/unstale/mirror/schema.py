@@ -135,7 +135,7 @@ polls = Table(
     Column("version", _Number),
     Column("planned", Boolean, nullable=False),
     Column("predicted", Double),
-    Column("cost", Double, nullable=False),
+    Column("cost", Double),
     Index("ix_polls_element", "element", "id"),
 )
 
@@ -148,7 +148,7 @@ leases = Table(
     Column("group_id", _Number, nullable=False),
     Column("predicted", Double),
     Column("planned", Boolean, nullable=False),
-    Column("cost", Double, nullable=False),
+    Column("cost", Double),
     Column("worker", Text, nullable=False),
     Column("expires", Double, nullable=False),
 )

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from fnmatch import translate
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import Select, bindparam, delete, func, insert, select, update
+
+from unstale.errors import InvalidInput
 
 from .schema import edits, elements, groups, learned, leases, polls, reads, standing, versions
-from .sql_work import Work, chunks, from_json, json_of, numbers_of, or_nan, text_of
+from .sql_work import Many, Work, chunks, from_json, json_of, numbers_of, or_nan, text_of
 from .store import Addition, Element, Group
 
 _ELEMENTS = (
@@ -25,20 +27,43 @@ _ELEMENTS = (
     .join(standing, standing.c.element == elements.c.id)
 )
 _SAID = (
-    "source",
-    "group_id",
-    "options",
-    "given",
-    "weight",
-    "max_age",
-    "min_interval",
-    "jitter",
-    "windows",
-    "via",
-)
+    "source", "group_id", "options", "given", "weight", "max_age", "min_interval", "jitter", "windows", "via",
+)  # fmt: skip
 """What an addition says of an element."""
+_ADD = Many(insert(elements), "id", "key", *_SAID, "added")
+_ADD_STANDING = Many(insert(standing), "element", "validators", "detail")
+_ADD_LEARNED = Many(insert(learned), "element", "state", "not_before", "failures", "evidence")
+_ADD_GROUPS = Many(insert(groups), *(column.name for column in groups.c))
+_ADD_EDITS = Many(insert(edits), *(column.name for column in edits.c))
+_CHANGE = Many(
+    update(elements)
+    .where(elements.c.id == bindparam("which"))
+    .values({name: bindparam(f"new_{name}") for name in _SAID}),
+    "which",
+    *(f"new_{name}" for name in _SAID),
+)
+_BRING_BACK = Many(
+    update(learned).where(learned.c.element == bindparam("which")).values(state=bindparam("new_state")),
+    "which",
+    "new_state",
+)
+_PAY = Many(
+    update(groups).where(groups.c.id == bindparam("which")).values(paid_until=bindparam("until")),
+    "which",
+    "until",
+)
+LONGEST = 2048
+"""Bytes of a key; an index of PostgreSQL takes no more than 2704."""
 _LOOK = 5000
 """Rows in which a pattern is looked for at a time."""
+
+
+def check_key(key: str) -> None:
+    """Complain of a key that cannot be kept: too long, or no text."""
+    if not key or text_of(key) != key:
+        raise InvalidInput(f"a key must be some text, without NUL and half characters; it is {key[:80]!r}")
+    if len(key) * 4 > LONGEST and len(key.encode()) > LONGEST:
+        raise InvalidInput(f"a key can have {LONGEST} bytes at most; {key[:80]!r}... has {len(key.encode())}")
 
 
 def add(work: Work, additions: Sequence[Addition], now: float) -> list[int]:
@@ -47,6 +72,9 @@ def add(work: Work, additions: Sequence[Addition], now: float) -> list[int]:
     work.take()  # so that nobody adds the same meanwhile
     numbers: dict[str, int] = {}
     last = {addition.key: addition for addition in additions}  # of several the last counts
+    for addition in last.values():
+        check_key(addition.key)
+        check_key(addition.group)
     for some in chunks(list(last.values())):
         numbers.update(_add(work, some, float(now)))
     return [numbers[addition.key] for addition in additions]
@@ -55,96 +83,72 @@ def add(work: Work, additions: Sequence[Addition], now: float) -> list[int]:
 def _add(work: Work, additions: Sequence[Addition], now: float) -> dict[str, int]:
     """Add some, each with another key."""
     connection = work.connection
-    said = (elements.c[name] for name in _SAID)
-    query = (
-        select(elements.c.id, elements.c.key, learned.c.state, learned.c.last, *said)
+    query: Select[Any] = (
+        select(
+            elements.c.key,
+            elements.c.id,
+            learned.c.state,
+            learned.c.last,
+            *(elements.c[name] for name in _SAID),
+        )
         .join(learned, learned.c.element == elements.c.id)
         .where(elements.c.key.in_([addition.key for addition in additions]))
     )
-    known = {row.key: row for row in connection.execute(query)}
+    known = {key: rest for key, *rest in connection.execute(query).all()}
     places = _groups(work, sorted({addition.group for addition in additions}))
-    new, changed, back = [], [], []
-    for addition in additions:
-        row = {
-            "key": addition.key,
-            "source": addition.source,
-            "group_id": places[addition.group],
-            "options": json_of(addition.options),
-            "given": json_of(addition.given),
-            "weight": float(addition.weight),
-            "max_age": float(addition.max_age),
-            "min_interval": float(addition.min_interval),
-            "jitter": float(addition.jitter),
-            "windows": addition.windows,
-            "via": addition.via,
-        }
-        before = known.get(addition.key)
-        if before is None:
-            new.append({**row, "added": now})
+    new: list[tuple[Any, ...]] = []
+    changed: list[tuple[Any, ...]] = []
+    back: list[tuple[int, str]] = []
+    for one in additions:
+        said: list[Any] = [
+            text_of(one.source), places[one.group], json_of(one.options), json_of(one.given),
+            float(one.weight), float(one.max_age), float(one.min_interval), float(one.jitter),
+            text_of(one.windows), one.via,
+        ]  # fmt: skip
+
+        if one.key not in known:
+            new.append((one.key, *said, now))
             continue
-        if addition.via is not None and before.state != "removed":
-            row["via"] = before.via  # it stays with whom it came from; a user outranks them all
-        if before.state == "removed":
-            back.append({"which": before.id, "state": "new" if before.last is None else "ok"})
-        if any(row[name] != getattr(before, name) for name in _SAID):
-            changed.append({"which": before.id, **{f"new_{name}": row[name] for name in _SAID}})
-    noted = sorted({row["which"] for row in (*changed, *back)})
+        number, state, last, *before = known[one.key]
+        if state == "removed":
+            back.append((number, "new" if last is None else "ok"))
+        elif one.via is not None:
+            said[-1] = before[-1]  # it stays with whom it came from; a user outranks them all
+        if said != before:
+            changed.append((number, *said))
+    noted = sorted({row[0] for row in (*changed, *back)})
     taken = work.take(elements=len(new), edits=len(new) + len(noted))
-    for number, row in enumerate(new, taken.elements - len(new) + 1):
-        row["id"] = number
-    noted += [row["id"] for row in new]
-    if new:
-        connection.execute(insert(elements), new)
-        connection.execute(
-            insert(standing), [{"element": r["id"], "validators": "{}", "detail": ""} for r in new]
-        )
-        blank = {"state": "new", "not_before": 0.0, "failures": 0, "evidence": b""}
-        connection.execute(insert(learned), [{"element": row["id"], **blank} for row in new])
-    if changed:
-        values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in _SAID}
-        connection.execute(
-            update(elements).where(elements.c.id == bindparam("which")).values(values), changed
-        )
-    if back:
-        connection.execute(
-            update(learned).where(learned.c.element == bindparam("which")).values(state=bindparam("state")),
-            back,
-        )
-    note(work, taken.edits, [("element", number, now, "") for number in noted])
-    return {key: row.id for key, row in known.items()} | {row["key"]: row["id"] for row in new}
+    numbers = range(taken.elements - len(new) + 1, taken.elements + 1)
+    _ADD.run(connection, [(number, *row) for number, row in zip(numbers, new, strict=True)])
+    _ADD_STANDING.run(connection, [(number, "{}", "") for number in numbers])
+    _ADD_LEARNED.run(connection, [(number, "new", 0.0, 0, b"") for number in numbers])
+    _CHANGE.run(connection, changed)
+    _BRING_BACK.run(connection, back)
+    note(work, taken.edits, [("element", number, now, "") for number in (*noted, *numbers)])
+    found: dict[str, int] = {key: rest[0] for key, rest in known.items()}
+    return found | {row[0]: number for number, row in zip(numbers, new, strict=True)}
 
 
 def _groups(work: Work, names: Sequence[str]) -> dict[str, int]:
     """Return the numbers of groups; those that are not there are made."""
-    query = select(groups.c.name, groups.c.id).where(groups.c.name.in_(names))
-    known: dict[str, int] = dict(map(tuple, work.connection.execute(query)))
+    query: Select[Any] = select(groups.c.name, groups.c.id).where(groups.c.name.in_(names))
+    known: dict[str, int] = dict(map(tuple, work.connection.execute(query).all()))
     new = [name for name in names if name not in known]
     if new:
         first = work.take(groups=len(new)).groups - len(new) + 1
-        blank = {"blocked_until": 0.0, "why": "", "spacing": 0.0, "paid_until": 0.0}
-        rows = [{"id": number, "name": name, **blank} for number, name in enumerate(new, first)]
-        work.connection.execute(insert(groups), rows)
-        known.update(zip(new, range(first, first + len(new)), strict=True))
+        rows = [(number, name, 0.0, "", 0.0, 0.0) for number, name in enumerate(new, first)]
+        _ADD_GROUPS.run(work.connection, rows)
+        known.update({name: number for number, name, *_ in rows})
     return known
 
 
 def note(work: Work, last: int, noted: Sequence[tuple[str, int, float, str]]) -> None:
     """Write edits, whose numbers have been taken."""
-    if noted:
-        first = last - len(noted) + 1
-        work.connection.execute(
-            insert(edits),
-            [
-                {
-                    "id": number,
-                    "kind": kind,
-                    "subject": int(subject),
-                    "time": float(time),
-                    "channel": text_of(channel),
-                }
-                for number, (kind, subject, time, channel) in enumerate(noted, first)
-            ],
-        )
+    rows = [
+        (number, kind, int(subject), float(time), text_of(channel))
+        for number, (kind, subject, time, channel) in enumerate(noted, last - len(noted) + 1)
+    ]
+    _ADD_EDITS.run(work.connection, rows)
 
 
 def edit(work: Work, edits: Sequence[tuple[str, int, float, str]]) -> None:
@@ -222,7 +226,7 @@ def _element(row: Any) -> Element:  # noqa: ANN401 - columns by name
 def find(work: Work, keys: Sequence[str]) -> dict[str, Element]:
     """Return the elements that have these keys, by key; removed ones included."""
     found = {}
-    for some in chunks(list(keys)):
+    for some in chunks([key for key in keys if text_of(key) == key]):
         for row in work.connection.execute(_ELEMENTS.where(elements.c.key.in_(some))):
             found[row.key] = _element(row)
     return found
@@ -272,8 +276,4 @@ def pay(work: Work, paid_until: Mapping[int, float]) -> None:
     """Keep from when on the next poll of each group may start."""
     work.write()
     work.plan()
-    if paid_until:
-        work.connection.execute(
-            update(groups).where(groups.c.id == bindparam("which")).values(paid_until=bindparam("until")),
-            [{"which": int(number), "until": float(until)} for number, until in paid_until.items()],
-        )
+    _PAY.run(work.connection, [(int(number), float(until)) for number, until in paid_until.items()])

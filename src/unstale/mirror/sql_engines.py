@@ -46,7 +46,13 @@ _SAYS = {
     "SQLITE_CORRUPT": "it is damaged; restore it from a back-up",
     "SQLITE_IOERR": "it cannot be read or written",
 }
-_HOPELESS = ("does not exist", "authentication failed", "no password supplied", "no pg_hba.conf entry")
+_HOPELESS = (
+    "does not exist",
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "permission denied",
+)
 
 
 def place_of(store: str | os.PathLike[str]) -> Path | URL:
@@ -77,13 +83,20 @@ def check_file(path: Path, *, create: bool) -> None:
     if sqlite3.sqlite_version_info < _SQLITE:
         needed = ".".join(map(str, _SQLITE))
         raise InvalidInput(f"SQLite {needed} or newer is needed; this Python has {sqlite3.sqlite_version}")
-    if path.is_dir():
+    try:
+        is_file, exists = path.is_file(), path.exists()
+        is_folder, parent_is_folder = path.is_dir(), path.parent.is_dir()
+    except OSError as error:
+        raise Trouble(
+            f"the store {str(path)!r}: {error.strerror}; look at the rights of its folder"
+        ) from error
+    if is_folder:
         raise InvalidInput(f"store must be a file; {str(path)!r} is a folder")
-    if not path.parent.is_dir():
+    if not parent_is_folder:
         raise InvalidInput(f"store must be in a folder that exists; it is {str(path)!r}")
-    if not path.exists() and not create:
+    if not exists and not create:
         raise InvalidInput(f"there is no mirror at {str(path)!r}: make one first, or name another")
-    if path.exists() and not path.is_file():
+    if exists and not is_file:
         raise InvalidInput(f"store must be a file; {str(path)!r} is a device or a pipe")
 
 
@@ -146,7 +159,8 @@ def postgres_engine(url: URL) -> Engine:
 
 def run_lock(path: Path) -> FileLock | None:
     """Take the lock of the one runner; None if another has it."""
-    file = path.with_name(f"{path.name}.lock")
+    file = path.resolve()  # by whatever name it is called, it has one lock
+    file = file.with_name(f"{file.name}.lock")
     lock = FileLock(file, timeout=0, thread_local=False)
     try:
         lock.acquire()

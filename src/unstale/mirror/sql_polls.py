@@ -60,7 +60,8 @@ def release(work: Work, leases: Sequence[Lease]) -> None:
     rows = [
         (
             int(lease.element), float(lease.slot), float(lease.late), int(lease.group),
-            or_none(lease.predicted), bool(lease.planned), float(lease.cost), "", float(lease.slot + lease.late),
+            or_none(lease.predicted), bool(lease.planned), or_none(lease.cost), "",
+            float(lease.slot + lease.late),
         )
         for lease in leases
     ]  # fmt: skip
@@ -93,11 +94,10 @@ def lease(work: Work, worker: str, count: int, now: float, expires: float) -> li
                 source, last,
             ) = row  # fmt: skip
             known = Known(key, from_json(options), from_json(validators), fingerprint)
-            taken.append(
-                Lease(
-                    element, slot, late, group, or_nan(predicted), planned, cost, known, source, or_nan(last)
-                )
-            )
+            taken.append(Lease(
+                element, slot, late, group, or_nan(predicted), planned, or_nan(cost), known, source,
+                or_nan(last),
+            ))  # fmt: skip
     taken.sort(key=lambda one: one.slot)
     return taken
 
@@ -123,6 +123,8 @@ def leased(work: Work) -> list[tuple[int, int, str]]:
 
 def record(work: Work, worker: str, finished: Sequence[Finished]) -> list[Version]:
     """Record polls, their versions, what the source said about the group."""
+    if not finished:
+        return []
     work.write()
     work.take()  # first of all locks, so that no two wait for each other
     polled = _ours(work, worker, finished)
@@ -199,7 +201,7 @@ def _poll_row(number: int, one: Finished, version: Version | None) -> tuple[Any,
         number, int(lease.element), float(one.began), or_none(one.began - lease.last),
         one.outcome or found.outcome, int(found.traffic), float(one.seconds), text_of(found.detail),
         None if version is None else version.id, bool(lease.planned), or_none(lease.predicted),
-        float(lease.cost),
+        or_none(lease.cost),
     )  # fmt: skip
 
 

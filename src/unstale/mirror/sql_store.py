@@ -28,7 +28,7 @@ from sqlalchemy.engine import URL
 
 from unstale.errors import InvalidInput, Trouble
 
-from .copies import Copies
+from .copies import Copies, sync_folder
 from .migrations import copy_schema, migrate, schema_version
 from .migrations import create as create_tables
 from .schema import VERSION, elements, learned, meta, numbers, standing, versions
@@ -100,6 +100,8 @@ class SqlStore:
         """Our number as the planner; -1 when we are no more."""
         self._held: Connection | None = None
         """The connection that holds the planner's lock."""
+        self._session: int | None = None
+        """By which the server knows that connection."""
 
     @property
     def _name(self) -> str:
@@ -188,12 +190,11 @@ class SqlStore:
             return False
         with troubles(self._name):
             if self._held is not None:
-                try:
-                    self._held.execute(select(1))
-                except exc.DBAPIError:
-                    self._let_go()
-                    return False
-                return True
+                with suppress(exc.SQLAlchemyError):
+                    if self._held.scalar(select(func.pg_backend_pid())) == self._session:
+                        return True
+                self._let_go()
+                return False
             connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             try:
                 number = self._number(connection, "planner")
@@ -203,6 +204,7 @@ class SqlStore:
                 # Waits for the end of what a former planner is about to write.
                 statement = update(numbers).values(planner=numbers.c.planner + 1).returning(numbers.c.planner)
                 self._planner = connection.scalar(statement)
+                self._session = connection.scalar(select(func.pg_backend_pid()))
             except BaseException:
                 connection.invalidate()
                 connection.close()
@@ -264,6 +266,7 @@ class SqlStore:
                 with temporary.open("rb+") as file:
                     os.fsync(file.fileno())
                 temporary.rename(path)
+                sync_folder(path.parent)
             except (OSError, sqlite3.Error) as error:
                 with suppress(OSError):
                     temporary.unlink(missing_ok=True)

@@ -33,6 +33,7 @@ class SqlTransaction:
         self.connection = connection
         self.copies = copies
         self._planner = planner
+        self._taken: Taken | None = None
         self._sqlite = connection.dialect.name == "sqlite"
         self._writes = not self._sqlite
         if self._sqlite:
@@ -49,11 +50,14 @@ class SqlTransaction:
         self, *, elements: int = 0, groups: int = 0, polls: int = 0, versions: int = 0, edits: int = 0
     ) -> Taken:
         """Take so many numbers; no other transaction gets any until this one ends."""
+        if self._taken is not None and not (elements or groups or polls or versions or edits):
+            return self._taken  # the row is ours until the end
         more = {
             "more_elements": elements, "more_groups": groups, "more_polls": polls, "more_versions": versions,
             "more_edits": edits,
         }  # fmt: skip
-        return Taken(*self.connection.execute(_TAKE, more).one())
+        self._taken = Taken(*self.connection.execute(_TAKE, more).one())
+        return self._taken
 
     def plan(self) -> None:
         """Make sure that nobody else has become the planner meanwhile.

@@ -239,18 +239,41 @@ def import_warc(mirror: Mirror, path: str | PathLike[str], *, progress: Progress
     return Imported(copies, added, skipped)
 
 
+class _Damaged(Exception):  # noqa: N818  (it is told as an error of the file)
+    """A record that is not as it should be."""
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Take whatever goes wrong in reading a record for damage: the library stumbles in many ways."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise _Damaged(" ".join(str(error).split()) or type(error).__name__) from error
+
+
 @contextmanager
 def _records(path: str) -> Iterator[Iterator[Any]]:
     """Give the records of an archive, whose digests are checked."""
     from warcio.archiveiterator import ArchiveIterator
-    from warcio.exceptions import ArchiveLoadFailed
+
+    def records(file: IO[bytes]) -> Iterator[Any]:
+        with _reading():
+            found = iter(ArchiveIterator(file, check_digests="raise"))
+        while True:
+            with _reading():
+                record = next(found, None)
+            if record is None:
+                return
+            yield record
 
     try:
         with Path(path).open("rb") as file:
-            yield iter(ArchiveIterator(file, check_digests="raise"))
-    except ArchiveLoadFailed as error:
-        said = " ".join(str(error).split())
-        raise bad_file(path, f"not a WARC file, or cut short or damaged; {said}") from None
+            yield records(file)
+    except _Damaged as error:
+        raise bad_file(path, f"not a WARC file, or cut short or damaged; {error}") from None
     except (OSError, EOFError) as error:
         raise bad_file(path, reason(error)) from None
 
@@ -273,6 +296,8 @@ def _read(mirror: Mirror, discovery: Discovery, record: Any, uri: str) -> _Read 
     else:
         addition, ours = discovery.addition(New(uri), {}), {}
     digest, size = _put(mirror, record)
+    if getattr(record.raw_stream, "limit", 0) > 0 or ours.get("digest", digest) != digest:
+        raise _Damaged(f"the content of {uri} is not all there")
     if not ours:
         content_type = headers.get("content-type") or record.rec_headers.get_header("Content-Type") or ""
         media_type = content_type.partition(";")[0].strip().lower() or "application/octet-stream"
@@ -285,8 +310,6 @@ def _read(mirror: Mirror, discovery: Discovery, record: Any, uri: str) -> _Read 
                           {"url": uri, "status": 200, "headers": dict(headers)} if page else {},
                           validators=kept if page else {})  # fmt: skip
         return _Read(addition, time, None, brought)
-    if ours.get("digest") not in {None, digest}:
-        raise InvalidInput("its content is not the one that was exported")
     exact, modified = ours.get("time"), ours.get("modified")
     brought = Brought(
         digest,
@@ -303,9 +326,11 @@ def _read(mirror: Mirror, discovery: Discovery, record: Any, uri: str) -> _Read 
 
 def _put(mirror: Mirror, record: Any) -> tuple[str, int]:  # noqa: ANN401
     """Write the content of a record to the folder of copies; return its digest and size."""
-    stream, limit = record.content_stream(), mirror.settings.max_size
-    start = stream.read(_BLOCK)
-    more = stream.read(_BLOCK)
+    limit = mirror.settings.max_size
+    with _reading():
+        stream = record.content_stream()
+        start = stream.read(_BLOCK)
+        more = stream.read(_BLOCK)
     if not more and len(start) <= limit:
         return mirror.copies.put(start)
     path, size = mirror.copies.scratch / f"warc-{token_hex(8)}", 0
@@ -313,10 +338,11 @@ def _put(mirror: Mirror, record: Any) -> tuple[str, int]:  # noqa: ANN401
         with path.open("xb") as file:
             for block in (start, more):
                 size += file.write(block)
-            while block := stream.read(_BLOCK):
-                size += len(block)
-                if size <= limit:
-                    file.write(block)
+            with _reading():
+                while block := stream.read(_BLOCK):
+                    size += len(block)
+                    if size <= limit:
+                        file.write(block)
         if size > limit:
             raise InvalidInput(f"it has {size:,} bytes, more than max_size, {limit:,}")
         return mirror.copies.put(path)

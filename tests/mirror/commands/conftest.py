@@ -32,7 +32,7 @@ class Site:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_GET(self):  # noqa: N802
+            def do_GET(self):
                 site.asked.append(self.path)
                 body = site.pages.get(self.path)
                 tag = f'"{hashlib.sha256(body or b"").hexdigest()[:16]}"'
@@ -134,8 +134,26 @@ def mirror(folder):
 
 
 @pytest.fixture
-def polled(mirror, site, run):
+def polled(mirror, site, run):  # noqa: ARG001  (it has to be there)
     """A mirror of the site, with a copy of each page."""
     run("add", *(site.host + path for path in site.pages))
-    run("run", "--once")
+    for _ in range(10):  # on a busy machine it may take more than one
+        run("run", "--once")
+        if len(run("changes")[0].splitlines()) >= len(site.pages):
+            break
     return site
+
+
+@pytest.fixture
+def run_until_seen(run):
+    """Run the mirror until so many versions are recorded, and return what it printed."""
+
+    def run_until_seen(count):
+        printed = ""
+        for _ in range(20):
+            printed += run("run", "--for", "1s")[0]
+            if len(run("changes")[0].splitlines()) >= count:
+                return printed
+        return pytest.fail("the change was not seen")
+
+    return run_until_seen

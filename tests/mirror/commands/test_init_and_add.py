@@ -10,9 +10,7 @@ from unstale.mirror.config import load
 
 
 def test_a_newcomer_is_led(run, refuse, folder):
-    assert refuse("status") == (
-        "mirror.toml: no such file; make one with 'unstale init', or name one with --mirror FILE or UNSTALE_MIRROR"
-    )
+    assert refuse("status").startswith("mirror.toml: no such file; make one with 'unstale init', or name one")
     out, _ = run("init", "pages", "--budget", "50/h")
     assert "Wrote pages/mirror.toml: a budget of 50 polls/hour, kept in mirror.db." in out
     assert "  cd pages\n  unstale add https://example.org/" in out
@@ -50,7 +48,8 @@ def test_which_mirror(run, ask, monkeypatch, folder, site):
     assert not (folder / "mirror.db").exists()
 
 
-def test_add(run, ask, mirror, site):
+@pytest.mark.usefixtures("mirror")
+def test_add(run, ask, site):
     pages = [site.host + path for path in ("/a", "/b")]
     out, err = run("add", *pages)
     assert out.startswith("Added 2 elements.")
@@ -60,10 +59,12 @@ def test_add(run, ask, mirror, site):
     assert run("add", pages[0])[0] == "Nothing new: 1 element was there already.\n"
 
 
-def test_what_is_said_of_an_element_is_kept(run, ask, mirror, site):
+@pytest.mark.usefixtures("mirror")
+def test_what_is_said_of_an_element_is_kept(run, ask, site):
     run(
-        "add", site.host + "/a", "--weight", "2.5", "--max-age", "6h", "--min-interval", "5min", "--jitter", "10%",
-        "--windows", "mon-sun 00:00-24:00 UTC", "--group", "shop", "--option", "change=text", "--option",
+        "add", site.host + "/a", "--weight", "2.5", "--max-age", "6h", "--min-interval", "5min", "--jitter",
+        "10%", "--windows", "mon-sun 00:00-24:00 UTC", "--group", "shop", "--option", "change=text",
+        "--option",
         'ignore=["x+"]',
     )  # fmt: skip
     element = ask("explain", site.host + "/a")["element"]
@@ -76,7 +77,8 @@ def test_what_is_said_of_an_element_is_kept(run, ask, mirror, site):
     assert ask("explain", site.host + "/a")["element"]["weight"] == 3.0
 
 
-def test_lists(run, ask, mirror, site, monkeypatch):
+@pytest.mark.usefixtures("mirror")
+def test_lists(run, ask, site, monkeypatch):
     Path("pages.txt").write_text(f"# ours\n{site.host}/a\n\n{site.host}/b\nnot a page\n")
     answer = ask("add", "--from", "pages.txt", code=1)
     assert (answer["added"], answer["known"]) == (2, 0)
@@ -108,13 +110,14 @@ def test_lists(run, ask, mirror, site, monkeypatch):
         (["--from", "none.txt"], "none.txt cannot be read: No such file or directory"),
         (["https://x.example/", "--weight", "-1"], "--weight must be a number >= 0"),
         (["https://x.example/", "--max-age", "soon"], "--max-age must be a time"),
-        (["https://x.example/", "--windows", "nights"], "--windows must be like 'mon-fri 22:00-06:00 Europe/Berlin'"),
+        (["https://x.example/", "--windows", "nights"], "--windows must be like"),
         (["https://x.example/", "--option", "x"], "--option must be NAME=VALUE"),
         (["https://x.example/", "--option", "selctor=x"], "did you mean 'selector'?"),
         (["https://x.example/", "--source", "pigeon"], "there is no source 'pigeon'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_added(refuse, mirror, arguments, told):
+@pytest.mark.usefixtures("mirror")
+def test_what_cannot_be_added(refuse, arguments, told):
     assert told in refuse("add", *arguments)
 
 

@@ -71,10 +71,10 @@ def commands_page():
 def toml_page():
     """Return the page of all keys."""
     about = """
-        What a mirror keeps to. `unstale init` writes one with every key in it, `unstale doctor` checks it, and
-        a key that is not in this list is an error that names the line. Times, amounts and shares have units
-        and stand in quotes: `"90s"`, `"6h"`, `"2 weeks"`, `"1000/day"`, `"20MB/h"`, `"10%"`. Files and folders
-        are meant relative to the folder of mirror.toml. A running mirror reads it when it starts.
+        What a mirror keeps to. `unstale init` writes one with every key in it, `unstale doctor` checks it,
+        and a key that is not in this list is an error that names the line. Times, amounts and shares have
+        units and stand in quotes: `"90s"`, `"6h"`, `"2 weeks"`, `"1000/day"`, `"20MB/h"`, `"10%"`. Files and
+        folders are meant relative to the folder of mirror.toml. A running mirror reads it when it starts.
     """
     lines = ["# mirror.toml", "", *wrapped(about), ""]
     for section in SECTIONS:

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 
-def test_once(run, ask, mirror, site):
+@pytest.mark.usefixtures("mirror")
+def test_once(run, ask, site):
     run("add", *(site.host + path for path in site.pages))
     out, err = run("run", "--once")
     lines = out.splitlines()
@@ -25,10 +27,10 @@ def test_once(run, ask, mirror, site):
     assert 0 <= status["freshness"]["low"] <= status["freshness"]["value"] <= status["freshness"]["high"] <= 1
 
 
-def test_changes_are_seen_and_told(run, ask, polled):
+def test_changes_are_seen_and_told(run, ask, run_until_seen, polled):
     polled.put("/b", "<p>b: two</p>\n")
     run("hint", polled.host + "/b")
-    out, _ = run("run", "--for", "2s")
+    out = run_until_seen(4)
     assert re.search(rf"UTC  changed    {polled.host}/b \(14 B\)\n", out)
     lines = [json.loads(line) for line in run("changes")[0].splitlines()]
     assert [line["first"] for line in lines] == [True, True, True, False]
@@ -49,7 +51,8 @@ def test_changes_are_seen_and_told(run, ask, polled):
     assert ask("show", polled.host + "/b", "--diff")["before"] == first
 
 
-def test_what_cannot_be_shown(refuse, polled, mirror):
+@pytest.mark.usefixtures("mirror")
+def test_what_cannot_be_shown(refuse, polled):
     assert "did you mean" in refuse("show", polled.host + "/aa")
     assert "did you mean" in refuse("explain", polled.host + "/aa")
     assert "has no version 99" in refuse("show", polled.host + "/a", "--version", 99)
@@ -76,7 +79,8 @@ def test_secrets_are_not_told(run, mirror, site, monkeypatch):
     assert "s3cret" not in told + run("doctor", "--json")[0] + run("status", "--json")[0]
 
 
-def test_status_tells_of_trouble(run, ask, mirror, site):
+@pytest.mark.usefixtures("mirror")
+def test_status_tells_of_trouble(run, ask, site):
     run("add", site.host + "/a", "http://127.0.0.1:9/never")
     run("run", "--once")
     out, _ = run("status")
@@ -88,9 +92,10 @@ def test_status_tells_of_trouble(run, ask, mirror, site):
     assert "Neglected" not in run("status", "--top", 0)[0]
 
 
-def test_events_as_json(run, mirror, site):
+@pytest.mark.usefixtures("mirror")
+def test_events_as_json(run, site):
     run("add", site.host + "/a")
-    lines = [json.loads(line) for line in run("run", "--for", "1s", "--json")[0].splitlines()]
+    lines = [json.loads(line) for line in run("run", "--once", "--json")[0].splitlines()]
     kinds = [line["event"] for line in lines]
     assert {"poll", "change"} <= set(kinds)
     assert kinds[-1] == "end"
@@ -98,18 +103,21 @@ def test_events_as_json(run, mirror, site):
     assert lines[kinds.index("change")]["data"]["key"] == site.host + "/a"
 
 
-def test_quiet_is_quiet(run, mirror, site):
+@pytest.mark.usefixtures("mirror")
+def test_quiet_is_quiet(run, site):
     run("add", site.host + "/a")
     assert run("run", "--once", "--quiet") == ("", "")
 
 
-def test_mistakes_of_run(refuse, run, mirror):
+@pytest.mark.usefixtures("mirror")
+def test_mistakes_of_run(refuse, run):
     assert "--for cannot be had together with --once" in refuse("run", "--for", "1s", "--once")
     assert "--until must be in the future" in refuse("run", "--until", "2020-01-01")
     assert "There is nothing to poll yet: unstale add KEY" in run("run", "--for", "0.2s")[1]
 
 
-def test_audit(run, ask, refuse, mirror, site):
+@pytest.mark.usefixtures("mirror")
+def test_audit(run, ask, refuse, site):
     assert "nothing to audit" in refuse("audit")
     run("add", *(site.host + path for path in site.pages))
     run("run", "--once")
@@ -122,17 +130,22 @@ def test_audit(run, ask, refuse, mirror, site):
     assert "last audit" in run("status")[0]
 
 
-def program(*arguments, **options):
-    return subprocess.Popen(  # noqa: S603  (our own program)
+@contextmanager
+def program(*arguments, stdout=subprocess.PIPE):
+    """Run a command beside this process; it does not outlive the test."""
+    with subprocess.Popen(  # noqa: S603  (our own program)
         [sys.executable, "-m", "unstale", *map(str, arguments)],
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
-        **options,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
-def wait_for(condition, seconds=20):
+def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -140,65 +153,64 @@ def wait_for(condition, seconds=20):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_cleanly(run, ask, mirror, site, number):
+@pytest.mark.usefixtures("mirror")
+def test_a_signal_ends_it_cleanly(run, ask, site, number):
     run("add", site.host + "/a")
     with program("run") as process:
         wait_for(lambda: site.asked)
         time.sleep(0.5)
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Ran for" in out.splitlines()[-1]
     assert err.replace("compiling the kernels (once, some seconds) ...\n", "") == ""
     assert ask("status")["elements"]["ok"] == 1
 
 
-def test_a_second_runner_is_refused(run, refuse, mirror, site):
+@pytest.mark.usefixtures("mirror")
+def test_a_second_runner_is_refused(run, refuse, site):
     run("add", site.host + "/a")
     with program("run") as process:
         wait_for(lambda: site.asked)
         told = refuse("run", "--once")
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert "mirror.db" in told
     assert "running" in told or "process" in told
 
 
-def test_changes_are_followed_until_nobody_listens(run, polled):
+@pytest.mark.usefixtures("run", "polled")
+def test_changes_are_followed_until_nobody_listens():
     read, write = os.pipe()
-    with subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "unstale", "changes", "--follow", "--after", "1"],
-        stdout=write,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with program("changes", "--follow", "--after", 1, stdout=write) as process:
         os.close(write)
         with os.fdopen(read) as stream:
             lines = [json.loads(stream.readline()) for _ in range(2)]
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert [line["id"] for line in lines] == [2, 3]
     assert (process.returncode, err) == (0, "")
 
 
-def test_changes_are_told_to_a_command(run, polled, folder):
+def test_changes_are_told_to_a_command(run, run_until_seen, polled, folder):
     target = folder / "told.jsonl"
     command = f"{sys.executable} -c \"import sys; open('{target}', 'a').write(sys.stdin.read() + chr(10))\""
     with program("changes", "--follow", "--command", command) as process:
-        time.sleep(2.0)  # what changed before does not count
+        assert process.stderr.readline() == "Changes are told from now on. Ctrl-C ends it.\n"
         polled.put("/a", "<p>a: two</p>\n")
         run("hint", polled.host + "/a")
-        run("run", "--for", "1s")
+        run_until_seen(4)
         wait_for(target.exists)
         wait_for(lambda: target.read_text().endswith("\n"))
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert [json.loads(line)["key"] for line in target.read_text().split("\n") if line] == [
         polled.host + "/a"
     ]
 
 
-def test_mistakes_of_changes(refuse, mirror):
+@pytest.mark.usefixtures("mirror")
+def test_mistakes_of_changes(refuse):
     assert "need --follow" in refuse("changes", "--command", "cat")
     assert "--after cannot be had together" in refuse("changes", "--follow", "--command", "cat", "--after", 1)
     assert "--limit cannot be had together with --follow" in refuse("changes", "--follow", "--limit", 1)

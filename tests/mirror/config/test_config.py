@@ -244,7 +244,7 @@ MISTAKES = [
     ("[[rule]]\nweight = -1", 2, "[[rule]] weight must be a number from 0 to 1e100, such as 2.5; it is -1"),
     ("[[rule]]\nweight = nan", 2, "[[rule]] weight must be a number"),
     ("[[rule]]\njitter = 2", 2, "[[rule]] jitter must be a share between 0% and 100%"),
-    ('[[rule]]\nwindows = "nights"', 2, "[[rule]] windows must be like 'mon-fri 22:00-06:00 Europe/Berlin'; "),
+    ('[[rule]]\nwindows = "nights"', 2, "[[rule]] windows must be like 'mon-fri 22:00"),
     ('[[rule]]\nmatch = ""', 2, "[[rule]] match must be a pattern as of a shell"),
     ("[[rule]]\noptions = 1", 2, "[[rule]] options must be a table"),
     ("[[rule]]\n[rule.options]\nx = {y = 2020-01-01}", 3, "[[rule]] options.x.y must be a text, a finite"),

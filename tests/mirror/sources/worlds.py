@@ -8,6 +8,7 @@ import uuid
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from threading import Thread
+from types import MappingProxyType
 
 import fsspec
 from aiohttp import web
@@ -23,11 +24,11 @@ SETTINGS = Settings()
 HOST = "http://127.0.0.1"
 
 
-def text(version, size, host=HOST):
+def text(version, size, _=HOST):
     return f"version {version}\n".encode() + b"x" * size
 
 
-def rss(version, size, host=HOST):
+def rss(version, size, _=HOST):
     head = f"<lastBuildDate>{uuid.uuid4()}</lastBuildDate>"  # which is no change
     items = "".join(
         f"<item><title>{n}</title><link>/news/{n}</link><guid>{n}</guid></item>" for n in range(version)
@@ -35,9 +36,10 @@ def rss(version, size, host=HOST):
     return f"<rss version='2.0'><channel>{head}{items}<!--{'x' * size}--></channel></rss>".encode()
 
 
-def atom(version, size, host=HOST):
-    entries = f"<entry><id>n</id><title>n</title><link href='/n'/><updated>2024-01-{version:02}T00:00:00Z</updated></entry>"
-    return f"<feed xmlns='http://www.w3.org/2005/Atom'>{entries}<!--{'x' * size}--></feed>".encode()
+def atom(version, size, _=HOST):
+    time = f"2024-01-{version:02}T00:00:00Z"
+    entry = f"<entry><id>n</id><title>n</title><link href='/n'/><updated>{time}</updated></entry>"
+    return f"<feed xmlns='http://www.w3.org/2005/Atom'>{entry}<!--{'x' * size}--></feed>".encode()
 
 
 def json_feed(version, size, host=HOST):
@@ -116,7 +118,7 @@ class Server:
 class Served:
     """A document that a server has."""
 
-    options = {}
+    options = MappingProxyType({})
     nonsense = ("http://", "https://[", "http://exa mple.org/")
 
     def __init__(self, make, source, url, server):
@@ -158,7 +160,7 @@ def served(make, source, media_type="text/xml", *, validators=True):
 class OnDisk:
     """A document in a file of this machine."""
 
-    options = {}
+    options = MappingProxyType({})
     nonsense = ("https://example.org/", "nothing://x", "simplecache::/x")
 
     def __init__(self, make, source, path):
@@ -201,7 +203,7 @@ def on_disk(make, source=file_source, name="element.txt"):
 class InMemory:
     """A file in a file system that is not this machine's."""
 
-    options = {}
+    options = MappingProxyType({})
     nonsense = ("memory:x::nothing://",)
 
     def __init__(self):
@@ -243,7 +245,7 @@ async def in_memory(_):
 class Folder:
     """A folder with some files."""
 
-    options = {}
+    options = MappingProxyType({})
     nonsense = ("https://example.org/",)
 
     def __init__(self, path):
@@ -290,7 +292,7 @@ async def folder(home):
 class Function:
     """A function of ours."""
 
-    options = {}
+    options = MappingProxyType({})
     nonsense = ("python:", "a\nb")
 
     def __init__(self, *, asynchronous):

@@ -26,12 +26,11 @@ def postgres_shared(postgres_server, tmp_path_factory):
     return url
 
 
-@pytest.fixture
-def postgres_empty(postgres_shared):
-    """The address of a store in PostgreSQL that holds nothing."""
+def empty(url):
+    """Delete all that a store in PostgreSQL holds."""
     import psycopg
 
-    with closing(psycopg.connect(postgres_shared)) as connection:
+    with closing(psycopg.connect(url)) as connection:
         for name in schema.METADATA.tables:
             if name not in {"numbers", "mirror_meta"}:
                 connection.execute(f"DELETE FROM {name}")  # noqa: S608
@@ -39,6 +38,12 @@ def postgres_empty(postgres_shared):
         connection.execute(f"UPDATE numbers SET {kinds}")  # noqa: S608
         connection.execute("DELETE FROM mirror_meta WHERE name <> 'schema'")
         connection.commit()
+
+
+@pytest.fixture
+def postgres_empty(postgres_shared):
+    """The address of a store in PostgreSQL that holds nothing."""
+    empty(postgres_shared)
     return postgres_shared
 
 

@@ -168,6 +168,23 @@ def test_elements_are_listed_in_parts_and_by_pattern(store):
         assert t.elements(pattern="https:__*") == []
 
 
+@pytest.mark.parametrize("key", ["", "a\0b", "\ud800", "x" * 2049, "☃" * 683])
+def test_a_key_that_cannot_be_kept_is_named(store, key):
+    with pytest.raises(InvalidInput, match="a key"), store.begin() as t:
+        t.add([*additions(1), Addition(key, "http", "group")], 1.0)
+    with store.begin() as t:
+        assert t.find([key]) == {}
+        assert t.count() == {}
+
+
+def test_a_long_key_is_kept(store):
+    key = "https://" + "".join(chr(97 + n * n % 26) + chr(48 + n % 10) for n in range(1020))
+    assert len(key) == 2048
+    with store.begin() as t:
+        t.add([Addition(key, "http", key)], 1.0)
+        assert t.find([key])[key].group == key
+
+
 # --- what the planner keeps
 
 
@@ -275,6 +292,22 @@ def test_leases_are_taken_once_earliest_first(store):
     assert (last.known.key, last.known.options, last.known.fingerprint) == ("https://host0/0", {"a": 1}, None)
     assert (last.source, last.last) == ("http", 3.0)
     assert isnan(two[0].last)
+
+
+def test_what_is_not_known_of_a_lease_stays_unknown(store):
+    with store.begin() as t:
+        (number,) = t.add(additions(1), 1.0)
+        t.release([lease(number, cost=nan, predicted=nan, late=inf, planned=False)])
+        (taken,) = t.lease("w", 1, 9.0, 100.0)
+        assert isnan(taken.cost)
+        assert isnan(taken.predicted)
+        assert taken.late == inf
+        t.record("w", [unchanged(taken)])
+        heard, (poll,) = t.heard(0), t.polls()
+        assert isnan(heard.cost[0])
+        assert isnan(poll.predicted)
+        assert not poll.planned
+        assert not heard.planned[0]
 
 
 def test_leases_expire_whether_taken_or_not(store):

@@ -112,7 +112,7 @@ def test_a_damaged_copy_is_named_and_healed_when_it_is_put_again(copies):
     digest, _ = copies.put(TEXT)
     path = copies.path(digest)
     whole = path.read_bytes()
-    for damage in (whole[:-5], b"", b"garbage", whole[:50] + b"\0" + whole[51:]):
+    for damage in (whole[:-5], b"", b"garbage", whole[:20] + bytes([whole[20] ^ 1]) + whole[21:]):
         path.write_bytes(damage)
         with pytest.raises(InvalidInput, match=f"{path.name}.*is damaged"):
             copies.read(digest)

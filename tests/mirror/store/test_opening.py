@@ -33,7 +33,7 @@ time.sleep(100)
 
 def test_a_second_runner_is_refused_until_the_first_is_dead(tmp_path, copies):
     path = tmp_path / "mirror.db"
-    other = subprocess.Popen(
+    other = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", RUN, path, copies.folder], stdout=subprocess.PIPE, text=True
     )  # fmt: skip
     try:
@@ -138,7 +138,7 @@ def test_an_older_store_whose_back_up_fails_stays_as_it_is(tmp_path, copies):
     filled(path, copies)
     make_old(f"sqlite:///{path}")
     (tmp_path / "mirror.db.v1-backup.tmp").mkdir()
-    with pytest.raises(Trouble, match="back-up .*mirror.db.v1-backup' cannot be written"):
+    with pytest.raises(Trouble, match=r"back-up .*mirror.db.v1-backup' cannot be written"):
         open_store(path, copies=copies)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT value FROM mirror_meta WHERE name = 'schema'").fetchone() == ("1",)
@@ -298,6 +298,7 @@ def test_many_open_a_new_store_at_the_same_time(url, copies):
     code = RUN.replace(", run=True", "").replace(
         'print("running", flush=True)\ntime.sleep(100)', "store.close()"
     )
-    others = [subprocess.Popen([sys.executable, "-c", code, url, copies.folder]) for _ in range(3)]
+    command = [sys.executable, "-c", code, url, copies.folder]
+    others = [subprocess.Popen(command) for _ in range(3)]  # noqa: S603
     assert [other.wait() for other in others] == [0, 0, 0]
     open_store(url, copies=copies, create=False).close()

@@ -138,29 +138,29 @@ def _what_counts(wanted: Definition, body: bytes, content_type: str) -> str:
     if wanted.change == "json":
         return _json(body, wanted.selector)
     if wanted.selector is not None:
-        return _selected(wanted.selector, _decoded(body, content_type), markup=wanted.change == "bytes")
+        return _selected(wanted.selector, _decoded(body, content_type)[1], markup=wanted.change == "bytes")
     if wanted.change == "text":
-        text = _decoded(body, content_type)
+        _, text = _decoded(body, content_type)
         return _main_text(text) if _is_html(content_type, body) else text
     # exact, also where the charset is wrong: other bytes always are another text
     return body.decode(_charset(content_type), "surrogateescape")
 
 
 def _charset(content_type: str) -> str:
+    """Return the charset that a page declares, if every byte of it is a character; otherwise UTF-8."""
     match = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.ASCII | re.IGNORECASE)
     try:
         name = codecs.lookup(match[1]).name if match else "utf-8"
-        # only codecs that keep what they cannot read, so that no two bodies become one
-        exact = bytes(range(256)).decode(name, "surrogateescape").encode(name, "surrogateescape")
-    except (LookupError, ValueError, TypeError, AttributeError):
+    except (LookupError, ValueError):
         return "utf-8"
-    return name if exact == bytes(range(256)) else "utf-8"
+    return name if name.startswith(("iso8859", "cp125", "koi8", "mac-")) else "utf-8"
 
 
-def _decoded(body: bytes, content_type: str) -> str:
+def _decoded(body: bytes, content_type: str) -> tuple[str, str]:
+    """Return the charset of a page, as browsers guess it, and its text."""
     from w3lib.encoding import html_to_unicode
 
-    return html_to_unicode(content_type or None, body, default_encoding="utf8")[1]
+    return html_to_unicode(content_type or None, body, default_encoding="utf8")
 
 
 def _is_html(content_type: str, body: bytes) -> bool:
@@ -283,7 +283,7 @@ def title(body: bytes, content_type: str) -> str | None:
     try:
         text = body[begin:end].decode()
     except UnicodeDecodeError:
-        text = _decoded(body[begin:end], content_type if "charset" in content_type.lower() else "")
+        text = body[begin:end].decode(_decoded(body, content_type)[0], "replace")
     if "&" in text:
         text = unescape(text)
     text = _calm(text)

@@ -42,7 +42,7 @@ class World(Protocol):
     """What cannot be a key of this source."""
 
     async def put(self, version: int, size: int = 0) -> None:
-        """Make the element be there, with the content of a version, of about ``size`` bytes at least."""
+        """Make the element be there, with the content of a version: about ``size`` bytes, or a tenth of it."""
 
     async def touch(self) -> None:
         """Change something that does not count: the time of a file."""
@@ -83,9 +83,12 @@ class _Stage:
             self.spent.append(count)
 
         terms = Terms(self.scratch, self.max_size, self.timeout, spend if self.spending else None)
-        before = time.monotonic()
-        found = await self.world.source.poll(known, terms)
-        _must(time.monotonic() - before < self.timeout + 5, "a poll must end soon after its time-out")
+        try:
+            async with asyncio.timeout(self.timeout + 5) as limit:
+                found = await self.world.source.poll(known, terms)
+        except TimeoutError:
+            _must(not limit.expired(), "a poll must end soon after its time-out")
+            raise
         _check_found(found, self.scratch)
         return found
 

@@ -112,11 +112,10 @@ def _state(parts: list[object]) -> str:
 
 def _told(entries: list[Entry], title: object, form: str) -> Told:
     """Return what is told; a feed never names all there is."""
-    named = {entry.name: entry for entry in entries if entry.name}
-    meta: dict[str, Json] = {"format": form, "entries": len(named)}
+    meta: dict[str, Json] = {"format": form, "entries": len(entries)}
     if isinstance(title, str):
         meta["title"] = title[:500]
-    return Told(list(named.values()), complete=False, meta=meta)
+    return Told(entries, complete=False, meta=meta)
 
 
 def _joined(base: str, address: str) -> str:

@@ -7,8 +7,7 @@ say otherwise). Polling it discovers what it names, and gives a hint for each en
 another time than at the last poll; see `unstale.mirror.sources.told` for the options. A document from a
 public address cannot lead to private ones: those are left out.
 
-A sitemap names all there is: what it no longer names is gone. If it suddenly names less than half of what it
-did, that is more likely a mishap, and nothing counts as gone until it has changed once more.
+A sitemap names all there is, so a mirror looks soon at what it names no more.
 """
 
 from __future__ import annotations
@@ -153,7 +152,7 @@ class DocumentSource:
             found,
             detail=_detail(found.detail, reading),
             fingerprint=found.fingerprint if same_as_page else reading.fingerprint,
-            validators={**kept, "options": choice.digest, "seen": reading.seen, "count": reading.count},
+            validators={**kept, "options": choice.digest, "seen": reading.seen},
             discovered=reading.discovered,
             hints=reading.hints,
             complete=reading.complete,
@@ -180,7 +179,10 @@ class DocumentSource:
         hosts = frozenset({site_of(key), site_of(base)}) if base else frozenset()
         inside = self._private or not base or named_private(host_of(key))
         seen = Seen.read(memory.get("seen"))
-        states, discovered, hints, left_out = [], [], [], 0
+        states: list[str] = []
+        discovered: dict[str, New] = {}
+        hints: dict[str, float] = {}
+        left_out = 0
         for entry in told.entries:
             name = self._key_of(entry.name)
             address = name if _is_address(name) else None
@@ -194,18 +196,16 @@ class DocumentSource:
             if address is None or address == key:
                 continue
             if choice.adds(address):
-                discovered.append(_new(address, entry.source, choice))
+                discovered[address] = _new(address, entry.source, choice)
             if seen is not None and state not in seen:
-                hints.append((address, entry.time or 0.0))
-        if choice.nested >= _DEEPEST and any(new.source == self._name for new in discovered):
+                hints[address] = max(hints.get(address, 0.0), entry.time or 0.0)
+        if choice.nested >= _DEEPEST and any(new.source == self._name for new in discovered.values()):
             raise InvalidInput(f"it is a sitemap index, the {_DEEPEST + 1}th that leads from one to the next")
-        before = memory.get("count")
-        halved = isinstance(before, int) and len(states) < before / 2
         return _Reading(
             fingerprint=sha256("\0".join(sorted(states)).encode("utf-8", "surrogatepass")).hexdigest(),
-            discovered=tuple(discovered),
-            hints=tuple(hints),
-            complete=told.complete and choice.discover and not halved,
+            discovered=tuple(discovered.values()),
+            hints=tuple(hints.items()),
+            complete=told.complete and choice.discover,
             seen=str(Seen.of(states)),
             count=len(states),
             left_out=left_out,

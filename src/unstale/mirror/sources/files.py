@@ -168,7 +168,7 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
         )
     digest = sha256(json.dumps(dict(options), sort_keys=True).encode()).hexdigest()[:16]
     memory = known.validators if known.validators.get("options") == digest else {}
-    seen, before = Seen.read(memory.get("seen")), memory.get("count")
+    seen = Seen.read(memory.get("seen"))
     states = [f"{listed.name}\n{listed.look.size}\n{listed.look.tag}" for listed in files]
     kept = {name: options[name] for name in ("storage", "trust_mtime") if name in options}
     discover, wanted = discovery(options)
@@ -182,19 +182,18 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
         for listed, state in zip(files, states, strict=True)
         if seen is not None and state not in seen
     ]
-    halved = isinstance(before, int) and len(files) < before / 2
     return Found(
         "changed",
         detail=_told(listing, len(files), len(hints)),
         body=body,
         fingerprint=sha256(body).hexdigest(),
         media_type="text/tab-separated-values; charset=utf-8",
-        validators={"options": digest, "seen": str(Seen.of(states)), "count": len(files)},
+        validators={"options": digest, "seen": str(Seen.of(states))},
         traffic=len(body),
         modified=max((listed.look.modified or 0.0 for listed in files), default=None),
         discovered=tuple(discovered),
         hints=tuple(hints),
-        complete=discover and not listing.unreadable and not halved,
+        complete=discover and not listing.unreadable,
         meta={"files": len(files)},
     )
 

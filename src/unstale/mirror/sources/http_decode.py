@@ -51,7 +51,8 @@ class _Zlib:
         self._over = False
 
     def feed(self, data: bytes) -> None:
-        while data and not self._over:
+        more = bool(data)
+        while more and not self._over:
             if self._inflate is None:
                 data = self._begin(data)
                 if self._inflate is None:
@@ -63,10 +64,10 @@ class _Zlib:
                 data, self._inflate = self._inflate.unused_data, None
                 # what follows is another member, or padding, which everybody ignores
                 self._over = not self._gzip or (bool(data) and data[0] != 0x1F)
+                more = bool(data)
             else:
                 data = self._inflate.unconsumed_tail
-                if not data and len(out) == _BLOCK:
-                    self._drain()
+                more = bool(data) or len(out) == _BLOCK  # all input may be in, with output still to come
 
     def _begin(self, data: bytes) -> bytes:
         if self._gzip:
@@ -79,10 +80,6 @@ class _Zlib:
         headed = data[0] & 15 == 8 and (data[0] << 8 | data[1]) % 31 == 0
         self._inflate = zlib.decompressobj(wbits=15 if headed else -15)
         return data
-
-    def _drain(self) -> None:
-        while not self._inflate.eof and (out := self._inflate.decompress(b"", _BLOCK)):
-            self._sink(out)
 
     def done(self) -> bool:
         return self._inflate is None and not self._first

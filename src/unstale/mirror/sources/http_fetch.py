@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import aiohttp
@@ -64,6 +64,8 @@ class Progress:
     traffic: int = 0
     received: int = 0
     """Bytes of the body so far."""
+    length: int | None = None
+    """Bytes of the body as announced."""
     fresh: bool = False
     """Whether a connection was made for it."""
 
@@ -84,6 +86,14 @@ class _Handshake(ssl.SSLObject):
         super().do_handshake()
 
 
+class _Request(aiohttp.ClientRequest):
+    """Notes that there is a connection, and an answer is being waited for."""
+
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:  # noqa: ANN401
+        _reached("answer")
+        return await super().send(conn)
+
+
 class _Resolver(guard.Resolver):
     async def resolve(self, host: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Look up, and note what is being waited for."""
@@ -95,6 +105,20 @@ def _socket(info: Any, public: Callable[[str], bool] | None) -> socket.socket:  
     if (progress := _progress.get()) is not None:
         progress.phase, progress.fresh = "connection", True
     return guard.guarded_socket(info, public)
+
+
+@cache
+def _context(ca_file: str | None, verify: bool) -> ssl.SSLContext:  # noqa: FBT001
+    """Return what is trusted; reading all certificates of the system takes a while."""
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        msg = f"ca_file must be a file of certificates; {ca_file!r} cannot be used: {error}"
+        raise InvalidInput(msg) from None
+    if not verify:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.sslobject_class = _Handshake
+    return context
 
 
 class Fetcher:
@@ -113,23 +137,12 @@ class Fetcher:
         self._names = ThreadPoolExecutor(min(max(settings.concurrency, 4), 64), "unstale-names")
         self.workers = ThreadPoolExecutor(4, "unstale-pages")
         """For what would keep the event loop too long: writing, and finding texts."""
-        self._tls = self._context()
+        self._tls = _context(settings.http.ca_file, settings.http.verify)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._warm: OrderedDict[str, float] = OrderedDict()
         self.overhead = 40 + sum(len(name) + len(value) + 4 for name, value in self._headers.items())
         """Bytes of a request, without its address and what is special to it."""
-
-    def _context(self) -> ssl.SSLContext:
-        try:
-            context = ssl.create_default_context(cafile=self._http.ca_file)
-        except OSError as error:
-            msg = f"ca_file must be a file of certificates; {self._http.ca_file!r} cannot be used: {error}"
-            raise InvalidInput(msg) from None
-        if not self._http.verify:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.sslobject_class = _Handshake
-        return context
 
     def _session(self, inside: bool) -> aiohttp.ClientSession:  # noqa: FBT001
         loop = asyncio.get_running_loop()
@@ -157,6 +170,7 @@ class Fetcher:
             self._sessions[inside] = aiohttp.ClientSession(
                 connector=connector,
                 headers=self._headers,
+                request_class=_Request,
                 timeout=timeout,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -192,7 +206,7 @@ class Fetcher:
         token = _progress.set(progress)
         try:
             for attempt in range(_RETRIES):
-                progress.phase, progress.fresh = "request", False
+                progress.phase, progress.fresh = "answer", False
                 progress.traffic += self.overhead + len(url)
                 try:
                     response = await session.get(address, headers=headers, allow_redirects=False)
@@ -224,7 +238,8 @@ class Fetcher:
         if length is not None and length > content.max_size + SLACK and not content.cut:
             response.close()
             raise Failure(f"larger than {content.max_size:,} bytes: Content-Length is {length:,}")
-        progress.received, paid, stream = 0, 0, response.content
+        progress.received, progress.length = 0, length
+        paid, stream = 0, response.content
         try:
             encoding = response.headers.get("Content-Encoding")
             decoding = decoder(encoding, content.add, content.check) if encoding else None
@@ -292,7 +307,8 @@ def told(error: Exception, url: str, progress: Progress, connect: float, read: f
             return Failure(f"no answer within {read:g} seconds")
         return Failure(f"nothing more came for {read:g} seconds, after {progress.received:,} bytes")
     if isinstance(error, aiohttp.ClientPayloadError):
-        return Failure(f"the body broke off after {progress.received:,} bytes: {_reason(error)}")
+        of_all = "" if progress.length is None else f" of {progress.length:,}"
+        return Failure(f"the body broke off after {progress.received:,} bytes{of_all}")
     words = next(
         (words for kind, words in _WORDS if isinstance(error, kind)), "the answer cannot be read: {1}"
     )

@@ -126,7 +126,7 @@ class Poller:
             visit.inside = visit.inside and (self._http.private or named_private(host_of(visit.url)))
             origin = origin_of(visit.url)
             if origin != home:
-                headers, home = self._elsewhere, ""  # also if it comes back: by then others have a say in it
+                headers = self._elsewhere  # also if it comes back: by then others have a say in it
             if self._http.robots:
                 rules = self._robots.known(origin, visit.inside)
                 self._permit(visit, rules or await self._learn(visit, origin))
@@ -307,7 +307,7 @@ def _late(progress: Progress, timeout: float) -> str:
         "name": "still looking up the name",
         "connection": "still connecting",
         "handshake": "still in the TLS handshake",
-        "request": "still without an answer",
+        "answer": "still without an answer",
         "budget": f"waiting for the budget of bytes, after {progress.received:,} bytes",
         "content": "still looking for what counts as a change",
     }

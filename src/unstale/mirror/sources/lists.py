@@ -118,7 +118,8 @@ class ListReader:
             yield from found
             return
         # What is not UTF-8 stays visible as such, so that the line, not the file, is rejected.
-        text = io.TextIOWrapper(stream, encoding, errors="surrogateescape", newline="")
+        errors = "surrogateescape" if encoding == "utf-8-sig" else "replace"
+        text = io.TextIOWrapper(stream, encoding, errors=errors, newline="")
         try:
             yield from self._list(text) if self.format == "list" else self._table(text)
         finally:
@@ -244,7 +245,7 @@ def _printable(key: str) -> str:
     """Return a key that can be one."""
     if len(key) > _LONGEST:
         raise InvalidInput(f"it has more than {_LONGEST:,} characters")
-    if not key.isprintable():
+    if not key.isprintable() or "\ufffd" in key:
         raise InvalidInput("it has characters that cannot be printed, or are not UTF-8")
     return key
 

@@ -99,7 +99,7 @@ class PythonSource:
             if _cancelled():
                 raise
             return Found("failed", "its function cancelled itself")
-        except Exception as error:  # noqa: BLE001  (the function is the other side here)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (the function is the other side here)
             words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return Found("failed", f"its function raised {words[:300]}")
 

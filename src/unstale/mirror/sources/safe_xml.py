@@ -46,7 +46,7 @@ def read_xml(body: bytes, read: Callable[[Iterator[Part]], T]) -> T:
     except XMLSyntaxError as error:
         words = f"it is not well-formed XML: {error.msg or 'there is no element'}"
     mended = _BARE.sub(lambda found: found[1] or b"&amp;", body)
-    if mended != body:
+    if mended != body and b"\0" not in body:  # not in UTF-16, where an ampersand has two bytes
         try:
             return read(_parts(mended))
         except XMLSyntaxError:

@@ -18,6 +18,9 @@ __all__ = ["Seen"]
 _FEW = 5000
 """So many things get more bits, as that costs little: one in 2,000 is missed."""
 
+_LEAST = 128
+"""Bytes."""
+
 
 class Seen:
     """Things that were seen before, nearly.
@@ -35,7 +38,7 @@ class Seen:
         """Return what holds these."""
         names = list(things)
         each, marks = (16, 6) if len(names) <= _FEW else (12, 5)
-        seen = cls(bytearray(max(1, -(-len(names) * each // 8))), marks)
+        seen = cls(bytearray(max(_LEAST, -(-len(names) * each // 8))), marks)
         for name in names:
             for place in seen._places(name):
                 seen._bits[place >> 3] |= 1 << (place & 7)

@@ -1,28 +1,27 @@
 """Tables, queries and partitions of tables in databases.
 
-A poll climbs a ladder, the cheapest rung first. Each rung either proves that nothing has changed, or passes on
-to the next; the last is to read all rows and compare their fingerprint. The rungs that come without being asked
-for never take a table that has changed for one that has not. Those that may (a cursor, a statement of the user's)
-are options. What rungs have seen is kept in the validators, and the detail of a poll names those that were
-tried, with the time that each took.
+A poll climbs a ladder, the cheapest rung first. Each rung either proves that nothing has changed, or passes
+on to the next; the last is to read all rows and compare their fingerprint. The rungs that come without being
+asked for never take a table that has changed for one that has not. Those that may (a cursor, a statement of
+the user's) are options. What rungs have seen is kept in the validators, and the detail of a poll names those
+that were tried, with the time that each took.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from ...errors import InvalidInput, need
 from ..settings import Database, Settings
 from ..source import Found, Json, Known, Terms
 from .sql_engine import CONNECTIONS, Place, Stop, in_thread, open_place, words
-from .sql_keys import Name, Options, key_of, options_of, thing_of
+from .sql_keys import Name, key_of, options_of, thing_of
 from .sql_postgres import Counters, Position, read_counters, read_position
 from .sql_shared import Shared
 from .sql_sqlite import Mark, Watch
@@ -32,9 +31,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from .sql_look import Ask
+    from .sql_ask import Ask
 
 __all__ = ["SqlSource", "sql_source"]
+
+T = TypeVar("T")
 
 _GLANCE = 15.0
 """Seconds that a look at the catalogue may take."""
@@ -71,16 +72,16 @@ class SqlSource:
             ask = self._ask(known, terms)
         except InvalidInput as error:
             return Found("failed", str(error))
+        found = None
         try:
             async with asyncio.timeout(terms.timeout):
-                found = await self._opened(ask.place).look(ask)
+                found = await self._open[ask.place.name].look(ask)
         except TimeoutError:
             found = Found("failed", f"no answer within {terms.timeout:g} seconds")
         except _troubles() as error:
             found = _failed(error, ask)
         finally:
-            # Unless it is handed over, nothing may stay behind.
-            if "found" not in locals() or found.body is None:
+            if found is None or found.body != ask.path:  # what is not handed over must not stay behind
                 ask.path.unlink(missing_ok=True)
         return found
 
@@ -94,7 +95,7 @@ class SqlSource:
         return self._databases.get(name) or Database(name)
 
     def _ask(self, known: Known, terms: Terms) -> Ask:
-        from .sql_look import Ask
+        from .sql_ask import Ask
 
         options = options_of(known.options)
         thing = thing_of(known.key, known.options)
@@ -117,9 +118,6 @@ class SqlSource:
                 raise InvalidInput(f"there is no database {name!r} in mirror.toml any more")
             self._open[name] = _Open(open_place(name, self._database(name)))
         return self._open[name].place
-
-    def _opened(self, place: Place) -> _Open:
-        return self._open[place.name]
 
 
 class _Open:
@@ -149,43 +147,34 @@ class _Open:
             raise AssertionError
         return self._watch.mark()
 
-    async def _read[T](self, read: Callable[[Connection], T]) -> T:
+    async def _read(self, read: Callable[[Connection], T]) -> T:
         """Ask the catalogue; each statement sees what is committed when it starts."""
 
         def work(stop: Stop) -> T:
             with self.place.engine.connect() as plain:
-                connection = plain.execution_options(
-                    isolation_level="READ COMMITTED", postgresql_readonly=True
-                )
-                with stop.using(connection), connection.begin():
-                    connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(_GLANCE * 1000)}")
+                connection = plain.execution_options(isolation_level="AUTOCOMMIT")
+                with stop.using(connection):
                     return read(connection)
 
-        async with asyncio.timeout(2 * _GLANCE):
+        async with asyncio.timeout(_GLANCE):
             return await in_thread(work)
 
     async def look(self, ask: Ask) -> Found:
         """Climb the ladder."""
-        from .sql_look import look_anywhere, look_at_postgres
+        from .sql_look_anywhere import look_anywhere
+        from .sql_look_postgres import look_at_postgres
 
         self._bound()
         if self.place.kind == "postgresql":
-            names = _names(ask)
             if ask.known.get("stored"):
                 with ask.rung("position"):
                     position = await self._positions.ask()
                 if _same(ask.known, position):
                     return ask.unchanged()
             with ask.rung("counters"):
-                counters = await self._counters.ask(names)
-            if _same_counters(ask.known, counters, names):
-                position = counters.position
-                said: Json = {
-                    "server": position.server,
-                    "snapshot": position.snapshot,
-                    "standby": position.standby,
-                }
-                return ask.unchanged({**ask.known, "position": said})
+                counters = await self._counters.ask(ask.names)
+            if _same_counters(ask.known, counters, ask.names):
+                return ask.unchanged({**ask.known, "position": counters.position.json()})
             async with self._turns:
                 return await in_thread(partial(look_at_postgres, ask, counters), ask.terms.spend)
         mark = None
@@ -212,33 +201,19 @@ def _counters_of(connection: Connection, names: frozenset[object]) -> Counters:
     return read_counters(connection, [name for name in names if isinstance(name, Name)])
 
 
-def _names(ask: Ask) -> list[Name]:
-    """Tables that decide whether an element changes."""
-    if ask.options.tables is not None:
-        return list(ask.options.tables)
-    return [] if ask.options.query else [ask.thing.name]
-
-
 def _same(known: Mapping[str, Json], now: Position) -> bool:
     """Tell whether no transaction has finished since the last poll."""
-    then = known.get("position")
-    return (
-        isinstance(then, dict)
-        and now.sure
-        and (then["server"], then["snapshot"]) == (now.server, now.snapshot)
-    )
+    return now.sure and Position.of(known.get("position")) == now
 
 
 def _same_counters(known: Mapping[str, Json], now: Counters, names: list[Name]) -> bool:
     """Tell whether the counters are the same, and can be believed."""
-    then = known.get("position")
-    if not known.get("plain") or not now.settled or not isinstance(then, dict) or not names:
+    then = Position.of(known.get("position"))
+    if not known.get("plain") or not now.settled or then is None or not names:
         return False
-    if then["server"] != now.position.server or known.get("reset") != now.reset:
+    if then.server != now.position.server or known.get("reset") != now.reset:
         return False
-    if not all(name in now.relations for name in names):
-        return False
-    found = [now.relations[name] for name in names]
+    found = [now.relations[name] for name in names if name in now.relations and now.relations[name].plain]
     return known.get("counters") == [one.counters for one in found] and known.get("shapes") == [
         one.shape for one in found
     ]
@@ -248,9 +223,9 @@ def _troubles() -> tuple[type[Exception], ...]:
     """What may go wrong on account of the database."""
     from sqlalchemy.exc import SQLAlchemyError
 
+    from .sql_ask import Gone
     from .sql_engine import Stopped
     from .sql_extract import TooLarge
-    from .sql_look import Gone
 
     errors: tuple[type[Exception], ...] = (
         SQLAlchemyError,
@@ -269,8 +244,8 @@ def _troubles() -> tuple[type[Exception], ...]:
 
 
 def _failed(error: Exception, ask: Ask) -> Found:
+    from .sql_ask import Gone
     from .sql_extract import TooLarge
-    from .sql_look import Gone
 
     if isinstance(error, Gone):
         return Found("gone", f"there is no table {ask.thing.name}", validators={})

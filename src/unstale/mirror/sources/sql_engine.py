@@ -71,8 +71,9 @@ def open_place(name: str, database: Database) -> Place:
     from sqlalchemy.pool import NullPool
 
     need("pyarrow", extra="sql", needed_for="copies of tables")
+    filled = _filled(database.url, name)
     try:
-        url = make_url(_filled(database.url, name))
+        url = make_url(filled)
     except (ArgumentError, ValueError):
         raise InvalidInput(f"databases.{name}: url is no URL of a database") from None
     secrets = [url.password, *(url.query.get(word) for word in ("password", "sslpassword"))]
@@ -88,6 +89,7 @@ def open_place(name: str, database: Database) -> Place:
             raise InvalidInput(f"databases.{name}: write url as sqlite:////path/to/file.db")
         path = os.path.abspath(path)  # noqa: PTH100  (no link is followed)
         # A new connection for each: the file may have been replaced by another of the same name.
+        url = url.set(query={})
         pool = {"poolclass": NullPool, "creator": lambda: sqlite_connection(path)}
     elif kind in {"postgresql", "postgres"}:
         need("psycopg", extra="postgres", needed_for="tables in PostgreSQL")
@@ -104,7 +106,7 @@ def open_place(name: str, database: Database) -> Place:
     try:
         engine = create_engine(url, **pool)
     except (NoSuchModuleError, ModuleNotFoundError) as error:
-        driver = error.name if isinstance(error, ModuleNotFoundError) else url.drivername
+        driver = getattr(error, "name", None) or url.drivername
         raise InvalidInput(f"database {name}: its driver {driver} is not installed") from None
     return Place(name, engine, kind, hidden, path, database.probe_interval)
 
@@ -129,7 +131,7 @@ def sqlite_connection(path: str) -> sqlite3.Connection:
     )
 
 
-# --- blocking work, which can be stopped ----------------------------------------------------------------------
+# --- blocking work, which can be stopped --------------------------------------------------------------------
 
 
 class Stopped(Exception):  # noqa: N818  (it is no error)
@@ -159,11 +161,13 @@ class Stop:
         paid: Future[None] = asyncio.run_coroutine_threadsafe(_awaited(self._spend(amount)), self._loop)
         while True:
             try:
-                return paid.result(0.1)
+                paid.result(0.1)
             except (NotYet, TimeoutError):
                 if self._asked:
                     paid.cancel()
                     raise Stopped from None
+            else:
+                return
 
     @contextmanager
     def using(self, connection: Connection) -> Iterator[Any]:
@@ -196,9 +200,12 @@ class Stop:
 
     def cut(self) -> None:
         """Cut the connection, if asking was of no use: the other end may have vanished."""
-        with self._lock, suppress(Exception):
-            with socket.socket(fileno=os.dup(self._connection.fileno())) as line:
-                line.shutdown(socket.SHUT_RDWR)
+        with (
+            self._lock,
+            suppress(Exception),
+            socket.socket(fileno=os.dup(self._connection.fileno())) as line,
+        ):
+            line.shutdown(socket.SHUT_RDWR)
 
 
 async def _awaited(some: Awaitable[None]) -> None:
@@ -214,9 +221,8 @@ async def in_thread(work: Callable[[Stop], T], spend: Callable[[int], Awaitable[
     except asyncio.CancelledError:
         for way in (stop.ask, stop.cut):
             if not running.done():
-                await asyncio.wait(
-                    [running, _started(way)], timeout=_GRACE, return_when=asyncio.ALL_COMPLETED
-                )
+                await asyncio.wait([_started(way)], timeout=_GRACE)
+                await asyncio.wait([running], timeout=_GRACE)
         raise
 
 
@@ -246,7 +252,7 @@ def _started(work: Callable[[], T]) -> asyncio.Future[T]:
     return future
 
 
-# --- what went wrong ------------------------------------------------------------------------------------------
+# --- what went wrong ----------------------------------------------------------------------------------------
 
 _STATES = {
     "28P01": "the password is wrong, or there is no such user",

@@ -75,7 +75,7 @@ def _bytes_in_python(
 _bytes = _compiled(_bytes_in_python)
 
 
-def _sums_in_python(rows: NDArray[np.uint64]) -> tuple[int, int]:
+def _sums_in_python(rows: NDArray[np.uint64]) -> tuple[np.uint64, np.uint64]:
     """Add rows up in two ways."""
     first = second = np.uint64(0)
     for i in range(rows.size):
@@ -128,7 +128,7 @@ def _take_in(rows: NDArray[np.uint64], column: Any) -> None:  # noqa: ANN401  (A
         numbers[np.isnan(numbers)] = np.nan
         words = numbers.view(np.uint64)
     elif pa.types.is_boolean(kind):
-        words = column.fill_null(value=False).to_numpy(zero_copy_only=False).astype(np.uint64)
+        words = column.cast("uint8").fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
     else:
         width = kind.bit_width // 8
         stored = np.frombuffer(column.buffers()[1], np.uint8)[start * width : (start + count) * width]

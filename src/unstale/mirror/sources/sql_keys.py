@@ -245,9 +245,8 @@ def _part(text: str, whole: str, partition: Json) -> Part:
 
 def _quoted(name: str, special: str = '".[]') -> str:
     """Quote a name if need be."""
-    plain = not any(char in special for char in name) and name == name.strip() and name
-    plain = plain and not name.lower().endswith(_NULL)
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    odd = not name or name != name.strip() or any(char in special for char in name)
+    return name if not odd and not name.lower().endswith(_NULL) else '"' + name.replace('"', '""') + '"'
 
 
 def _escaped(value: str) -> str:

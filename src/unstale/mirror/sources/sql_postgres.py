@@ -1,8 +1,8 @@
 """PostgreSQL: what proves, cheaply, that a table has not changed.
 
-*Position.* The list of finished transactions, as ``pg_current_snapshot`` tells it. While it is the same, every
-reader sees the same rows. The position in the WAL will not do: a commit is in the WAL before it can be seen, by
-the time that a sync or a standby takes, so that a table may change while the WAL stays as it is.
+*Position.* Which transactions have finished, as ``pg_current_snapshot`` tells it. While it is the same, every
+reader sees the same rows. The position in the WAL will not do: a commit is in the WAL before it can be seen,
+by the time that a sync or a standby takes, so that a table may change while the WAL stays as it is.
 
 *Counters.* Rows inserted, updated and deleted so far, together with the file of the table (which TRUNCATE
 replaces), its columns and partitions. Sessions report what they did a little late: after a second, or ten if
@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..source import Json
 from .sql_keys import Name
 
 if TYPE_CHECKING:
@@ -30,11 +31,11 @@ __all__ = [
     "Counters",
     "Position",
     "Relation",
-    "young_rows",
     "read_counters",
     "read_position",
     "relations",
     "sums",
+    "young_rows",
 ]
 
 _POSITION = """
@@ -75,7 +76,7 @@ WITH RECURSIVE wanted AS (
   WHERE c.relkind IN ('r', 'p', 'm', 'v', 'f', 'S')
     AND CASE WHEN w.s IS NULL THEN pg_table_is_visible(c.oid) ELSE ns.nspname = w.s END
 ), tree AS (
-  SELECT n, oid, ''::text AS how FROM root
+  SELECT n, oid, 'root' AS how FROM root
   UNION
   SELECT tree.n, i.inhrelid, coalesce(to_jsonb(i) ->> 'inhdetachpending', '')
   FROM tree JOIN pg_inherits i ON i.inhparent = tree.oid
@@ -99,10 +100,12 @@ SELECT tree.n,
   (SELECT root.oid::bigint FROM root WHERE root.n = tree.n) AS oid,
   (SELECT root.relkind FROM root WHERE root.n = tree.n) AS kind,
   bool_and(c.relkind IN ('r', 'p', 'm') AND NOT c.relrowsecurity) AS stored,
-  bool_and(coalesce(shapes.plain, true) AND (c.relkind = 'p' OR coalesce(am.amname = 'heap', false))) AS plain,
+  bool_and(coalesce(shapes.plain, true) AND (c.relkind = 'p' OR coalesce(am.amname = 'heap', false))
+    AND (tree.how <> 'root' OR has_table_privilege(c.oid, 'SELECT')))
+    AS plain,
   md5(string_agg(concat_ws(' ', c.oid, tree.how, c.relkind, shapes.shape), ',' ORDER BY c.oid)
-    || coalesce((SELECT string_agg(concat_ws(' ', extname, extversion), ',' ORDER BY extname) FROM pg_extension), '')
-  ) AS shape,
+    || (SELECT coalesce(string_agg(concat_ws(' ', extname, extversion), ',' ORDER BY extname), '')
+      FROM pg_extension)) AS shape,
   md5(string_agg(concat_ws(' ', c.oid, c.relfilenode, pg_stat_get_tuples_inserted(c.oid),
     pg_stat_get_tuples_updated(c.oid), pg_stat_get_tuples_deleted(c.oid)), ',' ORDER BY c.oid)) AS counters
 FROM tree JOIN pg_class c ON c.oid = tree.oid
@@ -123,6 +126,17 @@ class Position:
     snapshot: str
     """``xmin:xmax:running``."""
     standby: bool
+
+    @classmethod
+    def of(cls, value: Json) -> Position | None:
+        """Return what was remembered."""
+        if not isinstance(value, dict):
+            return None
+        return cls(str(value["server"]), str(value["snapshot"]), bool(value["standby"]))
+
+    def json(self) -> Json:
+        """For the validators."""
+        return {"server": self.server, "snapshot": self.snapshot, "standby": self.standby}
 
     @property
     def sure(self) -> bool:
@@ -148,9 +162,9 @@ class Relation:
     oid: int
     kind: str
     stored: bool
-    """Whether its rows are stored in this database, and all can be seen: no view, no foreign table, no policy."""
+    """Whether its rows are stored here, and all can be seen: no view, no foreign table, no policy."""
     plain: bool
-    """Whether rows change only by being written."""
+    """Whether rows change only by being written, and we may read them."""
     shape: str
     """Columns and partitions."""
     counters: str
@@ -214,7 +228,7 @@ def young_rows(connection: Connection, source: str, since: Position, now: Positi
     return count, young
 
 
-def sums(connection: Connection, source: str) -> list[Any]:
+def sums(connection: Connection, source: str) -> Json:
     """Sum rows up in the database, in any order."""
     found = connection.execution_options(no_parameters=True).exec_driver_sql(
         "SELECT count(*)::text, sum(hashtextextended(q::text, 1))::text, "

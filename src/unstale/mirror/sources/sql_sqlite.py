@@ -1,10 +1,10 @@
 """SQLite: what proves that nothing has been written to a file.
 
 A connection that is kept open can ask for ``data_version``, which is another number after each commit of
-somebody else. That is sure, but the number means nothing to another connection, such as that of the next process.
-Then the file itself tells: if its size, times and number are the same, nothing has been written to it. That is
-so only if the times were not too young when they were looked at, and if there is no write-ahead log, in which
-commits wait before they are in the file.
+somebody else. That is sure, but the number means nothing to another connection, such as that of the next
+process. Then the file itself tells: if its size, times and number are the same, nothing has been written to
+it. That is so only if the times were not too young when they were looked at, and if there is no write-ahead
+log, in which commits wait before they are in the file.
 
 The file is never opened but by SQLite: closing it would drop all locks that this process has on it.
 """

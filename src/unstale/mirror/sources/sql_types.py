@@ -1,8 +1,8 @@
 """Types: how columns of PostgreSQL become columns of Arrow, and how Python values do.
 
-What comes out depends on the columns and the values alone, so that the same content has the same types. A value
-that its column's type cannot hold (a date before Christ, an infinite time, text among numbers) makes the whole
-column text.
+What comes out depends on the columns and the values alone, so that the same content has the same types. A
+value that its column's type cannot hold (a date before Christ, an infinite time, text among numbers) makes
+the whole column text.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def from_lists(texts: Arrow, kind: Arrow) -> Arrow:
     return pa.array([None if one is None else [read(value) for value in one] for one in values], kind)
 
 
-# --- Python values --------------------------------------------------------------------------------------------
+# --- Python values ------------------------------------------------------------------------------------------
 
 _EXACT = 2**53
 _WIDE = 2**63
@@ -182,7 +182,7 @@ class Kinds:
         return replace(self, seen=seen, largest=largest, zoned=zoned)
 
     @property
-    def type(self) -> Arrow:  # noqa: PLR0911
+    def type(self) -> Arrow:
         """The type of the column in the copy."""
         seen = self.seen
         if not seen:
@@ -226,7 +226,7 @@ _PYTHON = {
 }
 
 
-def _declared(name: str) -> Arrow:  # noqa: PLR0911
+def _declared(name: str) -> Arrow:
     """Return what a type of SQLite, by its rules, or of another database is meant to hold."""
     name = name.upper()
     if "INT" in name:

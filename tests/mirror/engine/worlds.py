@@ -1,0 +1,83 @@
+"""A source whose elements do as tests say, and a mirror of it in simulated time."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from unstale.mirror.clock import SimulatedClock
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.settings import GroupLimit, Settings
+from unstale.mirror.source import Found, New
+
+DAY = 86400.0
+START = 1.7e9
+
+
+@dataclass
+class World:
+    """Elements by key: what they contain, or an outcome or an error; all polls are noted."""
+
+    clock: SimulatedClock
+    content: dict = field(default_factory=dict)
+    polls: list = field(default_factory=list)
+    running: int = 0
+    most: int = 0
+    takes: float = 0.0
+
+    def key(self, text, options):
+        return text
+
+    def group(self, key, options):
+        return "group:" + key.split(":")[1].split("/")[0]
+
+    async def poll(self, known, terms):
+        self.polls.append((self.clock.now(), known.key))
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            if self.takes:
+                await self.clock.pause(self.clock.now() + self.takes)
+            else:
+                await asyncio.sleep(0)
+        finally:
+            self.running -= 1
+        content = self.content.get(known.key, b"something")
+        if callable(content):
+            content = content(self.clock.now())
+        if isinstance(content, Exception):
+            raise content
+        if isinstance(content, Found):
+            return content
+        return Found("changed", "200 OK", body=content, traffic=len(content) + 200)
+
+    async def close(self):
+        pass
+
+    def times(self, key):
+        return [time for time, name in self.polls if name == key]
+
+
+def make(folder, *, store=None, copies=None, tick=60.0, clock=None, content=None, **settings):
+    """Return a mirror of a world, and the world."""
+    clock = SimulatedClock(START) if clock is None else clock
+    world = World(clock, content or {})
+    settings.setdefault("budget", 1000 / DAY)
+    settings.setdefault("groups", (GroupLimit("*", concurrency=1000),))
+    mirror = Mirror(
+        store or folder / "mirror.db",
+        settings=Settings(**settings),
+        copies=copies,
+        clock=clock,
+        sources={"python": world},
+        tick=tick,
+    )
+    return mirror, world
+
+
+def add(mirror, *keys, **given):
+    return mirror.add_many([New(f"python:{key}") for key in keys], given)
+
+
+def run(mirror, seconds, **options):
+    events = []
+    mirror.run(mirror.clock.now() + seconds, on_event=events.append, **options)
+    return events

@@ -1,0 +1,211 @@
+"""Several workers on PostgreSQL."""
+
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from unstale.errors import Trouble
+from unstale.mirror.sql_store import open_store
+
+from .making import additions, columns, lease, unchanged
+
+
+@pytest.fixture
+def two(postgres_empty, copies):
+    with open_store(postgres_empty, copies=copies) as one, open_store(postgres_empty, copies=copies) as other:
+        yield one, other
+
+
+def test_two_workers_take_different_leases_without_waiting_for_each_other(two):
+    one, other = two
+    with one.begin() as t:
+        ids = t.add(additions(10), 1.0)
+        t.release([lease(number, 10.0 + number) for number in ids])
+    with one.begin() as t:
+        first = t.lease("one", 4, 0.0, 100.0)
+        with other.begin() as u:  # in the middle of the other's transaction
+            second = u.lease("other", 100, 0.0, 100.0)
+    assert [taken.element for taken in first] == ids[:4]
+    assert [taken.element for taken in second] == ids[4:]
+
+
+def test_a_lease_that_is_not_committed_goes_to_another(two):
+    one, other = two
+    with one.begin() as t:
+        ids = t.add(additions(4), 1.0)
+        t.release([lease(number) for number in ids])
+
+    def fail():
+        with one.begin() as t:
+            assert len(t.lease("one", 4, 0.0, 100.0)) == 4
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with other.begin() as t:
+        assert len(t.lease("other", 4, 0.0, 100.0)) == 4
+
+
+def test_numbers_become_visible_in_the_order_in_which_they_grow(two, postgres_empty, copies):
+    """A reader who goes on from the last number that it saw must not miss any."""
+    one, other = two
+    stop, missed, seen = threading.Event(), [], []
+
+    def write(store, name):
+        while not stop.is_set():
+            with store.begin() as t:
+                t.edit([("hint", 1, 0.0, name)] * 3)
+                time.sleep(0.002)
+                t.edit([("hint", 2, 0.0, name)])
+
+    def read():
+        after = 0
+        with open_store(postgres_empty, copies=copies) as reader:
+            while not stop.is_set() or after < seen_last():
+                with reader.begin() as t:
+                    for edit in t.edits(after):
+                        if edit.id != after + 1:
+                            missed.append((after, edit.id))
+                        after = edit.id
+                        seen.append(edit.channel)
+
+    def seen_last():
+        with one.begin() as t:
+            return t.edits(0)[-1].id
+
+    threads = [
+        threading.Thread(target=write, args=(one, "one")),
+        threading.Thread(target=write, args=(other, "other")),
+    ]
+    threads.append(threading.Thread(target=read))
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert missed == []
+    assert {"one", "other"} <= set(seen)
+
+
+def test_one_is_the_planner_and_when_it_is_gone_another(two):
+    one, other = two
+    assert one.become_planner()
+    assert not other.become_planner()
+    assert one.become_planner()
+    one.close()
+    assert other.become_planner()
+
+
+def test_a_planner_that_lost_its_connection_hears_of_it_and_can_write_no_plan(two, postgres_empty):
+    import psycopg
+
+    one, other = two
+    with one.begin() as t:
+        (number,) = t.add(additions(1), 1.0)
+    assert one.become_planner()
+
+    def lose():
+        with closing(psycopg.connect(postgres_empty, autocommit=True)) as connection:
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+
+    def plan(store, act):
+        with store.begin() as t:
+            act(t)
+
+    lose()
+    deadline = time.monotonic() + 5.0
+    while not other.become_planner():  # the server takes a moment
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    acts = (
+        lambda t: t.release([lease(number)]),
+        lambda t: t.pay({1: 5.0}),
+        lambda t: t.keep({"a": b"b"}),
+        lambda t: t.save(columns([number])),
+    )
+    for act in acts:  # it does not know yet
+        with pytest.raises(Trouble, match="another worker is the planner now"):
+            plan(one, act)
+    assert not one.become_planner()
+    for act in acts:
+        with pytest.raises(Trouble, match="another worker is the planner now"):
+            plan(one, act)
+    for act in acts:
+        plan(other, act)
+    lose()
+    assert not other.become_planner()  # even though it could be had again at once: it hears of it
+    assert other.become_planner()
+    for act in acts:
+        plan(other, act)
+
+
+def test_a_new_planner_waits_for_what_the_former_one_writes(two):
+    one, other = two
+    with one.begin() as t:
+        (number,) = t.add(additions(1), 1.0)
+    assert one.become_planner()
+    became = []
+    with one.begin() as t:
+        t.release([lease(number)])
+        one._held.invalidate()  # its lock is lost, its transaction goes on
+        thread = threading.Thread(target=lambda: became.append(_wait_to_plan(other)))
+        thread.start()
+        time.sleep(0.2)
+        assert became == []
+        t.pay({1: 77.0})
+    thread.join()
+    assert became == [[77.0]]
+
+
+def _wait_to_plan(store):
+    while not store.become_planner():
+        time.sleep(0.01)
+    with store.begin() as t:
+        return [group.paid_until for group in t.groups()]
+
+
+def test_an_expired_lease_is_recorded_by_one_worker_only(two):
+    one, other = two
+    with one.begin() as t:
+        ids = t.add(additions(1), 1.0)
+        t.release([lease(ids[0], 10.0)])
+        (slow,) = t.lease("one", 1, 9.0, 50.0)
+    with other.begin() as t:
+        assert t.expire(60.0) == ids
+        t.release([lease(ids[0], 70.0)])
+        (quick,) = t.lease("other", 1, 65.0, 150.0)
+    with one.begin() as t:
+        t.record("one", [unchanged(slow)])
+        t.record("one", [unchanged(quick)])
+        assert t.polls() == []
+    with other.begin() as t:
+        t.record("other", [unchanged(quick)])
+        assert len(t.polls()) == 1
+
+
+def test_many_workers_add_the_same_elements_at_once(postgres_empty, copies):
+    wrong = []
+
+    def add():
+        try:
+            with open_store(postgres_empty, copies=copies) as store:
+                for _ in range(3):
+                    with store.begin() as t:
+                        numbers.append(tuple(t.add(additions(50), 1.0)))
+        except Exception as error:  # noqa: BLE001
+            wrong.append(error)
+
+    numbers: list[tuple[int, ...]] = []
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(set(numbers)) == 1
+    with open_store(postgres_empty, copies=copies) as store, store.begin() as t:
+        assert t.count() == {"new": 50}
+        assert len(t.edits(0)) == 50
