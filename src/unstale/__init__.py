@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .errors import InvalidInput as InvalidInput
     from .errors import MissingExtra as MissingExtra
     from .errors import NoAnswer as NoAnswer
+    from .errors import Trouble as Trouble
     from .errors import UnstaleError as UnstaleError
     from .estimation import GammaPrior as GammaPrior
     from .estimation import HintedChanges as HintedChanges
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .estimation import estimate_hints as estimate_hints
     from .estimation import estimate_rate as estimate_rate
     from .estimation import estimate_rates as estimate_rates
+    from .mirror.mirror import Mirror as Mirror
     from .objectives import Harmonic as Harmonic
     from .objectives import Objective as Objective
     from .objectives import SourcePenalty as SourcePenalty
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from .simulation import simulate as simulate
 
 _HOME = {
-    "errors": ("InvalidInput", "MissingExtra", "NoAnswer", "UnstaleError"),
+    "errors": ("InvalidInput", "MissingExtra", "NoAnswer", "Trouble", "UnstaleError"),
     "estimation": (
         "GammaPrior",
         "HintedChanges",
@@ -65,6 +67,7 @@ _HOME = {
         "estimate_rate",
         "estimate_rates",
     ),
+    "mirror.mirror": ("Mirror",),
     "objectives": (
         "Harmonic",
         "Objective",
@@ -94,6 +97,7 @@ _MODULE = {name: module for module, names in _HOME.items() for name in names}
 _SUBMODULES = (
     "errors",
     "estimation",
+    "mirror",
     "objectives",
     "penalties",
     "planning",

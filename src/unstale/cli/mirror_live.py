@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from unstale.mirror.insight import Status
     from unstale.mirror.loop import Event
-    from unstale.mirror.store import Version
 
 __all__ = ["JsonLines", "LogLines", "Screen", "Seen"]
 
@@ -72,13 +71,12 @@ class Seen:
         """Count an event."""
         if event.kind == "poll":
             self.outcomes[str(event.data.get("outcome", "seen"))] += 1
-            self.traffic += int(event.data.get("bytes", 0))
+            self.traffic += int(event.data.get("traffic", 0))
         elif event.kind == "change":
-            version: Version | None = event.data.get("version")
-            first = version is not None and version.first
+            first = bool(event.data.get("first"))
             self.new += first
             self.changes += not first
-            size = 0 if version is None else version.size
+            size = int(event.data.get("size", 0))
             self.lately.appendleft((event.time, "new" if first else "changed", event.key, size))
         elif event.kind == "trouble":
             self.trouble = f"{event.key}: {event.detail}" if event.key else event.detail
@@ -138,16 +136,12 @@ class JsonLines:
         self.seen.take(event)
         if event.kind == "tick":
             return
-        from unstale.mirror.changes import change_record
-
-        version = event.data.get("version")
-        data = change_record(version) if version is not None else in_json(event.data)
         record = {
             "time": as_moment(event.time),
             "event": event.kind,
             "key": event.key,
             "detail": event.detail,
-            "data": data,
+            "data": in_json(event.data),
         }
         click.echo(json.dumps(record, ensure_ascii=False))
 

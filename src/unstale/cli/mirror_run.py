@@ -114,20 +114,10 @@ def _look(opened: Opened) -> Status:
 
 
 def _step(mirror: Mirror, view: Callable[[Event], None]) -> None:
-    """Poll what is due now, and tell of it."""
-    from unstale.mirror.loop import Event
-
-    with mirror.store.begin() as transaction:
-        latest = transaction.versions(limit=1, latest_first=True)
-    count = mirror.step()
-    for _ in range(2):
-        if count or not _waiting(mirror):
-            break
-        count = mirror.step()  # a machine that was too slow for what was due gets another chance
-    for poll in mirror.polls(limit=count) if count else []:
-        view(Event(poll.time, "poll", data={"outcome": poll.outcome, "bytes": poll.traffic}))
-    for version in mirror.changes(latest[0].id if latest else 0, max(count, 1)):
-        view(Event(version.time, "change", version.key, data={"version": version}))
+    """Poll what is due now; a machine that was too slow for it gets another chance."""
+    for _ in range(3):
+        if mirror.step(on_event=view) or not _waiting(mirror):
+            return
 
 
 def _waiting(mirror: Mirror) -> bool:

@@ -40,6 +40,8 @@ _SOONEST, _LATEST = 0.1, 5.0
 """Seconds between two choices, at least and at most."""
 PATIENCE = 50.0
 """Rounds after which an element is polled whatever that seems to be worth."""
+_SHORTEST_ROUND = 3600.0
+"""Seconds: what is learned is not forgotten faster, however often a few elements are polled."""
 _CHUNK = 100_000
 """Elements looked at together."""
 _AFTER = {"new": OK, "changed": OK, "unchanged": OK, "gone": GONE, "failed": FAILING, "refused": REFUSED}
@@ -77,7 +79,7 @@ class Agenda:
         """Elements to be polled out of turn, and for which audit."""
         self._objective = objective_named(settings.objective)
         self._growth = 2.0 if self._objective.kernel == kernels.FRESHNESS else 3.0
-        self._turn = 0.0
+        self._turn = 0
         self._marked = 0.0
 
     # --- what happens ---------------------------------------------------------------------------------------
@@ -116,7 +118,8 @@ class Agenda:
         changed = np.array([heard.outcome[i] == "changed" for i in which.tolist()])
         time, elapsed = heard.time[which], heard.elapsed[which]
         self._hear_of_hints(places, elapsed, changed, outcome == OK)
-        saw = (outcome == OK) & np.isfinite(elapsed) & (rows["state"][places] != GONE)
+        first = np.array([heard.outcome[i] == "new" for i in which.tolist()])
+        saw = (outcome == OK) & np.isfinite(elapsed) & (rows["state"][places] != GONE) & ~first
         far = 1e11 * rows.learner.round
         rows.learner.learn(places[saw], np.clip(elapsed[saw], 0.0, far), changed[saw])
         for k, place in enumerate(places.tolist()):
@@ -129,7 +132,7 @@ class Agenda:
 
     def _hear_one(self, place: int, outcome: int, time: float, traffic: float) -> None:
         rows = self.rows
-        if rows["state"][place] == REMOVED:
+        if rows["state"][place] == REMOVED or time < rows["last"][place]:  # old news, from an import
             return
         if traffic > 0:
             size = float(rows["size"][place])
@@ -176,7 +179,7 @@ class Agenda:
 
     def rescaled(self) -> bool:
         """See to it that what is learned fades as slowly as elements are polled; tell if that changed."""
-        span = self.round
+        span = max(self.round, _SHORTEST_ROUND)
         if not 1e-6 < span < 1e15 or 0.4 < span / self.rows.learner.round < 2.5:
             return False
         self.rows.learner.rescale(span)
@@ -240,9 +243,12 @@ class Agenda:
             return []
         places, values = self._candidates(now, end)
         wanted = np.concatenate([self._audits(), self._in_order(places, values, most)]).astype(np.intp)
+        new = np.isnan(rows["last"][wanted])
         groups = rows["group"][wanted].tolist()
         given = self.pace.assign(groups, self.sizes(wanted).tolist(), now, end, room)
         chosen = wanted[[which for which, _, _ in given]] if given else np.empty(0, np.intp)
+        if new.any() and not new.all():
+            self._turn += sum(-1 if new[which] else 1 for which, _, _ in given)
         self._set_price(places, values, chosen, end, short=len(given) + 2 < most)
         rows["busy"][chosen] = True
         fresh, sizes = self.fresh(chosen, now), self.sizes(chosen)
@@ -303,15 +309,14 @@ class Agenda:
         new = new[np.lexsort((rows["added"][new], -rows["weight"][new]))]
         new = new[self._within_groups(rows["group"][new])][: 4 * most + 64]
         old = old[self._best(old, values[~is_new], 4 * most + 64)]
-        if not (new.size and old.size) or new.size + old.size <= most:
+        if not (new.size and old.size):
+            self._turn = 0
             return np.concatenate([new, old])
-        self._turn += 0.5 * most
-        count = int(min(max(self._turn, most - old.size), new.size))
-        self._turn = min(self._turn - count, 1.0)
-        # those are spread among the others
-        wish = np.concatenate([(np.arange(count) + 0.5) / max(count, 1), (np.arange(old.size) + 0.5) / most])
-        mixed = np.concatenate([new[:count], old])[np.argsort(wish, kind="stable")]
-        return np.concatenate([mixed, new[count:]])
+        # by turns, as long as there are both; whose turn it is depends on who has had more so far
+        place = np.concatenate(
+            [2 * np.arange(new.size) + (self._turn < 0), 2 * np.arange(old.size) + (self._turn >= 0)]
+        )
+        return np.concatenate([new, old])[np.argsort(place, kind="stable")]
 
     def _best(self, places: Places, values: Floats, most: int) -> Places:
         """Return which are worth most, best first, with no more of a group than it may have."""

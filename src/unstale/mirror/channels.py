@@ -1,7 +1,7 @@
 """How much hints are worth, learned from what polls saw after them.
 
-A channel is whoever gives hints: a feed, a sitemap, a caller. A hint multiplies the probability that a copy is
-fresh by some factor f: 0 if it never errs, 1 if it says nothing. Of polls after a hint, whose copies were
+A channel is whoever gives hints: a feed, a sitemap, a caller. A hint multiplies the probability that a copy
+is fresh by some factor f: 0 if it never errs, 1 if it says nothing. Of polls after a hint, whose copies were
 fresh with probability s but for the hint, the sum of s times f is how many should have seen no change; so f
 is learned as their number over that sum. The recall of a channel is the share of changes, of the elements
 that it speaks of, that came with a hint. A channel that is new is believed half.

@@ -183,6 +183,8 @@ _NOTIFY = (
         "Command that is run for each change, with the change as JSON on its standard input."),
     Key("match", values.patterns, '"*"', '"https://example.org/news/*"',
         "For which keys, as a pattern of a shell."),
+    Key("secret", values.secret, "none", '"${WEBHOOK_SECRET}"', "Key with which each POST is signed."),
+    Key("timeout", _TIME, "30s", '"30s"', "Time that one delivery may take."),
 )  # fmt: skip
 
 _HINTS = (

@@ -11,6 +11,7 @@ from ..errors import InvalidInput
 from .registry import source_for, source_named
 from .settings import Settings
 from .source import Json, New, Source
+from .sql_elements import check_key
 from .store import Addition, Element, Finished, Transaction
 
 __all__ = ["Discovery"]
@@ -73,6 +74,8 @@ class Discovery:
         for new in news:
             try:
                 addition = self.addition(new, {}, via=via)
+                check_key(addition.key)
+                check_key(addition.group)
             except InvalidInput:  # what others write may be anything; what is no element is left out
                 continue
             additions[addition.key] = addition

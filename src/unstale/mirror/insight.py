@@ -208,6 +208,23 @@ def status(settings: Settings, t: Transaction, now: float) -> Status:
     )
 
 
+def overview(agenda: Agenda, now: float) -> dict[str, object]:
+    """Return what can be told in a moment, from what the planner has in memory."""
+    places = np.flatnonzero(agenda.rows.wanted)
+    if places.size > _SAMPLE:
+        places = np.random.default_rng(0).choice(places, _SAMPLE, replace=False)
+    weights = agenda.rows["weight"][places].astype(float) * agenda.rows["reads"][places]
+    share = _mean(agenda.fresh(places, now), weights)
+    return {
+        "elements": int(np.count_nonzero(agenda.rows.wanted)),
+        "freshness": share.value,
+        "low": share.low,
+        "high": share.high,
+        "price": agenda.price,
+        "next": agenda.pace.free(now),
+    }
+
+
 def _mean(fresh: Floats, weights: Floats) -> Share:
     """Return the weighted mean of probabilities, and an interval of the share that is."""
     total = float(weights.sum())

@@ -29,6 +29,8 @@ from ..errors import InvalidInput, Trouble
 from .clock import Clock
 from .copies import Copies
 from .discovery import Discovery
+from .insight import overview
+from .notify import Notifier
 from .planner import Planner
 from .registry import source_named
 from .settings import Settings
@@ -45,8 +47,10 @@ _ALIVE = 10.0
 """Seconds after which a worker says again that it is there."""
 _PRUNE = 60.0
 """Seconds after which old versions are looked for again."""
-_SHORTEST, _LONGEST = 0.02, 60.0
-"""Seconds between two transactions: at least; and after trouble, at most."""
+_SOON = 0.25
+"""Seconds after which what a poll saw is recorded, at most."""
+_LONGEST = 60.0
+"""Seconds between two transactions after trouble, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +96,16 @@ class Loop:
         self._wake = asyncio.Event()
         self._stopping = False
         self._in_trouble: str | None = None
+        self._news = False
         self._pauses = 0
         self._next_alive = self._next_prune = -inf
         self._paid_bytes = -inf
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
         self._clean = False
+        self._lead = 0.0
+        self._hungry = self._soon = False
+        self._told = -inf
+        self._started = self._clock.now()
 
     # --- the day --------------------------------------------------------------------------------------------
 
@@ -108,12 +117,31 @@ class Loop:
     async def run(self, until: float | None = None) -> None:
         """Work until told to stop, or until a moment."""
         end = inf if until is None else until
+        notifier, quiet = self._notifier(), asyncio.Event()
+        telling = asyncio.create_task(notifier.run(quiet)) if notifier is not None else None
         try:
             while not self._stopping and self._clock.now() < end:
                 wait = await self.turn(end)
+                if notifier is not None and self._news:
+                    self._news = False
+                    notifier.wake()
                 await self._rest(min(self._clock.now() + wait, end))
         finally:
             await self._leave()
+            if notifier is not None and telling is not None:
+                quiet.set()
+                await telling
+
+    def _notifier(self) -> Notifier | None:
+        """Return who tells others of changes, if anybody wants to be told."""
+        if not self._settings.notify:
+            return None
+        return Notifier(
+            self._settings.notify,
+            self._store,
+            self._clock,
+            on_trouble=lambda name, why: self._tell("trouble", f"{name}: {why}"),
+        )
 
     async def turn(self, horizon: float = inf) -> float:
         """Record, plan, take polls and start them; return after how many seconds to do so again."""
@@ -128,13 +156,18 @@ class Loop:
         self._set_queue()
         with self._clock.busy():
             try:
+                began = self._clock.now()
                 versions, leases = await self._in_thread(self._transact, finished, horizon)
+                took = self._clock.now() - began
             except (Trouble, OSError) as error:
                 self._finished = finished + self._finished
                 return self._trouble(error)
+        self._lead = min(max(1.5 * took, 0.8 * self._lead), 5.0)
+        self._news = self._news or bool(versions)
         self._recovered()
         self.polls += sum(one.found is not None for one in finished)
         self._report(finished, versions)
+        self._hungry = len(leases) + len(self._running) >= self._queue
         for lease in leases:
             task = asyncio.create_task(self._poll(lease))
             self._running[task] = lease
@@ -142,8 +175,9 @@ class Loop:
         return self._span
 
     async def _rest(self, moment: float) -> None:
-        """Wait for a moment, or until there is little left to do."""
+        """Wait for a moment, or until there is little left to do, or something to record."""
         self._wake.clear()
+        self._soon = False
         if self._stopping:
             return
         waits = [asyncio.create_task(self._clock.until(moment)), asyncio.create_task(self._wake.wait())]
@@ -218,12 +252,16 @@ class Loop:
         now = self._clock.now()
         in_hand = len(self._running)
         planning = self._store.become_planner()
+        if planning and self.planner is None:
+            self._prepare(now)
+            now = self._clock.now()
+        orphans: list[str] = []
         try:
             with self._store.begin() as t:
                 versions = t.record(self.worker, finished) if finished else []
                 self._discovery.record(t, finished, now)
-                self._keep_house(t, now, planning=planning)
-                if planning and horizon > now:
+                orphans = self._keep_house(t, now, planning=planning)
+                if planning:
                     self._plan(t, now, horizon, self._queue - in_hand)
                 leases = []
                 if horizon > now:
@@ -232,24 +270,38 @@ class Loop:
         except BaseException:
             self.planner = None  # it may know things that were not recorded
             raise
+        if orphans:
+            self._store.discard(orphans)
         return versions, leases
 
-    def _plan(self, t: Transaction, now: float, horizon: float, room: int) -> None:
-        """Be the planner."""
-        alone = self.workers <= 1
-        if self.planner is None:
-            self.planner = Planner(self._settings, t, now)
-            self._tell("planner", f"planning for {len(self.planner.agenda.rows):,} elements")
-        end = min(now + self._span, horizon)
-        if not alone:
-            room = self._queue * self.workers - len(t.leased())
-        self.planner.plan(t, now, end=end, room=room, crowd=_CROWD if alone else 1)
+    def _prepare(self, now: float) -> None:
+        """Read what the planner needs, and let it choose once for nothing: the first time takes long."""
+        with self._store.begin() as t:
+            planner = Planner(self._settings, t, now)
+            planner.rehearse(now)
+        self.planner = planner
+        self._tell("planner", f"planning for {len(planner.agenda.rows):,} elements")
+        if not self._clean:
+            alone = self._store.url.startswith("sqlite")
+            self._copies.empty_scratch(0.0 if alone else 86400.0)
 
-    def _keep_house(self, t: Transaction, now: float, *, planning: bool) -> None:
-        """Do what is needed now and then."""
+    def _plan(self, t: Transaction, now: float, horizon: float, room: int) -> None:
+        """Be the planner: of what starts when this transaction is over, and before the next."""
+        assert self.planner is not None  # noqa: S101  (prepared before)
+        alone = self.workers <= 1
+        start = now + self._lead
+        if horizon <= now:
+            room = 0
+        elif not alone:
+            room = self._queue * self.workers - len(t.leased())
+        end = min(start + self._span, horizon)
+        self.planner.plan(t, start, end=end, room=room, crowd=_CROWD if alone else 1)
+
+    def _keep_house(self, t: Transaction, now: float, *, planning: bool) -> list[str]:
+        """Do what is needed now and then; return digests that nothing refers to any more."""
         if not planning:
             self.planner = None
-        elif self.planner is None and not self._clean:
+        elif not self._clean:
             self._clean = True
             t.expire(now, everything=self._store.url.startswith("sqlite"))
         else:
@@ -260,8 +312,9 @@ class Loop:
         if planning and now >= self._next_prune:
             self._next_prune = now + _PRUNE
             before = now - self._settings.keep_polls
-            if orphans := t.prune(self._settings.keep, before if isfinite(before) else -inf):
-                self._copies.delete(orphans)
+            edits = self.planner.edited if self.planner is not None else 0
+            return t.prune(self._settings.keep, before if isfinite(before) else -inf, edits_to=edits)
+        return []
 
     # --- a poll ---------------------------------------------------------------------------------------------
 
@@ -362,8 +415,11 @@ class Loop:
             self._finished.append(Finished(lease, self._clock.now(), 0.0, None))
             if not task.cancelled():
                 self._tell("trouble", f"a poll went wrong: {task.exception()!r}")
-        if len(self._running) <= self._queue // 2:
+        if self._hungry and len(self._running) <= self._queue // 2:
             self._wake.set()
+        elif self._tick is None and not self._soon:
+            self._soon = True
+            asyncio.get_running_loop().call_later(_SOON, self._wake.set)
 
     # --- telling --------------------------------------------------------------------------------------------
 
@@ -391,10 +447,27 @@ class Loop:
         for one in finished:
             if one.found is not None:
                 key = one.lease.known.key
-                self._tell("poll", one.found.detail, key, outcome=one.outcome, bytes=one.found.traffic)
+                data = {"outcome": one.outcome, "traffic": one.found.traffic, "seconds": one.seconds}
+                self._tell("poll", one.found.detail, key, **data)
         for version in versions:
-            self._tell("change", "new" if version.first else "changed", version.key, version=version)
-        self._tell("tick", "", polls=len(finished))
+            data = {"version": version.id, "size": version.size, "first": version.first}
+            self._tell("change", "new" if version.first else "changed", version.key, **data)
+        self._tell_how()
+
+    def _tell_how(self) -> None:
+        """Tell how it goes, once a second."""
+        now = self._clock.now()
+        if self._on_event is None or now < self._told + 1.0:
+            return
+        self._told = now
+        data: dict[str, Any] = {
+            "polls": self.polls,
+            "in_flight": len(self._running),
+            "seconds": now - self._started,
+        }
+        if self.planner is not None:
+            data |= overview(self.planner.agenda, now)
+        self._tell("tick", "", **data)
 
 
 def check_settings(settings: Settings) -> None:

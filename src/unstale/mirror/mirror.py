@@ -174,6 +174,15 @@ class Mirror:
         hint = f"did you mean {near[0]}?" if near else "add it first: unstale add KEY"
         raise InvalidInput(f"there is no element {key!r} in this mirror; {hint}")
 
+    def _numbers(self, keys: Iterable[str]) -> list[int]:
+        """Return the numbers of elements, all of which must be there."""
+        ids: list[int] = []
+        for batch in _batches(keys):
+            with self.store.begin() as t:
+                known = t.find(batch)
+            ids += [known[key].id if key in known else self.find(key).id for key in batch]
+        return ids
+
     def elements(self, pattern: str | None = None) -> Iterator[Element]:
         """Return all elements, or those whose keys match a pattern as of a shell."""
         after = 0
@@ -187,19 +196,20 @@ class Mirror:
 
     def remove(self, keys: Iterable[str], *, forget: bool = False) -> int:
         """Remove elements; with ``forget``, their copies and history too."""
-        ids = [self.find(key).id for key in keys]
+        ids = self._numbers(keys)
         orphans: list[str] = []
         with self.store.begin() as t:
             t.remove(ids, self.clock.now())
             if forget:
                 orphans = t.forget(ids)
-        self.copies.delete(orphans)
+        if orphans:
+            self.store.discard(orphans)
         return len(ids)
 
     def hint(self, keys: Iterable[str], *, time: float | None = None, channel: str = "api") -> int:
         """Say that elements may have changed, now or at a moment; return how many."""
         now = self.clock.now()
-        ids = [self.find(key).id for key in keys]
+        ids = self._numbers(keys)
         with self.store.begin() as t:
             t.edit([("hint", number, now if time is None else time, channel) for number in ids])
         return len(ids)
@@ -224,11 +234,11 @@ class Mirror:
         if self._loop is not None:
             self._loop.stop()
 
-    def step(self) -> int:
+    def step(self, *, on_event: Callable[[Event], None] | None = None) -> int:
         """Poll what is due now, and record it; return how many polls were made."""
 
         async def one() -> int:
-            with self._running(None) as loop:
+            with self._running(on_event) as loop:
                 await loop.turn()
                 await loop.finish()
                 await loop.run(until=self.clock.now())

@@ -69,23 +69,38 @@ class Planner:
         self.agenda, kept = load_agenda(settings, t)
         self._heard, self._edited = kept.get("heard", 0), kept.get("edited", 0)
         self._next_reads = 0.0
+        self._kept = b""
         self._busy = np.empty(0, np.int64)
         self.agenda.pace.set_back(now, self.agenda.tick)
+
+    def rehearse(self, now: float) -> None:
+        """Choose once and forget it, so that all code is loaded and compiled when it matters."""
+        agenda = self.agenda
+        places = np.arange(min(len(agenda.rows), 2))
+        agenda.worths(places, agenda.rows.since(places, now))
+        agenda.fresh(places, now)
 
     def plan(self, t: Transaction, now: float, *, end: float, room: int, crowd: int) -> int:
         """Take in what has happened, hand out polls before ``end``; return how many."""
         agenda = self.agenda
-        dirty = [self._listen(t), self._edit(t, now)]
+        self._edit(t, now)
+        rescaled = agenda.rescaled()  # before anything is learned, so that it does not fade at once
+        dirty = [self._listen(t)]
         self._see_leased(t)
         if agenda.settings.importance == "reads" and now >= self._next_reads:
             self._count_reads(t, now)
-        if agenda.rescaled():
+        if rescaled:
             dirty = [np.arange(len(agenda.rows))]
         agenda.pace.crowd = crowd
         leases = agenda.choose(now, end, room)
         places = np.unique(np.concatenate(dirty)).astype(np.intp)
         self._keep(t, leases, places)
         return len(leases)
+
+    @property
+    def edited(self) -> int:
+        """Number of the last edit that has been taken in, and will be by whoever is planner next."""
+        return self._edited
 
     def _listen(self, t: Transaction) -> Places:
         """Hear what polls saw that has not been heard yet."""
@@ -95,16 +110,13 @@ class Planner:
             self._heard = int(heard.poll[-1])
         return np.concatenate(places)
 
-    def _edit(self, t: Transaction, now: float) -> Places:
+    def _edit(self, t: Transaction, now: float) -> None:
         """Take in what others have edited."""
-        changed: list[int] = []
         while edits := t.edits(self._edited):
             self._edited = edits[-1].id
-            changed += [edit.subject for edit in edits if edit.kind == "element"]
-            self._take_up(t, sorted(set(changed)))
+            self._take_up(t, sorted({edit.subject for edit in edits if edit.kind == "element"}))
             self.agenda.pace.know(t.groups())
             self._other_edits(t, edits, now)
-        return np.empty(0, np.intp)
 
     def _take_up(self, t: Transaction, ids: Sequence[int]) -> None:
         """Read elements that are new or have changed; those that are not there are removed."""
@@ -175,7 +187,7 @@ class Planner:
             "audit": agenda.audit,
         }
         text = json.dumps(position).encode()
-        if text != getattr(self, "_kept", b""):
+        if text != self._kept:
             t.keep(
                 {"planner": text, "learner": _packed(rows.learner.shared), "channels": agenda.channels.text()}
             )

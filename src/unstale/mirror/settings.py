@@ -101,6 +101,10 @@ class Notify:
     """Command that is run for each change, with the change as JSON on its standard input."""
     match: str = "*"
     """For which keys."""
+    secret: str | None = None
+    """Key with which each POST is signed."""
+    timeout: float = 30.0
+    """Seconds that one delivery may take."""
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,9 @@ class SqlStore:
             self._planner = -1
             held, self._held = self._held, None
             with suppress(exc.SQLAlchemyError):
-                held.invalidate()  # the lock goes with the connection
+                held.execute(select(func.pg_advisory_unlock_all()))  # at once, for the next one
+            with suppress(exc.SQLAlchemyError):
+                held.invalidate()  # the lock goes with the session at the latest
             with suppress(exc.SQLAlchemyError):
                 held.close()
 

@@ -343,8 +343,10 @@ class Transaction(Protocol):
     def workers(self, now: float) -> list[str]:
         """Return the workers that are there."""
 
-    def prune(self, keep_versions: int, polls_before: float, limit: int = 1000) -> list[str]:
-        """Delete some old versions (0: none) and polls; return digests that nothing refers to any more."""
+    def prune(
+        self, keep_versions: int, polls_before: float, limit: int = 1000, *, edits_to: int = 0
+    ) -> list[str]:
+        """Delete some old versions (0: none), polls and edits; return digests nothing refers to any more."""
 
     def referred(self, digests: Sequence[str]) -> set[str]:
         """Return those of the digests that some version has."""
@@ -366,6 +368,12 @@ class Store(Protocol):
 
     def backup(self, path: Path) -> Path | None:
         """Write a back-up; None if the server does that."""
+
+    def discard(self, digests: Sequence[str]) -> int:
+        """Delete copies that nothing refers to any more; return how many."""
+
+    def sweep(self, older_than: float = 86400.0) -> int:
+        """Delete copies that a crash left behind so many seconds ago; return how many."""
 
     def check(self) -> list[str]:
         """Return what is wrong with the store itself: integrity, versions without copies."""

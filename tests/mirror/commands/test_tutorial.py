@@ -52,7 +52,7 @@ def played(text, length):
                     shown = printed(words)
                     if words[0] == "run":
                         wanted += 3 if wanted == 0 else 1
-                        for _ in range(10):  # on a busy machine it may take longer
+                        for _ in range(4):  # on a busy machine it may take longer
                             if printed(["changes"]).count("\n") >= wanted:
                                 break
                             shown += printed(words)

@@ -73,6 +73,8 @@ probe_interval = "10s"
 
 [[notify]]
 webhook = "https://example.org/${TOKEN}"
+secret = "${TOKEN}"
+timeout = "5s"
 [[notify]]
 command = "logger -t 'a mirror'"
 match = "x*"
@@ -145,7 +147,7 @@ def test_everything_can_be_said(write, monkeypatch):
         ),
         databases={"shop": Database("postgresql://me:s3cret@db/shop", 10.0)},
         notify=(
-            Notify(webhook="https://example.org/s3cret"),
+            Notify(webhook="https://example.org/s3cret", secret="s3cret", timeout=5.0),  # noqa: S106
             Notify(command=("logger", "-t", "a mirror"), match="x*"),
         ),
         hint_file="hints.txt",
@@ -404,6 +406,7 @@ EITHER = {
 def test_the_template_has_every_key_and_its_examples_are_right(write, monkeypatch):
     monkeypatch.setenv("PASSWORD", "x")
     monkeypatch.setenv("TOKEN", "y")
+    monkeypatch.setenv("WEBHOOK_SECRET", "z")
     text = template()
     for section in SECTIONS:
         assert f"\n{section.heading}\n" in text or f"\n#{section.heading}\n" in text

@@ -56,7 +56,7 @@ class World:
         return [time for time, name in self.polls if name == key]
 
 
-def make(folder, *, store=None, copies=None, tick=60.0, clock=None, content=None, **settings):
+def make(folder, *, store=None, copies=None, tick=600.0, clock=None, content=None, **settings):
     """Return a mirror of a world, and the world."""
     clock = SimulatedClock(START) if clock is None else clock
     world = World(clock, content or {})

@@ -10,15 +10,16 @@ from unstale.mirror.source import Known, Terms
 from unstale.mirror.sources.http import Pages
 from unstale.mirror.sources.http_poll import Poller
 
-HTTP = Http(connect_timeout=1.0, read_timeout=0.4)
+PATIENT = Http(connect_timeout=20.0, read_timeout=20.0)
+"""All the time that a busy machine may need."""
 
 
 class Visitor:
-    """Polls pages with little patience."""
+    """Polls pages."""
 
     def __init__(self, scratch: Path):
         self.scratch = scratch
-        self.settings = Settings(http=HTTP)
+        self.settings = Settings(http=PATIENT)
         self.source = None
 
     async def __aenter__(self):
@@ -52,7 +53,7 @@ class Visitor:
         options=None,
         before=None,
         spend=None,
-        timeout=1.0,  # noqa: ASYNC109  of the poll, as a user would give it
+        timeout=30.0,  # noqa: ASYNC109  of the poll, as a user would give it
         max_size=3_000_000,
     ):
         """Poll a page; ``before`` is what the last poll of it found."""
@@ -71,5 +72,5 @@ def visitor(tmp_path):
 
 
 @pytest.fixture
-def patient(tmp_path):
-    return Visitor(tmp_path).set(connect_timeout=20.0, read_timeout=20.0)
+def hasty(tmp_path):
+    return Visitor(tmp_path).set(connect_timeout=1.0, read_timeout=0.4)

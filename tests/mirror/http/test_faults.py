@@ -5,20 +5,22 @@ import time
 
 import pytest
 
+from unstale.mirror.sources.http_deadlines import Deadlines
+
 from .hostile import Hostile, answer, faults
 
 GOOD = answer(b"<html><p>good</p></html>", Content_Type="text/html", ETag='"1"')
 
 
-def test_each_fault_has_its_outcome_in_words_and_in_time(visitor, patient):
-    """Those that never end must be ended soon; all others have all the time that a busy machine may need."""
+def test_each_fault_has_its_outcome_in_words_and_in_time(visitor, hasty):
+    """Those that never end must be ended soon; all others have the time that a busy machine may need."""
     table = faults()
     served = {path: page for path, (page, _, _) in table.items()}
     few = asyncio.Semaphore(10)
 
     async def one(path, outcome, words):
         async with few:
-            who = visitor if path.startswith("/stall") else patient
+            who = hasty if path.startswith("/stall") else visitor
             began = time.monotonic()
             found = await who.poll(server.url(path), timeout=1.0 if path.startswith("/drip") else 30.0)
             took = time.monotonic() - began
@@ -31,13 +33,13 @@ def test_each_fault_has_its_outcome_in_words_and_in_time(visitor, patient):
 
     async def good():
         for _ in range(20):
-            found = await patient.poll(server.url("/good"), timeout=30.0)
+            found = await visitor.poll(server.url("/good"))
             assert found.outcome == "changed", found.detail
             await asyncio.sleep(0.05)
 
     async def main():
         nonlocal server
-        async with Hostile({**served, "/good": GOOD}) as server, visitor, patient:
+        async with Hostile({**served, "/good": GOOD}) as server, visitor, hasty:
             await asyncio.gather(
                 good(), *(one(path, outcome, words) for path, (_, outcome, words) in table.items())
             )
@@ -221,3 +223,26 @@ def test_the_same_source_serves_one_event_loop_after_another(visitor):
     visitor.source = Pages(visitor.settings)
     asyncio.run(main(close=True))
     asyncio.run(main(close=True))
+
+
+def test_deadlines_hold_in_each_event_loop():
+    deadlines = Deadlines()
+
+    async def quick():
+        limit = deadlines.start(60.0)
+        async with limit:
+            await asyncio.sleep(0)
+        deadlines.stop(limit)
+
+    async def slow():
+        limit = deadlines.start(0.05)
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with limit:
+                await asyncio.sleep(10)
+        deadlines.stop(limit)
+        return time.monotonic() - began
+
+    for _ in range(2):
+        asyncio.run(quick())
+        assert asyncio.run(slow()) < 5.0

@@ -14,6 +14,7 @@ import zstandard
 
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Http, Settings
+from unstale.mirror.sources.content import NoContent
 from unstale.mirror.sources.http import Pages, http_source
 
 from .hostile import Hostile, answer, then_close
@@ -446,3 +447,14 @@ def test_a_copy_may_have_so_many_bytes_and_not_one_more(visitor, coding):
 def test_when_it_changed_is_believed_if_it_can_be(visitor, said, modified):
     (found,), _ = polled(visitor, {"/a": answer(PAGE, Last_Modified=said)}, "/a")
     assert found.modified == modified
+
+
+def test_what_a_parser_says_is_shown_in_one_line(visitor, monkeypatch):
+    def broken(*_):
+        raise NoContent("one\nline\x00 and " + "more" * 1000)
+
+    monkeypatch.setattr("unstale.mirror.sources.content.fingerprint", broken)
+    (found,), _ = polled(visitor, {"/a": answer(PAGE)}, "/a", options={"change": "text"})
+    assert found.outcome == "failed"
+    assert found.detail.isprintable()
+    assert len(found.detail) <= 300

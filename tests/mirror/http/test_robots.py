@@ -103,22 +103,22 @@ def test_how_long_it_wants_to_be_left_alone_counts(visitor):
 
 
 @pytest.mark.parametrize("fault", [reset, then_stall(b""), then_stall(answer(b"Dis", Content_Length="100"))])
-def test_faults_of_robots(visitor, fault):
-    (found,), _ = polled(visitor, {"/robots.txt": fault, "/a": PAGE}, "/a")
+def test_faults_of_robots(hasty, fault):
+    (found,), _ = polled(hasty, {"/robots.txt": fault, "/a": PAGE}, "/a")
     assert found.outcome == "failed"
     assert "robots.txt" in found.detail
 
 
-def test_no_fault_of_robots_raises(visitor):
+def test_no_fault_of_robots_raises(hasty):
     table = faults()
 
     async def main():
-        async with visitor:
+        async with hasty:
             await asyncio.gather(*(one(path) for path in table))
 
     async def one(path):
         async with Hostile({"/robots.txt": table[path][0], "/a": PAGE}) as server:
-            found = await visitor.poll(server.url("/a"), timeout=3.0)
+            found = await hasty.poll(server.url("/a"), timeout=3.0)
             assert found.outcome in {"changed", "failed"}, path
 
     asyncio.run(main())

@@ -26,6 +26,8 @@ from unstale.mirror.sources.http_urls import canonical, host_of, joined, origin_
         ("http://example.org/?a=&b", "http://example.org/?a=&b"),
         ("http://example.org/a/./b/../c/", "http://example.org/a/c/"),
         ("http://example.org/a/..", "http://example.org/"),
+        ("http://example.org/a/b/..", "http://example.org/a/"),
+        ("http://example.org/a/.", "http://example.org/a/"),
         ("http://example.org/../../a", "http://example.org/a"),
         ("http://example.org/%7ea%2fb%C3%a4", "http://example.org/~a%2Fb%C3%A4"),
         ("http://example.org/%2e%2e/a", "http://example.org/a"),

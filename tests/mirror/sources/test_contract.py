@@ -1,4 +1,4 @@
-"""All sources keep the contract."""
+"""All sources keep the contract; that tables do is tested with the other tests of tables."""
 
 import pytest
 

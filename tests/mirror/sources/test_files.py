@@ -196,9 +196,9 @@ def test_a_drive_that_hangs_stops_nobody(tmp_path, monkeypatch):
     monkeypatch.setattr(file_places.Local, "open", hang)
 
     async def play():
-        source, terms = FileSource(), Terms(tmp_path, 100, 0.2)
-        stuck = [source.poll(Known(str(tmp_path / "stuck")), terms) for _ in range(3)]
-        fine = [source.poll(Known(str(tmp_path / "fine")), terms) for _ in range(60)]
+        source = FileSource()
+        stuck = [source.poll(Known(str(tmp_path / "stuck")), Terms(tmp_path, 100, 0.2)) for _ in range(3)]
+        fine = [source.poll(Known(str(tmp_path / "fine")), Terms(tmp_path, 100, 15.0)) for _ in range(60)]
         found = await asyncio.gather(*stuck, *fine)
         release.set()
         return found

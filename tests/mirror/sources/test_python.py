@@ -191,7 +191,7 @@ def test_a_function_that_never_ends_stops_nobody():
 
     began = time.monotonic()
     first, again, others = asyncio.run(play())
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert (first.outcome, first.detail) == ("failed", "no answer within 50 ms")
     assert {found.detail for found in again} == {"the poll before was given up, and has not ended yet"}
     assert len(calls) == 1

@@ -1,4 +1,4 @@
-"""Whatever is done to a table: after each poll the copy is the table, and 'unchanged' is never said of a change."""
+"""Whatever is done to a table: after each poll the copy is the table."""
 
 import sqlite3
 from contextlib import closing
@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from unstale.mirror.settings import Database
 
-SETTINGS = settings(
-    max_examples=12,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+FIXTURES = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+A_FEW = settings(max_examples=10, deadline=None, suppress_health_check=FIXTURES)
+MANY = settings(max_examples=150, deadline=None, suppress_health_check=FIXTURES)
 VALUES = st.integers(0, 3)
 ROWS = st.integers(1, 5)
 BOTH = st.one_of(
@@ -33,6 +31,10 @@ LITE = st.one_of(
     BOTH,
     st.sampled_from(["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)", "UPDATE t SET n = 'text' WHERE id = 1"]),
     st.sampled_from(["PRAGMA journal_mode = WAL", "PRAGMA journal_mode = DELETE"]),
+)
+SWAP = (
+    "CREATE TABLE new (LIKE t INCLUDING ALL); INSERT INTO new SELECT * FROM t; DROP TABLE t; "
+    "ALTER TABLE new RENAME TO t"
 )
 POSTGRES = st.one_of(
     BOTH,
@@ -53,8 +55,7 @@ POSTGRES = st.one_of(
             "ALTER TABLE t ADD COLUMN d int DEFAULT 7",
             "ALTER TABLE t ADD COLUMN d int DEFAULT 8",
             "ALTER TABLE t DROP COLUMN d",
-            "CREATE TABLE new (LIKE t INCLUDING ALL); INSERT INTO new SELECT * FROM t; DROP TABLE t; "
-            "ALTER TABLE new RENAME TO t",
+            SWAP,
         ]
     ),
 )
@@ -105,9 +106,20 @@ def check(element, look):
         assert (element.copy.column_names, sorted(map(str, element.rows))) == before
 
 
-@SETTINGS
+@A_FEW
 @given(story=steps(LITE))
 def test_sqlite(story, scratch_poller, tmp_path_factory):
+    in_sqlite(story, scratch_poller, tmp_path_factory)
+
+
+@pytest.mark.long
+@MANY
+@given(story=steps(LITE))
+def test_sqlite_for_long(story, scratch_poller, tmp_path_factory):
+    in_sqlite(story, scratch_poller, tmp_path_factory)
+
+
+def in_sqlite(story, scratch_poller, tmp_path_factory):
     path = tmp_path_factory.mktemp("lite") / "shop.db"
     with (
         closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as first,
@@ -138,18 +150,30 @@ class Passing:
         self._url = url
 
     def execute(self, statement):
-        with closing(psycopg.connect(self._url, autocommit=True)) as session:
+        with closing(psycopg.connect(self._url, autocommit=True, prepare_threshold=None)) as session:
             session.execute("SET lock_timeout = '50ms'")
             session.execute(statement)
 
 
 @pytest.mark.parametrize("passing", [True, False])
-@SETTINGS
+@A_FEW
 @given(story=steps(POSTGRES))
 def test_postgresql(story, passing, scratch_poller, postgres_url):
+    in_postgresql(story, passing, scratch_poller, postgres_url)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("passing", [True, False])
+@MANY
+@given(story=steps(POSTGRES))
+def test_postgresql_for_long(story, passing, scratch_poller, postgres_url):
+    in_postgresql(story, passing, scratch_poller, postgres_url)
+
+
+def in_postgresql(story, passing, scratch_poller, postgres_url):
     with (
-        closing(psycopg.connect(postgres_url, autocommit=True)) as staying,
-        closing(psycopg.connect(postgres_url, autocommit=True)) as reader,
+        closing(psycopg.connect(postgres_url, autocommit=True, prepare_threshold=None)) as staying,
+        closing(psycopg.connect(postgres_url, autocommit=True, prepare_threshold=None)) as reader,
     ):
         staying.execute("DROP TABLE IF EXISTS t, other, new")
         staying.execute(CREATE)
@@ -161,7 +185,7 @@ def test_postgresql(story, passing, scratch_poller, postgres_url):
         def look():
             connection = reader
             if passing:
-                connection = psycopg.connect(postgres_url, autocommit=True)
+                connection = psycopg.connect(postgres_url, autocommit=True, prepare_threshold=None)
             try:
                 connection.execute("SET lock_timeout = '10ms'")
                 cursor = connection.execute("SELECT * FROM t")

@@ -75,7 +75,7 @@ def test_a_commit_that_waits_and_then_a_crash(own, poller_of):
     ):
         committing = threading.Thread(target=writer.execute, args=("UPDATE t SET a = 2",))
         committing.start()
-        waits = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {writer.info.backend_pid}"
+        waits = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {writer.info.backend_pid}"  # noqa: S608
         eventually(lambda: other.execute(waits).fetchone() == (True,))
         assert element.poll().outcome == "unchanged"
         assert element.poll().outcome == "unchanged"
@@ -149,8 +149,8 @@ def test_a_standby(own, poller_of):
         assert element.poll().outcome == "changed"
         assert element.rows == [(2,)]
         for n in range(3, 30):
-            run(own, f"UPDATE t SET a = {n}")
-            eventually(lambda n=n: arrived(f"SELECT a = {n} FROM t"))
+            run(own, f"UPDATE t SET a = {n}")  # noqa: S608
+            eventually(lambda n=n: arrived(f"SELECT a = {n} FROM t"))  # noqa: S608
             assert element.poll().outcome == "changed"
             assert element.rows == [(n,)]
     finally:

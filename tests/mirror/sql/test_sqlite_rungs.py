@@ -1,6 +1,5 @@
 """What rungs of SQLite must catch."""
 
-import os
 import shutil
 import sqlite3
 import time
@@ -73,19 +72,13 @@ def test_rolled_back_and_under_way(orders, lite):
     assert orders.poll().outcome == "changed"
 
 
-def aged(path):
-    """Make a file look as if it had not been written to for a minute; only its time of change cannot be set."""
-    then = time.time() - 60
-    os.utime(path, (then, then))
-
-
 def test_a_young_file_proves_nothing_to_another_process(orders, lite_poller):
     lite_poller.restart()
     found = orders.poll()
     assert (found.outcome, deciding(found)) == ("unchanged", "extraction")
 
 
-def test_an_old_file_proves_it_to_another_process(orders, lite, lite_path, lite_poller, monkeypatch):
+def test_an_old_file_proves_it_to_another_process(orders, lite, lite_poller, monkeypatch):
     monkeypatch.setattr("unstale.mirror.sources.sql_sqlite._YOUNG", -1.0)  # as if time had passed
     wal = lite.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     orders.poll()

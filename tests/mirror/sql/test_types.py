@@ -92,15 +92,15 @@ def same(a, b):
 def test_types_of_postgresql(pg, pg_poller):
     """All in one table, with NULLs among them."""
     pg.execute(
-        "SET lc_monetary = 'C'; CREATE TYPE mood AS ENUM ('sad', 'glad'); CREATE TYPE pair AS (a int, b text);"
+        "SET lc_monetary = 'C'; CREATE TYPE mood AS ENUM ('sad', 'glad'); "
+        "CREATE TYPE pair AS (a int, b text); "
         "CREATE DOMAIN positive AS int CHECK (VALUE > 0)"
     )
-    pg.execute(
-        f"CREATE TABLE t (id int PRIMARY KEY, {', '.join(f'c{i} {one[0]}' for i, one in enumerate(TYPES))})"
-    )
+    columns = ", ".join(f"c{i} {one[0]}" for i, one in enumerate(TYPES))
+    pg.execute(f"CREATE TABLE t (id int PRIMARY KEY, {columns})")
     for row in range(9):
         values = [one[1][row] if row < len(one[1]) else None for one in TYPES]
-        pg.execute(f"INSERT INTO t VALUES (%s{', %s' * len(values)})", [row, *values])
+        pg.execute(f"INSERT INTO t VALUES (%s{', %s' * len(values)})", [row, *values])  # noqa: S608
     element = pg_poller.element("shop#t")
     found = element.poll()
     assert found.outcome == "changed"
@@ -116,7 +116,7 @@ def test_types_of_postgresql(pg, pg_poller):
     again = pg_poller.element("shop#t")
     assert again.poll().fingerprint == first
     for i in range(len(TYPES)):  # each value counts
-        pg.execute(f"UPDATE t SET c{i} = NULL WHERE id = 0")
+        pg.execute(f"UPDATE t SET c{i} = NULL WHERE id = 0")  # noqa: S608
         before = element.known.fingerprint
         assert element.poll().outcome == "changed"
         assert element.known.fingerprint != before
@@ -155,7 +155,7 @@ def test_the_order_of_rows_does_not_matter(pg, pg_poller):
     assert element.poll().detail.startswith("the same rows")
 
 
-# --- SQLite ---------------------------------------------------------------------------------------------------
+# --- SQLite -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_any_values_of_sqlite(rows, lite, lite_poller):
             assert copied == values
 
 
-# --- the fingerprint ------------------------------------------------------------------------------------------
+# --- the fingerprint --------------------------------------------------------------------------------------
 
 
 def fingerprint(*parts):

@@ -33,12 +33,12 @@ class World:
         self._run, self._spoilt, self._mended = run, spoilt, mended
 
     async def put(self, version, size=0):
-        noise = random.Random(version)
+        noise = random.Random(version)  # noqa: S311
         rows = [f"({i}, {version}, '{noise.randbytes(100).hex()}')" for i in range(1 + size // 100)]
         self._run(
             "CREATE TABLE IF NOT EXISTS orders (id integer PRIMARY KEY, version integer, noise text)",
             "DELETE FROM orders",
-            *(f"INSERT INTO orders VALUES {', '.join(rows[i : i + 500])}" for i in range(0, len(rows), 500)),
+            *(f"INSERT INTO orders VALUES {', '.join(rows[i : i + 500])}" for i in range(0, len(rows), 500)),  # noqa: S608
         )
 
     async def touch(self):

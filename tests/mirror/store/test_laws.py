@@ -208,4 +208,4 @@ def test_a_store_is_what_dictionaries_would_be(url, tmp_path_factory):
 
 @pytest.mark.long
 def test_a_store_is_what_dictionaries_would_be_for_long(url, tmp_path_factory):
-    law(url, tmp_path_factory, 150, 50)
+    law(url, tmp_path_factory, 100, 50)

@@ -61,7 +61,7 @@ class Definition:
         """Short and the same for equal definitions only.
 
         >>> Definition().name, Definition("text", "main").name
-        ('bytes', 'text-8fcf4dc9')
+        ('bytes', 'text-738414a8')
         """
         if self.selector is None and not self.ignore:
             return self.change

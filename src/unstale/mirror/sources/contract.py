@@ -42,7 +42,7 @@ class World(Protocol):
     """What cannot be a key of this source."""
 
     async def put(self, version: int, size: int = 0) -> None:
-        """Make the element be there, with the content of a version: about ``size`` bytes, or a tenth of it."""
+        """Make the element be there, with the content of a version: ``size`` bytes, or a tenth of that."""
 
     async def touch(self) -> None:
         """Change something that does not count: the time of a file."""

@@ -10,7 +10,7 @@ import asyncio
 import socket
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -89,9 +89,9 @@ class _Handshake(ssl.SSLObject):
 class _Request(aiohttp.ClientRequest):
     """Notes that there is a connection, and an answer is being waited for."""
 
-    async def send(self, conn: Any) -> aiohttp.ClientResponse:  # noqa: ANN401
+    def send(self, conn: Any) -> Coroutine[Any, Any, aiohttp.ClientResponse]:  # noqa: ANN401
         _reached("answer")
-        return await super().send(conn)
+        return super().send(conn)
 
 
 class _Resolver(guard.Resolver):

@@ -96,7 +96,10 @@ class Poller:
         try:
             async with limit:
                 visit = _Visit(known, terms, progress, contents.definition(known.options))
-                return await self._answer(visit, await self._arrive(visit))
+                response = await self._arrive(visit)
+                if response.status in {200, 203}:
+                    return await self._content(visit, response)
+                return self._answer(visit, response)
         except Failure as failure:
             return Found(
                 failure.outcome,
@@ -164,11 +167,9 @@ class Poller:
             raise Failure(detail, "refused", spacing=spacing)
         visit.spacing = spacing if visit.spacing is None else max(visit.spacing, spacing)
 
-    async def _answer(self, visit: _Visit, response: ClientResponse) -> Found:
-        """Say what an answer means."""
+    def _answer(self, visit: _Visit, response: ClientResponse) -> Found:
+        """Say what an answer without content means."""
         status, traffic = response.status, visit.progress.traffic
-        if status in {200, 203}:
-            return await self._content(visit, response)
         response.release()
         if status == 304 and visit.asked:
             return Found(
@@ -198,7 +199,7 @@ class Poller:
                 body, head, fingerprint = _digested(visit.wanted, content, kind)
         except contents.NoContent as error:
             content.discard()
-            raise Failure(str(error)) from None
+            raise Failure(plain(str(error), 300)) from None
         except BaseException:
             content.discard()
             raise

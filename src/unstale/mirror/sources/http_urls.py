@@ -30,7 +30,7 @@ _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # Most addresses are fine as they are, and this tells it in a microsecond: lists of a million are read.
 _FINE = re.compile(
-    r"https?://(?!xn--)(?:[a-z0-9]{1,63}(?:-[a-z0-9]{1,20}){0,3}\.){1,6}[a-z]{2,20}"
+    r"https?://(?:[a-z0-9]{1,63}(?:-[a-z0-9]{1,20}){0,3}\.){1,6}[a-z]{2,20}"
     r"(?:/(?!\.)[A-Za-z0-9_.~!$&()*+,;=:@-]*)+(?:\?[A-Za-z0-9_.~!$&()*+,;=:@/?-]+)?",
     re.ASCII,
 )

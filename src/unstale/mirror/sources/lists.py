@@ -31,7 +31,7 @@ from unstale.mirror.registry import source_for
 from unstale.mirror.source import New
 from unstale.quantities import duration
 
-from .safe_xml import Part, local_name, read_xml
+from .safe_xml import Element, read_xml
 from .sitemaps import read_sitemap
 
 __all__ = ["FORMATS", "ListReader", "Listed", "Rejected", "read_list"]
@@ -179,15 +179,14 @@ class ListReader:
         """Return the feeds of an OPML document (https://opml.org/spec2.opml)."""
         found: dict[str, Listed] = {}
 
-        def read(parts: Iterator[Part]) -> None:
+        def read(elements: Iterator[Element]) -> None:
             found.clear()
             self.rejected, self.rejections = [], 0
-            if (root := next(parts).root) != "opml":
+            if (root := next(elements).name) != "opml":
                 raise InvalidInput(f"its root is {root!r}, not 'opml'")
-            for part in parts:
-                for outline in part.element.iter():
-                    if local_name(outline) == "outline":
-                        self._outline(outline.attrib, outline.sourceline or 0, found)
+            for element in elements:
+                if element.name == "outline":
+                    self._outline(element.attributes, element.line, found)
 
         read_xml(body, read)
         return list(found.values())
@@ -238,7 +237,7 @@ def _lines(text: IO[str]) -> Iterator[tuple[int, str]]:
 
 def _sitemap(body: bytes) -> list[Listed]:
     """Return what a sitemap names."""
-    return [Listed(New(entry.name, entry.source)) for entry in read_sitemap(body).entries]
+    return [Listed(New(one.name, one.source)) for one in read_sitemap(body).entries if one.name.isprintable()]
 
 
 def _printable(key: str) -> str:

@@ -1,90 +1,127 @@
 """XML from strangers: read strictly, within limits, and never beyond the document.
 
-Entities are not expanded, nothing is loaded from files or the network, nesting and the number of elements are
-limited. What is not well-formed is refused, as half a list looks like a list from which things were removed;
-but for ampersands that should have been written ``&amp;``, which are common in addresses.
+Documents that declare entities are refused, nothing is loaded from files or the network, nesting and the
+number of elements are limited, and no tree is built. What is not well-formed is refused, as half a list looks
+like a list from which things were removed; but for ampersands that should have been written ``&amp;``, which
+are common in addresses.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from io import BytesIO
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
+from xml.parsers import expat
 
 from unstale.errors import InvalidInput
 
-__all__ = ["MOST_ELEMENTS", "Part", "local_name", "read_xml"]
+__all__ = ["Element", "read_xml"]
 
 T = TypeVar("T")
 
-MOST_ELEMENTS = 1_000_000
+_MOST = 1_000_000
 """Elements of XML in a document; a sitemap of the greatest size allowed has a few hundred thousand."""
+_DEEPEST = 100
+_CHUNK = 1 << 16
 _BARE = re.compile(rb"(<!\[CDATA\[.*?\]\]>)|&(?!(?:[A-Za-z_][\w.-]*|#\d+|#x[0-9A-Fa-f]+);)", re.DOTALL)
 
 
-class Part(NamedTuple):
-    """A child of the root, with all that is in it."""
+class Element(NamedTuple):
+    """An element of a document; names are in small letters, without their prefix."""
 
-    root: str
-    """Name of the root, without its namespace."""
-    element: Any
-    """As lxml has it, until the next part is asked for; None in the first part, which tells of the root."""
+    depth: int
+    """0: the root."""
+    prefix: str
+    name: str
+    attributes: dict[str, str]
+    text: str
+    """What stands directly in it; of the root, which comes first, nothing yet."""
+    line: int
 
 
-def read_xml(body: bytes, read: Callable[[Iterator[Part]], T]) -> T:
-    """Return what ``read`` makes of the parts of a document; `InvalidInput` if it is not well-formed.
+def read_xml(body: bytes, read: Callable[[Iterator[Element]], T]) -> T:
+    """Return what ``read`` makes of a document: of the root, then of each element as it ends.
 
-    >>> read_xml(b"<a><b/><c x='1&2'/></a>", lambda parts: [local_name(part.element) for part in parts])
-    ['', 'b', 'c']
+    >>> read_xml(b"<a><b>1</b><c x='1&2'/></a>", lambda elements: [(one.name, one.text) for one in elements])
+    [('a', ''), ('b', '1'), ('c', '')]
     """
-    from lxml.etree import XMLSyntaxError
-
-    body = body.lstrip()
-    try:
-        return read(_parts(body))
-    except XMLSyntaxError as error:
-        words = f"it is not well-formed XML: {error.msg or 'there is no element'}"
-    mended = _BARE.sub(lambda found: found[1] or b"&amp;", body)
-    if mended != body and b"\0" not in body:  # not in UTF-16, where an ampersand has two bytes
+    attempts, words = [body.lstrip()], ""
+    for attempt in attempts:
         try:
-            return read(_parts(mended))
-        except XMLSyntaxError:
-            pass
+            return read(_elements(attempt))
+        except InvalidInput:
+            raise
+        except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for odd encodings
+            words = words or f"it is not well-formed XML: {error}"
+        mended = _BARE.sub(lambda found: found[1] or b"&amp;", attempt)
+        if mended != attempt and b"\0" not in attempt:  # not in UTF-16, where an ampersand has two bytes
+            attempts.append(mended)
     raise InvalidInput(words)
 
 
-def local_name(element: Any) -> str:  # noqa: ANN401  (lxml has no types)
-    """Return the name of an element without its namespace; of anything else, none."""
-    tag = getattr(element, "tag", None)
-    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
+def _elements(body: bytes) -> Iterator[Element]:
+    """Yield the root when it begins, and all others when they end."""
+    reader = _Reader()
+    for start in range(0, len(body), _CHUNK):
+        reader.parser.Parse(body[start : start + _CHUNK], False)  # noqa: FBT003
+        yield from reader.taken()
+    reader.parser.Parse(b"", True)  # noqa: FBT003
+    yield from reader.taken()
 
 
-def _parts(body: bytes) -> Iterator[Part]:
-    """Yield the root, then each of its children."""
-    from lxml.etree import iterparse
+class _Open(NamedTuple):
+    """An element that has begun."""
 
-    root, depth = None, 0
-    reading = iterparse(
-        BytesIO(body),
-        events=("start", "end"),
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        huge_tree=False,
-    )
-    for count, (event, element) in enumerate(reading):
-        if count > 2 * MOST_ELEMENTS:
-            raise InvalidInput(f"it has more than {MOST_ELEMENTS:,} elements of XML")
-        if event == "start":
-            depth += 1
-            if root is None:
-                root = element
-                yield Part(local_name(root), None)
-        else:
-            depth -= 1
-            if depth == 1:
-                yield Part(local_name(root), element)
-                element.clear()
-                while element.getprevious() is not None:  # what has been read need not be kept
-                    del element.getparent()[0]
+    name: str
+    attributes: dict[str, str]
+    line: int
+    text: list[str]
+
+
+class _Reader:
+    """Notes what the parser finds."""
+
+    def __init__(self) -> None:
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._data
+        self.parser.EntityDeclHandler = _refuse
+        self._open: list[_Open] = []
+        self._done: list[Element] = []
+        self._count = 0
+
+    def taken(self) -> list[Element]:
+        """Return what was found since the last time."""
+        done, self._done = self._done, []
+        return done
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._count += 1
+        if self._count > _MOST:
+            raise InvalidInput(f"it has more than {_MOST:,} elements of XML")
+        if len(self._open) >= _DEEPEST:
+            raise InvalidInput(f"its elements of XML are nested more than {_DEEPEST} deep")
+        begun = _Open(name, attributes, self.parser.CurrentLineNumber, [])
+        if not self._open:
+            self._done.append(_element(0, begun))
+        self._open.append(begun)
+
+    def _data(self, text: str) -> None:
+        if self._open:
+            self._open[-1].text.append(text)
+
+    def _end(self, _: str) -> None:
+        ended = self._open.pop()
+        if self._open:
+            self._done.append(_element(len(self._open), ended))
+
+
+def _element(depth: int, begun: _Open) -> Element:
+    prefix, _, name = begun.name.rpartition(":")
+    return Element(depth, prefix, name.lower(), begun.attributes, "".join(begun.text), begun.line)
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise InvalidInput("it declares entities of XML, which are not read")

@@ -10,13 +10,12 @@ import re
 import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urljoin
 
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-from .safe_xml import Part, local_name, read_xml
+from .safe_xml import Element, read_xml
 from .told import Entry, Told
 
 __all__ = ["MOST", "gunzip", "moment_of", "read_sitemap"]
@@ -36,7 +35,7 @@ def read_sitemap(body: bytes, base: str = "", *, max_size: int = 52_428_800) -> 
     """
     body = gunzip(body, max_size)
     if body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or body[:2] in {b"\xff\xfe", b"\xfe\xff"}:
-        return read_xml(body, lambda parts: _from_xml(parts, base))
+        return read_xml(body, lambda elements: _from_xml(elements, base))
     return _from_text(body)
 
 
@@ -77,9 +76,9 @@ def moment_of(text: str) -> float | None:
         return None
 
 
-def _from_xml(parts: Iterator[Part], base: str) -> Told:
-    """Return what the parts of the document say."""
-    root = next(parts).root
+def _from_xml(elements: Iterator[Element], base: str) -> Told:
+    """Return what the elements of the document say."""
+    root = next(elements).name
     if root in _FEEDS:
         raise InvalidInput("it is a feed, not a sitemap; name the source: feed")
     if root not in {"urlset", "sitemapindex"}:
@@ -88,29 +87,22 @@ def _from_xml(parts: Iterator[Part], base: str) -> Told:
     kind, source = ("sitemap", "sitemap") if index else ("url", "http")
     entries: dict[str, Entry] = {}
     more = False
-    for part in parts:
-        if local_name(part.element) != kind:
+    inside: dict[tuple[str, str], str] = {}
+    for element in elements:  # to the end, also if there are too many: it must be well-formed there, too
+        if element.depth == 2:
+            inside.setdefault((element.prefix, element.name), "".join(element.text.split()))
+        if element.depth != 1:
             continue
-        address, state = _text(part.element, "loc"), _text(part.element, "lastmod")
-        if not address:
+        # What has another prefix than its parent (images, videos) is something else.
+        address, state = (inside.get((element.prefix, name), "") for name in ("loc", "lastmod"))
+        inside.clear()
+        if element.name != kind or not address:
             continue
-        if len(entries) >= MOST:
-            more = True
-            break
-        address = _joined(base, address)
-        entries[address] = Entry(address, state, moment_of(state) if state else None, source)
-    for _ in parts:  # to the end: it must be well-formed there, too
-        pass
+        more = more or len(entries) >= MOST
+        if not more:
+            address = _joined(base, address)
+            entries[address] = Entry(address, state, moment_of(state) if state else None, source)
     return _told(entries, "sitemap index" if index else "sitemap", more=more)
-
-
-def _text(element: Any, name: str) -> str:  # noqa: ANN401  (lxml has no types)
-    """Return the text of a child; those of other namespaces (images, videos) do not count."""
-    namespace = element.tag.rpartition("}")[0]
-    for child in element:
-        if local_name(child) == name and child.tag.rpartition("}")[0] == namespace:
-            return "".join((child.text or "").split())
-    return ""
 
 
 def _from_text(body: bytes) -> Told:
@@ -122,7 +114,7 @@ def _from_text(body: bytes) -> Told:
     entries: dict[str, Entry] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
-        if text and not _ADDRESS.fullmatch(text):
+        if text and not (_ADDRESS.fullmatch(text) and text.isprintable()):
             raise InvalidInput(f"it is not a sitemap: line {number} is not an address: {text[:60]!r}")
         if text:
             entries[text] = Entry(text, "")

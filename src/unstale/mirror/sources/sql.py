@@ -171,9 +171,11 @@ class _Open:
                     position = await self._positions.ask()
                 if _same(ask.known, position):
                     return ask.unchanged()
-            with ask.rung("counters"):
-                counters = await self._counters.ask(ask.names)
-            if _same_counters(ask.known, counters, ask.names):
+            counters = None
+            if ask.names:
+                with ask.rung("counters"):
+                    counters = await self._counters.ask(ask.names)
+            if counters is not None and _same_counters(ask.known, counters, ask.names):
                 return ask.unchanged({**ask.known, "position": counters.position.json()})
             async with self._turns:
                 return await in_thread(partial(look_at_postgres, ask, counters), ask.terms.spend)

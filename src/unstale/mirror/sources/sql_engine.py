@@ -45,7 +45,7 @@ _CONNECT = 10
 """Seconds for a connection to be made."""
 _BUSY = 5.0
 """Seconds to wait for a writer of SQLite."""
-_GRACE = 3.0
+_GRACE = 1.0
 """Seconds that work gets to end after it has been asked to."""
 
 
@@ -81,7 +81,7 @@ def open_place(name: str, database: Database) -> Place:
         {form for text in secrets if isinstance(text, str) and text for form in (text, quote(text))}
     )
     kind = url.get_backend_name()
-    pool: dict[str, Any] = {"pool_size": CONNECTIONS + 1, "max_overflow": 0, "pool_pre_ping": True}
+    pool: dict[str, Any] = {"pool_size": CONNECTIONS + 2, "max_overflow": 0, "pool_pre_ping": True}
     path = None
     if kind == "sqlite":
         path = url.database or ""
@@ -187,6 +187,11 @@ class Stop:
             with self._lock:
                 self._connection = None
 
+    @property
+    def connected(self) -> bool:
+        """Whether the work uses a connection now."""
+        return self._connection is not None
+
     def ask(self) -> None:
         """Ask the work to stop."""
         with self._lock, suppress(Exception):
@@ -222,7 +227,8 @@ async def in_thread(work: Callable[[Stop], T], spend: Callable[[int], Awaitable[
         for way in (stop.ask, stop.cut):
             if not running.done():
                 await asyncio.wait([_started(way)], timeout=_GRACE)
-                await asyncio.wait([running], timeout=_GRACE)
+                # Before it is connected it cannot be stopped, but sees that it should, and has no file yet.
+                await asyncio.wait([running], timeout=_GRACE if stop.connected else 0.1)
         raise
 
 

@@ -208,5 +208,5 @@ class _Rows:
     """A result, as if it were a cursor of a driver."""
 
     def __init__(self, result: CursorResult[Any]) -> None:
-        self.description = result.cursor.description if result.cursor is not None else ()
+        self.description = cast("Any", result.cursor).description
         self.fetchmany, self.close = result.fetchmany, result.close

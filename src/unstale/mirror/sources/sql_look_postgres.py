@@ -31,8 +31,8 @@ SET LOCAL idle_in_transaction_session_timeout = {milliseconds}
 # How values read must not depend on what the server or the user is set to.
 
 
-def look_at_postgres(ask: Ask, counters: Counters, stop: Stop) -> Found:
-    """Try what is left of the ladder; ``counters`` were read before this."""
+def look_at_postgres(ask: Ask, counters: Counters | None, stop: Stop) -> Found:
+    """Try what is left of the ladder; ``counters``, if the tables are known, were read before this."""
     with ask.place.engine.connect() as plain:
         connection = plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         with stop.using(connection) as driver, connection.begin():
@@ -45,7 +45,7 @@ class _Look:
     connection: Connection
     driver: Any
     stop: Stop
-    counters: Counters
+    counters: Counters | None
 
     def look(self) -> Found:
         ask, options = self.ask, self.ask.options
@@ -80,7 +80,7 @@ class _Look:
         """
         statement = _SETTINGS.format(milliseconds=max(1, int(self.ask.terms.timeout * 1000)))
         for name in self.ask.names:
-            known = self.counters.relations.get(name)
+            known = self.counters.relations.get(name) if self.counters is not None else None
             if known is not None and known.kind in {"r", "p"}:
                 statement += f"; LOCK TABLE {self._quoted(name)} IN ACCESS SHARE MODE"
         self._run_for_table(statement)
@@ -90,15 +90,17 @@ class _Look:
         names, then = self.ask.names, self.counters
         stored = bool(names) and all(name in self.tables and self.tables[name].stored for name in names)
         plain = stored and all(self.tables[name].plain for name in names)
-        same = then.position.server == self.position.server and all(one in then.relations for one in names)
+        counted = None
+        if plain and then is not None and then.position.server == self.position.server:
+            # They were read before the snapshot was taken: what is counted later was not seen.
+            counted = [then.relations[name].counters for name in names if name in then.relations]
         return {
             "position": self.position.json(),
             "stored": stored,
             "plain": plain,
             "shapes": [self.tables[name].shape for name in names] if plain else None,
-            # These were read before the snapshot was taken: what is counted later was not seen.
-            "counters": [then.relations[name].counters for name in names] if plain and same else None,
-            "reset": then.reset,
+            "counters": list[Json](counted) if counted is not None else None,
+            "reset": then.reset if then is not None else None,
         }
 
     # --- statements -----------------------------------------------------------------------------------------

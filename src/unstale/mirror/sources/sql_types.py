@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import binascii
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -169,15 +169,15 @@ class Kinds:
     zoned: frozenset[bool] = frozenset()
     """Whether its times have a zone."""
 
-    def take(self, values: Iterable[Any]) -> Kinds:
+    def take(self, values: Sequence[Any]) -> Kinds:
         """Take in more values."""
-        values = list(values)
-        seen = self.seen | (frozenset(map(type, values)) - {type(None)})
+        types = frozenset(map(type, values))
+        seen = self.seen | (types - {type(None)})
         largest, zoned = self.largest, self.zoned
-        if int in seen:
-            whole = [value for value in values if type(value) is int]
+        if int in types:
+            whole = values if types == {int} else [value for value in values if type(value) is int]
             largest = max(largest, abs(max(whole, default=0)), abs(min(whole, default=0) + 1))
-        if datetime in seen:
+        if datetime in types:
             zoned |= {value.tzinfo is not None for value in values if isinstance(value, datetime)}
         return replace(self, seen=seen, largest=largest, zoned=zoned)
 
