@@ -366,6 +366,6 @@ class Agenda:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             reach = 0.9 * (0.8 * self._marked / values[rest]) ** (1.0 / self._growth)
         soon = 0.1 * float(self.rows.learner.half_life.min())
-        self.rows["look"][places[rest]] = end + np.clip(
-            (np.nan_to_num(reach, nan=1.0) - 1.0) * since, 0.0, soon
-        )
+        wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * since, 0.0, soon)
+        wait = np.minimum(wait, np.maximum(self.rows["max_age"][places[rest]] - since, 0.0))
+        self.rows["look"][places[rest]] = end + wait

@@ -47,6 +47,8 @@ _ALIVE = 10.0
 """Seconds after which a worker says again that it is there."""
 _PRUNE = 60.0
 """Seconds after which old versions are looked for again."""
+_SWEEP = 86400.0
+"""Seconds after which copies that a crash left behind are looked for."""
 _SOON = 0.25
 """Seconds after which what a poll saw is recorded, at most."""
 _LONGEST = 60.0
@@ -91,6 +93,7 @@ class Loop:
         self._running: dict[asyncio.Task[None], Lease] = {}
         self._done: deque[float] = deque(maxlen=5000)
         self._queue = _QUEUE
+        self._blocked: dict[int, float] = {}
         self._gates: dict[int, asyncio.Semaphore] = {}
         self._limit: asyncio.Semaphore | None = None
         self._wake = asyncio.Event()
@@ -99,6 +102,7 @@ class Loop:
         self._news = False
         self._pauses = 0
         self._next_alive = self._next_prune = -inf
+        self._next_sweep = self._clock.now() + _PRUNE
         self._paid_bytes = -inf
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
         self._clean = False
@@ -272,6 +276,9 @@ class Loop:
             raise
         if orphans:
             self._store.discard(orphans)
+        if planning and now >= self._next_sweep:
+            self._next_sweep = now + _SWEEP
+            self._store.sweep()
         return versions, leases
 
     def _prepare(self, now: float) -> None:
@@ -328,12 +335,14 @@ class Loop:
             self._gates[lease.group] = gate
         assert self._limit is not None  # noqa: S101  (made by the first turn)
         async with gate, self._limit:
-            if clock.now() > lease.slot + lease.late:
+            if clock.now() > lease.slot + lease.late or clock.now() < self._blocked.get(lease.group, -inf):
                 self._finished.append(Finished(lease, clock.now(), 0.0, None))
                 return
             with clock.busy():
                 began = clock.now()
                 found = await self._ask(lease)
+                if found.wait:  # others of the group that this worker has taken must wait, too
+                    self._blocked[lease.group] = clock.now() + found.wait
                 finished = await self._compared(lease, found, began)
         self._finished.append(finished)
         self._done.append(clock.now())

@@ -50,6 +50,12 @@ def run(server, *statements):
         return [connection.execute(statement) for statement in statements][-1].statusmessage
 
 
+def life(server):
+    """When the server last recovered from a crash."""
+    with closing(psycopg.connect(server.get_uri(), autocommit=True)) as connection:
+        return connection.execute("SELECT stats_reset FROM pg_stat_bgwriter").fetchone()
+
+
 def eventually(happens):
     for _ in range(200):
         try:
@@ -89,12 +95,15 @@ def test_a_commit_that_waits_and_then_a_crash(own, poller_of):
 
     run(own, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
     assert element.poll().outcome == "unchanged"
+    started = life(own)
     with closing(psycopg.connect(own.get_uri(), autocommit=True)) as victim:
         os.kill(victim.info.backend_pid, signal.SIGKILL)
-    eventually(lambda: run(own, "SELECT 1"))
-    found = element.poll()
-    if found.outcome == "failed":  # the connection was lost with the server
+        eventually(lambda: life(own) != started)
+    for _ in range(100):
         found = element.poll()
+        if found.outcome != "failed":  # as long as the server is not there
+            break
+        time.sleep(0.05)
     assert (found.outcome, deciding(found)) == ("unchanged", "extraction")
 
 
