@@ -122,32 +122,64 @@ class Agenda:
         saw = (outcome == OK) & np.isfinite(elapsed) & (rows["state"][places] != GONE) & ~first
         far = 1e11 * rows.learner.round
         rows.learner.learn(places[saw], np.clip(elapsed[saw], 0.0, far), changed[saw])
-        for k, place in enumerate(places.tolist()):
-            self._hear_one(place, int(outcome[k]), float(time[k]), float(heard.traffic[which[k]]))
-            group = int(rows["group"][place])
-            if group in self.pace.groups:
-                self.pace.settle(float(heard.cost[which[k]]), float(heard.traffic[which[k]]), float(time[k]))
-                self.pace.saw(group, failed=outcome[k] == FAILING, now=float(time[k]))
+        traffic = heard.traffic[which]
+        if self.pace.byte_budget is not None:
+            for k in which.tolist():
+                self.pace.settle(float(heard.cost[k]), float(heard.traffic[k]), float(heard.time[k]))
+        self._hear_of_groups(rows["group"][places], outcome == FAILING, time)
+        if self._all_well(places, outcome, time):
+            self._hear_well(places, time, traffic)
+        else:  # the order matters
+            for k, place in enumerate(places.tolist()):
+                self._hear_one(place, int(outcome[k]), float(time[k]), float(traffic[k]))
         return np.unique(places)
 
+    def _hear_of_groups(self, groups: NDArray[np.int32], failed: NDArray[np.bool_], time: Floats) -> None:
+        """Take in how it goes with whole groups."""
+        if not failed.any():
+            for number in np.unique(groups).tolist():
+                if number in self.pace.groups:
+                    self.pace.saw(number, failed=False, now=0.0)
+            return
+        for number, bad, moment in zip(groups.tolist(), failed.tolist(), time.tolist(), strict=True):
+            if number in self.pace.groups:
+                self.pace.saw(number, failed=bad, now=moment)
+
+    def _all_well(self, places: Places, outcome: NDArray[np.int8], time: Floats) -> bool:
+        """Tell whether polls are of different elements, and all of them saw something, just now."""
+        rows = self.rows
+        plain = bool((outcome == OK).all() and (rows["state"][places] != REMOVED).all())
+        return plain and not (time < rows["last"][places]).any() and np.unique(places).size == places.size
+
+    def _hear_well(self, places: Places, time: Floats, traffic: Floats) -> None:
+        """Take in polls that saw something, all at once."""
+        rows = self.rows
+        moved = traffic > 0
+        if moved.any():
+            at, size = places[moved], traffic[moved]
+            before = rows["size"][at]
+            rows["size"][at] = np.where(np.isnan(before), size, 0.7 * before + 0.3 * size)
+            fade = (1.0 - 1.0 / min(100.0, max(len(rows), 10))) ** size.size
+            self.mean_size = fade * self.mean_size + (1.0 - fade) * float(size.mean())
+        rows["failures"][places], rows["not_before"][places] = 0, 0.0
+        rows["last"][places], rows["state"][places] = time, OK
+        rows["hints"][places], rows["look"][places] = 0, -inf
+
     def _hear_one(self, place: int, outcome: int, time: float, traffic: float) -> None:
+        """Take in one poll."""
         rows = self.rows
         if rows["state"][place] == REMOVED or time < rows["last"][place]:  # old news, from an import
             return
-        if traffic > 0:
-            size = float(rows["size"][place])
-            rows["size"][place] = traffic if np.isnan(size) else 0.7 * size + 0.3 * traffic
-            self.mean_size += (traffic - self.mean_size) / min(100.0, max(len(rows), 10))
         if outcome == OK:
-            rows["failures"][place], rows["not_before"][place] = 0, 0.0
+            at = np.array([place])
+            self._hear_well(at, np.array([time]), np.array([traffic]))
+            return
+        same = rows["state"][place] == outcome
+        failures = int(rows["failures"][place]) + 1 if same or outcome == FAILING else 1
+        rows["failures"][place] = failures
+        rows["not_before"][place] = time + backoff(STATES[outcome], failures)
+        if outcome == GONE:
             rows["last"][place] = time
-        else:
-            same = rows["state"][place] == outcome
-            failures = int(rows["failures"][place]) + 1 if same or outcome == FAILING else 1
-            rows["failures"][place] = failures
-            rows["not_before"][place] = time + backoff(STATES[outcome], failures)
-            if outcome == GONE:
-                rows["last"][place] = time
         rows["state"][place], rows["hints"][place] = outcome, 0
         rows["look"][place] = -inf
 

@@ -20,8 +20,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Any
 
@@ -29,12 +28,12 @@ from ..errors import InvalidInput, Trouble
 from .clock import Clock
 from .copies import Copies
 from .discovery import Discovery
+from .hands import Hands
 from .insight import overview
 from .notify import Notifier
 from .planner import Planner
-from .registry import source_named
 from .settings import Settings
-from .source import Found, Source, Terms
+from .source import Source
 from .store import Finished, Lease, Store, Transaction, Version
 
 __all__ = ["Event", "Loop"]
@@ -90,12 +89,9 @@ class Loop:
         self.polls = 0
         self._discovery = Discovery(settings, sources)
         self._finished: list[Finished] = []
-        self._running: dict[asyncio.Task[None], Lease] = {}
+        self._hands = Hands(sources, copies, settings, clock, done=self._ended, trouble=self._trouble)
         self._done: deque[float] = deque(maxlen=5000)
         self._queue = _QUEUE
-        self._blocked: dict[int, float] = {}
-        self._gates: dict[int, asyncio.Semaphore] = {}
-        self._limit: asyncio.Semaphore | None = None
         self._wake = asyncio.Event()
         self._stopping = False
         self._in_trouble: str | None = None
@@ -103,7 +99,6 @@ class Loop:
         self._pauses = 0
         self._next_alive = self._next_prune = -inf
         self._next_sweep = self._clock.now() + _PRUNE
-        self._paid_bytes = -inf
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
         self._clean = False
         self._lead = 0.0
@@ -149,8 +144,7 @@ class Loop:
 
     async def turn(self, horizon: float = inf) -> float:
         """Record, plan, take polls and start them; return after how many seconds to do so again."""
-        if self._limit is None:
-            self._limit = asyncio.Semaphore(self._settings.concurrency)
+        self._hands.watch()
         if by := self._clock.jump():
             self._tell(
                 "trouble", f"the clock was set {'forward' if by > 0 else 'back'} by {abs(by):.0f} seconds"
@@ -158,10 +152,11 @@ class Loop:
             self.planner = None  # which reads all moments again, and mends those that are impossible now
         finished, self._finished = self._finished, []
         self._set_queue()
+        room = self._queue - self._hands.in_hand
         with self._clock.busy():
             try:
                 began = self._clock.now()
-                versions, leases = await self._in_thread(self._transact, finished, horizon)
+                versions, leases = await self._in_thread(self._transact, finished, horizon, room)
                 took = self._clock.now() - began
             except (Trouble, OSError) as error:
                 self._finished = finished + self._finished
@@ -171,11 +166,9 @@ class Loop:
         self._recovered()
         self.polls += sum(one.found is not None for one in finished)
         self._report(finished, versions)
-        self._hungry = len(leases) + len(self._running) >= self._queue
-        for lease in leases:
-            task = asyncio.create_task(self._poll(lease))
-            self._running[task] = lease
-            task.add_done_callback(self._ended)
+        self._hungry = 0 < room <= len(leases)
+        self._hands.share = max(self.workers, 1)
+        self._hands.take(leases, self._group_concurrency)
         return self._span
 
     async def _rest(self, moment: float) -> None:
@@ -192,20 +185,12 @@ class Loop:
 
     async def finish(self) -> None:
         """Wait until all polls that were taken have been made, and record them."""
-        while self._running:
-            await asyncio.wait(list(self._running))
+        await self._hands.finish()
         await self._record_only()
 
     async def _leave(self) -> None:
         """Finish what has begun, give back what has not, and record all of it."""
-        for task, lease in list(self._running.items()):
-            if lease.slot > self._clock.now():
-                task.cancel()
-        if self._running:
-            await asyncio.wait(list(self._running), timeout=self._settings.timeout + 5.0)
-        for task, lease in list(self._running.items()):
-            task.cancel()
-            self._finished.append(Finished(lease, self._clock.now(), 0.0, None))
+        await self._hands.leave()
         await self._record_only()
         with suppress(Trouble, OSError):
             await self._in_thread(self._sign_off)
@@ -223,7 +208,7 @@ class Loop:
             finished, self._finished = self._finished, []
             with self._clock.busy():
                 try:
-                    versions, _ = await self._in_thread(self._transact, finished, -inf)
+                    versions, _ = await self._in_thread(self._transact, finished, -inf, 0)
                 except (Trouble, OSError) as error:
                     self._finished = finished + self._finished
                     self._trouble(error)
@@ -249,12 +234,13 @@ class Loop:
         """Decide how many polls to have in hand: as many as take about half a second."""
         now = self._clock.now()
         lately = sum(1 for moment in self._done if moment > now - 1.0)
-        self._queue = max(_QUEUE, 4 * self._settings.concurrency, lately // 2)
+        self._queue = max(_QUEUE, 2 * self._settings.concurrency, lately // 4)
 
-    def _transact(self, finished: list[Finished], horizon: float) -> tuple[list[Version], list[Lease]]:
+    def _transact(
+        self, finished: list[Finished], horizon: float, room: int
+    ) -> tuple[list[Version], list[Lease]]:
         """Do all of a turn that concerns the store; it happens whole or not at all."""
         now = self._clock.now()
-        in_hand = len(self._running)
         planning = self._store.become_planner()
         if planning and self.planner is None:
             self._prepare(now)
@@ -266,11 +252,11 @@ class Loop:
                 self._discovery.record(t, finished, now)
                 orphans = self._keep_house(t, now, planning=planning)
                 if planning:
-                    self._plan(t, now, horizon, self._queue - in_hand)
+                    self._plan(t, now, horizon, room)
                 leases = []
                 if horizon > now:
                     expires = now + self._span + self._settings.lease
-                    leases = t.lease(self.worker, max(self._queue - in_hand, 0), now, expires)
+                    leases = t.lease(self.worker, max(room, 0), now, expires)
         except BaseException:
             self.planner = None  # it may know things that were not recorded
             raise
@@ -323,112 +309,20 @@ class Loop:
             return t.prune(self._settings.keep, before if isfinite(before) else -inf, edits_to=edits)
         return []
 
-    # --- a poll ---------------------------------------------------------------------------------------------
-
-    async def _poll(self, lease: Lease) -> None:
-        """Wait for the slot, and for those before; poll."""
-        clock = self._clock
-        await clock.until(lease.slot)
-        gate = self._gates.get(lease.group)
-        if gate is None:
-            gate = asyncio.Semaphore(self._group_concurrency(lease.group))
-            self._gates[lease.group] = gate
-        assert self._limit is not None  # noqa: S101  (made by the first turn)
-        async with gate, self._limit:
-            if clock.now() > lease.slot + lease.late or clock.now() < self._blocked.get(lease.group, -inf):
-                self._finished.append(Finished(lease, clock.now(), 0.0, None))
-                return
-            with clock.busy():
-                began = clock.now()
-                found = await self._ask(lease)
-                if found.wait:  # others of the group that this worker has taken must wait, too
-                    self._blocked[lease.group] = clock.now() + found.wait
-                finished = await self._compared(lease, found, began)
+    def _ended(self, finished: Finished) -> None:
+        """Note that a poll is over, and record it soon."""
         self._finished.append(finished)
-        self._done.append(clock.now())
+        self._done.append(self._clock.now())
+        if self._hungry and self._hands.in_hand <= self._queue // 2:
+            self._wake.set()
+        elif self._tick is None and not self._soon:
+            self._soon = True
+            asyncio.get_running_loop().call_later(_SOON, self._wake.set)
 
     def _group_concurrency(self, group: int) -> int:
         if self.planner is not None and group in self.planner.agenda.pace.groups:
             return self.planner.agenda.pace.groups[group].concurrency
         return 1_000_000  # another plans, and hands out no more than may run
-
-    @cached_property
-    def _terms(self) -> Terms:
-        settings = self._settings
-        if not settings.byte_budget:
-            return Terms(self._copies.scratch, settings.max_size, settings.timeout)
-        patience = settings.timeout + settings.max_size / settings.byte_budget  # bytes are waited for
-        return Terms(self._copies.scratch, settings.max_size, patience, self._spend)
-
-    async def _ask(self, lease: Lease) -> Found:
-        """Ask the source; whatever goes wrong is an outcome."""
-        terms = self._terms
-        timeout = terms.timeout
-        source = source_named(self._sources, lease.source)
-        try:
-            async with asyncio.timeout(timeout + 5.0):
-                return await source.poll(lease.known, terms)
-        except TimeoutError:
-            return Found("failed", f"no answer within {timeout:g} seconds")
-        except Exception as error:  # noqa: BLE001  (a source may be anybody's; it must not stop the others)
-            return Found("failed", f"the source {lease.source!r} failed: {type(error).__name__}: {error}")
-
-    async def _spend(self, count: int) -> None:
-        """Wait until so many more bytes are paid for."""
-        rate = (self._settings.byte_budget or inf) / self.workers
-        self._paid_bytes = max(self._paid_bytes, self._clock.now()) + count / rate
-        await self._clock.pause(self._paid_bytes)
-
-    async def _compared(self, lease: Lease, found: Found, began: float) -> Finished:
-        """See whether content is new, and make it a copy if so."""
-        finished = Finished(lease, began, 0.0, found, outcome=found.outcome)
-        if found.outcome == "changed":
-            if found.body is None:
-                wrong = replace(found, outcome="failed", detail="the source told of a change without content")
-                finished = replace(finished, found=wrong, outcome="failed")
-            else:
-                finished = await self._copied(lease, found, finished)
-        return replace(finished, seconds=max(self._clock.now() - began, 0.0))
-
-    async def _copied(self, lease: Lease, found: Found, finished: Finished) -> Finished:
-        known = lease.known.fingerprint
-        body = found.body
-        assert body is not None  # noqa: S101
-        if found.fingerprint is not None and found.fingerprint == known:
-            await asyncio.to_thread(self._copies.discard, body)
-            return replace(finished, found=replace(found, body=None), outcome="unchanged", fingerprint=known)
-        pause = 0.5
-        while True:
-            try:
-                digest, size = await asyncio.to_thread(self._copies.put, body)
-                break
-            except (Trouble, OSError) as error:  # what was fetched is not thrown away
-                self._trouble(error)
-                await asyncio.sleep(pause)
-                pause = min(2.0 * pause, _LONGEST)
-                if self._stopping:
-                    return Finished(lease, finished.began, 0.0, None)
-        fingerprint = found.fingerprint or digest
-        outcome = "new" if known is None else "changed"
-        if fingerprint == known:
-            return replace(finished, found=replace(found, body=None), outcome="unchanged", fingerprint=known)
-        slim = replace(found, body=None)
-        return replace(
-            finished, found=slim, digest=digest, size=size, outcome=outcome, fingerprint=fingerprint
-        )
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Note that a poll is over, however it ended."""
-        lease = self._running.pop(task, None)
-        if lease is not None and (task.cancelled() or task.exception() is not None):
-            self._finished.append(Finished(lease, self._clock.now(), 0.0, None))
-            if not task.cancelled():
-                self._tell("trouble", f"a poll went wrong: {task.exception()!r}")
-        if self._hungry and len(self._running) <= self._queue // 2:
-            self._wake.set()
-        elif self._tick is None and not self._soon:
-            self._soon = True
-            asyncio.get_running_loop().call_later(_SOON, self._wake.set)
 
     # --- telling --------------------------------------------------------------------------------------------
 
@@ -471,7 +365,7 @@ class Loop:
         self._told = now
         data: dict[str, Any] = {
             "polls": self.polls,
-            "in_flight": len(self._running),
+            "in_flight": self._hands.in_hand,
             "seconds": now - self._started,
         }
         if self.planner is not None:

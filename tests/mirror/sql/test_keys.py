@@ -71,6 +71,7 @@ def test_relative_files_have_one_key(monkeypatch, tmp_path):
         ("shop#a", {"cursor": "a", "probe": "SELECT 1"}, "leave one of them out"),
         ("shop#a", {"count": "yes"}, "count must be true or false; it is 'yes'"),
         ("shop#a", {"tables": [1]}, "tables must be a list"),
+        ("shop#a", {"tables": []}, "tables must be a list"),
         ("shop#a", {"tables": ["a[b=c]"]}, "is none"),
     ],
 )

@@ -1,5 +1,6 @@
 """What each rung of PostgreSQL must catch, and what those that one has to ask for are known to miss."""
 
+import re
 import threading
 import time
 from contextlib import closing
@@ -9,7 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from unstale.mirror.settings import Database
-from unstale.mirror.sources.sql_postgres import Position
+from unstale.mirror.sources.sql_postgres import _POSITION, Position
 
 from .conftest import deciding
 
@@ -417,3 +418,31 @@ def test_where_a_server_is():
     assert Position("a", "10:10:", standby=True).sure
     assert not Position("a", "10:12:", standby=True).sure
     assert Position("a", "10:12:10", standby=False).sure
+    assert not Position("", "10:10:", standby=False).sure  # it is not PostgreSQL
+
+
+def test_versions_of_servers(pg):
+    asked = re.search(r"version\(\) (~ '[^']*')", _POSITION)[1]
+
+    def known(version):
+        return pg.execute(f"SELECT %s::text {asked}", (version,)).fetchone()[0]
+
+    assert known(pg.execute("SELECT version()").fetchone()[0])
+    assert known("PostgreSQL 15.5 (Debian 15.5-1.pgdg120+1) on x86_64-pc-linux-gnu, compiled by gcc")
+    assert known("PostgreSQL 19beta1 on aarch64-unknown-linux-gnu, compiled by clang")
+    assert not known("PostgreSQL 15.12-YB-2025.1.0.0-b0 on x86_64-pc-linux-gnu, compiled by clang")
+    assert not known("CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu, built 2023/09/27)")
+
+
+def test_rows_without_a_transaction_to_tell(orders, pg, monkeypatch):
+    """What an extension stores in its own way may have no xmin."""
+    young = "unstale.mirror.sources.sql_look_postgres.young_rows"
+
+    def refuse(connection, *_):
+        connection.exec_driver_sql("DO $$ BEGIN RAISE feature_not_supported; END $$")
+
+    monkeypatch.setattr(young, refuse)
+    pg.execute("CREATE TABLE other (a int)")
+    found = orders.poll()
+    assert (found.outcome, deciding(found)) == ("unchanged", "extraction")
+    assert "rows" in found.detail

@@ -218,7 +218,7 @@ def test_a_copy_is_of_one_moment(lite, lite_path, lite_poller):
     try:
         accounts = lite_poller.element("shop#accounts")
         for _ in range(5):
-            assert accounts.poll().outcome == "changed"
+            assert accounts.poll().outcome in {"changed", "unchanged"}
             assert sum(amount for _, amount in accounts.rows) == 500_000
     finally:
         stop.set()

@@ -213,7 +213,7 @@ def _same_counters(known: Mapping[str, Json], now: Counters, names: list[Name]) 
     then = Position.of(known.get("position"))
     if not known.get("plain") or not now.settled or then is None or not names:
         return False
-    if then.server != now.position.server or known.get("reset") != now.reset:
+    if not then.server or then.server != now.position.server or known.get("reset") != now.reset:
         return False
     found = [now.relations[name] for name in names if name in now.relations and now.relations[name].plain]
     return known.get("counters") == [one.counters for one in found] and known.get("shapes") == [

@@ -133,7 +133,7 @@ def options_of(options: Mapping[str, Json]) -> Options:
 def _tables(value: Json) -> tuple[Name, ...] | None:
     if value is None:
         return None
-    texts = value if isinstance(value, list) else [value]
+    texts = value if isinstance(value, list) and value else [value]
     names = []
     for text in texts:
         if not isinstance(text, str) or not text.strip():

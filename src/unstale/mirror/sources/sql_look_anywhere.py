@@ -172,7 +172,7 @@ class _Look:
         if self.ask.options.count:
             asked.append(func.count())
         found = self.connection.execute(self._rows_of(*asked)).one()
-        return [None if value is None else as_text(value) for value in found]
+        return [None if value is None else as_text(value).replace("\0", "\\0") for value in found]
 
     def _answer(self, probe: str) -> Json:
         asked = self.connection.execution_options(no_parameters=True).exec_driver_sql(probe)

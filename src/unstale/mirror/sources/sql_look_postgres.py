@@ -6,6 +6,7 @@ the rows that were read.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +69,8 @@ class _Look:
             extract = from_copy(
                 self.driver, self.columns, rest, path=ask.path, most=ask.terms.max_size, stop=self.stop
             )
-        if not options.query:
-            self.remembered.setdefault("counts", [extract.rows])
+        if not options.query and not options.tables:
+            self.remembered["counts"] = [extract.rows]
         return ask.found(extract, self.remembered)
 
     def _begin(self) -> None:
@@ -216,14 +217,17 @@ class _Look:
 
     def _no_younger(self, source: str) -> bool:
         """Count rows; tell whether they are as many as before, and none is younger than the last poll."""
+        from sqlalchemy.exc import NotSupportedError
+
         ask, known = self.ask, self.ask.known
         then = Position.of(known.get("position"))
-        if then is not None and then.server != self.position.server:
+        if then is not None and (then.server != self.position.server or not then.server):
             then = None
         if then is None and not ask.options.tables:
             return False  # the extraction counts
         sources = [f"{self._quoted(name)} AS q" for name in ask.names] if ask.options.tables else [source]
-        with ask.rung("rows"):
+        counted: list[tuple[int, int] | None] = [None]
+        with ask.rung("rows"), suppress(NotSupportedError), self.connection.begin_nested():
             counted = [
                 young_rows(self.connection, one, then or self.position, self.position) for one in sources
             ]

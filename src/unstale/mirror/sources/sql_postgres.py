@@ -40,14 +40,14 @@ __all__ = [
 
 _POSITION = """
 SELECT pg_current_snapshot()::text, pg_is_in_recovery(),
-  concat_ws('/',
-    (SELECT system_identifier FROM pg_control_system()),
+  CASE WHEN version() ~ '^PostgreSQL [0-9.]+[a-z0-9]* ([(][^)]*[)] )?on ' THEN concat_ws('/',
     (SELECT oid FROM pg_database WHERE datname = current_database()),
     extract(epoch FROM pg_postmaster_start_time()),
     (SELECT extract(epoch FROM stats_reset) FROM pg_stat_bgwriter),
-    pg_is_in_recovery())
+    pg_is_in_recovery()) ELSE '' END
 """
-# What a crash does not leave behind: stats_reset of pg_stat_bgwriter is the time of the recovery.
+# After a crash, stats_reset is the time of the recovery. Servers that only speak the language of PostgreSQL
+# have versions like 15.2-YB-2.25, and transactions of another kind.
 
 _SETTLED = """
 SELECT current_setting('server_version_num')::int >= 150000
@@ -99,8 +99,10 @@ WITH RECURSIVE wanted AS (
 SELECT tree.n,
   (SELECT root.oid::bigint FROM root WHERE root.n = tree.n) AS oid,
   (SELECT root.relkind FROM root WHERE root.n = tree.n) AS kind,
-  bool_and(c.relkind IN ('r', 'p', 'm') AND NOT c.relrowsecurity) AS stored,
-  bool_and(coalesce(shapes.plain, true) AND (c.relkind = 'p' OR coalesce(am.amname = 'heap', false))
+  bool_and(c.relkind IN ('r', 'p', 'm') AND NOT c.relrowsecurity
+    AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')) AS stored,
+  bool_and(NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'timescaledb')
+    AND coalesce(shapes.plain, true) AND (c.relkind = 'p' OR coalesce(am.amname = 'heap', false))
     AND (tree.how <> 'root' OR has_table_privilege(c.oid, 'SELECT')))
     AS plain,
   md5(string_agg(concat_ws(' ', c.oid, tree.how, c.relkind, shapes.shape), ',' ORDER BY c.oid)
@@ -114,7 +116,8 @@ LEFT JOIN shapes ON shapes.oid = c.oid
 GROUP BY tree.n
 """
 # Columns are "plain" if rows alone say how they read. Otherwise something else can change that: the name of a
-# table changes how a regclass reads, a new function how a virtual column does.
+# table changes how a regclass reads, a new function how a virtual column does. Citus has rows on other
+# servers, TimescaleDB in tables that the catalogue does not connect with theirs.
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class Position:
     """Where a server is."""
 
     server: str
-    """Another one after a crash, a restart, or on another server."""
+    """Another one after a crash, a restart, or on another server; empty if it is not PostgreSQL itself."""
     snapshot: str
     """``xmin:xmax:running``."""
     standby: bool
@@ -141,8 +144,7 @@ class Position:
     @property
     def sure(self) -> bool:
         """Whether the same snapshot means the same rows: a standby does not say which transactions run."""
-        lowest, beyond, _ = self.snapshot.split(":")
-        return not self.standby or lowest == beyond
+        return self.server != "" and (not self.standby or self.lowest == self.beyond)
 
     @property
     def lowest(self) -> int:

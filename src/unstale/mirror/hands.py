@@ -1,0 +1,254 @@
+"""The hands of a worker: they make the polls that it has taken.
+
+Each poll waits for its slot, and then for a free hand; a group has no more polls at a time than it may have.
+A poll that could not start in time is given back, and so is one whose group has been told to wait meanwhile.
+Whatever goes wrong in a source is the outcome of that poll alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import inf
+
+from ..errors import Trouble
+from .clock import Clock
+from .copies import Copies
+from .registry import source_named
+from .settings import Settings
+from .source import Found, Source, Terms
+from .store import Finished, Lease
+
+__all__ = ["Hands"]
+
+_PATIENCE = 5.0
+"""Seconds beyond its time-out after which a poll is stopped."""
+_LONGEST = 60.0
+"""Seconds between two attempts to write a copy, at most."""
+
+
+class Hands:
+    """Makes polls, so many at a time; ``done`` is called with each that is over."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        copies: Copies,
+        settings: Settings,
+        clock: Clock,
+        *,
+        done: Callable[[Finished], None],
+        trouble: Callable[[BaseException], object],
+    ) -> None:
+        self._sources, self._copies, self._settings, self._clock = sources, copies, settings, clock
+        self._done, self._trouble = done, trouble
+        self.in_hand = 0
+        """Polls that have been taken and are not over."""
+        self.share = 1
+        """How many workers share the budget of bytes."""
+        self._known: dict[str, Source] = {}
+        self._timers: set[asyncio.Task[None]] = set()
+        self._waiting: deque[Lease] = deque()
+        self._behind: dict[int, deque[Lease]] = {}
+        """Polls that wait for others of their group."""
+        self._running: dict[int, int] = {}
+        self._most: dict[int, int] = {}
+        self._blocked: dict[int, float] = {}
+        self._workers: dict[asyncio.Task[None], tuple[Lease, float] | None] = {}
+        self._late: set[asyncio.Task[None]] = set()
+        self._leaving = False
+        self._idle = asyncio.Event()
+        self._paid = -inf
+
+    # --- taking polls ---------------------------------------------------------------------------------------
+
+    def take(self, leases: Sequence[Lease], most: Callable[[int], int]) -> None:
+        """Take polls; ``most`` tells how many of a group may run at a time."""
+        if not leases:
+            return
+        self.in_hand += len(leases)
+        self._idle.clear()
+        now = self._clock.now()
+        later = []
+        for lease in leases:
+            self._most[lease.group] = most(lease.group)
+            if lease.slot <= now:
+                self._waiting.append(lease)
+            else:
+                later.append(lease)
+        if later:
+            timer = asyncio.create_task(self._wait(deque(sorted(later, key=lambda lease: lease.slot))))
+            self._timers.add(timer)
+            timer.add_done_callback(self._timers.discard)
+        self._hire()
+
+    async def _wait(self, leases: deque[Lease]) -> None:
+        """Let polls go on at their slots."""
+        try:
+            while leases:
+                await self._clock.until(leases[0].slot)
+                now = self._clock.now()
+                while leases and leases[0].slot <= now:
+                    self._waiting.append(leases.popleft())
+                self._hire()
+        finally:
+            for lease in leases:  # only if cancelled
+                self._give_back(lease)
+
+    def _hire(self) -> None:
+        """Have as many hands as there is work for."""
+        for _ in range(min(len(self._waiting), self._settings.concurrency - len(self._workers))):
+            worker = asyncio.create_task(self._work())
+            self._workers[worker] = None
+            worker.add_done_callback(self._fired)
+
+    def _fired(self, worker: asyncio.Task[None]) -> None:
+        self._workers.pop(worker, None)
+        self._late.discard(worker)
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            self._trouble(error)
+        self._hire()
+
+    async def _work(self) -> None:
+        """Make polls as long as there are any."""
+        me = asyncio.current_task()
+        assert me is not None  # noqa: S101
+        while self._waiting:
+            lease = self._waiting.popleft()
+            group = lease.group
+            running = self._running.get(group, 0)
+            if running >= self._most[group]:
+                self._behind.setdefault(group, deque()).append(lease)
+                continue
+            now = self._clock.now()
+            if self._leaving or now > lease.slot + lease.late or now < self._blocked.get(group, -inf):
+                self._give_back(lease)
+                continue
+            self._running[group] = running + 1
+            self._workers[me] = lease, now
+            finished = Finished(lease, now, 0.0, None)
+            try:
+                with self._clock.busy():
+                    finished = await self._poll(lease, now)
+            except asyncio.CancelledError:
+                if me not in self._late:
+                    raise
+                self._late.discard(me)
+                me.uncancel()
+                words = f"no answer within {self._terms.timeout:g} seconds"
+                found = Found("failed", words)
+                finished = Finished(lease, now, self._clock.now() - now, found, outcome="failed")
+            finally:
+                self._workers[me] = None
+                self._running[group] -= 1
+                if behind := self._behind.get(group):
+                    self._waiting.append(behind.popleft())
+                self._over(finished)
+
+    def _give_back(self, lease: Lease) -> None:
+        self._over(Finished(lease, self._clock.now(), 0.0, None))
+
+    def _over(self, finished: Finished) -> None:
+        self.in_hand -= 1
+        if not self.in_hand:
+            self._idle.set()
+        self._done(finished)
+
+    def watch(self) -> None:
+        """Stop polls that take far too long."""
+        now = self._clock.now()
+        for worker, doing in self._workers.items():
+            if (
+                doing is not None
+                and now > doing[1] + self._terms.timeout + _PATIENCE
+                and worker not in self._late
+            ):
+                self._late.add(worker)
+                worker.cancel()
+
+    async def finish(self) -> None:
+        """Wait until all polls are over."""
+        while self.in_hand:
+            await self._idle.wait()
+
+    async def leave(self) -> None:
+        """Give back what has not begun, and wait for what has."""
+        self._leaving = True
+        for timer in list(self._timers):
+            timer.cancel()
+        while self._waiting:
+            self._give_back(self._waiting.popleft())
+        for behind in self._behind.values():
+            while behind:
+                self._give_back(behind.popleft())
+        if self._workers:
+            await asyncio.wait(list(self._workers), timeout=self._terms.timeout + _PATIENCE)
+        for worker in list(self._workers):
+            worker.cancel()
+        await asyncio.gather(*self._workers, *self._timers, return_exceptions=True)
+
+    # --- a poll ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _terms(self) -> Terms:
+        settings = self._settings
+        if not settings.byte_budget:
+            return Terms(self._copies.scratch, settings.max_size, settings.timeout)
+        patience = settings.timeout + settings.max_size / settings.byte_budget  # bytes are waited for
+        return Terms(self._copies.scratch, settings.max_size, patience, self._spend)
+
+    async def _spend(self, count: int) -> None:
+        """Wait until so many more bytes are paid for."""
+        rate = (self._settings.byte_budget or inf) / self.share
+        self._paid = max(self._paid, self._clock.now()) + count / rate
+        await self._clock.pause(self._paid)
+
+    async def _poll(self, lease: Lease, began: float) -> Finished:
+        """Ask the source, and make what it brings a copy."""
+        source = self._known.get(lease.source)
+        if source is None:
+            source = self._known[lease.source] = source_named(self._sources, lease.source)
+        try:
+            found = await source.poll(lease.known, self._terms)
+        except Exception as error:  # noqa: BLE001  (a source may be anybody's; it must not stop the others)
+            found = Found("failed", f"the source {lease.source!r} failed: {type(error).__name__}: {error}")
+        if found.wait:  # others of the group that were taken must wait, too
+            self._blocked[lease.group] = self._clock.now() + found.wait
+        if found.outcome != "changed":
+            return Finished(lease, began, self._clock.now() - began, found, outcome=found.outcome)
+        if found.body is None:
+            found = Found("failed", "the source told of a change without content", traffic=found.traffic)
+            return Finished(lease, began, self._clock.now() - began, found, outcome="failed")
+        return await self._copy(lease, found, began)
+
+    async def _copy(self, lease: Lease, found: Found, began: float) -> Finished:
+        """Keep content if it is new."""
+        body, known = found.body, lease.known.fingerprint
+        assert body is not None  # noqa: S101
+        slim, seconds = replace(found, body=None), self._clock.now() - began
+        same = Finished(lease, began, seconds, slim, outcome="unchanged", fingerprint=known)
+        if found.fingerprint is not None and found.fingerprint == known:
+            if not isinstance(body, bytes):
+                await asyncio.to_thread(self._copies.discard, body)
+            return same
+        pause = 0.5
+        while True:
+            try:
+                digest, size = await asyncio.to_thread(self._copies.put, body)
+                break
+            except (Trouble, OSError) as error:  # what was fetched is not thrown away
+                self._trouble(error)
+                if self._leaving:
+                    return Finished(lease, began, seconds, None)
+                await asyncio.sleep(pause)
+                pause = min(2.0 * pause, _LONGEST)
+        fingerprint = found.fingerprint or digest
+        if fingerprint == known:
+            return same
+        return Finished(
+            lease, began, seconds, slim, digest=digest, size=size, fingerprint=fingerprint,
+            outcome="new" if known is None else "changed",
+        )  # fmt: skip

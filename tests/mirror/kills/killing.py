@@ -1,0 +1,93 @@
+"""Workers that can be killed, and what they have said."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from . import worker
+
+PATIENCE = 60.0
+"""Seconds: what takes longer will not come."""
+
+
+def wait_for(condition, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.01)
+
+
+class Worker:
+    """Starts a mirror, kills it, starts it again, and keeps what it said."""
+
+    def __init__(self, **job):
+        self.job, self.pid = job, None
+        self.told, self.kills = [], []
+        self._lines = queue.Queue()
+
+    def __enter__(self):
+        self._process = subprocess.Popen(
+            [sys.executable, Path(worker.__file__)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        try:
+            if self.pid is not None:
+                os.kill(self.pid, signal.SIGKILL)
+            self._process.stdin.close()
+            self._process.wait(10.0)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._thread.join()
+            self._process.stdout.close()
+
+    def _listen(self):
+        for line in self._process.stdout:
+            said = json.loads(line)
+            if {"ready", "pid", "dead", "up", "error"} & said.keys():
+                self._lines.put(said)
+            else:
+                self.told.append(said)
+
+    def _next(self, what):
+        said = self._lines.get(timeout=PATIENCE)
+        assert what in said, said
+        return said[what]
+
+    def prepare(self):
+        """Wait until it can start mirrors without delay."""
+        self._next("ready")
+        return self
+
+    def start(self, *, up=True):
+        """Start a mirror; wait until it runs, or not even that."""
+        self._process.stdin.write(json.dumps(self.job) + "\n")
+        self._process.stdin.flush()
+        self.pid = self._next("pid")
+        self._up = up
+        if up:
+            self._next("up")
+
+    def kill(self, number=signal.SIGKILL):
+        """Kill it; it must not have died of itself."""
+        self.kills.append(time.time())
+        os.kill(self.pid, number)
+        while "dead" not in (said := self._lines.get(timeout=PATIENCE)):
+            assert "up" in said
+            assert not self._up
+        self.pid = None
+        assert said["dead"] == (number if number == signal.SIGKILL else 0), said
+
+    def events(self, kind):
+        """Return what it told of one kind."""
+        return [said for said in list(self.told) if said.get("event") == kind]

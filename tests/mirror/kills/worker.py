@@ -1,0 +1,86 @@
+"""A process that runs mirrors to be killed: it has loaded all code, and forks for each line that it gets."""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import psycopg  # noqa: F401  (what a mirror may need is loaded once)
+
+from unstale.mirror import loop, sql_transaction
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.settings import GroupLimit, Http, Settings
+from unstale.mirror.sources import http_poll  # noqa: F401
+
+DIE_WITH_PARENT = 1
+
+
+def say(**what):
+    """Tell it in one piece: a line that is shorter than a page is written whole or not at all."""
+    os.write(1, (json.dumps(what) + "\n").encode())
+
+
+def settings_of(*, groups=(), headers=None, **given):
+    """Return the settings that a test asks for."""
+    limits = tuple(GroupLimit(f"http:{match}", *limits) for match, *limits in groups)
+    return Settings(groups=limits, http=Http(headers=headers or {}), **given)
+
+
+def tell(event):
+    """Tell what happens, once it has been recorded."""
+    if event.kind != "tick":
+        say(event=event.kind, time=event.time, key=event.key, detail=event.detail[:500], **event.data)
+
+
+def count_batches():
+    """Tell how many polls are taken at a time."""
+    take = sql_transaction.SqlTransaction.lease
+
+    def counted(self, *arguments):
+        taken = take(self, *arguments)
+        if taken:
+            say(taken=len(taken))
+        return taken
+
+    sql_transaction.SqlTransaction.lease = counted
+
+
+def work(*, store, copies, settings, user=None, alive=None, tick=None):
+    """Run a mirror until killed."""
+    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    if user is not None and os.geteuid() == 0:
+        os.setgid(user)
+        os.setuid(user)
+    if alive is not None:
+        loop._ALIVE = alive
+    count_batches()
+    mirror = Mirror(store, copies=copies, settings=settings_of(**settings), tick=tick)
+    say(up=True)
+    mirror.run(on_event=tell)
+
+
+def main():
+    """Fork a mirror for each line."""
+    with tempfile.TemporaryDirectory() as folder, Mirror(Path(folder) / "mirror.db") as mirror:
+        mirror.add("python:a", poll=lambda: "something")
+        mirror.step()
+    say(ready=True)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            try:
+                work(**json.loads(line))
+            except BaseException as error:  # noqa: BLE001
+                say(error=repr(error))
+                os._exit(1)
+            os._exit(0)
+        say(pid=child)
+        _, status = os.waitpid(child, 0)
+        say(dead=status)
+
+
+if __name__ == "__main__":
+    main()
