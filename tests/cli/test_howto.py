@@ -21,6 +21,10 @@ HOWTO = Path(__file__).parents[2] / "docs" / "how-to"
 NAMES = (
     "add-an-experiment", "estimate", "hints", "lab", "plan", "profile", "schedule", "simulate"
 )  # fmt: skip
+MIRROR = (
+    "add-a-source", "be-told-of-changes", "import-and-export", "mirror-feeds", "mirror-files", "mirror-pages",
+    "mirror-python", "mirror-tables",
+)  # fmt: skip
 PAGES = [HOWTO / f"{name}.md" for name in NAMES]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
@@ -108,7 +112,8 @@ def test_the_examples_in_python_run(page):
 
 def test_all_pages_are_tested():
     too_long = HOWTO / "shootout.md"  # its example takes minutes, and plays what learns, to the last digit
-    assert sorted(HOWTO.glob("*.md")) == sorted([*PAGES, too_long])
+    of_the_mirror = [HOWTO / f"{name}.md" for name in MIRROR]  # run by tests/mirror
+    assert sorted(HOWTO.glob("*.md")) == sorted([*PAGES, too_long, *of_the_mirror])
 
 
 if __name__ == "__main__":

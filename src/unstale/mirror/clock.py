@@ -100,7 +100,7 @@ class SimulatedClock:
 
     async def until(self, moment: float) -> None:
         """Wait until a moment."""
-        if moment <= self._now + self._grain:
+        if moment <= self._now:
             await asyncio.sleep(0)
             return
         future = asyncio.get_running_loop().create_future()

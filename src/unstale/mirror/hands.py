@@ -126,6 +126,7 @@ class Hands:
             now = self._clock.now()
             if self._leaving or now > lease.slot + lease.late or now < self._blocked.get(group, -inf):
                 self._give_back(lease)
+                self._next_of(group)
                 continue
             self._running[group] = running + 1
             self._workers[me] = lease, now
@@ -144,9 +145,13 @@ class Hands:
             finally:
                 self._workers[me] = None
                 self._running[group] -= 1
-                if behind := self._behind.get(group):
-                    self._waiting.append(behind.popleft())
+                self._next_of(group)
                 self._over(finished)
+
+    def _next_of(self, group: int) -> None:
+        """Let the next poll of a group go on that waited for others of it."""
+        if behind := self._behind.get(group):
+            self._waiting.append(behind.popleft())
 
     def _give_back(self, lease: Lease) -> None:
         self._over(Finished(lease, self._clock.now(), 0.0, None))

@@ -95,3 +95,23 @@ def test_the_real_clock_is_not_disturbed_by_a_drift(monkeypatch):
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + 0.5)
     assert clock.jump() == 0.0
+
+
+def test_moments_within_a_grain_are_one_and_yet_time_goes_on():
+    """Whoever waits again and again for a moment that is near must get there."""
+    clock, woken = SimulatedClock(grain=10.0), []
+
+    async def one(moment):
+        await clock.until(moment)
+        woken.append(clock.now())
+
+    async def main():
+        await asyncio.gather(*(one(moment) for moment in (100.0, 105.0, 109.0, 111.0)))
+        assert woken == [100.0, 100.0, 100.0, 111.0]
+        turns = 0
+        while clock.now() < 115.0 and turns < 100:
+            await clock.until(115.0)
+            turns += 1
+        assert turns == 1
+
+    asyncio.run(main())

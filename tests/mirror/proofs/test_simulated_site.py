@@ -186,3 +186,33 @@ def check_age(month, near):
     assert month.age == pytest.approx(optimal, rel=near), told
     assert month.age < uniform, told
     assert month.status.age == pytest.approx(month.age, rel=0.3), told  # at the end, and on average
+
+
+@pytest.mark.long
+def test_ten_thousand_pages(tmp_path):
+    """Within 2 points of the prediction and of the optimum, and ahead of uniform; audits agree as often as said."""
+    month = asyncio.run(live(tmp_path, lognormal(10_000), days=27, warm=14, audits=[500] * 10))
+    told = tell(month)
+    print(told)
+    best = month.planned()[0].freshness
+    uniform = month.site.mean_freshness(*month.planned("uniform")[1], month.begin, month.end)
+    assert abs(month.freshness - month.status.predicted) < 0.02, told
+    assert abs(month.freshness - best) < 0.02, told
+    assert month.freshness > uniform, told
+    check(month, near=0.02, ahead=0.0)
+    # nine of ten are expected; five or fewer would come once in 600 times, four or fewer in 7000
+    assert sum(audit.agrees for audit in month.audits) >= 5, told
+
+
+@pytest.mark.long
+def test_two_thousand_pages_with_weights(tmp_path):
+    weights = np.random.default_rng(6).lognormal(0.0, 1.0, 2000)
+    month = asyncio.run(live(tmp_path, lognormal(2000), days=25, warm=12, weights=weights, audits=[300]))
+    print(tell(month))
+    check(month, near=0.02, ahead=0.05)
+
+
+@pytest.mark.long
+def test_two_thousand_pages_for_their_age(tmp_path):
+    month = asyncio.run(live(tmp_path, lognormal(2000), days=25, warm=12, objective="age"))
+    check_age(month, near=0.1)

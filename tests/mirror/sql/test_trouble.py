@@ -1,6 +1,7 @@
 """Trouble: it is told in words, shows no password, leaves nothing behind, and passes."""
 
 import asyncio
+import importlib
 import os
 import socket
 import sqlite3
@@ -315,6 +316,31 @@ def test_a_copy_is_of_one_moment(pg, pg_poller, postgres_url):
     finally:
         stop.set()
         mover.join()
+
+
+@pytest.mark.parametrize("place", ["sql_look_postgres.from_copy", "sql_look_anywhere.from_cursor"])
+def test_what_is_remembered_is_of_the_same_moment(both, lite, monkeypatch, place):
+    """Somebody writes just before rows are read, after all else has been looked at."""
+    lite.execute("PRAGMA journal_mode = WAL")
+    run, poller = both[0] if "postgres" in place else both[1]
+    run.execute("CREATE TABLE t (a int)")
+    run.execute("INSERT INTO t VALUES (1)")
+    module, name = f"unstale.mirror.sources.{place}".rsplit(".", 1)
+    read = getattr(importlib.import_module(module), name)
+
+    def late(*arguments, **more):
+        run.execute("UPDATE t SET a = a + 1")
+        return read(*arguments, **more)
+
+    for options in ({}, {"cursor": "a"}, {"probe": "SELECT max(a) FROM t"}):
+        element = poller.element("shop#t", **options)
+        (before,) = run.execute("SELECT a FROM t").fetchone()
+        monkeypatch.setattr(f"{module}.{name}", late)
+        assert element.poll().outcome == "changed"
+        assert element.rows == [(before,)]
+        monkeypatch.setattr(f"{module}.{name}", read)
+        assert element.poll().outcome == "changed"
+        assert element.rows == [(before + 1,)]
 
 
 def test_files_are_closed(lite, lite_poller):
