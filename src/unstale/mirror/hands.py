@@ -17,6 +17,7 @@ from math import inf
 from ..errors import Trouble
 from .clock import Clock
 from .copies import Copies
+from .pace import GRACE
 from .registry import source_named
 from .settings import Settings
 from .source import Found, Source, Terms
@@ -26,6 +27,8 @@ __all__ = ["Hands"]
 
 _PATIENCE = 5.0
 """Seconds beyond its time-out after which a poll is stopped."""
+_CROWD = 0.6 * GRACE
+"""Seconds for which polls of a group may wait for each other."""
 _LONGEST = 60.0
 """Seconds between two attempts to write a copy, at most."""
 
@@ -57,6 +60,7 @@ class Hands:
         self._running: dict[int, int] = {}
         self._most: dict[int, int] = {}
         self._blocked: dict[int, float] = {}
+        self._takes: dict[int, float] = {}
         self._workers: dict[asyncio.Task[None], tuple[Lease, float] | None] = {}
         self._late: set[asyncio.Task[None]] = set()
         self._leaving = False
@@ -145,6 +149,8 @@ class Hands:
             finally:
                 self._workers[me] = None
                 self._running[group] -= 1
+                took = finished.seconds
+                self._takes[group] = 0.9 * self._takes.get(group, took) + 0.1 * took
                 self._next_of(group)
                 self._over(finished)
 
@@ -161,6 +167,10 @@ class Hands:
         if not self.in_hand:
             self._idle.set()
         self._done(finished)
+
+    def crowd(self) -> dict[int, float]:
+        """Return how many polls of each group can start, one after the other, before the last is too late."""
+        return {group: min(max(_CROWD / max(took, 1e-4), 1.0), 1e3) for group, took in self._takes.items()}
 
     def watch(self) -> None:
         """Stop polls that take far too long."""

@@ -16,7 +16,6 @@ import asyncio
 import os
 import socket
 import uuid
-from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -38,10 +37,8 @@ from .store import Finished, Lease, Store, Transaction, Version
 
 __all__ = ["Event", "Loop"]
 
-_CROWD = 10
-"""Polls of a group that are handed out for each that may run, while there is one worker."""
-_QUEUE = 100
-"""Polls that a worker takes ahead, at least."""
+_QUEUE, _MOST = 100, 5000
+"""Polls that a worker has in hand, at least and at most."""
 _ALIVE = 10.0
 """Seconds after which a worker says again that it is there."""
 _PRUNE = 60.0
@@ -90,7 +87,6 @@ class Loop:
         self._discovery = Discovery(settings, sources)
         self._finished: list[Finished] = []
         self._hands = Hands(sources, copies, settings, clock, done=self._ended, trouble=self._trouble)
-        self._done: deque[float] = deque(maxlen=5000)
         self._queue = _QUEUE
         self._wake = asyncio.Event()
         self._stopping = False
@@ -102,7 +98,7 @@ class Loop:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
         self._clean = False
         self._lead = 0.0
-        self._hungry = self._soon = False
+        self._hungry = self._starved = self._soon = self._more = False
         self._told = -inf
         self._started = self._clock.now()
 
@@ -151,7 +147,7 @@ class Loop:
             )
             self.planner = None  # which reads all moments again, and mends those that are impossible now
         finished, self._finished = self._finished, []
-        self._set_queue()
+        self._set_queue(finished)
         room = self._queue - self._hands.in_hand
         with self._clock.busy():
             try:
@@ -166,7 +162,7 @@ class Loop:
         self._recovered()
         self.polls += sum(one.found is not None for one in finished)
         self._report(finished, versions)
-        self._hungry = 0 < room <= len(leases)
+        self._hungry = self._more or 0 < room <= len(leases)
         self._hands.share = max(self.workers, 1)
         self._hands.take(leases, self._group_concurrency)
         return self._span
@@ -230,11 +226,14 @@ class Loop:
             return self._tick
         return self.planner.agenda.tick if self.planner is not None else 1.0
 
-    def _set_queue(self) -> None:
-        """Decide how many polls to have in hand: as many as take about half a second."""
-        now = self._clock.now()
-        lately = sum(1 for moment in self._done if moment > now - 1.0)
-        self._queue = max(_QUEUE, 2 * self._settings.concurrency, lately // 4)
+    def _set_queue(self, finished: list[Finished]) -> None:
+        """Decide how many polls to have in hand: so many that hands are never idle, nor polls too late."""
+        if any(one.found is None for one in finished):
+            self._queue = int(0.7 * self._queue)
+        elif self._starved:
+            self._queue = int(1.5 * self._queue)
+        self._starved = False
+        self._queue = min(max(self._queue, _QUEUE, 2 * self._settings.concurrency), _MOST)
 
     def _transact(
         self, finished: list[Finished], horizon: float, room: int
@@ -246,6 +245,7 @@ class Loop:
             self._prepare(now)
             now = self._clock.now()
         orphans: list[str] = []
+        self._more = False
         try:
             with self._store.begin() as t:
                 versions = t.record(self.worker, finished) if finished else []
@@ -288,7 +288,8 @@ class Loop:
         elif not alone:
             room = self._queue * self.workers - len(t.leased())
         end = min(start + self._span, horizon)
-        self.planner.plan(t, start, end=end, room=room, crowd=_CROWD if alone else 1)
+        crowd = self._hands.crowd() if alone else {}
+        self._more = self.planner.plan(t, start, end=end, room=room, crowd=crowd)
 
     def _keep_house(self, t: Transaction, now: float, *, planning: bool) -> list[str]:
         """Do what is needed now and then; return digests that nothing refers to any more."""
@@ -312,7 +313,7 @@ class Loop:
     def _ended(self, finished: Finished) -> None:
         """Note that a poll is over, and record it soon."""
         self._finished.append(finished)
-        self._done.append(self._clock.now())
+        self._starved = self._starved or (self._hungry and self._hands.in_hand < self._settings.concurrency)
         if self._hungry and self._hands.in_hand <= self._queue // 2:
             self._wake.set()
         elif self._tick is None and not self._soon:

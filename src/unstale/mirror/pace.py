@@ -16,7 +16,7 @@ reads the content waits, besides, until the bytes are paid for.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -63,9 +63,9 @@ class Pace:
     """Bytes per second."""
     paid: float = -inf
     paid_bytes: float = -inf
-    crowd: int = 1
-    """How many polls of a group may be handed out for each that may run: more than 1 if only one worker runs
-    them, who sees to it that no more run at a time."""
+    crowd: Mapping[int, float] = field(default_factory=dict)
+    """How many polls of a group may be handed out for each that may run: more than 1 if there is but one
+    worker, who sees to it that no more run at a time, and if they take so little time that none is late."""
     groups: dict[int, _Group] = field(default_factory=dict)
 
     def know(self, groups: Iterable[Group]) -> None:
@@ -113,7 +113,7 @@ class Pace:
     def free_of(self, number: int) -> int:
         """Return how many more polls of a group may be handed out."""
         group = self.groups[number]
-        return max(self.crowd * group.concurrency - group.out, 0)
+        return max(int(self.crowd.get(number, 1.0) * group.concurrency) - group.out, 0)
 
     def assign(
         self, groups: Sequence[int], sizes: Sequence[float], now: float, end: float, room: int
@@ -137,7 +137,7 @@ class Pace:
             else:
                 break
             group = self.groups[groups[which]]
-            if group.out >= self.crowd * group.concurrency:
+            if self.free_of(groups[which]) <= 0:
                 continue
             if (free := max(group.paid, group.blocked)) > time:
                 if free < end:

@@ -80,8 +80,8 @@ class Planner:
         agenda.worths(places, agenda.rows.since(places, now))
         agenda.fresh(places, now)
 
-    def plan(self, t: Transaction, now: float, *, end: float, room: int, crowd: int) -> int:
-        """Take in what has happened, hand out polls before ``end``; return how many."""
+    def plan(self, t: Transaction, now: float, *, end: float, room: int, crowd: Mapping[int, float]) -> bool:
+        """Take in what has happened, and hand out polls before ``end``; tell if the budget allows more."""
         agenda = self.agenda
         self._edit(t, now)
         rescaled = agenda.rescaled()  # before anything is learned, so that it does not fade at once
@@ -95,7 +95,7 @@ class Planner:
         leases = agenda.choose(now, end, room)
         places = np.unique(np.concatenate(dirty)).astype(np.intp)
         self._keep(t, leases, places)
-        return len(leases)
+        return bool(leases) and agenda.pace.free(now) < end
 
     @property
     def edited(self) -> int:

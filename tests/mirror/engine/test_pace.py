@@ -91,6 +91,9 @@ def test_no_more_of_a_group_at_a_time_than_it_may_have():
     assert pace.assign([0] * 10, [1.0] * 10, 1.0, 5.0, 100) == []
     pace.out([0])
     assert len(pace.assign([0] * 10, [1.0] * 10, 2.0, 5.0, 100)) == 1
+    pace.out([])
+    pace.crowd = {0: 2.5}  # one worker makes them, one after the other
+    assert len(pace.assign([0] * 10, [1.0] * 10, 3.0, 5.0, 100)) == 5
 
 
 def test_a_blocked_group_waits():

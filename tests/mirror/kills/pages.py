@@ -127,7 +127,8 @@ def assert_within_budget(starts, budget, grace=GRACE):
 
 def assert_spaced(starts, spacing):
     """See that visits are far enough apart."""
-    assert min((later - at for at, later in pairwise(starts)), default=math.inf) >= spacing - JITTER
+    closest = min(((later - at, at) for at, later in pairwise(starts)), default=(math.inf, 0.0))
+    assert closest[0] >= spacing - JITTER, f"only {closest[0]:.3f} s after {closest[1]}"
 
 
 def most_at_once(visits):

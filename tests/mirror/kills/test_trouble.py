@@ -92,7 +92,7 @@ def attempts(monkeypatch):
     return times
 
 
-def run(mirror, trouble, patience=60.0):
+def run(mirror, trouble, patience=20.0):
     """Run a mirror through some trouble, and return what it told."""
     told = []
 

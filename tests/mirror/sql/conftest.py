@@ -112,7 +112,7 @@ def lite_path(tmp_path):
 @pytest.fixture
 def lite(lite_path):
     """A connection to a file of SQLite, on which each statement is a transaction."""
-    with closing(sqlite3.connect(lite_path, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(lite_path, isolation_level=None, check_same_thread=False)) as connection:
         yield connection
 
 
