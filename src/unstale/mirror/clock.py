@@ -26,6 +26,9 @@ class Clock(Protocol):
     async def until(self, moment: float) -> None:
         """Wait until a moment."""
 
+    def reached(self, moment: float) -> bool:
+        """Tell whether it is as good as that moment."""
+
     @contextmanager
     def busy(self) -> Iterator[None]:
         """Say that what is done in here takes the machine's time: a simulated clock stands still."""
@@ -55,6 +58,10 @@ class RealClock:
         """Wait until a moment."""
         while (left := moment - self.now()) > 0:  # noqa: ASYNC110  (the time may be set meanwhile)
             await asyncio.sleep(min(left, 3600.0))
+
+    def reached(self, moment: float) -> bool:
+        """Tell whether a moment has come."""
+        return moment <= self.now()
 
     @contextmanager
     def busy(self) -> Iterator[None]:
@@ -107,6 +114,10 @@ class SimulatedClock:
         heapq.heappush(self._waiting, (moment, next(self._number), future))
         self._look()
         await future
+
+    def reached(self, moment: float) -> bool:
+        """Tell whether a moment has come, or is less than a grain ahead."""
+        return moment <= self._now + self._grain
 
     @contextmanager
     def busy(self) -> Iterator[None]:

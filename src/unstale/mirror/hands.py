@@ -75,11 +75,10 @@ class Hands:
             return
         self.in_hand += len(leases)
         self._idle.clear()
-        now = self._clock.now()
         later = []
         for lease in leases:
             self._most[lease.group] = most(lease.group)
-            if lease.slot <= now:
+            if self._clock.reached(lease.slot):
                 self._waiting.append(lease)
             else:
                 later.append(lease)
@@ -94,8 +93,7 @@ class Hands:
         try:
             while leases:
                 await self._clock.until(leases[0].slot)
-                now = self._clock.now()
-                while leases and leases[0].slot <= now:
+                while leases and self._clock.reached(leases[0].slot):
                     self._waiting.append(leases.popleft())
                 self._hire()
         finally:

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf, isfinite
+from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput, Trouble
@@ -28,6 +29,7 @@ from .clock import Clock
 from .copies import Copies
 from .discovery import Discovery
 from .hands import Hands
+from .hint_file import read_hints
 from .insight import overview
 from .notify import Notifier
 from .planner import Planner
@@ -43,6 +45,8 @@ _ALIVE = 10.0
 """Seconds after which a worker says again that it is there."""
 _PRUNE = 60.0
 """Seconds after which old versions are looked for again."""
+_HINTS = 2.0
+"""Seconds between two looks at the file of hints."""
 _SWEEP = 86400.0
 """Seconds after which copies that a crash left behind are looked for."""
 _SOON = 0.25
@@ -93,7 +97,7 @@ class Loop:
         self._in_trouble: str | None = None
         self._news = False
         self._pauses = 0
-        self._next_alive = self._next_prune = -inf
+        self._next_alive = self._next_prune = self._next_hints = -inf
         self._next_sweep = self._clock.now() + _PRUNE
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
         self._clean = False
@@ -303,6 +307,9 @@ class Loop:
         if now >= self._next_alive:
             self._next_alive = now + _ALIVE
             self.workers = len(t.alive(self.worker, now, now + 3.0 * _ALIVE))
+        if planning and self._settings.hint_file and now >= self._next_hints:
+            self._next_hints = now + _HINTS
+            read_hints(Path(self._settings.hint_file), t, now)
         if planning and now >= self._next_prune:
             self._next_prune = now + _PRUNE
             before = now - self._settings.keep_polls

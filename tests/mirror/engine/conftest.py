@@ -1,4 +1,4 @@
-"""Simulated months commit thousands of times, and prove nothing about disks: they are kept in memory if possible."""
+"""Simulated months commit thousands of times, and prove nothing about disks: they are kept in memory."""
 
 import shutil
 import tempfile
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-MEMORY = Path("/dev/shm")
+MEMORY = Path("/dev/shm")  # noqa: S108  (a folder in memory, where there is one)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from unstale import InvalidInput
 from unstale.mirror.settings import GroupLimit, Rule
 from unstale.mirror.source import Found, New
@@ -116,7 +117,7 @@ def test_a_failing_element_backs_off_and_nothing_learned_is_lost(tmp_path):
 
 def test_what_is_gone_keeps_its_copy_and_is_looked_for_less_and_less(tmp_path):
     state = {"there": True}
-    content = {"python:a": lambda now: b"here" if state["there"] else Found("gone", "404 Not Found")}
+    content = {"python:a": lambda _: b"here" if state["there"] else Found("gone", "404 Not Found")}
     mirror, world = make(tmp_path, budget=200 / DAY, content=content, tick=3600.0)
     with mirror:
         add(mirror, "a")
@@ -155,7 +156,12 @@ def test_spacing_and_concurrency_of_groups_hold(tmp_path):
     mirror, world = make(tmp_path, budget=1.0, groups=limits, tick=5.0)
     world.takes = 20.0
     with mirror:
-        add(mirror, *(f"slow/{i}" for i in range(50)), *(f"one/{i}" for i in range(50)), *(f"z/{i}" for i in range(9)))
+        add(
+            mirror,
+            *(f"slow/{i}" for i in range(50)),
+            *(f"one/{i}" for i in range(50)),
+            *(f"z/{i}" for i in range(9)),
+        )
         run(mirror, 1800)
     slow = np.sort([time for time, key in world.polls if "slow" in key])
     one = np.sort([time for time, key in world.polls if "one" in key])
@@ -191,7 +197,9 @@ def test_hints_are_followed_if_they_prove_right_and_not_if_they_do_not(tmp_path)
 
 
 def test_reads_make_elements_matter(tmp_path):
-    content = {f"python:{i}": (lambda now, i=i: str(int((now + 977 * i) // 20000)).encode()) for i in range(40)}
+    content = {
+        f"python:{i}": (lambda now, i=i: str(int((now + 977 * i) // 20000)).encode()) for i in range(40)
+    }
     mirror, world = make(tmp_path, budget=40 / DAY, content=content, importance="reads", tick=DAY / 10)
     with mirror:
         add(mirror, *(key.removeprefix("python:") for key in content))
@@ -233,7 +241,10 @@ def test_many_new_elements_get_half_of_the_budget_and_no_more(tmp_path):
 
 
 def test_it_goes_on_where_it_was_after_a_restart(tmp_path):
-    content = {f"python:{i}": (lambda now, i=i: str(int((now + 9 * i) // (7000 * (i + 1)))).encode()) for i in range(30)}
+    content = {
+        f"python:{i}": (lambda now, i=i: str(int((now + 9 * i) // (7000 * (i + 1)))).encode())
+        for i in range(30)
+    }
     mirror, world = make(tmp_path, budget=60 / DAY, content=content, tick=DAY / 50)
     with mirror:
         add(mirror, *(str(i) for i in range(30)))
@@ -253,7 +264,9 @@ def test_it_goes_on_where_it_was_after_a_restart(tmp_path):
 
 
 def test_there_is_no_burst_after_downtime_and_the_backlog_is_worked_off_by_worth(tmp_path):
-    content = {f"python:{i}": (lambda now, i=i: str(int((now + 99 * i) // 40000)).encode()) for i in range(40)}
+    content = {
+        f"python:{i}": (lambda now, i=i: str(int((now + 99 * i) // 40000)).encode()) for i in range(40)
+    }
     mirror, world = make(tmp_path, budget=40 / DAY, content=content, tick=DAY / 50)
     with mirror:
         for i in range(40):
@@ -309,7 +322,7 @@ def test_a_change_without_content_is_a_failure(tmp_path):
 def test_discovered_elements_are_added_and_those_no_longer_named_looked_at(tmp_path):
     state = {"names": ["1", "2", "3", "4"]}
     content = {
-        "python:list": lambda now: Found(
+        "python:list": lambda _: Found(
             "changed", body=repr(state["names"]).encode(), complete=True,
             discovered=tuple(New(f"python:item/{name}", "python") for name in state["names"]),
         )
@@ -318,7 +331,9 @@ def test_discovered_elements_are_added_and_those_no_longer_named_looked_at(tmp_p
     with mirror:
         add(mirror, "list")
         run(mirror, DAY)
-        assert {element.key for element in mirror.elements("python:item/*")} == {f"python:item/{i}" for i in "1234"}
+        assert {element.key for element in mirror.elements("python:item/*")} == {
+            f"python:item/{i}" for i in "1234"
+        }
         assert mirror.find("python:item/1").via == mirror.find("python:list").id
         state["names"] = ["1", "2", "3"]
         world.content["python:item/4"] = Found("gone", "404")
@@ -337,7 +352,9 @@ def test_another_budget_counts_at_once(tmp_path):
 
 
 def test_a_budget_of_bytes_holds(tmp_path):
-    content = {f"python:{i}": (lambda now, i=i: bytes([int(now) % 251]) * (1000 * (1 + i % 9))) for i in range(60)}
+    content = {
+        f"python:{i}": (lambda now, i=i: bytes([int(now) % 251]) * (1000 * (1 + i % 9))) for i in range(60)
+    }
     mirror, _ = make(tmp_path, budget=None, byte_budget=2e6 / DAY, content=content)
     with mirror:
         add(mirror, *(str(i) for i in range(60)))
@@ -365,7 +382,9 @@ def test_an_audit_agrees_with_what_was_expected(tmp_path):
         assert mirror.status().audit == audit
 
 
-@pytest.mark.parametrize("bad", [{"weight": -1.0}, {"max_age": 0.0}, {"jitter": 2.0}, {"windows": "whenever"}])
+@pytest.mark.parametrize(
+    "bad", [{"weight": -1.0}, {"max_age": 0.0}, {"jitter": 2.0}, {"windows": "whenever"}]
+)
 def test_nonsense_about_an_element_is_refused(tmp_path, bad):
     mirror, _ = make(tmp_path)
     with mirror, pytest.raises(InvalidInput, match=next(iter(bad))):
@@ -386,6 +405,29 @@ def test_jitter_makes_intervals_differ(tmp_path):
         with mirror:
             add(mirror, *(str(i) for i in range(20)), jitter=jitter)
             run(mirror, 4 * DAY)
-            late = [np.diff([t for t in world.times(f"python:{i}") if t > START + 2 * DAY]) for i in range(20)]
+            late = [
+                np.diff([t for t in world.times(f"python:{i}") if t > START + 2 * DAY]) for i in range(20)
+            ]
             gaps[jitter] = float(np.mean([each.std() / each.mean() for each in late]))
     assert gaps[0.5] > 2 * gaps[0.0]
+
+
+def test_hints_from_a_file_are_read_once_and_whole_lines_only(tmp_path):
+    path = tmp_path / "hints.txt"
+    mirror, world = make(tmp_path, budget=48 / DAY, hint_file=str(path), tick=600.0)
+    with mirror:
+        add(mirror, *(str(i) for i in range(40)))
+        run(mirror, DAY)
+        path.write_text(
+            '# who may have changed\npython:7\n{"key": "python:9"}\nno such key\n{"key": 3}\npython:1'
+        )
+        start = mirror.clock.now()
+        run(mirror, DAY / 3)
+        first = [key for time, key in world.polls if time > start][:4]
+        assert {"python:7", "python:9"} <= set(first)
+        assert mirror.explain("python:1").hints == 0
+        with path.open("a") as file:
+            file.write("1\n")
+        start = mirror.clock.now()
+        run(mirror, DAY / 3)
+        assert "python:11" in [key for time, key in world.polls if time > start][:4]

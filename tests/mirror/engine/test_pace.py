@@ -1,17 +1,19 @@
 """Limits hold over every window, whatever comes, and are used as far as they go."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from unstale.mirror.pace import GRACE, Pace
 from unstale.mirror.settings import GroupLimit, Settings
 from unstale.mirror.store import Group
 
 
-def pace_of(budget=None, byte_budget=None, groups=1, spacing=0.0, concurrency=1_000_000, asked=0.0):
+def pace_of(*, budget=None, byte_budget=None, groups=1, spacing=0.0, concurrency=1_000_000, asked=0.0):
     limits = (GroupLimit("*", spacing=spacing, concurrency=concurrency),)
     pace = Pace(Settings(budget=budget, byte_budget=byte_budget, groups=limits), budget, byte_budget)
     pace.know(Group(i, f"g{i}", 0.0, "", asked, 0.0) for i in range(groups))
@@ -67,7 +69,7 @@ def test_polls_of_a_group_keep_their_distance_though_late(spacing, groups, tick)
     starts = play(pace, [[i % groups for i in range(40)]], 40, tick)
     for group in range(groups):
         mine = sorted((slot, late) for slot, g, late in starts if g == group)
-        for (first, late), (second, _) in zip(mine, mine[1:], strict=False):
+        for (first, late), (second, _) in itertools.pairwise(mine):
             assert second - (first + late) >= spacing * (1 - 1e-9)
 
 

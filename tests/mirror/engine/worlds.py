@@ -23,13 +23,13 @@ class World:
     most: int = 0
     takes: float = 0.0
 
-    def key(self, text, options):
+    def key(self, text, _):
         return text
 
-    def group(self, key, options):
+    def group(self, key, _):
         return "group:" + key.split(":")[1].split("/")[0]
 
-    async def poll(self, known, terms):
+    async def poll(self, known, _):
         self.polls.append((self.clock.now(), known.key))
         self.running += 1
         self.most = max(self.most, self.running)

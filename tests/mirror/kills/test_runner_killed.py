@@ -106,7 +106,11 @@ def kill(folder, times, seed, budget=20.0, longest=1.3):
         ]
         settings = {"budget": budget, "groups": groups, "keep": 5}
         store = str(folder / "mirror.db")
-        keys = [key for group, count in (("free", 12), ("spaced", 4), ("narrow", 8)) for key in site.keys(group, count)]
+        keys = [
+            key
+            for group, count in (("free", 12), ("spaced", 4), ("narrow", 8))
+            for key in site.keys(group, count)
+        ]
         with Mirror(store, settings=settings_of(**settings)) as mirror:
             for key in keys:
                 mirror.add(key)

@@ -3,14 +3,13 @@
 import asyncio
 import hashlib
 import itertools
-import os
 import resource
 import shutil
+import sqlite3
 import tempfile
 import time
 import warnings
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -79,13 +78,20 @@ def make(store, world, keys, *, tick=None, copies=None, **settings):
     return mirror
 
 
+class Attempts(list):
+    """When transactions were tried, by the clock of the loop."""
+
+    def before(self, now):
+        """Do something to the world before each; tests put theirs in this place."""
+
+
 @pytest.fixture
 def attempts(monkeypatch):
-    """When transactions were tried, by the clock of the loop."""
-    times, transact = [], Loop._transact
+    times, transact = Attempts(), Loop._transact
 
     def counted(self, *arguments):
         times.append(self._clock.now())
+        times.before(times[-1])
         return transact(self, *arguments)
 
     monkeypatch.setattr(Loop, "_transact", counted)
@@ -138,72 +144,65 @@ def check(mirror, world, lost=0):
 # --- full disks
 
 
-@contextmanager
-def full_store():
-    """Until it ends, no file of SQLite gets another page."""
+@pytest.fixture
+def most_pages():
+    """How many pages SQLite files may have; if there are more already, they get no more."""
+    most = [10**9]
 
-    def limit(pages):
-        return lambda connection, *_: connection.execute(f"PRAGMA max_page_count = {pages}")
+    def limit(connection, *_):
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute(f"PRAGMA max_page_count = {most[0]}")
 
-    no_more, more = limit(1), limit(10**9)
-    event.listen(Pool, "checkout", no_more)
-    try:
-        yield
-    finally:
-        event.remove(Pool, "checkout", no_more)
-        event.listen(Pool, "checkout", more)
+    event.listen(Pool, "checkout", limit)
+    yield most
+    event.remove(Pool, "checkout", limit)
 
 
-def test_a_store_without_room_is_told_of_and_what_was_polled_is_recorded_later(tmp_path, attempts):
-    clock = SimulatedClock(START)
-    world = World(clock)
-    with make(tmp_path / "mirror.db", world, [f"{n % 3}/{n}" for n in range(30)], tick=10.0, budget=1.0) as mirror:
-        marks = []
+def test_a_store_without_room_is_told_of_and_what_was_polled_is_recorded_later(
+    tmp_path, attempts, most_pages
+):
+    world, told = World(SimulatedClock(START)), []
+    full, free = START + 600.0, START + 3600.0
 
-        async def trouble(told):
-            await clock.until(START + 600.0)
-            with full_store():
-                await clock.until(START + 3600.0)
-                marks.extend([len(told), len(attempts)])
-            await clock.until(START + 4200.0)
+    def before(now):
+        most_pages[0] = 1 if full <= now < free else 10**9
 
-        told = run(mirror, trouble)
-        first = [one for one in told[: marks[0]] if one.kind in {"trouble", "recovered"}]
-        assert [one.kind for one in first] == ["trouble"]
-        assert "no space is left for it; make room" in first[0].detail
-        assert kinds(told, "trouble", "recovered") == ["trouble", "recovered"]
-        began = first[0].time
-        assert began < START + 1000.0
-        assert 20 < sum(began <= moment < START + 3600.0 for moment in attempts) < 90  # soon, then once a minute
-        assert max(visit.start for visit in world.visits if visit.start < START + 3600.0) < began + 20.0
-        assert len(world.polled_since(START + 3700.0)) == 30
+    attempts.before = before
+    keys = [f"{n % 3}/{n}" for n in range(30)]
+    with make(tmp_path / "mirror.db", world, keys, tick=10.0, budget=1.0) as mirror:
+        mirror.run(START + 4500.0, on_event=told.append)
+        trouble, recovered = (one for one in told if one.kind in {"trouble", "recovered"})
+        assert "no space is left for it; make room" in trouble.detail
+        assert full <= trouble.time < full + 300.0
+        assert recovered.kind == "recovered"
+        assert free <= recovered.time <= free + 61.0
+        tries = [moment for moment in attempts if trouble.time <= moment < free]
+        assert 20 < len(tries) < 80  # at first soon, then once a minute
+        assert max(visit.start for visit in world.visits if visit.start < free) < trouble.time + 20.0
+        assert len(world.polled_since(recovered.time)) == 30
         check(mirror, world)
         assert_within_budget(world.starts(), 1.0)
 
 
-def test_limits_of_groups_hold_while_nothing_can_be_recorded(tmp_path, monkeypatch):
-    clock = SimulatedClock(START)
-    world = World(clock, takes=3.0)
-    transact = Loop._transact
+def test_limits_of_groups_hold_while_nothing_can_be_recorded(tmp_path, attempts):
+    world, told = World(SimulatedClock(START), takes=3.0), []
 
-    def failing(self, *arguments):
-        if (clock.now() - START) % 20.0 > 8.0:
+    def before(now):
+        if (now - START) % 20.0 > 8.0:
             raise Trouble("out of order")
-        return transact(self, *arguments)
 
-    monkeypatch.setattr(Loop, "_transact", failing)
+    attempts.before = before
     keys = [f"{n % 12}/{n}" for n in range(120)]
     limits = (GroupLimit("*", concurrency=1),)
     with make(tmp_path / "mirror.db", world, keys, tick=2.0, budget=20.0, groups=limits) as mirror:
-        told = run(mirror, lambda _: clock.until(START + 200.0))
+        mirror.run(START + 206.0, on_event=told.append)
         assert kinds(told, "trouble", "recovered")[:4] == ["trouble", "recovered"] * 2
         groups = {visit.group for visit in world.visits}
         assert len(groups) == 12
         assert max(most_at_once([v for v in world.visits if v.group == group]) for group in groups) == 1
         assert_within_budget(world.starts(), 20.0)
-        # Those that wait for others of their group do not wait for ever.
         assert len(world.visits) > 150
-        for group in groups:
+        for group in groups:  # those that wait for others of their group do not wait for ever
             starts = [visit.start for visit in world.visits if visit.group == group]
             assert max(later - at for at, later in itertools.pairwise(starts)) < 40.0
         check(mirror, world)
@@ -360,7 +359,9 @@ def server():
 def test_a_database_that_goes_away_and_comes_back(server, tmp_path, attempts):
     clock = RealClock()
     world = World(clock)
-    mirror = make(server.get_uri(), world, [f"{n}/" for n in range(10)], budget=20.0, copies=tmp_path / "copies")
+    mirror = make(
+        server.get_uri(), world, [f"{n}/" for n in range(10)], budget=20.0, copies=tmp_path / "copies"
+    )
     with mirror:
 
         async def trouble(told):

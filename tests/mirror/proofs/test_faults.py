@@ -23,18 +23,24 @@ from mirror.proofs.fault_words import KINDS
 from mirror.proofs.hostile_server import GOOD, WAVES
 
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.settings import GroupLimit, Http, Settings
+from unstale.mirror.settings import GroupLimit, Http, Rule, Settings
 from unstale.mirror.source import New
 
 TESTS = Path(__file__).parents[2]
 PAGE = TESTS.parent / "docs" / "explanation" / "faults.md"
-SETTINGS = Settings(
-    budget=400.0, concurrency=100, timeout=2.0, max_size=3_000_000, groups=(GroupLimit("*", concurrency=100),),
-    http=Http(connect_timeout=2.0, read_timeout=0.4),
-)  # fmt: skip
 EVERY = {"min_interval": 0.4, "max_age": 1.0}
 """What good pages are to keep to: they are polled twice a second or so."""
-SECONDS, WARM = 4.5, 1.0
+RULES = (
+    Rule("*/good/*", group="good", **EVERY),
+    *(Rule(f"*/{wave}{path}", group=f"fault {wave}{path}") for wave in range(WAVES) for path in faults()),
+)
+"""Each fault is in a group of its own, as if it were a host."""
+SETTINGS = Settings(
+    budget=400.0, concurrency=100, timeout=2.0, max_size=3_000_000, groups=(GroupLimit("*", concurrency=100),),
+    http=Http(connect_timeout=2.0, read_timeout=0.4), rules=RULES,
+)  # fmt: skip
+WARM, CALM, PATIENCE = 1.0, 2.5, 60.0
+"""Seconds until all is loaded, seconds without faults, and seconds that the faults may take at most."""
 
 
 @contextmanager
@@ -63,49 +69,52 @@ def resident():
 class Day:
     """What came of it."""
 
-    polls: dict[str, list[float]]
-    """When each good page was polled, after the warm-up."""
+    calm: list[list[float]]
+    """When each good page was polled without faults, after the warm-up."""
+    rough: list[list[float]]
+    """When each good page was polled with all faults beside it."""
     outcomes: dict[str, set[tuple[str, str]]]
     """What each poll of a fault was found to be, in words."""
     failed: list[str]
     """What went wrong with good pages."""
     grown: int
-    """Bytes that the process grew by at most, after the warm-up."""
+    """Bytes that the process grew by at most, with all faults."""
     left: list[object]
     """Tasks, threads and files that stayed behind."""
     troubles: list[str]
 
-    @property
-    def rate(self):
-        """How often a good page was polled, at least and on average."""
-        counts = [len(times) for times in self.polls.values()]
-        return min(counts), float(np.mean(counts))
 
-    @property
-    def gap(self):
-        """The longest time for which a good page was left alone."""
-        return max(float(np.diff(times).max()) for times in self.polls.values())
+def gaps(polls):
+    """Return the seconds between polls of the same page."""
+    return np.concatenate([np.diff(times) for times in polls])
 
 
-async def live(folder, port, *, waves):
-    """Mirror the good pages, and, in waves, all faults beside them."""
+async def live(folder, port):
+    """Mirror the good pages; then, in waves, all faults beside them."""
     url = f"http://127.0.0.1:{port}"
-    troubles, peak = [], 0
+    troubles = []
     with Mirror(folder / "mirror.db", settings=SETTINGS) as mirror:
-        mirror.add_many([New(f"{url}/good/{i}") for i in range(GOOD)], {**EVERY, "group": "good"})
-        start = time.time()
+        mirror.add_many([New(f"{url}/good/{i}") for i in range(GOOD)])
         running = asyncio.create_task(
             mirror.arun(
-                start + SECONDS, on_event=lambda e: troubles.append(e.detail) if e.kind == "trouble" else None
+                on_event=lambda event: troubles.append(event.detail) if event.kind == "trouble" else None
             )
         )
         await asyncio.sleep(WARM)
-        before = resident()
-        for wave in range(waves):
-            await asyncio.to_thread(add_faults, mirror, url, wave)
-            for _ in range(int(WARM / 0.05)):
+        start = time.time()
+        await asyncio.sleep(CALM)
+        middle, before = time.time(), resident()
+        peak = before
+        for wave in range(WAVES):
+            mirror.add_many([New(f"{url}/{wave}{path}") for path in faults()])
+            for _ in range(20):
                 await asyncio.sleep(0.05)
                 peak = max(peak, resident())
+        while (waiting := mirror.status().elements.get("new", 0)) and time.time() < middle + PATIENCE:
+            await asyncio.sleep(0.2)
+        assert not waiting
+        end = time.time()
+        mirror.stop()
         await running
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         left += [thread for thread in threading.enumerate() if thread.name.startswith("unstale-store")]
@@ -115,31 +124,23 @@ async def live(folder, port, *, waves):
         for poll in sorted(mirror.polls(limit=100_000), key=lambda poll: poll.time):
             key = keys[poll.element]
             if key.startswith("/good/"):
-                if start + WARM <= poll.time < start + SECONDS:
-                    polls.setdefault(key, []).append(poll.time)
+                polls.setdefault(key, []).append(poll.time)
                 if poll.outcome not in {"new", "unchanged"}:
                     failed.append(poll.detail)
             else:
-                words = poll.detail.replace(f":{port}", "").replace(str(port), "PORT")
-                path = re.sub(r"^/\d/", "/", key)
-                outcomes.setdefault(path, set()).add((poll.outcome, re.sub(r"/\d/", "/", words)))
-    return Day(polls, outcomes, failed, max(peak - before, 0), left, troubles)
+                words = re.sub(r"/\d/", "/", poll.detail.replace(f":{port}", ""))
+                outcomes.setdefault(key[2:], set()).add((poll.outcome, words))
+    return Day(
+        calm=[[time for time in times if start <= time < middle] for times in polls.values()],
+        rough=[[time for time in times if middle <= time < end] for times in polls.values()],
+        outcomes=outcomes, failed=failed, grown=peak - before, left=left, troubles=troubles,
+    )  # fmt: skip
 
 
-def add_faults(mirror, url, wave):
-    """Add all faults, each in a group of its own."""
-    for path in faults():
-        mirror.add(f"{url}/{wave}{path}", group=f"fault {path}")
-
-
-def both(folder):
-    """Return a day without faults, and one with all of them."""
-    days = []
+def lived(folder):
+    """Return what comes of all faults."""
     with hostile_server() as port:
-        for waves in (0, WAVES):
-            (inside := folder / str(waves)).mkdir()
-            days.append(asyncio.run(live(inside, port, waves=waves)))
-    return days
+        return asyncio.run(live(folder, port))
 
 
 def page(day):
@@ -179,8 +180,8 @@ def cell(text):
 
 
 @pytest.fixture(scope="module")
-def days(tmp_path_factory):
-    return both(tmp_path_factory.mktemp("faults"))
+def day(tmp_path_factory):
+    return lived(tmp_path_factory.mktemp("faults"))
 
 
 def test_every_fault_is_named_once():
@@ -188,8 +189,7 @@ def test_every_fault_is_named_once():
     assert sorted(named) == sorted(faults())
 
 
-def test_each_fault_has_one_outcome_and_the_page_says_so(days):
-    day = days[1]
+def test_each_fault_has_one_outcome_and_the_page_says_so(day):
     assert set(day.outcomes) == set(faults())
     for path, (_, outcome, words) in faults().items():
         assert len(day.outcomes[path]) == 1, day.outcomes[path]
@@ -199,23 +199,22 @@ def test_each_fault_has_one_outcome_and_the_page_says_so(days):
     assert PAGE.read_text("utf-8") == page(day)
 
 
-def test_all_others_keep_their_schedule(days):
-    calm, rough = days
-    assert not rough.failed
-    assert not rough.troubles
-    assert len(rough.polls) == len(calm.polls) == GOOD
-    least, mean = rough.rate
-    assert mean > 0.85 * calm.rate[1], (calm.rate, rough.rate)
-    assert least >= 0.6 * calm.rate[1], (calm.rate, rough.rate)
-    assert rough.gap < max(2.0 * calm.gap, EVERY["max_age"] + 0.5), (calm.gap, rough.gap)
+def test_all_others_keep_their_schedule(day):
+    """Other tests may run beside this one and take the machine's time, so no more is asked for than that."""
+    assert not day.failed
+    assert not day.troubles
+    assert len(day.calm) == len(day.rough) == GOOD
+    calm, rough = gaps(day.calm), gaps(day.rough)
+    assert rough.mean() < 1.3 * calm.mean(), (calm.mean(), rough.mean())
+    assert rough.max() < max(2.0 * calm.max(), EVERY["max_age"] + 0.5), (calm.max(), rough.max())
+    assert min(len(times) for times in day.rough) > 0.6 * np.mean([len(times) for times in day.rough])
 
 
-def test_nothing_grows_and_nothing_stays_behind(days):
-    for day in days:
-        assert not day.left
-        assert day.grown < 100e6
+def test_nothing_grows_and_nothing_stays_behind(day):
+    assert not day.left
+    assert day.grown < 100e6
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        PAGE.write_text(page(both(Path(folder))[1]), "utf-8")
+    with tempfile.TemporaryDirectory() as inside:
+        PAGE.write_text(page(lived(Path(inside))), "utf-8")

@@ -82,7 +82,9 @@ def mean_age(site, pages, times, start, end):
     return float(site.weights @ total / site.weights.sum() / (end - start))
 
 
-async def live(folder, rates, *, days, warm, weights=None, objective="freshness", seed=0, audits=(), tick=TICK):
+async def live(
+    folder, rates, *, days, warm, weights=None, objective="freshness", seed=0, audits=(), tick=TICK
+):
     """Mirror a site for some days, one poll per page and day; then audit, once for each sample."""
     count = len(rates)
     clock = SimulatedClock(START, grain=tick / 2.4)
@@ -149,7 +151,9 @@ def check(month, *, near, ahead):
     assert optimal == pytest.approx(best.freshness, abs=error), told  # the yardstick is right
     assert month.freshness == pytest.approx(month.status.predicted, abs=near + error), told
     assert month.freshness == pytest.approx(best.freshness, abs=near + error), told
-    assert month.freshness == pytest.approx(optimal, abs=near + 0.3 * error), told  # the same changes: less noise
+    assert month.freshness == pytest.approx(optimal, abs=near + 0.3 * error), (
+        told
+    )  # the same changes: less noise
     assert month.freshness > uniform + ahead, told
     for audit in month.audits:
         # the interval is that of 1.645 standard errors; beyond 4, once in 15,000 times, it is no chance
@@ -159,7 +163,9 @@ def check(month, *, near, ahead):
 
 
 def test_a_mirror_is_as_fresh_as_it_says_and_nearly_as_it_can_be(tmp_path):
-    month = asyncio.run(live(tmp_path, lognormal(200, 2.0), days=14, warm=5, audits=(100, 100), tick=DAY / 25))
+    month = asyncio.run(
+        live(tmp_path, lognormal(200, 2.0), days=14, warm=5, audits=(100, 100), tick=DAY / 25)
+    )
     print(tell(month))
     check(month, near=0.02, ahead=0.0)
 
