@@ -8,6 +8,7 @@ from benchmarks import (
     huge,
     inverse_worth,
     learning,
+    mirror,
     planning,
     profiles,
     schedules,
@@ -25,6 +26,7 @@ PARTS = {
     "estimation": estimation.run,
     "learning": learning.run,
     "profiles": profiles.run,
+    "mirror": mirror.run,
 }
 MORE = {"rules": learning.rules}
 """Many minutes each."""

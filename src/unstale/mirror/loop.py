@@ -161,7 +161,7 @@ class Loop:
             except (Trouble, OSError) as error:
                 self._finished = finished + self._finished
                 return self._trouble(error)
-        self._lead = min(max(1.5 * took, 0.8 * self._lead), 5.0)
+        self._lead = min(max(1.15 * took, 0.7 * self._lead), 5.0)
         self._news = self._news or bool(versions)
         self._recovered()
         self.polls += sum(one.found is not None for one in finished)
