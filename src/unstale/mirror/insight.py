@@ -62,6 +62,8 @@ class GroupStatus:
     blocked_until: float
     why: str
     spacing: float
+    fastest: float
+    """Polls per second that its spacing allows."""
 
 
 @dataclass(frozen=True)
@@ -247,8 +249,19 @@ def _bought(agenda: Agenda, places: Places, weights: Floats, now: float) -> floa
     rows = agenda.rows
     law, hope = rows.learner.outlook(rows.since(places, now), places)
     costs = agenda.sizes(places) / agenda.mean_size if agenda.pace.byte_budget is not None else None
-    bought = plan(law, rate * share, weights=weights * hope, sizes=costs)
-    return float(bought.freshness) * float(weights @ hope) / float(weights.sum())
+    worthy = weights * hope
+    if not worthy.any():
+        return 0.0
+    limits = np.full(int(rows["group"][places].max()) + 1, inf)
+    for number, group in agenda.pace.groups.items():
+        if number < limits.size:
+            limits[number] = share * group.fastest
+    if np.isfinite(limits).any():
+        groups = rows["group"][places]
+        bought = plan(law, rate * share, weights=worthy, sizes=costs, groups=groups, limits=limits)
+    else:
+        bought = plan(law, rate * share, weights=worthy, sizes=costs)
+    return float(bought.freshness) * float(worthy.sum()) / float(weights.sum())
 
 
 def _overdue(agenda: Agenda, places: Places, now: float) -> int:
@@ -294,6 +307,7 @@ def _groups(
                     blocked_until=group.blocked_until,
                     why=group.why,
                     spacing=spacing,
+                    fastest=agenda.pace.groups[group.id].fastest,
                 )
             )
     return sorted(found, key=lambda one: (-one.elements, one.name))
@@ -369,7 +383,7 @@ def explain(settings: Settings, t: Transaction, element: Element, now: float) ->
         high=high,
         hopeless=1.0 - float(hope[0]),
         half_life=float(rows.learner.half_life[0]),
-        fresh=float(agenda.fresh(at, now)[0]),
+        fresh=float(agenda.fresh(at, now)[0]) if element.version is not None else 0.0,
         weight=float(rows["weight"][at][0]) * float(rows["reads"][at][0]),
         size=float(agenda.sizes(at)[0]),
         worth=value,
@@ -396,6 +410,8 @@ def _why(  # noqa: C901, PLR0911  (one sentence for each reason)
         return f"It must not be polled ({element.detail}); that is looked at again from time to time."
     if state == FAILING:
         return f"Its last polls failed ({element.detail}), so it is tried again later and later."
+    if state == GONE and element.version is None:
+        return f"It is not there ({element.detail}), and never was since it was added."
     if state == GONE:
         return "It is gone at its source. The last copy stays, and it is looked for less and less often."
     if group is not None and group.blocked > now:

@@ -48,7 +48,13 @@ class _Group:
     failures: int = 0
 
     @property
+    def fastest(self) -> float:
+        """Polls per second that the spacing allows."""
+        return 1.0 / (self.spacing + self.late) if self.spacing > 0 else inf
+
+    @property
     def late(self) -> float:
+        """Seconds by which a poll may be late."""
         return min(GRACE, 0.25 * self.spacing) if self.spacing > 0 else GRACE
 
 
