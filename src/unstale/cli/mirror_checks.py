@@ -237,10 +237,12 @@ def check_sources(opened: Opened, sample: int) -> list[Check]:
 async def _polled(opened: Opened, elements: list[Element]) -> list[Found]:
     from unstale.mirror.registry import source_named
     from unstale.mirror.source import Found, Known, Terms
+    from unstale.mirror.sql_engines import own_places
 
     mirror = opened.mirror
     limit = min(mirror.settings.timeout, 30.0)
-    terms = Terms(mirror.copies.scratch, mirror.settings.max_size, limit)
+    own = own_places(mirror.store.url, mirror.copies.folder)
+    terms = Terms(mirror.copies.scratch, mirror.settings.max_size, limit, own=own)
 
     async def poll(element: Element) -> Found:
         known = Known(element.key, element.options, element.validators, element.fingerprint)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import inf
+from pathlib import Path
 
 from ..errors import Trouble
 from .clock import Clock
@@ -45,9 +46,10 @@ class Hands:
         *,
         done: Callable[[Finished], None],
         trouble: Callable[[BaseException], object],
+        own: tuple[Path, ...] = (),
     ) -> None:
         self._sources, self._copies, self._settings, self._clock = sources, copies, settings, clock
-        self._done, self._trouble = done, trouble
+        self._done, self._trouble, self._own = done, trouble, own
         self.in_hand = 0
         """Polls that have been taken and are not over."""
         self.share = 1
@@ -209,9 +211,9 @@ class Hands:
     def _terms(self) -> Terms:
         settings = self._settings
         if not settings.byte_budget:
-            return Terms(self._copies.scratch, settings.max_size, settings.timeout)
+            return Terms(self._copies.scratch, settings.max_size, settings.timeout, own=self._own)
         patience = settings.timeout + settings.max_size / settings.byte_budget  # bytes are waited for
-        return Terms(self._copies.scratch, settings.max_size, patience, self._spend)
+        return Terms(self._copies.scratch, settings.max_size, patience, self._spend, self._own)
 
     async def _spend(self, count: int) -> None:
         """Wait until so many more bytes are paid for."""

@@ -35,6 +35,7 @@ from .notify import Notifier
 from .planner import Planner
 from .settings import Settings
 from .source import Source
+from .sql_engines import own_places
 from .store import Finished, Lease, Store, Transaction, Version
 
 __all__ = ["Event", "Loop"]
@@ -90,7 +91,10 @@ class Loop:
         self.polls = 0
         self._discovery = Discovery(settings, sources)
         self._finished: list[Finished] = []
-        self._hands = Hands(sources, copies, settings, clock, done=self._ended, trouble=self._trouble)
+        own = own_places(store.url, copies.folder)
+        self._hands = Hands(
+            sources, copies, settings, clock, done=self._ended, trouble=self._trouble, own=own
+        )
         self._queue = _QUEUE
         self._wake = asyncio.Event()
         self._stopping = False

@@ -58,6 +58,8 @@ class Terms:
     """Seconds that the whole poll may take; the mirror stops it soon after."""
     spend: Callable[[int], Awaitable[None]] | None = None
     """To be awaited before so many more bytes are read, if there is a budget of bytes."""
+    own: tuple[Path, ...] = ()
+    """Files and folders of the mirror itself, which no tree may contain."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from sqlalchemy.pool import QueuePool
 
 from unstale.errors import InvalidInput, Trouble, need
 
-__all__ = ["place_of", "postgres_engine", "run_lock", "sqlite_engine", "troubles"]
+__all__ = ["own_places", "place_of", "postgres_engine", "run_lock", "sqlite_engine", "troubles"]
 
 BUSY = 20.0
 """Seconds to wait for the turn to write."""
@@ -76,6 +76,19 @@ def place_of(store: str | os.PathLike[str]) -> Path | URL:
     raise InvalidInput(
         f"store must be the path of a file or postgresql://...; it is {url.render_as_string()!r}"
     )
+
+
+def own_places(store: str, copies: Path) -> tuple[Path, ...]:
+    """Return the files and folders of a mirror itself: its copies, and its store if that is a file.
+
+    >>> [path.name for path in own_places("sqlite:////srv/mirror.db", Path("/srv/copies"))]
+    ['copies', 'mirror.db', 'mirror.db-wal', 'mirror.db-shm', 'mirror.db-journal', 'mirror.db.lock']
+    """
+    place = place_of(store)
+    if isinstance(place, URL):
+        return (copies,)
+    names = (f"{place.name}{end}" for end in ("", "-wal", "-shm", "-journal", ".lock"))
+    return (copies, *(place.with_name(name) for name in names))
 
 
 def check_file(path: Path, *, create: bool) -> None:

@@ -28,11 +28,11 @@ def poll(tmp_path):
     scratch.mkdir()
     source, memory = FileSource(), {}
 
-    def look(text, timeout=10.0, max_size=10_000_000, **options):
+    def look(text, timeout=10.0, max_size=10_000_000, own=(), **options):
         key = source.key(str(text), options)
         known = memory.get(key, Known(key))
         known = Known(key, options, known.validators, known.fingerprint)
-        found = asyncio.run(source.poll(known, Terms(scratch, max_size, timeout)))
+        found = asyncio.run(source.poll(known, Terms(scratch, max_size, timeout, own=own)))
         memory[key] = learned(known, found)
         return found
 
@@ -55,6 +55,25 @@ def test_a_file_that_looks_the_same_is_not_read(tmp_path, poll, monkeypatch):
     monkeypatch.setattr(file_places.Local, "open", lambda self: opened.append(self.path))
     assert poll(path).outcome == "unchanged"
     assert not opened
+
+
+def test_a_mirror_does_not_mirror_itself(tmp_path, poll):
+    tree = tmp_path / "tree"
+    (tree / "copies" / "ab").mkdir(parents=True)
+    (tree / "sub").mkdir()
+    for name in ("a.csv", "mirror.db", "copies/ab/abcd", "sub/mirror.db"):
+        (tree / name).write_text(name)
+    (tree / "link").symlink_to(tree / "copies" / "ab" / "abcd")
+    (tmp_path / "elsewhere").symlink_to(tree, target_is_directory=True)
+    own = (tmp_path / "elsewhere" / "copies", tree / "mirror.db", tree / "mirror.db-wal")
+    for root in (tree, tmp_path / "elsewhere"):
+        names = [line.split("\t")[0] for line in poll(f"{root}/", own=own).body.decode().splitlines()]
+        assert names == ["a.csv", "sub/mirror.db"]
+    for name in ("mirror.db", "copies/", "copies/ab/abcd", "link"):
+        found = poll(f"{tree}/{name}", own=own)
+        assert (found.outcome, found.body) == ("refused", None)
+        assert "cannot mirror itself" in found.detail
+    assert poll(tree / "a.csv", own=own).body == b"a.csv"
 
 
 def test_a_file_is_read_if_its_time_cannot_be_trusted(tmp_path, poll):
@@ -434,6 +453,10 @@ class TestKeys:
         found = asyncio.run(FileSource().poll(Known("/srv/a", options), Terms(tmp_path, 10, 1.0)))
         assert found.outcome == "failed"
         assert words in found.detail
+
+    def test_the_home_of_nobody_is_refused(self):
+        with pytest.raises(InvalidInput, match=r"'~nobody-of-this-name/x': there is no such user"):
+            FileSource().key("~nobody-of-this-name/x", {})
 
     @given(st.text(max_size=30))
     def test_the_key_of_a_key_is_the_key(self, text):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from unstale.errors import InvalidInput
@@ -14,7 +15,7 @@ from unstale.mirror.source import Json
 
 from .file_places import Look, is_local, local_look, opened, remote_look
 
-__all__ = ["MOST", "Listed", "Listing", "child_key", "list_tree"]
+__all__ = ["MOST", "Listed", "Listing", "Own", "child_key", "list_tree", "own_of"]
 
 MOST = 200_000
 """Files that a folder may have."""
@@ -40,12 +41,41 @@ class Listing:
     """Files whose names cannot be keys: bytes that are not UTF-8, line breaks."""
 
 
-def list_tree(key: str, storage: Mapping[str, Json], given_up: threading.Event) -> Listing:
-    """List a folder; raises what the system raises if the folder itself cannot be listed."""
+class Own:
+    """The files of the mirror itself: a mirror of them would never be done."""
+
+    def __init__(self, places: Iterable[Path] = ()) -> None:
+        self._places = frozenset(os.path.realpath(place) for place in places)
+
+    def __contains__(self, path: str) -> bool:
+        """Tell whether a path is one of them, or within one, wherever links lead."""
+        if not self._places:
+            return False
+        real = os.path.realpath(path)
+        return real in self._places or any(map(self._places.__contains__, map(str, Path(real).parents)))
+
+    def holds(self, real: str) -> bool:
+        """Tell whether a path without links is one of them."""
+        return real in self._places
+
+
+@lru_cache(maxsize=8)
+def own_of(places: tuple[Path, ...]) -> Own:
+    """Return the files of a mirror, whose links are looked up once."""
+    return Own(places)
+
+
+def list_tree(
+    key: str, storage: Mapping[str, Json], given_up: threading.Event, own: Own | None = None
+) -> Listing:
+    """List a folder without what the mirror itself keeps there.
+
+    Raises what the system raises if the folder itself cannot be listed.
+    """
     unreadable: list[str] = []
     files: list[Listed] = []
     unnamed = 0
-    listing = _local(key, unreadable) if is_local(key) else _remote(key, storage)
+    listing = _local(key, unreadable, own or Own()) if is_local(key) else _remote(key, storage)
     for name, look in listing:
         if given_up.is_set():
             break
@@ -71,10 +101,11 @@ def child_key(tree: str, name: str) -> str:
     return f"{head}{name}{chained}{tail}"
 
 
-def _local(root: str, unreadable: list[str]) -> Iterator[tuple[str, Look]]:
+def _local(root: str, unreadable: list[str], own: Own) -> Iterator[tuple[str, Look]]:
     """Yield regular files; links to folders are not followed, as they may lead in circles."""
     if not stat.S_ISDIR(Path(root).stat().st_mode):
         raise NotADirectoryError("it is not a folder")
+    base = os.path.realpath(root)
     waiting = [""]
     while waiting:
         folder = waiting.pop()
@@ -82,6 +113,9 @@ def _local(root: str, unreadable: list[str]) -> Iterator[tuple[str, Look]]:
             with os.scandir(Path(root, folder)) as entries:
                 for entry in entries:
                     name = f"{folder}{entry.name}"
+                    path = os.path.join(base, name)  # noqa: PTH118  (there may be 200,000 of them)
+                    if path in own if entry.is_symlink() else own.holds(path):
+                        continue
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(f"{name}/")
                     elif (look := _looked(entry)) is not None:

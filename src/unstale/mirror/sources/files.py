@@ -3,7 +3,7 @@
 A file is looked at first: if its size, its time and what its file system keeps for the purpose (an ETag, a
 checksum) are as at the last poll, it is not read. A key that ends in a slash is a folder with all that is in
 it: polling it lists the files, which become elements, and gives hints for those that look different. What is
-kept as its copy is the list.
+kept as its copy is the list. Files of the mirror itself, its store and its copies, are left out.
 
 Options:
 
@@ -33,7 +33,7 @@ from unstale.mirror.source import Found, Json, Known, New, Terms
 
 from .file_places import is_local
 from .file_reading import discard, failure, look_at, read_file, storage_of
-from .file_trees import Listing, child_key, list_tree
+from .file_trees import Listing, child_key, list_tree, own_of
 from .seen import Seen
 from .threads import GivenUp, Threads
 from .told import discovery, patterns_of, truth
@@ -91,9 +91,11 @@ class FileSource:
         began = asyncio.get_running_loop().time()
         try:
             _checked(known.options)
-            read = _poll_tree if _is_tree(known.key, known.options) else read_file
-            if terms.spend is not None and read is read_file:
-                look = await self._threads.run(known.key, lambda _: look_at(known), timeout=terms.timeout)
+            read = _poll_tree if _is_tree(known.key, known.options) else _read_file
+            if terms.spend is not None and read is _read_file:
+                look = await self._threads.run(
+                    known.key, lambda _: _own(known, terms) or look_at(known), timeout=terms.timeout
+                )
                 if isinstance(look, Found):
                     return look
                 await terms.spend(min(look.size or 0, terms.max_size))
@@ -146,7 +148,10 @@ def _check_protocol(part: str, *, alone: bool) -> None:
 
 def _absolute(path: str) -> str:
     """Return a path that does not depend on the working directory; of a folder, with a slash."""
-    absolute = os.path.abspath(Path(path).expanduser())  # noqa: PTH100  (links stay what they are)
+    try:
+        absolute = os.path.abspath(Path(path).expanduser())  # noqa: PTH100  (links stay what they are)
+    except RuntimeError:
+        raise InvalidInput(f"{path!r}: there is no such user; write ./{path} for a file of this name") from None
     return absolute if absolute.endswith(os.sep) or not Path(absolute).is_dir() else absolute + os.sep
 
 
@@ -155,10 +160,24 @@ def _is_tree(key: str, options: Mapping[str, Json]) -> bool:
     return truth("tree", options.get("tree", False)) or key.partition("::")[0].endswith(("/", os.sep))
 
 
+def _own(known: Known, terms: Terms) -> Found | None:
+    """Refuse what belongs to the mirror itself."""
+    if is_local(known.key) and known.key in own_of(terms.own):
+        return Found("refused", "it is a part of this mirror, which cannot mirror itself")
+    return None
+
+
+def _read_file(known: Known, terms: Terms, given_up: threading.Event) -> Found:
+    """Read a file, unless it is the mirror's own."""
+    return _own(known, terms) or read_file(known, terms, given_up)
+
+
 def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
     """List a folder, and tell what is in it and what looks different."""
+    if (refused := _own(known, terms)) is not None:
+        return refused
     key, options = known.key, known.options
-    listing = list_tree(key, storage_of(options), given_up)
+    listing = list_tree(key, storage_of(options), given_up, own_of(terms.own))
     files = [listed for listed in listing.files if _counts(listed.name, options)]
     lines = [f"{listed.name}\t{listed.look.size}\t{listed.look.modified}\n" for listed in files]
     body = "".join(lines).encode()
