@@ -217,6 +217,8 @@ def fill(folder: str, count: int) -> str:
     from unstale.mirror.planner import Planner
 
     path, now = f"{folder}/mirror.db", time.time()
+    with Mirror(path, sources={"http": Still()}) as mirror:
+        mirror.apply_rules()  # there are none, and it takes long to find that out for a million elements
     store = open_store(path, copies=Copies(Path(folder, "copies")), run=True)
     for start in range(0, count, 10_000):
         additions = [
@@ -282,9 +284,12 @@ def measure_memory(path: str) -> None:
 def measure_reading(path: str) -> None:
     """Print how long a plain SELECT takes, and by how much this process grew."""
     before, began = resident(), time.perf_counter()
-    names = "id, group_id, added, last, not_before, failures, weight, size, max_age, min_interval, jitter, evidence"
+    query = """
+        SELECT id, group_id, added, last, not_before, failures, weight, size, max_age, min_interval, jitter,
+        windows, state, evidence FROM elements JOIN learned ON element = id ORDER BY id
+    """
     with sqlite3.connect(path) as database:
-        rows = database.execute(f"SELECT {names} FROM elements ORDER BY id").fetchall()  # noqa: S608
+        rows = database.execute(query).fetchall()
     took = time.perf_counter() - began
     assert len(rows) == MILLION
     print(json.dumps({"seconds": took, "resident": (resident() - before) / MILLION}))

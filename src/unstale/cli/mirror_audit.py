@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
 import click
 
-from unstale.quantities import show_share
+from unstale.quantities import show_duration, show_share
 
 from .mirror_open import mirror_options, open_mirror
-from .mirror_shown import in_json, plural, print_pairs, show_interval
+from .mirror_shown import in_json, plural, print_pairs, show_budget, show_interval
 from .progress import progress, told_of_compilation
 from .screen import console, print_json, say
 
+if TYPE_CHECKING:
+    from unstale.mirror.insight import Status
+
 __all__ = ["audit"]
 
+_LONG = 10.0
+"""Seconds that nobody minds waiting for."""
 _EXAMPLES = """\b
 Examples:
   unstale audit
@@ -33,9 +41,12 @@ Examples:
 def audit(*, sample: int, mirror_file: str | None, as_json: bool) -> None:
     """Poll a random sample outside the plan, and compare predicted with true freshness.
 
-    Limits of groups hold as always; so it takes its time. The answer is kept, and unstale status shows it.
+    The budget and the limits of groups hold as always; so it takes its time, and says at once how long. The
+    answer is kept, and unstale status shows it.
     """
     with open_mirror(mirror_file) as opened, told_of_compilation():
+        if told := _duration(opened.mirror.status(), sample):
+            click.echo(told, err=True)
         done = 0
         with progress(f"polling {plural(sample, 'element')}", sample) as advance:
 
@@ -68,3 +79,20 @@ def audit(*, sample: int, mirror_file: str | None, as_json: bool) -> None:
             "The prediction lies outside of the interval. If that stays so, elements do not change as they "
             "are taken to: look at some with unstale explain KEY.",
         )
+
+
+def _duration(got: Status, sample: int) -> str:
+    """Return how long it will take, in words; empty if not long."""
+    count = sum(number for state, number in got.elements.items() if state != "removed")
+    polls = min(sample, got.elements.get("ok", 0))
+    rates = {show_budget(got.budget, None): got.budget or math.inf}
+    made = sum(group.polls for group in got.groups)
+    if got.byte_budget is not None and made:
+        mean = max(sum(group.traffic for group in got.groups) / made, 1.0)
+        rates[show_budget(None, got.byte_budget)] = got.byte_budget / mean
+    rates |= {f"the spacing of {group.name}": group.fastest * count / group.elements for group in got.groups}
+    why, rate = min(rates.items(), key=lambda one: one[1])
+    if polls <= _LONG * rate:
+        return ""
+    span = show_duration(polls / rate)
+    return f"{plural(polls, 'poll')} at {why} will take about {span}; --sample N makes fewer."

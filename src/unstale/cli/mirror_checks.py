@@ -93,6 +93,7 @@ def check_all(opened: Opened) -> list[Check]:
         *_check_space(opened),
         *_check_clock(opened),
         *_check_budget(opened),
+        *_check_groups(opened),
         *_check_names(opened),
         *_check_health(opened),
     ]
@@ -163,6 +164,15 @@ def _check_budget(opened: Opened) -> list[Check]:
         told = f"{shown} for {plural(count, 'element')} is less than a poll of each in a month"
         return [Check("warn", "budget", told, "raise the budget, or remove elements")]
     return [Check("ok", "budget", shown)]
+
+
+def _check_groups(opened: Opened) -> list[Check]:
+    """Check that the spacing of groups lets the budget be spent."""
+    from .mirror_status import bottlenecks
+
+    told = bottlenecks(opened.mirror.status())
+    todo = "if its owner agrees, lower its spacing in [[group]] of mirror.toml; or lower the budget"
+    return [Check("warn", "group", line, todo) for line in told[:10]]
 
 
 def _check_names(opened: Opened) -> list[Check]:

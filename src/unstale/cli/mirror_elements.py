@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from unstale import quantities
 from unstale.errors import InvalidInput
 
 from .mirror_open import Opened, mirror_options, open_mirror, read_lines
-from .mirror_shown import plural, print_item, show_time
+from .mirror_shown import as_moment, plural, print_item
 from .options import Quantity
 from .progress import progress
 from .screen import console, print_json, printable, say
@@ -169,7 +171,9 @@ def add(
         complaints = [{"key": key, "why": why} for key, why in refused]
         print_json({"added": got.added, "known": got.known, "refused": complaints})
     else:
-        _print_added(opened, got)
+        parts = [f"source {source}"] if source else []
+        parts += [f"{name} {_shown(name, value)}" for name, value in _agreed(lots)]
+        _print_added(opened, got, parts + [f"{name}={_shown(name, value)}" for name, value in options])
     return 1 if refused else 0
 
 
@@ -193,13 +197,38 @@ def _listed(
     return [(dict(said), news) for said, news in lots.items()], refused
 
 
-def _print_added(opened: Opened, got: Added) -> None:
+def _agreed(lots: list[tuple[list[New], dict[str, Any]]]) -> Iterator[tuple[str, Any]]:
+    """Yield what is said of all elements; of what is said differently, only the name."""
+    for name in dict.fromkeys(name for _, said in lots for name in said):
+        values = [said.get(name) for _, said in lots]
+        yield name, values[0] if all(value == values[0] for value in values) else None
+
+
+def _shown(name: str, value: object) -> str:
+    """Return a value as a person would write it."""
+    if isinstance(value, float):
+        if name == "min_interval" and not value:
+            return "0"
+        times = dict.fromkeys(("max_age", "min_interval"), quantities.show_duration)
+        show = {**times, "jitter": quantities.show_share}
+        return show.get(name, quantities.show_number)(value)
+    if value is None:
+        return "as listed"
+    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _print_added(opened: Opened, got: Added, said: list[str]) -> None:
     out, added, known, refused = console(), got.added, got.known, got.refused
-    there = f"; {known:,} {'was' if known == 1 else 'were'} there already" if known else ""
-    if not added and known:
-        out.print(f"Nothing new: {plural(known, 'element')} {'was' if known == 1 else 'were'} there already.")
+    were = f"{'was' if known == 1 else 'were'} there already"
+    if known and said:
+        start = f"Added {plural(added, 'element')}. " if added else ""
+        out.print(
+            f"{start}Set for {plural(known, 'element')} that {were}: {', '.join(said)}.", soft_wrap=True
+        )
+    elif known and not added:
+        out.print(f"Nothing new: {plural(known, 'element')} {were}.")
     else:
-        out.print(f"Added {plural(added, 'element')}{there}.")
+        out.print(f"Added {plural(added, 'element')}{f'; {known:,} {were}' if known else ''}.")
     if refused:
         err = console(stderr=True)
         err.print(f"Not added: {plural(len(refused), 'element')}.")
@@ -293,7 +322,7 @@ def hint(
     with open_mirror(mirror_file) as opened:
         count = opened.mirror.hint(keys, time=when, channel="command")
     if as_json:
-        print_json({"hinted": count, "time": None if when is None else show_time(when)})
+        print_json({"hinted": count, "time": as_moment(time.time() if when is None else when)})
         return
     out = console()
     out.print(f"Noted {plural(count, 'hint')}.")

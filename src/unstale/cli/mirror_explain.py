@@ -36,6 +36,10 @@ _STATES = {
     "refused": "it must not be polled",
     "removed": "removed: it is polled no more",
 }
+_FAR = 10.0
+"""Times the price; beyond that, how many times says nothing to anybody."""
+_NEVER = {"gone": "it is not there, and never was since it was added"}
+"""The same of what has no copy."""
 
 
 @click.command(epilog=_EXAMPLES)
@@ -58,9 +62,9 @@ def explain(*, key: str, polls: int, mirror_file: str | None, as_json: bool) -> 
     with open_mirror(mirror_file) as opened, told_of_compilation():
         got = opened.mirror.explain(key)
     if as_json:
-        answer = _without_secrets(in_json(got))
+        answer = in_json(got)
         assert isinstance(answer, dict)  # noqa: S101  (a record)
-        print_json(answer)
+        print_json(answer | {"element": _without_secrets(answer["element"])})
     else:
         _print(console(), opened, got, polls)
 
@@ -81,20 +85,20 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
     element, now = got.element, time.time()
     out.print(printable(element.key), soft_wrap=True)
     out.print()
-    told = _STATES.get(element.state, element.state)
-    state = [("state", f"{told}: {printable(element.detail)}" if element.detail else told)] if told else []
+    told = (_NEVER if element.version is None else {}).get(element.state) or _STATES[element.state]
+    detail = printable(element.detail) if element.state != "removed" else ""
+    state = [("state", f"{told}: {detail}" if detail else told)] if told else []
     print_pairs(
         out,
         [
             *state,
             ("source", f"{element.source}, in the group {printable(element.group)}"),
-            ("changes", f"about {show_rate(got.rate, got.low, got.high)}, with 90 % confidence"),
+            *_rate(got),
             *_memory(got),
             ("copy", _copy(got, now)),
             ("weight", _weight(got)),
-            ("worth", _worth(got)),
-            ("next poll", f"{distance(got.next_poll, now)} ({show_time(got.next_poll)})"
-             if math.isfinite(got.next_poll) else "none at this price"),
+            *_worth(got),
+            ("next poll", _next(got, now)),
             *_limits(got),
         ],
     )  # fmt: skip
@@ -105,6 +109,18 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
         say(out, f"See the copy with: unstale show{opened.again} {printable(element.key)}")
 
 
+def _rate(got: Explanation) -> list[tuple[str, str]]:
+    if not math.isfinite(got.rate):  # it was removed
+        return []
+    return [("changes", f"about {show_rate(got.rate, got.low, got.high)}, with 90 % confidence")]
+
+
+def _next(got: Explanation, now: float) -> str:
+    if math.isfinite(got.next_poll):
+        return f"{distance(got.next_poll, now)} ({show_time(got.next_poll)})"
+    return "none" if got.element.state == "removed" else "none at this price"
+
+
 def _memory(got: Explanation) -> list[tuple[str, str]]:
     if not (math.isfinite(got.half_life) and got.half_life > 0):
         return []
@@ -112,9 +128,10 @@ def _memory(got: Explanation) -> list[tuple[str, str]]:
 
 
 def _copy(got: Explanation, now: float) -> str:
-    if not math.isfinite(got.element.last):
-        return "none yet"
-    return f"seen {distance(got.element.last, now)}; fresh with probability {show_share(got.fresh)}"
+    if got.element.version is None:
+        return "none yet" if got.element.state != "removed" else "none"
+    seen = f"seen {distance(got.element.last, now)}"
+    return f"{seen}; fresh with probability {show_share(got.fresh)}" if math.isfinite(got.fresh) else seen
 
 
 def _weight(got: Explanation) -> str:
@@ -126,15 +143,18 @@ def _weight(got: Explanation) -> str:
     return text
 
 
-def _worth(got: Explanation) -> str:
-    if not math.isfinite(got.element.last):
-        return "without a copy, a poll is worth any price"
+def _worth(got: Explanation) -> list[tuple[str, str]]:
+    if got.element.state == "removed" or (got.element.version is None and got.element.state == "gone"):
+        return []
+    if got.element.version is None:
+        return [("worth", "without a copy, a poll is worth any price")]
     text = f"{show_number(got.worth)} now; the price is {show_number(got.price)}"
     if math.isfinite(got.worth) and math.isfinite(got.price) and got.price > 0:
-        text += f", so it has reached {min(got.worth / got.price, 99.99):.0%} of it"
+        reached = got.worth / got.price
+        text += f", so it has reached {reached:.0%} of it" if reached < _FAR else ", which is far below it"
     if got.hints:
         text += f"; {plural(got.hints, 'hint')} since the last poll"
-    return text
+    return [("worth", text)]
 
 
 def _limits(got: Explanation) -> list[tuple[str, str]]:

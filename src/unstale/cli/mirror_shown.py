@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "as_moment", "distance", "in_json", "plural", "print_item", "print_pairs", "show_budget", "show_interval",
-    "show_outcomes", "show_rate", "show_size", "show_time",
+    "show_outcomes", "show_polls", "show_rate", "show_size", "show_time",
 ]  # fmt: skip
 
 _RATE_UNITS = tuple(
     time_unit("unit", name) for name in ("second", "minute", "hour", "day", "week", "month", "year")
 )
+_MOMENTS = frozenset({"added", "blocked_until", "last", "modified", "next_poll", "not_before", "now", "time"})
+"""Names of fields that are seconds since 1970."""
 _OUTCOMES = ("new", "changed", "unchanged", "gone", "refused", "failed")
 
 
@@ -115,6 +117,18 @@ def show_budget(polls: float | None, traffic: float | None) -> str:
     return " and ".join(parts) or "no limit"
 
 
+def show_polls(per_second: float) -> str:
+    """Return how many polls are possible, in the unit that suits it.
+
+    >>> show_polls(0.8), show_polls(1.0), show_polls(1 / 7200)
+    ('48 polls/minute', '1 poll/second', '12 polls/day')
+    """
+    units = [time_unit("unit", name) for name in ("second", "minute", "hour", "day")]
+    unit = next((one for one in units if per_second * one.seconds >= 0.9995), units[-1])
+    number = show_number(per_second * unit.seconds)
+    return f"{number} poll{'' if number == '1' else 's'}/{unit.name}"
+
+
 def show_interval(value: float, low: float, high: float) -> str:
     """Return a share with its interval.
 
@@ -167,11 +181,14 @@ def print_item(out: Console, text: str, indent: int = 2) -> None:
 
 
 def in_json(value: object) -> object:
-    """Return a record as JSON has it: dataclasses are objects, keys are texts."""
+    """Return a record as JSON has it: dataclasses are objects, keys are texts, moments are in UTC."""
     from dataclasses import fields, is_dataclass
 
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: in_json(getattr(value, field.name)) for field in fields(value)}
+        entries = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {
+            name: as_moment(entry) if name in _MOMENTS else in_json(entry) for name, entry in entries.items()
+        }
     if isinstance(value, Mapping):
         return {str(key): in_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -19,6 +19,7 @@ from .mirror_shown import (
     show_budget,
     show_interval,
     show_outcomes,
+    show_polls,
     show_size,
 )
 from .progress import progress, told_of_compilation
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 
     from unstale.mirror.insight import GroupStatus, Status
 
-__all__ = ["limited", "status", "status_pairs"]
+__all__ = ["bottlenecks", "limited", "status", "status_pairs"]
 
 _SHOWN = 10
+_ROUND = 600.0
+"""Seconds in which all elements of a group can be polled, and nobody complains of its spacing."""
 _EXAMPLES = """\b
 Examples:
   unstale status
@@ -51,7 +54,11 @@ Examples:
 )
 @mirror_options
 def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
-    """Tell how fresh the copies are, how much of the budget is used, and what is neglected and why."""
+    """Tell how fresh the copies are, how much of the budget is used, and what is neglected and why.
+
+    In JSON, budgets, what is spent, and rates are per second; other times are in seconds; traffic and sizes
+    are in bytes; moments are in UTC.
+    """
     with open_mirror(mirror_file) as opened, told_of_compilation(), progress("reading the mirror"):
         got = opened.mirror.status()
     if as_json:
@@ -115,6 +122,21 @@ def limited(group: GroupStatus, now: float) -> str:
     return f"one poll each {show_duration(group.spacing)}" if group.spacing > 1 else ""
 
 
+def bottlenecks(got: Status) -> list[str]:
+    """Return which groups cannot be given their share of the budget, as their spacing forbids it."""
+    count = elements_of(got)
+    if got.budget is None or not count:
+        return []
+    return [
+        f"{printable(group.name)} has {plural(group.elements, 'element')} and at most "
+        f"{show_polls(group.fastest)} (spacing {show_duration(group.spacing)}): that is what limits their "
+        "freshness"
+        for group in got.groups
+        if group.fastest < 0.5 * got.budget * group.elements / count
+        and group.elements > _ROUND * group.fastest
+    ]
+
+
 def _print(out: Console, opened: Opened, got: Status, top: int) -> None:
     count = elements_of(got)
     out.print(f"{opened.config.path}: {plural(count, 'element')}{_states(got)}")
@@ -126,6 +148,11 @@ def _print(out: Console, opened: Opened, got: Status, top: int) -> None:
     print_pairs(out, status_pairs(got))
     if len(got.groups) > 1 or any(limited(group, got.now) for group in got.groups):
         _print_groups(out, got, top)
+    told = bottlenecks(got)
+    for line in told[: max(top, 1)]:
+        say(out, f"{line}; see [[group]] in mirror.toml.")
+    if len(told) > max(top, 1):
+        out.print(f"So it is with {plural(len(told) - max(top, 1), 'group')} more.")
     if got.neglected and top:
         out.print("\nNeglected:")
         for one in got.neglected[:top]:

@@ -9,7 +9,7 @@ Whoever imports a history and copies should import the elements first, then the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -177,8 +177,9 @@ def _element_row(element: Element, known: list[float], vias: dict[int, str]) -> 
 def import_elements(mirror: Mirror, path: str | PathLike[str], *, progress: Progress = _ignore) -> int:
     """Add the elements of a file, or change those that are there; return how many there are in it.
 
-    What a file says of an element counts as said of that element; where it says nothing, rules do. With a
-    mistake anywhere in the file nothing is added.
+    What a file says of an element counts as said of that element. Where it says nothing, an element that is
+    there keeps what was said of it before, and for a new one rules say it; but a file that was exported says
+    all (in its column ``given``). With a mistake anywhere in the file nothing is added.
     """
     name = fspath(path)
     columns = {key: column for key, column in ELEMENT_COLUMNS.items() if key not in _INFORMATION}
@@ -198,8 +199,9 @@ def import_elements(mirror: Mirror, path: str | PathLike[str], *, progress: Prog
         with mirror.store.begin() as t:
             known = numbers_by_key(t, vias)
             ready: list[tuple[Addition, str]] = []
+            there = t.find([wishes.of(place, row).key for place, row in batch])
             for place, row in batch:
-                wish, via = wishes.of(place, row), row.get("via", "")
+                wish, via = wishes.of(place, row, there), row.get("via", "")
                 # whoever names others comes before them, so that it is known by its number
                 later = via in places and via not in known
                 (waiting if later else ready).append((wish, via))
@@ -220,18 +222,23 @@ class _Wishes:
     def __init__(self, discovery: Discovery) -> None:
         self._discovery = discovery
 
-    def of(self, place: Place, row: dict[str, Any]) -> Addition:
-        """Return the element of a row."""
+    def of(self, place: Place, row: dict[str, Any], there: Mapping[str, Element] | None = None) -> Addition:
+        """Return the element of a row; one that is there keeps what is not said of it now."""
         said = dict(row.get("given", {}))
         source = row.get("source") or said.get("source")
+        names = ["weight", "max_age", "min_interval", "jitter", "windows", "group"]
         try:
             if source and said:  # as it was exported: the key is the one that the source made
                 wish = self._discovery.ruled(row["key"], source, said)
+                names.append("options")
             else:
                 options = row.get("options", {})
                 wish = self._discovery.addition(New(row["key"], source or None, options), said)
+                before = (there or {}).get(wish.key)
+                if before is not None and before.state != "removed":
+                    wish = self._kept(before, source or before.source, options)
                 said = dict(wish.given)
-            for name in ("weight", "max_age", "min_interval", "jitter", "windows", "group", "options"):
+            for name in names:
                 value = row.get(name)
                 empty = value in {None, ""} if not isinstance(value, float | dict) else value != value  # noqa: PLR0124
                 if name in row and not empty and value != getattr(wish, name):
@@ -239,6 +246,15 @@ class _Wishes:
             return self._discovery.ruled(wish.key, wish.source, said)
         except InvalidInput as error:
             raise place.wrong("key", f"an element ({error})", row["key"]) from None
+
+    def _kept(self, before: Element, source: str, options: Mapping[str, Any]) -> Addition:
+        """Return an element that is there, with more options."""
+        said = {**before.given, "source": source}
+        old = before.given.get("options") if source == before.source else None
+        said["options"] = {**(old if isinstance(old, dict) else {}), **options}
+        if source != before.source:
+            self._discovery.addition(New(before.key, source, said["options"]), {})  # complains of options
+        return self._discovery.ruled(before.key, source, said)
 
 
 # --- history
@@ -252,7 +268,7 @@ def export_history(
     failures: bool = False,
     progress: Progress = _ignore,
 ) -> int:
-    """Write polls to a file, in the order in which they were recorded; return how many.
+    """Write polls of elements that are not removed to a file, as they were recorded; return how many.
 
     Only those that saw something, as ``unstale estimate`` wants them; with ``failures`` all of them.
     """

@@ -8,6 +8,7 @@ Whatever goes wrong in a source is the outcome of that poll alone.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from .copies import Copies
 from .pace import GRACE
 from .registry import source_named
 from .settings import Settings
-from .source import Found, Source, Terms
+from .source import Found, Late, Source, Terms
 from .store import Finished, Lease
 
 __all__ = ["Hands"]
@@ -32,6 +33,9 @@ _CROWD = 0.6 * GRACE
 """Seconds for which polls of a group may wait for each other."""
 _LONGEST = 60.0
 """Seconds between two attempts to write a copy, at most."""
+_AGAIN = 5.0
+"""Seconds for which a poll that could not be made for want of a place for its content keeps a hand busy."""
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
 class Hands:
@@ -46,22 +50,25 @@ class Hands:
         *,
         done: Callable[[Finished], None],
         trouble: Callable[[BaseException], object],
+        mended: Callable[[], object],
         own: tuple[Path, ...] = (),
     ) -> None:
         self._sources, self._copies, self._settings, self._clock = sources, copies, settings, clock
-        self._done, self._trouble, self._own = done, trouble, own
+        self._done, self._tell_trouble, self._tell_mended, self._own = done, trouble, mended, own
+        self._in_trouble = False
         self.in_hand = 0
         """Polls that have been taken and are not over."""
         self.share = 1
         """How many workers share the budget of bytes."""
         self._known: dict[str, Source] = {}
-        self._timers: set[asyncio.Task[None]] = set()
+        self._timers: dict[asyncio.Task[None], deque[Lease]] = {}
         self._waiting: deque[Lease] = deque()
         self._behind: dict[int, deque[Lease]] = {}
         """Polls that wait for others of their group."""
         self._running: dict[int, int] = {}
         self._most: dict[int, int] = {}
         self._blocked: dict[int, float] = {}
+        self._spacing: dict[int, float] = {}
         self._takes: dict[int, float] = {}
         self._workers: dict[asyncio.Task[None], tuple[Lease, float] | None] = {}
         self._late: set[asyncio.Task[None]] = set()
@@ -85,22 +92,19 @@ class Hands:
             else:
                 later.append(lease)
         if later:
-            timer = asyncio.create_task(self._wait(deque(sorted(later, key=lambda lease: lease.slot))))
-            self._timers.add(timer)
-            timer.add_done_callback(self._timers.discard)
+            ordered = deque(sorted(later, key=lambda lease: lease.slot))
+            timer = asyncio.create_task(self._wait(ordered))
+            self._timers[timer] = ordered
+            timer.add_done_callback(self._timers.pop)
         self._hire()
 
     async def _wait(self, leases: deque[Lease]) -> None:
         """Let polls go on at their slots."""
-        try:
-            while leases:
-                await self._clock.until(leases[0].slot)
-                while leases and self._clock.reached(leases[0].slot):
-                    self._waiting.append(leases.popleft())
-                self._hire()
-        finally:
-            for lease in leases:  # only if cancelled
-                self._give_back(lease)
+        while leases:
+            await self._clock.until(leases[0].slot)
+            while leases and self._clock.reached(leases[0].slot):
+                self._waiting.append(leases.popleft())
+            self._hire()
 
     def _hire(self) -> None:
         """Have as many hands as there is work for."""
@@ -189,16 +193,27 @@ class Hands:
         while self.in_hand:
             await self._idle.wait()
 
+    def give_back_all(self) -> None:
+        """Give back what has not begun."""
+        for timer in self._timers:
+            timer.cancel()
+        for leases in (*self._timers.values(), self._waiting, *self._behind.values()):
+            while leases:
+                self._give_back(leases.popleft())
+
+    def shift(self, by: float) -> None:
+        """Take in that the time has been set: what had been meant for moments that are others now."""
+        self.give_back_all()
+        self._blocked = {group: moment + by for group, moment in self._blocked.items()}
+        self._workers = {
+            worker: doing and (doing[0], doing[1] + by) for worker, doing in self._workers.items()
+        }
+        self._paid += by
+
     async def leave(self) -> None:
         """Give back what has not begun, and wait for what has."""
         self._leaving = True
-        for timer in list(self._timers):
-            timer.cancel()
-        while self._waiting:
-            self._give_back(self._waiting.popleft())
-        for behind in self._behind.values():
-            while behind:
-                self._give_back(behind.popleft())
+        self.give_back_all()
         if self._workers:
             await asyncio.wait(list(self._workers), timeout=self._terms.timeout + _PATIENCE)
         for worker in list(self._workers):
@@ -215,6 +230,17 @@ class Hands:
         patience = settings.timeout + settings.max_size / settings.byte_budget  # bytes are waited for
         return Terms(self._copies.scratch, settings.max_size, patience, self._spend, self._own)
 
+    def _terms_of(self, lease: Lease) -> Terms:
+        """Return the terms of a poll, which must begin in time if its group has a spacing."""
+        if lease.late >= GRACE:
+            return self._terms
+
+        def start() -> None:
+            if self._clock.now() > lease.slot + lease.late:
+                raise Late
+
+        return replace(self._terms, start=start)
+
     async def _spend(self, count: int) -> None:
         """Wait until so many more bytes are paid for."""
         rate = (self._settings.byte_budget or inf) / self.share
@@ -227,17 +253,41 @@ class Hands:
         if source is None:
             source = self._known[lease.source] = source_named(self._sources, lease.source)
         try:
-            found = await source.poll(lease.known, self._terms)
+            found = await source.poll(lease.known, self._terms_of(lease))
+        except Late:
+            return Finished(lease, began, 0.0, None)
         except Exception as error:  # noqa: BLE001  (a source may be anybody's; it must not stop the others)
+            if self._ours(error):  # the element is not to blame; it is polled again
+                self._trouble(error)
+                await asyncio.sleep(_AGAIN)
+                return Finished(lease, began, self._clock.now() - began, None)
             found = Found("failed", f"the source {lease.source!r} failed: {type(error).__name__}: {error}")
         if found.wait:  # others of the group that were taken must wait, too
             self._blocked[lease.group] = self._clock.now() + found.wait
+        if found.spacing and found.spacing > self._spacing.get(lease.group, 0.0):  # nobody knew of it
+            self._spacing[lease.group] = found.spacing
+            self._blocked[lease.group] = max(self._blocked.get(lease.group, -inf), began + found.spacing)
         if found.outcome != "changed":
             return Finished(lease, began, self._clock.now() - began, found, outcome=found.outcome)
         if found.body is None:
             found = Found("failed", "the source told of a change without content", traffic=found.traffic)
             return Finished(lease, began, self._clock.now() - began, found, outcome="failed")
         return await self._copy(lease, found, began)
+
+    def _ours(self, error: Exception) -> bool:
+        """Tell whether it is our own folder of copies that kept a source from polling."""
+        if not isinstance(error, OSError):
+            return isinstance(error, Trouble)
+        return error.errno in _FULL or str(error.filename or "").startswith(str(self._copies.folder))
+
+    def _trouble(self, error: BaseException) -> None:
+        self._in_trouble = True
+        self._tell_trouble(error)
+
+    def _mended(self) -> None:
+        if self._in_trouble:
+            self._in_trouble = False
+            self._tell_mended()
 
     async def _copy(self, lease: Lease, found: Found, began: float) -> Finished:
         """Keep content if it is new."""
@@ -253,6 +303,7 @@ class Hands:
         while True:
             try:
                 digest, size = await asyncio.to_thread(self._copies.put, body)
+                self._mended()
                 break
             except (Trouble, OSError) as error:  # what was fetched is not thrown away
                 self._trouble(error)

@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
@@ -93,19 +93,21 @@ class Loop:
         self._finished: list[Finished] = []
         own = own_places(store.url, copies.folder)
         self._hands = Hands(
-            sources, copies, settings, clock, done=self._ended, trouble=self._trouble, own=own
-        )
+            sources, copies, settings, clock, done=self._ended, own=own,
+            trouble=lambda error: self._trouble(error, "copies"), mended=lambda: self._recovered("copies"),
+        )  # fmt: skip
         self._queue = _QUEUE
         self._wake = asyncio.Event()
         self._stopping = False
-        self._in_trouble: str | None = None
+        self._in_trouble: dict[str, str] = {}
+        """What is out of order, the store or the copies, and why."""
         self._news = False
         self._pauses = 0
         self._next_alive = self._next_prune = self._next_hints = -inf
         self._next_sweep = self._clock.now() + _PRUNE
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
         self._clean = False
-        self._lead = 0.0
+        self._lead = self._set_back = 0.0
         self._hungry = self._starved = self._soon = self._more = False
         self._told = -inf
         self._started = self._clock.now()
@@ -154,6 +156,10 @@ class Loop:
                 "trouble", f"the clock was set {'forward' if by > 0 else 'back'} by {abs(by):.0f} seconds"
             )
             self.planner = None  # which reads all moments again, and mends those that are impossible now
+            self._set_back += min(by, 0.0)
+            self._hands.shift(by)
+            self._next_alive = self._next_prune = self._next_hints = self._told = -inf
+            self._next_sweep = self._clock.now() + _PRUNE
         finished, self._finished = self._finished, []
         self._set_queue(finished)
         room = self._queue - self._hands.in_hand
@@ -167,7 +173,7 @@ class Loop:
                 return self._trouble(error)
         self._lead = min(max(1.15 * took, 0.7 * self._lead), 5.0)
         self._news = self._news or bool(versions)
-        self._recovered()
+        self._recovered("store")
         self.polls += sum(one.found is not None for one in finished)
         self._report(finished, versions)
         self._hungry = self._more or 0 < room <= len(leases)
@@ -268,19 +274,23 @@ class Loop:
         except BaseException:
             self.planner = None  # it may know things that were not recorded
             raise
-        if orphans:
-            self._store.discard(orphans)
-        if planning and now >= self._next_sweep:
-            self._next_sweep = now + _SWEEP
-            self._store.sweep()
+        self._clean = self._clean or planning
+        try:  # what is committed is; what cannot be deleted now, a sweep will find
+            if orphans:
+                self._store.discard(orphans)
+            if planning and now >= self._next_sweep:
+                self._next_sweep = now + _SWEEP
+                self._store.sweep()
+        except (Trouble, OSError) as error:
+            self._tell("trouble", str(error))
         return versions, leases
 
     def _prepare(self, now: float) -> None:
         """Read what the planner needs, and let it choose once for nothing: the first time takes long."""
         with self._store.begin() as t:
-            planner = Planner(self._settings, t, now)
+            planner = Planner(self._settings, t, now, ahead=self._tick, set_back=self._set_back)
             planner.rehearse(now)
-        self.planner = planner
+        self.planner, self._set_back = planner, 0.0
         self._tell("planner", f"planning for {len(planner.agenda.rows):,} elements")
         if not self._clean:
             alone = self._store.url.startswith("sqlite")
@@ -304,7 +314,6 @@ class Loop:
         if not planning:
             self.planner = None
         elif not self._clean:
-            self._clean = True
             t.expire(now, everything=self._store.url.startswith("sqlite"))
         else:
             t.expire(now)
@@ -323,7 +332,11 @@ class Loop:
 
     def _ended(self, finished: Finished) -> None:
         """Note that a poll is over, and record it soon."""
+        if finished.began > (now := self._clock.now()):  # the time has been set back meanwhile
+            finished = replace(finished, began=now, seconds=0.0)
         self._finished.append(finished)
+        if "store" in self._in_trouble:  # it is tried again when it is time to
+            return
         self._starved = self._starved or (self._hungry and self._hands.in_hand < self._settings.concurrency)
         if self._hungry and self._hands.in_hand <= self._queue // 2:
             self._wake.set()
@@ -342,19 +355,22 @@ class Loop:
         if self._on_event is not None:
             self._on_event(Event(self._clock.now(), kind, key, detail, data))
 
-    def _trouble(self, error: BaseException) -> float:
+    def _trouble(self, error: BaseException, place: str = "store") -> float:
         """Tell of trouble once, and return how long to wait."""
-        text = str(error)
-        if text != self._in_trouble:
+        text = str(error) or repr(error)
+        if text != self._in_trouble.get(place):
             self._tell("trouble", text)
-        self._in_trouble = text
-        self._pauses += 1
-        return min(0.25 * 2.0**self._pauses, _LONGEST)
+        self._in_trouble[place] = text
+        self._pauses += place == "store"
+        return min(0.25 * 2.0 ** min(self._pauses, 20), _LONGEST)
 
-    def _recovered(self) -> None:
-        if self._in_trouble is not None:
-            self._tell("recovered", "the store works again")
-            self._in_trouble, self._pauses = None, 0
+    def _recovered(self, place: str) -> None:
+        if place == "store":
+            self._pauses = 0
+        if self._in_trouble.pop(place, None) is not None:
+            self._tell(
+                "recovered", {"store": "the store works again"}.get(place, "copies can be written again")
+            )
 
     def _report(self, finished: list[Finished], versions: list[Version]) -> None:
         if self._on_event is None:

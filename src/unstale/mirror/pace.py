@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import inf
 
@@ -187,13 +188,23 @@ class Pace:
             wait = min(30.0 * 2.0 ** min(group.failures - _TRIES, 10), 3600.0)
             group.paid = max(group.paid, now + wait)
 
-    def set_back(self, now: float, tick: float) -> None:
-        """See to it that no moment is further ahead than it can be, in case the time has been set back."""
+    def set_back(
+        self, now: float, ahead: float, failing: AbstractSet[int] = frozenset(), by: float = 0.0
+    ) -> dict[int, float]:
+        """See to it that no moment is further ahead than it can be, in case the time has been set back.
+
+        ``by``: how far it was set back while we looked, or 0. ``failing``: groups that may be left alone for
+        long. Returns the groups that were mended, and from when on their next polls may start.
+        """
         if self.budget:
-            self.paid = min(self.paid, now + tick + self._cost(1.0, self.budget))
+            self.paid = min(self.paid + by, now + ahead + self._cost(1.0, self.budget))
         if self.byte_budget:
             most = self._cost(float(self.settings.max_size), self.byte_budget)
-            self.paid_bytes = min(self.paid_bytes, now + tick + most)
-        for group in self.groups.values():
-            group.paid = min(group.paid, now + tick + 3600.0 + 2.0 * group.spacing)
+            self.paid_bytes = min(self.paid_bytes + by, now + ahead + most)
+        mended = {}
+        for number, group in self.groups.items():
+            longest = ahead + 2.0 * group.spacing + (3600.0 if number in failing else 0.0)
+            if (paid := min(group.paid + by, now + longest)) < group.paid:
+                group.paid = mended[number] = paid
             group.blocked = min(group.blocked, now + 7.0 * 86400.0)
+        return mended

@@ -65,10 +65,14 @@ def numbers_by_key(work: Work, keys: Iterable[str]) -> dict[str, int]:
 
 
 def keys_of(work: Work, ids: Iterable[int]) -> dict[int, str]:
-    """Return the keys of elements, by their numbers; removed ones included."""
+    """Return the keys of elements that are not removed, by their numbers."""
     found: dict[int, str] = {}
     for some in chunks(sorted(set(ids))):
-        query = select(elements.c.id, elements.c.key).where(elements.c.id.in_(some))
+        query = (
+            select(elements.c.id, elements.c.key)
+            .join(learned, learned.c.element == elements.c.id)
+            .where(elements.c.id.in_(some), learned.c.state != "removed")
+        )
         found.update((row.id, row.key) for row in work.connection.execute(query))
     return found
 

@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from .agenda import Agenda
+from .agenda import Agenda, backoff
 from .channels import Channels
-from .rows import Places, Rows
+from .rows import FAILING, Places, Rows
 from .settings import Settings
 from .store import Edit, Lease, Transaction
 
 __all__ = ["Planner", "budgets", "load_agenda"]
 
+_LEAD = 5.0
+"""Seconds that a transaction may be begun before the first poll that it hands out, at most."""
 _READS_EVERY, _READS_HALF_LIFE = 600.0, 7 * 86400.0
 """Seconds between two looks at what has been read, and in which reads count half."""
 
@@ -64,14 +66,32 @@ def load_agenda(settings: Settings, t: Transaction) -> tuple[Agenda, dict[str, A
 class Planner:
     """Decides what is handed out; see `Agenda` for how."""
 
-    def __init__(self, settings: Settings, t: Transaction, now: float) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        t: Transaction,
+        now: float,
+        *,
+        ahead: float | None = None,
+        set_back: float = 0.0,
+    ) -> None:
+        """``ahead``: for how many seconds polls are handed out; ``set_back``: by how much time was set."""
         self.settings = settings
         self.agenda, kept = load_agenda(settings, t)
         self._heard, self._edited = kept.get("heard", 0), kept.get("edited", 0)
         self._next_reads = 0.0
         self._kept = b""
         self._busy = np.empty(0, np.int64)
-        self.agenda.pace.set_back(now, self.agenda.tick)
+        self._mend(t, now, self.agenda.tick if ahead is None else ahead, set_back)
+
+    def _mend(self, t: Transaction, now: float, ahead: float, set_back: float) -> None:
+        """Mend moments that cannot be: the time has been set back."""
+        rows, pace = self.agenda.rows, self.agenda.pace
+        if (wrong := rows.mend(now, backoff)).size:
+            t.save(rows.columns(wrong))
+        failing = set(np.unique(rows["group"][rows["state"] == FAILING]).tolist())
+        if changed := pace.set_back(now, ahead + _LEAD, failing, set_back):
+            t.pay(changed)
 
     def rehearse(self, now: float) -> None:
         """Choose once and forget it, so that all code is loaded and compiled when it matters."""

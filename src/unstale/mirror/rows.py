@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import inf
 from typing import Any
@@ -150,6 +150,19 @@ class Rows:
         """Seconds since the last poll that saw something, or since the element was added."""
         last = self["last"][places]
         return np.maximum(now - np.where(np.isnan(last), self["added"][places], last), 0.0)
+
+    def mend(self, now: float, backoff: Callable[[str, int], float]) -> Places:
+        """Mend moments that cannot be: polls in the future, and back-offs that are too long; tell where."""
+        ahead = self["last"] > now
+        self["last"][ahead] = now
+        places = np.flatnonzero(self["not_before"] > now)
+        states, failures = self["state"][places].tolist(), self["failures"][places].tolist()
+        longest = np.array(
+            [now + backoff(STATES[state], count) for state, count in zip(states, failures, strict=True)]
+        )
+        late = places[self["not_before"][places] > longest]
+        self["not_before"][places] = np.minimum(self["not_before"][places], longest)
+        return np.union1d(np.flatnonzero(ahead), late)
 
     @property
     def wanted(self) -> NDArray[np.bool_]:

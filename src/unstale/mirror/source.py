@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-__all__ = ["Found", "Json", "Known", "New", "Outcome", "Source", "Terms"]
+__all__ = ["Found", "Json", "Known", "Late", "New", "Outcome", "Source", "Terms"]
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """What options and validators are made of."""
@@ -46,6 +46,10 @@ class Known:
     """That of the last copy; None if there is no copy yet."""
 
 
+class Late(Exception):  # noqa: N818
+    """The time at which a poll may begin is over: it is not made, and planned anew."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Under what terms an element is polled."""
@@ -60,6 +64,9 @@ class Terms:
     """To be awaited before so many more bytes are read, if there is a budget of bytes."""
     own: tuple[Path, ...] = ()
     """Files and folders of the mirror itself, which no tree may contain."""
+    start: Callable[[], None] | None = None
+    """To be called before the element itself is asked for, by a source that had to wait for something else
+    first (robots.txt): it raises `Late` if it is too late by then, which the source lets pass."""
 
 
 @dataclass(frozen=True, slots=True)

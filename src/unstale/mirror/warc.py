@@ -75,7 +75,10 @@ def export_warc(
     latest: bool = False,
     progress: Progress = _ignore,
 ) -> int:
-    """Write copies to an archive, all versions or the latest of each element; return how many."""
+    """Write copies to an archive, all versions or the latest of each element; return how many.
+
+    Those of elements that were removed are left out.
+    """
     writers: Any = need("warcio.warcwriter", extra="warc", needed_for="WARC files")
     from fnmatch import fnmatchcase
 
@@ -101,7 +104,12 @@ def export_warc(
             for version in batch:
                 element = elements.get(version.key)
                 wanted = element is not None and (version.id == element.version or not latest)
-                if not wanted or element is None or not fnmatchcase(version.key, pattern or "*"):
+                if (
+                    not wanted
+                    or element is None
+                    or element.state == "removed"
+                    or not fnmatchcase(version.key, pattern or "*")
+                ):
                     continue
                 try:
                     body = mirror.copies.open(version.digest)

@@ -113,6 +113,17 @@ def test_there_and_back(run, ask, run_until_seen, polled, suffix):
     assert run("show", polled.host + "/b", "--mirror", "other")[0] == "<p>b: two</p>\n"
 
 
+def test_what_was_removed_does_not_spoil_an_export(run, ask, polled):
+    run("remove", polled.host + "/a")
+    files = ("elements.csv", "history.csv", "copies.warc.gz")
+    answer = ask("export", "--elements", files[0], "--history", files[1], "--copies", files[2])
+    assert [answer["files"][name] for name in files] == [2, 2, 2]
+    Path("other").mkdir()
+    Path("other/mirror.toml").write_text(Path("mirror.toml").read_text())
+    imported = ask("import", *files, "--mirror", "other")["imported"]
+    assert [one["count"] for one in imported] == [2, 2, 2]
+
+
 @pytest.mark.usefixtures("mirror")
 def test_mistakes(refuse, folder):
     assert "nothing to export" in refuse("export")

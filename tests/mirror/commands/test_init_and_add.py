@@ -73,7 +73,11 @@ def test_what_is_said_of_an_element_is_kept(run, ask, site):
     )  # fmt: skip
     assert (element["windows"], element["group"]) == ("mon-sun 00:00-24:00 UTC", "shop")
     assert element["options"] == {"change": "text", "ignore": ["x+"]}
-    run("add", site.host + "/a", "--weight", "3")
+    out, _ = run("add", site.host + "/a", "--weight", "3", "--max-age", "2h", "--option", "change=bytes")
+    told = "weight 3, max_age 2 hours, change=bytes"
+    assert out == f"Set for 1 element that was there already: {told}.\n"
+    out, _ = run("add", site.host + "/a", site.host + "/b", "--weight", "3")
+    assert out.startswith("Added 1 element. Set for 1 element that was there already: weight 3.\n")
     assert ask("explain", site.host + "/a")["element"]["weight"] == 3.0
 
 

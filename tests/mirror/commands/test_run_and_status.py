@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from unstale.mirror.insight import Audit
+
 
 @pytest.mark.usefixtures("mirror")
 def test_once(run, ask, site):
@@ -68,6 +70,55 @@ def test_explain_says_why(run, ask, polled):
     answer = ask("explain", polled.host + "/a")
     assert answer["low"] <= answer["rate"] <= answer["high"]
     assert answer["polls"][0]["outcome"] == "new"
+
+
+@pytest.mark.usefixtures("mirror")
+def test_explain_a_page_that_was_never_there(run, site):
+    run("add", site.host + "/nowhere")
+    run("run", "--once")
+    out, _ = run("explain", site.host + "/nowhere")
+    assert re.search(r"^state +it is not there, and never was since it was added: 404", out, re.MULTILINE)
+    assert re.search(r"^copy +none yet$", out, re.MULTILINE)
+    assert "the last copy" not in out
+    assert "fresh with probability" not in out
+    assert not re.search(r"^worth", out, re.MULTILINE)
+
+
+def test_explain_what_was_removed(run, ask, polled):
+    run("remove", polled.host + "/a")
+    out, _ = run("explain", polled.host + "/a")
+    assert re.search(r"^state +removed: it is polled no more$", out, re.MULTILINE)
+    assert re.search(r"^copy +seen .* ago$|^copy +seen now$", out, re.MULTILINE)
+    assert re.search(r"^next poll +none$", out, re.MULTILINE)
+    assert "nan" not in out
+    assert ask("explain", polled.host + "/a")["rate"] is None
+
+
+def test_moments_in_json_are_of_one_kind(ask, polled):
+    moment = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
+    told = ask("explain", polled.host + "/a")
+    status, audit = ask("status"), ask("audit", "--sample", 1)
+    for value in (
+        told["element"]["added"], told["element"]["last"], told["polls"][0]["time"], told["versions"][0]["time"],
+        told["next_poll"], status["now"], audit["time"], ask("hint", polled.host + "/a")["time"],
+    ):  # fmt: skip
+        assert re.fullmatch(moment, value)
+    assert told["versions"][0]["meta"]["headers"]["content-type"] == "text/html"  # no secret
+
+
+def test_a_group_that_cannot_have_its_share_is_told(run, ask, mirror):
+    mirror.write_text('[mirror]\nbudget = "100/s"\n')
+    Path("pages.txt").write_text("".join(f"https://x.example/{i}\n" for i in range(1000)))
+    run("add", "--from", "pages.txt")
+    words = "http:x.example has 1,000 elements and at most"
+    out = " ".join(run("status")[0].split())
+    assert words in out
+    assert "(spacing 1 second): that is what limits their freshness; see [[group]] in mirror.toml." in out
+    found = next(one for one in ask("doctor", "--sample", 0)["checks"] if one["subject"] == "group")
+    assert (found["level"], found["found"].startswith(words)) == ("warn", True)
+    assert "lower its spacing" in found["todo"]
+    mirror.write_text('[mirror]\nbudget = "1000/day"\n')
+    assert words not in " ".join(run("status")[0].split())
 
 
 def test_secrets_are_not_told(run, mirror, site, monkeypatch):
@@ -129,6 +180,19 @@ def test_audit(run, ask, refuse, site):
     assert out.startswith("Polled 3 elements at random.\n")
     assert re.search(r"fresh, as found +100.0% \(\d", out)
     assert "last audit" in run("status")[0]
+
+
+def test_an_audit_says_how_long_it_takes(run, mirror, monkeypatch, polled):
+    from unstale.mirror.mirror import Mirror
+
+    mirror.write_text('[mirror]\nbudget = "10/day"\n')
+    monkeypatch.setattr(Mirror, "audit", lambda *_, **__: Audit(0.0, 3, 0.5, 0.5, 0.4, 0.6, True, 0))
+    told = run("audit")[1]
+    assert told == "3 polls at 10 polls/day will take about 7.2 hours; --sample N makes fewer.\n"
+    mirror.write_text(mirror.read_text().replace("10/day", "10/s") + "[[group]]\nspacing = '1min'\n")
+    host = polled.host.removeprefix("http://")
+    told = run("audit", "--sample", "2")[1]
+    assert re.match(rf"2 polls at the spacing of http:{host} will take about 2(\.\d+)? minutes;", told)
 
 
 @contextmanager

@@ -142,6 +142,23 @@ def test_by_hand(tmp_path):
         assert elapsed == [(None, "new"), (30.0, "failed"), (60.0, "changed")]
 
 
+def test_what_a_list_does_not_say_stays(tmp_path):
+    path = tmp_path / "elements.csv"
+    with open_mirror(tmp_path / "mirror.db") as mirror:
+        mirror.add("https://x.example/", weight=3.0, max_age=3600.0, selector="main")
+        mirror.add("https://x.example/feed", source="feed")
+        path.write_text("key,weight,options\nhttps://x.example/,,\nhttps://x.example/feed,1,\n")
+        import_elements(mirror, path)
+        element = mirror.find("https://x.example/")
+        assert (element.weight, element.max_age, element.options) == (3.0, 3600.0, {"selector": "main"})
+        assert mirror.find("https://x.example/feed").source == "feed"
+        path.write_text('key,weight,options\nhttps://x.example/,1,"{""change"": ""text""}"\n')
+        import_elements(mirror, path)
+        element = mirror.find("https://x.example/")
+        assert (element.weight, element.max_age) == (1.0, 3600.0)
+        assert element.options == {"selector": "main", "change": "text"}
+
+
 def test_an_edited_column_counts(mirror, tmp_path):
     path = tmp_path / "elements.csv"
     export_elements(mirror, path)

@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale import InvalidInput
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.settings import Settings
 from unstale.mirror.source import Known, New, Terms
 from unstale.mirror.sources import file_places, file_reading, file_trees
 from unstale.mirror.sources.contract import learned
@@ -74,6 +76,16 @@ def test_a_mirror_does_not_mirror_itself(tmp_path, poll):
         assert (found.outcome, found.body) == ("refused", None)
         assert "cannot mirror itself" in found.detail
     assert poll(tree / "a.csv", own=own).body == b"a.csv"
+
+
+def test_a_folder_that_holds_the_mirror_is_mirrored_without_it(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(name)
+    with Mirror(tmp_path / "mirror.db", settings=Settings(budget=1000.0)) as mirror:
+        mirror.add(f"{tmp_path}/")
+        for _ in range(3):
+            mirror.step()
+        assert sorted(Path(one.key).name for one in mirror.elements() if one.via) == ["a.txt", "b.txt"]
 
 
 def test_a_file_is_read_if_its_time_cannot_be_trusted(tmp_path, poll):

@@ -151,7 +151,9 @@ def _absolute(path: str) -> str:
     try:
         absolute = os.path.abspath(Path(path).expanduser())  # noqa: PTH100  (links stay what they are)
     except RuntimeError:
-        raise InvalidInput(f"{path!r}: there is no such user; write ./{path} for a file of this name") from None
+        raise InvalidInput(
+            f"{path!r}: there is no such user; write ./{path} for a file of this name"
+        ) from None
     return absolute if absolute.endswith(os.sep) or not Path(absolute).is_dir() else absolute + os.sep
 
 

@@ -152,6 +152,8 @@ class Poller:
         visit.progress.phase = "robots"
         rules, traffic = await self._robots.learn(origin, visit.inside)
         visit.progress.traffic += traffic
+        if visit.terms.start is not None:  # others may have waited for the same robots.txt
+            visit.terms.start()
         return rules
 
     def _permit(self, visit: _Visit, rules: Rules) -> None:
