@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -14,7 +13,7 @@ from .source import Json, New, Source
 from .sql_elements import check_key
 from .store import Addition, Element, Finished, Transaction
 
-__all__ = ["Discovery"]
+__all__ = ["Discovery", "differs"]
 
 _AT_ONCE = 1000
 _MASS = 0.5
@@ -55,6 +54,20 @@ class Discovery:
         return Addition(
             key=key, source=name, group=group, options=options, via=via, given=dict(said), **values
         )
+
+    def merged(self, wish: Addition, before: Element, *, source: str | None) -> Addition:
+        """Return an element that is there already with what is said now; it keeps the rest.
+
+        ``source`` is the one that was named; None: none was, and it keeps the one it has.
+        """
+        name = source or before.source
+        said: dict[str, Any] = {**before.given, **wish.given, "source": name}
+        old: Any = before.given.get("options", {}) if name == before.source else {}
+        new: Any = wish.given.get("options", {})
+        said["options"] = {**old, **new}
+        if name != wish.source:  # its options were checked by another
+            source_named(self._sources, name).key(wish.key, said["options"])
+        return self.ruled(before.key, name, said, via=wish.via)
 
     def record(self, t: Transaction, finished: Sequence[Finished], now: float) -> None:
         """Add what polls discovered, and note the hints they gave."""
@@ -123,10 +136,15 @@ class Discovery:
         for element in elements:
             said = {"options": {}, **element.given}
             wish = self.ruled(element.key, element.source, said, via=element.via)
-            names = ("group", "options", "weight", "max_age", "min_interval", "jitter", "windows")
-            if any(getattr(wish, name) != getattr(element, name) for name in names):
-                changed.append(replace(wish))
+            if differs(wish, element):
+                changed.append(wish)
         return changed
+
+
+def differs(wish: Addition, element: Element) -> bool:
+    """Tell whether something else is wanted of an element than what is in the store."""
+    names = ("source", "group", "options", "weight", "max_age", "min_interval", "jitter", "windows")
+    return any(getattr(wish, name) != getattr(element, name) for name in names)
 
 
 def _batches(items: list[Any]) -> Iterable[list[Any]]:

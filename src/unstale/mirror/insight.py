@@ -324,24 +324,35 @@ def _neglected(agenda: Agenda, t: Transaction, now: float, most: int = 20) -> li
     patience = max(10.0 * agenda.round, 3600.0)
     since = rows.since(np.arange(len(rows)), now)
     odd = wanted & (np.isin(state, [FAILING, REFUSED]) | blocked[rows["group"]] | (since > patience))
-    odd &= state != GONE
+    never = (state == GONE) & (rows["last"] - rows["added"] < _DAY)  # maybe there never was such a thing
+    odd = (odd & (state != GONE)) | (wanted & never)
     places = np.flatnonzero(odd)
     places = places[np.argsort(-rows["weight"][places] * since[places], kind="stable")][:most]
     found = []
     for place in places.tolist():
         element = next(iter(t.elements(int(rows["id"][place]) - 1, 1)), None)
-        if element is not None and element.id == int(rows["id"][place]):
+        if element is not None and element.id == int(rows["id"][place]) and _odd(element):
             why = _why_neglected(agenda, place, element, now)
             found.append(Neglected(element.key, element.last, why, float(since[place])))
     return found
 
 
-def _why_neglected(agenda: Agenda, place: int, element: Element, now: float) -> str:
+def _odd(element: Element) -> bool:
+    """Tell whether something is wrong with an element: what was there and is gone is not."""
+    return element.state != "gone" or element.version is None
+
+
+def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
+    agenda: Agenda, place: int, element: Element, now: float
+) -> str:
+    """Say why an element gets so little."""
     rows = agenda.rows
     group = agenda.pace.groups.get(int(rows["group"][place]))
     state = int(rows["state"][place])
     if state == REFUSED:
         return element.detail or "the source refuses it"
+    if state == GONE:
+        return f"it was never there: {element.detail}; check its key"
     if state == FAILING:
         times = "1 failure" if element.failures == 1 else f"{element.failures} failures in a row"
         return (
@@ -423,6 +434,13 @@ def _why(  # noqa: C901, PLR0911  (one sentence for each reason)
         return f"Its max_age of {show_duration(float(rows['max_age'][place]))} demands a poll then."
     if 0 < wait <= float(rows["min_interval"][place]) * 1.001:
         return f"Its min_interval of {show_duration(wait)} allows no earlier poll."
+    _, hope = rows.learner.outlook(rows.since(np.array([place]), now), np.array([place]))
+    if hope[0] < 0.5:
+        return (
+            "It seems to change all the time, so no copy of it stays fresh: it is polled now and then only."
+        )
+    if wait >= 0.999 * PATIENCE * agenda.round:
+        return "It is polled now and then whatever that seems to be worth."
     if not isfinite(moment):
         return "A poll will never be worth the price: it changes so often that a copy is stale again at once."
     if value >= agenda.price:

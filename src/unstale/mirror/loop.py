@@ -106,7 +106,7 @@ class Loop:
         self._next_alive = self._next_prune = self._next_hints = -inf
         self._next_sweep = self._clock.now() + _PRUNE
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
-        self._clean = False
+        self._clean = self._introduced = False
         self._lead = self._set_back = 0.0
         self._hungry = self._starved = self._soon = self._more = False
         self._told = -inf
@@ -291,7 +291,10 @@ class Loop:
             planner = Planner(self._settings, t, now, ahead=self._tick, set_back=self._set_back)
             planner.rehearse(now)
         self.planner, self._set_back = planner, 0.0
-        self._tell("planner", f"planning for {len(planner.agenda.rows):,} elements")
+        if not self._introduced:
+            self._introduced = True
+            count = len(planner.agenda.rows)
+            self._tell("planner", f"planning for {count:,} {'element' if count == 1 else 'elements'}")
         if not self._clean:
             alone = self._store.url.startswith("sqlite")
             self._copies.empty_scratch(0.0 if alone else 86400.0)

@@ -21,14 +21,14 @@ import numpy as np
 from ..errors import InvalidInput
 from .clock import Clock, RealClock
 from .copies import Copies
-from .discovery import Discovery
+from .discovery import Discovery, differs
 from .insight import Audit, Explanation, Status, explain, judged, kept, status
 from .loop import Event, Loop, check_settings
 from .registry import Sources, load_sources
 from .settings import Settings
 from .source import Json, New, Source
 from .sql_store import open_store
-from .store import Element, PollRecord, Version
+from .store import Addition, Element, PollRecord, Version
 
 __all__ = ["Added", "Copy", "Mirror"]
 
@@ -45,6 +45,8 @@ class Added:
     known: int
     refused: list[tuple[str, str]] = field(default_factory=list)
     """What could not be added, and why."""
+    changed: int = 0
+    """Of those that were known, how many of which something else is said now."""
 
 
 @dataclass(frozen=True)
@@ -135,16 +137,20 @@ class Mirror:
         _check(given)
         addition = self._discovery.addition(New(key, source, options), given)
         with self.store.begin() as t:
+            before = t.find([addition.key]).get(addition.key)
+            if before is not None and before.state != "removed":
+                addition = self._discovery.merged(addition, before, source=source)
             t.add([addition], self.clock.now())
             return t.find([addition.key])[addition.key]
 
     def add_many(self, news: Iterable[New], given: Mapping[str, Json] | None = None) -> Added:
         """Add elements; those that cannot be are left out, and told."""
         _check(given or {})
-        added = known = 0
+        added = known = changed = 0
         refused: list[tuple[str, str]] = []
         for batch in _batches(news):
-            additions = {}
+            additions: dict[str, Addition] = {}
+            named: dict[str, str | None] = {}
             for new in batch:
                 try:
                     addition = self._discovery.addition(new, given or {})
@@ -152,13 +158,21 @@ class Mirror:
                     refused.append((new.key, str(error)))
                 else:
                     known += addition.key in additions
-                    additions[addition.key] = addition
+                    additions[addition.key], named[addition.key] = addition, new.source
             with self.store.begin() as t:
-                there = {key for key, one in t.find(list(additions)).items() if one.state != "removed"}
+                there = {k: one for k, one in t.find(list(additions)).items() if one.state != "removed"}
+                for key, before in there.items():
+                    try:
+                        additions[key] = self._discovery.merged(additions[key], before, source=named[key])
+                    except InvalidInput as error:
+                        refused.append((key, str(error)))
+                        del additions[key]
+                    else:
+                        changed += differs(additions[key], before)
+                added += len(additions.keys() - there.keys())
+                known += len(there)
                 t.add(list(additions.values()), self.clock.now())
-            known += len(there)
-            added += len(additions) - len(there)
-        return Added(added, known, refused)
+        return Added(added, known, refused, changed)
 
     def find(self, key: str) -> Element:
         """Return an element; `unstale.InvalidInput` names the nearest if there is none with this key."""
