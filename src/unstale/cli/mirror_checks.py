@@ -105,6 +105,8 @@ def _check_store(opened: Opened) -> list[Check]:
     wrong = opened.mirror.store.check()
     if wrong:
         todo = "stop whoever runs the mirror, and restore a back-up; what is not wrong can be exported first"
+        if any("copy" in told or "copies" in told for told in wrong):
+            todo = f"if copies were moved, set copies in mirror.toml to where they are; else {todo}"
         return [Check("error", "store", told, todo) for told in wrong[:10]]
     return [Check("ok", "store", f"{without_password(opened.config.store)}: whole, with all its copies")]
 

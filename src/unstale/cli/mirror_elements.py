@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -147,6 +148,8 @@ def add(
         raise InvalidInput(f"{named[0]} cannot be had together with {named[1]}")
     if not keys and file is None:
         raise InvalidInput("nothing to add: name elements, or a file with --from")
+    if file is not None and file.lower().startswith(("http://", "https://")):
+        raise InvalidInput(f"--from reads a file here; write: unstale add --sitemap {file}, or --feed {file}")
     if kind is not None and file is None:
         raise InvalidInput("--as needs --from")
     source = "feed" if feed else "sitemap" if sitemap else source
@@ -164,12 +167,13 @@ def add(
         with progress(f"adding {plural(sum(len(news) for news, _ in lots), 'element')}"):
             done = [opened.mirror.add_many(news, row) for news, row in lots]
     refused = [pair for one in done for pair in one.refused] + refused
-    got = Added(sum(one.added for one in done), sum(one.known for one in done), refused)
+    added, known, changed = (sum(map(attrgetter(name), done)) for name in ("added", "known", "changed"))
+    got = Added(added, known, refused, changed)
     if not got.added and not got.known and len(refused) == 1:
         raise InvalidInput(refused[0][1])
     if as_json:
         complaints = [{"key": key, "why": why} for key, why in refused]
-        print_json({"added": got.added, "known": got.known, "refused": complaints})
+        print_json({"added": added, "known": known, "changed": changed, "refused": complaints})
     else:
         parts = [f"source {source}"] if source else []
         parts += [f"{name} {_shown(name, value)}" for name, value in _agreed(lots)]
@@ -188,7 +192,9 @@ def _listed(
     lots: dict[tuple[tuple[str, Any], ...], list[New]] = {}
     with progress(f"reading {file}"):
         for one in reader:
-            new = New(one.new.key, source or one.new.source, {**one.new.options, **options})
+            new = New(
+                one.new.key, source or (one.new.source if one.named else None), {**one.new.options, **options}
+            )
             lots.setdefault(tuple(sorted(one.given.items())), []).append(new)
     name = "standard input" if file == "-" else file
     refused = [(one.text, f"{name}, line {one.line}: {one.why}") for one in reader.rejected]
@@ -218,13 +224,14 @@ def _shown(name: str, value: object) -> str:
 
 
 def _print_added(opened: Opened, got: Added, said: list[str]) -> None:
-    out, added, known, refused = console(), got.added, got.known, got.refused
+    out, added, known, refused, changed = console(), got.added, got.known, got.refused, got.changed
     were = f"{'was' if known == 1 else 'were'} there already"
-    if known and said:
+    if changed:
         start = f"Added {plural(added, 'element')}. " if added else ""
-        out.print(
-            f"{start}Set for {plural(known, 'element')} that {were}: {', '.join(said)}.", soft_wrap=True
-        )
+        were_changed = f"that {'was' if changed == 1 else 'were'} there already"
+        which = f"of {known:,} that {were}" if changed < known else were_changed
+        what = f": {', '.join(said)}" if said else ""
+        out.print(f"{start}Changed {plural(changed, 'element')} {which}{what}.", soft_wrap=True)
     elif known and not added:
         out.print(f"Nothing new: {plural(known, 'element')} {were}.")
     else:

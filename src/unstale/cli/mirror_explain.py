@@ -36,6 +36,8 @@ _STATES = {
     "refused": "it must not be polled",
     "removed": "removed: it is polled no more",
 }
+_DOUBT = 0.1
+"""Probability that an element is hopeless that is worth a word."""
 _FAR = 10.0
 """Times the price; beyond that, how many times says nothing to anybody."""
 _NEVER = {"gone": "it is not there, and never was since it was added"}
@@ -93,6 +95,7 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
         [
             *state,
             ("source", f"{element.source}, in the group {printable(element.group)}"),
+            *([("moved", f"for good, to {printable(element.moved)}")] if element.moved else []),
             *_rate(got),
             *_memory(got),
             ("copy", _copy(got, now)),
@@ -112,7 +115,13 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
 def _rate(got: Explanation) -> list[tuple[str, str]]:
     if not math.isfinite(got.rate):  # it was removed
         return []
-    return [("changes", f"about {show_rate(got.rate, got.low, got.high)}, with 90 % confidence")]
+    if not math.isfinite(got.element.last):
+        return [("changes", "not known yet; it is taken to be like the others")]
+    pairs = [("changes", f"about {show_rate(got.rate, got.low, got.high)}, with 90 % confidence")]
+    if got.hopeless > _DOUBT:
+        share = show_share(got.hopeless)
+        pairs.append(("doubt", f"with probability {share} it is different at each look, so no poll helps"))
+    return pairs
 
 
 def _next(got: Explanation, now: float) -> str:
@@ -138,7 +147,7 @@ def _weight(got: Explanation) -> str:
     text = show_number(got.weight)
     if got.reads:
         text += f", with {plural(got.reads, 'read')} of its copy"
-    if math.isfinite(got.size):
+    if math.isfinite(got.element.size) and math.isfinite(got.size):
         text += f"; a poll moves {show_size(got.size)} on average"
     return text
 

@@ -44,6 +44,10 @@ _SHARE = 0.02
 """Share of the time that these looks may take."""
 _SUMMARY = 60.0
 _LATELY = 8
+_SOON, _FOREVER = 5.0, 1e9
+"""Seconds for which nobody minds that there is no poll, and which no budget makes one wait for."""
+_FAILURES = 20
+"""Lines about polls that saw nothing, in a minute at most; after that they are only counted."""
 
 
 @dataclass
@@ -59,6 +63,10 @@ class Seen:
     new: int = 0
     lately: deque[tuple[float, str, str, int]] = field(default_factory=lambda: deque(maxlen=_LATELY))
     trouble: str = ""
+    budget: str = ""
+    """In words, to say why there is no poll for a while."""
+    next: float = 0.0
+    """When the budget allows the next poll."""
     status: Status | None = None
     _next: float = field(init=False)
     _looking: threading.Thread | None = None
@@ -82,6 +90,14 @@ class Seen:
             self.trouble = f"{event.key}: {event.detail}" if event.key else event.detail
         elif event.kind == "recovered":
             self.trouble = ""
+        elif event.kind == "tick":
+            self.next = float(event.data.get("next", 0.0))
+
+    def waits(self, now: float) -> str:
+        """Return for how long there is no poll and why, in words; empty if not for long."""
+        if not now + _SOON < self.next < now + _FOREVER:
+            return ""
+        return f"{distance(self.next, now)}; the budget is {self.budget}"
 
     def look_again(self) -> None:
         """Look at the whole mirror in the background, if it is time; it may take a while."""
@@ -152,12 +168,17 @@ class JsonLines:
 
 
 class LogLines:
-    """One line for each change, one for all each minute, and trouble at once."""
+    """One line for each change, one for all each minute; trouble, and the first failure of each, at once."""
 
     def __init__(self, seen: Seen, *, quiet: bool = False) -> None:
         self.seen, self.quiet = seen, quiet
         self._next = seen.clock() + _SUMMARY
         self._before: Counter[str] = Counter()
+        self._bad: dict[str, str] = {}
+        """Elements of which was told that polls saw nothing, and what they saw."""
+        self._told = 0
+        self._waits = False
+        """Whether was told that the budget makes it wait."""
 
     def __call__(self, event: Event) -> None:
         """Print what is worth a line."""
@@ -168,13 +189,33 @@ class LogLines:
         elif event.kind in {"trouble", "recovered"}:
             about = f"{printable(event.key)}: " if event.key else ""
             self._line(event.time, event.kind, about + printable(event.detail))
+        elif event.kind == "poll" and not self.quiet:
+            self._poll(event)
+        elif event.kind == "tick" and not self.quiet and not self._waits:
+            if waits := self.seen.waits(event.time):
+                self._waits = True
+                self._line(event.time, "next poll", waits)
         elif event.kind == "planner" and not self.quiet:
             self._line(event.time, "planner", printable(event.detail))
         if self.seen.clock() >= self._next and not self.quiet:
             self._summary(event.time)
 
+    def _poll(self, event: Event) -> None:
+        """Tell once that polls of an element see nothing, and when they do again."""
+        outcome, before = str(event.data.get("outcome", "")), self._bad.get(event.key)
+        if outcome not in {"failed", "gone", "refused"}:
+            if before is not None:
+                del self._bad[event.key]
+                self._line(event.time, "back", printable(event.key))
+        elif outcome != before and self._told < _FAILURES:
+            self._told += 1
+            self._bad[event.key] = outcome
+            why = f": {printable(event.detail)}" if event.detail else ""
+            self._line(event.time, outcome, f"{printable(event.key)}{why}")
+
     def _summary(self, now: float) -> None:
         self._next = self.seen.clock() + _SUMMARY
+        self._told = 0
         self.seen.look_again()
         polls = self.seen.outcomes - self._before
         self._before = self.seen.outcomes.copy()
@@ -258,7 +299,9 @@ class Screen:
 
     def _pairs(self) -> list[tuple[str, str]]:
         since = ("since the start", self.seen.summary())
-        return [*([] if self.seen.status is None else status_pairs(self.seen.status)), since]
+        waits = self.seen.waits(time.time())
+        soon = [("next poll", waits)] if waits else []
+        return [*([] if self.seen.status is None else status_pairs(self.seen.status)), since, *soon]
 
     def _pair(self, name: str, value: str) -> Any:  # noqa: ANN401  (whatever rich prints)
         from rich.table import Table

@@ -15,6 +15,7 @@ from unstale import quantities
 from unstale.errors import InvalidInput
 
 from .mirror_open import Opened, mirror_options, open_mirror
+from .mirror_shown import show_budget
 from .options import Quantity
 from .progress import told_of_compilation
 from .screen import console, say
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from unstale.mirror.loop import Event
     from unstale.mirror.mirror import Mirror
 
-    from .mirror_live import JsonLines, LogLines, Screen
+    from .mirror_live import JsonLines, LogLines, Screen, Seen
 
 __all__ = ["run"]
 
@@ -60,7 +61,8 @@ def run(
 ) -> None:
     """Poll elements when they are worth it, and keep their copies, until interrupted.
 
-    On a terminal a screen tells how it goes. Elsewhere each change is a line, and each minute has a summary.
+    On a terminal a screen tells how it goes. Elsewhere each change is a line, so is the first failure of an
+    element, and each minute has a summary.
     Ctrl-C or SIGTERM ends it: polls that have begun are finished and recorded. A second Ctrl-C ends it at
     once.
     """
@@ -88,7 +90,8 @@ def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json
     mirror = opened.mirror
     if next(iter(mirror.elements()), None) is None and not as_json and not quiet:
         say(console(stderr=True), f"There is nothing to poll yet: unstale add{opened.again} KEY", apart=False)
-    seen = Seen(lambda: _look(opened))
+    budget = show_budget(mirror.settings.budget, mirror.settings.byte_budget)
+    seen = Seen(lambda: _look(opened), budget=budget)
     with ExitStack() as stack:
         view: JsonLines | LogLines | Screen
         if as_json:
@@ -98,7 +101,7 @@ def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json
         else:
             view = stack.enter_context(Screen(seen, str(opened.config.path), console()))
         if once:
-            _step(mirror, view)
+            _step(mirror, view, seen)
         else:
             mirror.run(end, on_event=view)
     view.end()
@@ -113,10 +116,10 @@ def _look(opened: Opened) -> Status:
         return mirror.status()
 
 
-def _step(mirror: Mirror, view: Callable[[Event], None]) -> None:
+def _step(mirror: Mirror, view: Callable[[Event], None], seen: Seen) -> None:
     """Poll what is due now; a machine that was too slow for it gets another chance."""
     for _ in range(3):
-        if mirror.step(on_event=view) or not _waiting(mirror):
+        if mirror.step(on_event=view) or seen.waits(time.time()) or not _waiting(mirror):
             return
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["bottlenecks", "limited", "status", "status_pairs"]
 
 _SHOWN = 10
+_LOOK = 20_000
+"""Elements that are looked at one by one."""
 _ROUND = 600.0
 """Seconds in which all elements of a group can be polled, and nobody complains of its spacing."""
 _EXAMPLES = """\b
@@ -61,12 +64,24 @@ def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
     """
     with open_mirror(mirror_file) as opened, told_of_compilation(), progress("reading the mirror"):
         got = opened.mirror.status()
+        odd = [] if as_json or not top else _odd(opened, top)
     if as_json:
         answer = in_json(got)
         assert isinstance(answer, dict)  # noqa: S101  (a record)
         print_json({"mirror": str(opened.config.path), **answer})
     else:
-        _print(console(), opened, got, top)
+        _print(console(), opened, got, top, odd)
+
+
+def _odd(opened: Opened, top: int) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return elements of which a person should know: never there, or moved; of not too many."""
+    never, moved = [], []
+    for element in islice(opened.mirror.elements(), _LOOK):
+        if element.state == "gone" and element.version is None:
+            never.append((element.key, f"{element.detail or 'not there'}; look at how it is spelt"))
+        if element.moved:
+            moved.append((element.key, f"now at {element.moved}"))
+    return [(name, rows[:top]) for name, rows in (("Never there", never), ("Moved for good", moved)) if rows]
 
 
 def elements_of(got: Status) -> int:
@@ -137,7 +152,9 @@ def bottlenecks(got: Status) -> list[str]:
     ]
 
 
-def _print(out: Console, opened: Opened, got: Status, top: int) -> None:
+def _print(
+    out: Console, opened: Opened, got: Status, top: int, odd: list[tuple[str, list[tuple[str, str]]]]
+) -> None:
     count = elements_of(got)
     out.print(f"{opened.config.path}: {plural(count, 'element')}{_states(got)}")
     out.print()
@@ -148,27 +165,44 @@ def _print(out: Console, opened: Opened, got: Status, top: int) -> None:
     print_pairs(out, status_pairs(got))
     if len(got.groups) > 1 or any(limited(group, got.now) for group in got.groups):
         _print_groups(out, got, top)
-    told = bottlenecks(got)
-    for line in told[: max(top, 1)]:
-        say(out, f"{line}; see [[group]] in mirror.toml.")
-    if len(told) > max(top, 1):
-        out.print(f"So it is with {plural(len(told) - max(top, 1), 'group')} more.")
-    if got.neglected and top:
-        out.print("\nNeglected:")
-        for one in got.neglected[:top]:
-            since = f"last seen {distance(one.last, got.now)}" if math.isfinite(one.last) else "never seen"
-            print_item(out, printable(one.key))
-            print_item(out, f"{since}: {printable(one.why)}", 4)
-        if len(got.neglected) > top:
-            out.print(f"  and {len(got.neglected) - top:,} more: unstale status{opened.again} --top 100")
-    if got.trouble:
-        out.print("\nTrouble:")
-        for line in got.trouble[: max(top, 1)]:
-            print_item(out, printable(line))
+    _print_bottlenecks(out, got, top)
+    if top:
+        _print_neglected(out, opened, got, top)
+    for name, rows in [*odd, ("Trouble", [(line, "") for line in got.trouble[: max(top, 1)]])]:
+        _print_list(out, name, rows)
     if not got.running:
         say(out, f"Nobody is polling. Start with: unstale run{opened.again}")
     elif got.neglected:
         say(out, f"Why an element is polled when it is: unstale explain{opened.again} KEY")
+
+
+def _print_bottlenecks(out: Console, got: Status, top: int) -> None:
+    told, most = bottlenecks(got), max(top, 1)
+    for line in told[:most]:
+        say(out, f"{line}; see [[group]] in mirror.toml.")
+    if len(told) > most:
+        out.print(f"So it is with {plural(len(told) - most, 'group')} more.")
+
+
+def _print_list(out: Console, name: str, rows: list[tuple[str, str]]) -> None:
+    if rows:
+        out.print(f"\n{name}:")
+    for key, why in rows:
+        print_item(out, printable(key))
+        if why:
+            print_item(out, printable(why), 4)
+
+
+def _print_neglected(out: Console, opened: Opened, got: Status, top: int) -> None:
+    if not got.neglected:
+        return
+    out.print("\nNeglected:")
+    for one in got.neglected[:top]:
+        since = f"last seen {distance(one.last, got.now)}" if math.isfinite(one.last) else "never seen"
+        print_item(out, printable(one.key))
+        print_item(out, f"{since}: {printable(one.why)}", 4)
+    if len(got.neglected) > top:
+        out.print(f"  and {len(got.neglected) - top:,} more: unstale status{opened.again} --top 100")
 
 
 def _states(got: Status) -> str:

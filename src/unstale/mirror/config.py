@@ -296,8 +296,19 @@ class _Reader:
             got = self._read(_BY_NAME["databases"], place, said, heading)
             if "url" not in got:
                 self._fail(place, f"{heading} needs url, the address of the database")
+            self._check_address((*place, "url"), heading, got["url"])
             found[name] = Database(**got)
         return found
+
+    def _check_address(self, place: Place, heading: str, url: str) -> None:
+        """Complain of what is no address of a database; it may hold a password, and is not repeated."""
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+
+        try:
+            make_url(url)
+        except (ArgumentError, ValueError):
+            self._fail(place, f"{heading} url must be an address such as postgresql://me@host/shop")
 
     def _notify(self) -> list[Notify]:
         told: list[Notify] = []

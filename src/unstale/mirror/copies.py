@@ -207,7 +207,10 @@ class Copies:
         """Return the file of a copy."""
         path = self._find(digest)
         if path is None:
-            raise InvalidInput(f"there is no copy with the digest {digest!r} in {str(self.folder)!r}")
+            raise InvalidInput(
+                f"there is no copy with the digest {digest!r} in {str(self.folder)!r}; if that folder was "
+                "moved, say where it is: copies = ... in mirror.toml"
+            )
         return path
 
     def open(self, digest: str) -> BinaryIO:

@@ -236,7 +236,7 @@ class _Wishes:
                 wish = self._discovery.addition(New(row["key"], source or None, options), said)
                 before = (there or {}).get(wish.key)
                 if before is not None and before.state != "removed":
-                    wish = self._kept(before, source or before.source, options)
+                    wish = self._discovery.merged(wish, before, source=source or None)
                 said = dict(wish.given)
             for name in names:
                 value = row.get(name)
@@ -246,15 +246,6 @@ class _Wishes:
             return self._discovery.ruled(wish.key, wish.source, said)
         except InvalidInput as error:
             raise place.wrong("key", f"an element ({error})", row["key"]) from None
-
-    def _kept(self, before: Element, source: str, options: Mapping[str, Any]) -> Addition:
-        """Return an element that is there, with more options."""
-        said = {**before.given, "source": source}
-        old = before.given.get("options") if source == before.source else None
-        said["options"] = {**(old if isinstance(old, dict) else {}), **options}
-        if source != before.source:
-            self._discovery.addition(New(before.key, source, said["options"]), {})  # complains of options
-        return self._discovery.ruled(before.key, source, said)
 
 
 # --- history

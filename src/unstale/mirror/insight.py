@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isfinite, nan, sqrt
@@ -185,7 +187,7 @@ def status(settings: Settings, t: Transaction, now: float) -> Status:
         outcomes[outcome] = outcomes.get(outcome, 0) + count
     begun = float(rows["added"].min()) if len(rows) else now
     span = max(min(now - begun, _DAY), 60.0)
-    workers = t.workers(now)
+    workers = [worker for worker in t.workers(now) if not dead(worker)]
     state = t.state()
     return Status(
         now=now,
@@ -208,6 +210,21 @@ def status(settings: Settings, t: Transaction, now: float) -> Status:
         changes=outcomes.get("changed", 0),
         audit=Audit(**json.loads(state["audit"])) if "audit" in state else None,
     )
+
+
+def dead(worker: str) -> bool:
+    """Tell whether a worker is known to have died: it was on this machine, and has no process any more."""
+    host, _, rest = worker.partition(":")
+    number = rest.partition(":")[0]
+    if host != socket.gethostname() or not number.isdigit():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def overview(agenda: Agenda, now: float) -> dict[str, object]:
@@ -408,7 +425,7 @@ def explain(settings: Settings, t: Transaction, element: Element, now: float) ->
     )
 
 
-def _why(  # noqa: C901, PLR0911  (one sentence for each reason)
+def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
     agenda: Agenda, place: int, element: Element, *, value: float, moment: float, now: float
 ) -> str:
     """Say why the next poll comes when it does."""

@@ -44,6 +44,8 @@ _QUEUE, _MOST = 100, 5000
 """Polls that a worker has in hand, at least and at most."""
 _ALIVE = 10.0
 """Seconds after which a worker says again that it is there."""
+_LOOKED_AT = 20_000
+"""Elements whose copies are looked for at a time."""
 _PRUNE = 60.0
 """Seconds after which old versions are looked for again."""
 _HINTS = 2.0
@@ -109,7 +111,7 @@ class Loop:
         self._clean = self._introduced = False
         self._lead = self._set_back = 0.0
         self._hungry = self._starved = self._soon = self._more = False
-        self._told = -inf
+        self._told, self._looked = -inf, 0
         self._started = self._clock.now()
 
     # --- the day --------------------------------------------------------------------------------------------
@@ -329,9 +331,20 @@ class Loop:
         if planning and now >= self._next_prune:
             self._next_prune = now + _PRUNE
             before = now - self._settings.keep_polls
+            self._look_for_copies(t)
             edits = self.planner.edited if self.planner is not None else 0
             return t.prune(self._settings.keep, before if isfinite(before) else -inf, edits_to=edits)
         return []
+
+    def _look_for_copies(self, t: Transaction) -> None:
+        """See whether copies are where they should be, some at a time; what is lost is fetched again."""
+        some = t.latest(self._looked, _LOOKED_AT)
+        self._looked = some[-1][0] if len(some) == _LOOKED_AT else 0
+        lost = [element for element, digest in some if not self._copies.has(digest)]
+        if lost:
+            t.refetch(lost)
+            count = "1 copy is" if len(lost) == 1 else f"{len(lost):,} copies are"
+            self._tell("trouble", f"{count} missing in {self._copies.folder}: fetched again")
 
     def _ended(self, finished: Finished) -> None:
         """Note that a poll is over, and record it soon."""

@@ -22,7 +22,7 @@ from ..errors import InvalidInput
 from .clock import Clock, RealClock
 from .copies import Copies
 from .discovery import Discovery, differs
-from .insight import Audit, Explanation, Status, explain, judged, kept, status
+from .insight import Audit, Explanation, Status, dead, explain, judged, kept, status
 from .loop import Event, Loop, check_settings
 from .registry import Sources, load_sources
 from .settings import Settings
@@ -404,7 +404,7 @@ class Mirror:
             chosen = np.random.default_rng(seed).choice(all_ids[able], count, replace=False, p=share)
             latest = t.polls(None, 1)
             t.edit([("audit", int(number), now, f"audit {now:.0f}") for number in chosen])
-            running = bool(t.workers(now))
+            running = any(not dead(worker) for worker in t.workers(now))
         return running, set(chosen.tolist()), latest[0].id if latest else 0
 
 

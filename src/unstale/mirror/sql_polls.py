@@ -197,8 +197,9 @@ def _versions(polled: Sequence[Finished], number: int) -> dict[int, Version]:
 def _poll_row(number: int, one: Finished, version: Version | None) -> tuple[Any, ...]:
     """Return a poll as a row."""
     lease, found = one.lease, _seen(one)
+    since = or_none(one.began - lease.last)
     return (
-        number, int(lease.element), float(one.began), or_none(one.began - lease.last),
+        number, int(lease.element), float(one.began), None if since is None else max(since, 0.0),
         one.outcome or found.outcome, int(found.traffic), float(one.seconds), text_of(found.detail),
         None if version is None else version.id, bool(lease.planned), or_none(lease.predicted),
         or_none(lease.cost),

@@ -99,6 +99,8 @@ class SqlTransaction:
     tally = sql_polls.tally
 
     read = sql_upkeep.read
+    latest = sql_upkeep.latest
+    refetch = sql_upkeep.refetch
     reads = sql_upkeep.list_reads
     alive = sql_upkeep.alive
     workers = sql_upkeep.list_workers

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 
-from .schema import edits, meta, polls, reads, versions, workers
+from .schema import edits, meta, polls, reads, standing, versions, workers
 from .sql_elements import unreferred
 from .sql_work import Work, chunks
 
@@ -115,3 +115,23 @@ def _prune_versions(work: Work, keep: int, limit: int) -> set[str]:
         statement = work.insert(meta).values(name="pruned", value=now)
         connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_={"value": now}))
     return digests
+
+
+def latest(work: Work, after: int, limit: int) -> list[tuple[int, str]]:
+    """Return elements after ``after``, in order, each with the digest of its latest version."""
+    query = (
+        select(standing.c.element, versions.c.digest)
+        .join(versions, versions.c.id == standing.c.version)
+        .where(standing.c.element > int(after))
+        .order_by(standing.c.element)
+        .limit(int(limit))
+    )
+    return [(element, digest) for element, digest in work.connection.execute(query)]
+
+
+def refetch(work: Work, ids: Sequence[int]) -> None:
+    """Forget what the last polls of elements left for the next ones, so that these bring content again."""
+    work.write()
+    for some in chunks(list(ids)):
+        blank = update(standing).where(standing.c.element.in_(some)).values(fingerprint=None, validators="{}")
+        work.connection.execute(blank)

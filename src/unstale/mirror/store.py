@@ -348,6 +348,12 @@ class Transaction(Protocol):
     ) -> list[str]:
         """Delete some old versions (0: none), polls and edits; return digests nothing refers to any more."""
 
+    def latest(self, after: int, limit: int) -> list[tuple[int, str]]:
+        """Return elements after ``after``, in order, each with the digest of its latest version."""
+
+    def refetch(self, ids: Sequence[int]) -> None:
+        """Forget validators and fingerprints, so that the next polls of elements bring content again."""
+
     def referred(self, digests: Sequence[str]) -> set[str]:
         """Return those of the digests that some version has."""
 

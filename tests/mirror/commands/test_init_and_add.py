@@ -55,7 +55,8 @@ def test_add(run, ask, site):
     assert out.startswith("Added 2 elements.")
     assert "unstale run" in out
     assert err == ""
-    assert ask("add", pages[0], site.host + "/c") == {"added": 1, "known": 1, "refused": []}
+    answer = {"added": 1, "known": 1, "changed": 0, "refused": []}
+    assert ask("add", pages[0], site.host + "/c") == answer
     assert run("add", pages[0])[0] == "Nothing new: 1 element was there already.\n"
 
 
@@ -75,9 +76,16 @@ def test_what_is_said_of_an_element_is_kept(run, ask, site):
     assert element["options"] == {"change": "text", "ignore": ["x+"]}
     out, _ = run("add", site.host + "/a", "--weight", "3", "--max-age", "2h", "--option", "change=bytes")
     told = "weight 3, max_age 2 hours, change=bytes"
-    assert out == f"Set for 1 element that was there already: {told}.\n"
-    out, _ = run("add", site.host + "/a", site.host + "/b", "--weight", "3")
-    assert out.startswith("Added 1 element. Set for 1 element that was there already: weight 3.\n")
+    assert out == f"Changed 1 element that was there already: {told}.\n"
+    out, _ = run("add", site.host + "/a", site.host + "/b", "--weight", "4")
+    assert out.startswith("Added 1 element. Changed 1 element that was there already: weight 4.\n")
+    run("add", site.host + "/a", "--weight", "3", "--min-interval", "0")
+    out, _ = run("add", site.host + "/a", site.host + "/b", "--weight", "3", "--min-interval", "0")
+    assert out == "Changed 1 element of 2 that were there already: weight 3, min_interval 0.\n"
+    assert run("add", site.host + "/a", "--weight", "3")[0] == "Nothing new: 1 element was there already.\n"
+    element = ask("explain", site.host + "/a")["element"]
+    assert (element["max_age"], element["jitter"]) == (7200.0, 0.1)  # what was said before stays
+    assert element["options"] == {"change": "bytes", "ignore": ["x+"]}
     assert ask("explain", site.host + "/a")["element"]["weight"] == 3.0
 
 
@@ -99,6 +107,8 @@ def test_lists(run, ask, site, monkeypatch):
     )
     assert ask("add", "--from", "feeds.opml")["added"] == 1
     assert ask("explain", f"{site.host}/feed")["element"]["source"] == "feed"
+    Path("again.txt").write_text(f"{site.host}/feed\n{site.host}/d\n")
+    assert ask("add", "--from", "again.txt")["changed"] == 0  # a feed stays one
     stdin = io.TextIOWrapper(io.BytesIO(f"{site.host}/e\n".encode()))
     monkeypatch.setattr(sys, "stdin", stdin)
     assert ask("add", "--from", "-", "--as", "list")["added"] == 1
@@ -112,6 +122,7 @@ def test_lists(run, ask, site, monkeypatch):
         (["https://x.example/", "--feed", "--sitemap"], "--feed cannot be had together with --sitemap"),
         (["https://x.example/", "--as", "list"], "--as needs --from"),
         (["--from", "none.txt"], "none.txt cannot be read: No such file or directory"),
+        (["--from", "https://x.example/s.xml"], "write: unstale add --sitemap https://x.example/s.xml"),
         (["https://x.example/", "--weight", "-1"], "--weight must be a number >= 0"),
         (["https://x.example/", "--max-age", "soon"], "--max-age must be a time"),
         (["https://x.example/", "--windows", "nights"], "--windows must be like"),

@@ -8,21 +8,30 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from unstale.cli.mirror_live import LogLines, Seen
 from unstale.mirror.insight import Audit
+from unstale.mirror.loop import Event
 
 
 @pytest.mark.usefixtures("mirror")
 def test_once(run, ask, site):
     run("add", *(site.host + path for path in site.pages))
-    out, err = run("run", "--once")
-    lines = out.splitlines()
-    assert [line.split("  ")[1] for line in lines[:-1]].count("new") == 3
-    assert re.fullmatch(r"Ran for .*: 3 polls: 3 new; 0 changes, 3 new elements; .* moved", lines[-1])
-    assert err == ""
+    lines = []
+    for _ in range(10):  # on a busy machine it may take more than one
+        out, err = run("run", "--once")
+        lines += out.splitlines()
+        assert re.fullmatch(
+            r"Ran for .*: .* polls?: .* new; 0 changes, .* new elements?; .* moved", lines[-1]
+        )
+        assert err == ""
+        if ask("status")["elements"]["ok"] == 3:
+            break
+    assert sum("UTC  new " in line for line in lines) == 3
     status = ask("status")
     assert status["elements"]["ok"] == 3
     assert status["polls"] == {"new": 3}
@@ -84,6 +93,48 @@ def test_explain_a_page_that_was_never_there(run, site):
     assert not re.search(r"^worth", out, re.MULTILINE)
 
 
+@pytest.mark.usefixtures("mirror")
+def test_what_fails_is_told_once_and_when_it_is_back(run, site):
+    run("add", site.host + "/d", "http://127.0.0.1:9/never")
+    out = run("run", "--for", "1s")[0]
+    assert len(re.findall(rf"UTC  gone       {site.host}/d: 404", out)) == 1
+    assert len(re.findall(r"UTC  failed     http://127.0.0.1:9/never: \S", out)) == 1
+    out = run("status")[0]
+    assert f"Never there:\n  {site.host}/d\n    404" in out
+
+
+def test_failures_do_not_flood_the_log(capsys):
+    lines = LogLines(Seen(lambda: None))
+    for i in range(100):
+        lines(Event(0.0, "poll", f"page {i}", "no answer", {"outcome": "failed"}))
+    assert capsys.readouterr().out.count("failed     page") == 20
+    for outcome in ("failed", "unchanged", "unchanged"):
+        lines(Event(0.0, "poll", "page 3", "", {"outcome": outcome}))
+    assert capsys.readouterr().out == "1970-01-01 00:00:00 UTC  back       page 3\n"
+
+
+def test_why_there_is_no_poll_is_told(run, mirror, site):
+    mirror.write_text('[mirror]\nbudget = "1000/day"\n')
+    run("add", *(site.host + path for path in site.pages))
+    run("run", "--once")
+    out, _ = run("run", "--once")
+    assert re.search(r"next poll  in \S+ (seconds|minutes?); the budget is 1,000 polls/day\n", out)
+    assert out.count("planner") == 1
+
+
+def test_a_page_that_moved_is_told(run, monkeypatch, polled):
+    from unstale.mirror.mirror import Mirror
+
+    find, elements = Mirror.find, Mirror.elements
+    there = f"{polled.host}/there"
+    monkeypatch.setattr(Mirror, "find", lambda self, key: replace(find(self, key), moved=there))
+    monkeypatch.setattr(
+        Mirror, "elements", lambda *given: (replace(one, moved=there) for one in elements(*given))
+    )
+    assert re.search(rf"^moved +for good, to {there}$", run("explain", polled.host + "/a")[0], re.MULTILINE)
+    assert f"Moved for good:\n  {polled.host}/a\n    now at {there}\n" in run("status")[0]
+
+
 def test_explain_what_was_removed(run, ask, polled):
     run("remove", polled.host + "/a")
     out, _ = run("explain", polled.host + "/a")
@@ -99,8 +150,9 @@ def test_moments_in_json_are_of_one_kind(ask, polled):
     told = ask("explain", polled.host + "/a")
     status, audit = ask("status"), ask("audit", "--sample", 1)
     for value in (
-        told["element"]["added"], told["element"]["last"], told["polls"][0]["time"], told["versions"][0]["time"],
-        told["next_poll"], status["now"], audit["time"], ask("hint", polled.host + "/a")["time"],
+        told["element"]["added"], told["element"]["last"], told["polls"][0]["time"],
+        told["versions"][0]["time"], told["next_poll"], status["now"], audit["time"],
+        ask("hint", polled.host + "/a")["time"],
     ):  # fmt: skip
         assert re.fullmatch(moment, value)
     assert told["versions"][0]["meta"]["headers"]["content-type"] == "text/html"  # no secret
@@ -219,29 +271,19 @@ def wait_for(condition, seconds=60):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("mirror")
-def test_a_signal_ends_it_cleanly(run, ask, site, number):
+def test_a_second_runner_is_refused_and_a_signal_ends_the_first(run, ask, refuse, site, number):
     run("add", site.host + "/a")
     with program("run") as process:
         wait_for(lambda: site.asked)
-        time.sleep(0.5)
+        told = refuse("run", "--once")
+        assert "mirror.db" in told
+        assert "running" in told or "process" in told
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Ran for" in out.splitlines()[-1]
     assert err.replace("compiling the kernels (once, some seconds) ...\n", "") == ""
     assert ask("status")["elements"]["ok"] == 1
-
-
-@pytest.mark.usefixtures("mirror")
-def test_a_second_runner_is_refused(run, refuse, site):
-    run("add", site.host + "/a")
-    with program("run") as process:
-        wait_for(lambda: site.asked)
-        told = refuse("run", "--once")
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-    assert "mirror.db" in told
-    assert "running" in told or "process" in told
 
 
 @pytest.mark.usefixtures("run", "polled")

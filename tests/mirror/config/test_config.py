@@ -260,6 +260,7 @@ MISTAKES = [
     ('[[group]]\nspacing = "1s"\nbudget = "1/h"', 3, "[[group]] has spacing or budget, not both"),
     ("[[notify]]\nmatch = 'x'", 1, "[[notify]] needs either webhook or command"),
     ("[databases.x]\n", 1, "[databases.x] needs url"),
+    ('[databases.x]\nurl = "nonsense"', 2, "[databases.x] url must be an address such as postgresql://"),
     ("[databases]\nx = 1", 2, "[databases.x] must be a section with url = ..."),
     ('[databases."a b"]\nurl = "x"', 1, "a database must have a name of letters"),
     ('[mirror]\nstore = "postgresql://h/db"', 2, "[mirror] copies must be given if the store is not"),

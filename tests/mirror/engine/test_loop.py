@@ -431,3 +431,25 @@ def test_hints_from_a_file_are_read_once_and_whole_lines_only(tmp_path):
         start = mirror.clock.now()
         run(mirror, DAY / 3)
         assert "python:11" in [key for time, key in world.polls if time > start][:4]
+
+
+def test_copies_that_are_lost_are_fetched_again_though_the_source_says_unchanged(tmp_path):
+    mirror, world = make(tmp_path, budget=200 / DAY, content={"python:a": b"hello"})
+
+    async def poll(known, _):
+        return (
+            Found("unchanged", "304")
+            if known.validators
+            else Found("changed", body=b"hello", validators={"etag": 1})
+        )
+
+    world.poll = poll
+    with mirror:
+        add(mirror, "a")
+        run(mirror, 3600)
+        digest = mirror.read("python:a").version.digest
+        mirror.copies.delete([digest])
+        events = run(mirror, 3600)
+        assert mirror.read("python:a").body == b"hello"
+        assert any("1 copy is missing" in event.detail for event in events)
+        assert mirror.store.check() == []

@@ -126,20 +126,20 @@ async def until(condition):
         await asyncio.sleep(0.01)
 
 
-def check(mirror, world, lost=0):
+def check(mirror, world, lost=0, states=("ok",)):
     """See that what was polled is recorded, once, each version with its copy."""
     assert mirror.store.check() == []
     with mirror.store.begin() as t:
         polls = t.polls(limit=10**6)
         versions = t.versions(limit=10**6)
         assert t.leased() == []
-        assert {element.state for element in t.elements()} == {"ok"}
+        assert {element.state for element in t.elements()} <= set(states)
     made = Counter(visit.path for visit in world.visits)
     assert len(world.visits) - lost <= len(polls) <= len(world.visits)
     assert all(count <= made[key] for key, count in Counter(version.key for version in versions).items())
     assert len({(poll.element, poll.time) for poll in polls}) == len(polls)
     assert all(poll.elapsed >= 0.0 for poll in polls if not math.isnan(poll.elapsed))
-    assert len({version.digest for version in versions}) == len(versions) > 1.5 * len(made)
+    assert len({version.digest for version in versions}) == len(versions) >= len(made)
     for version in versions:
         assert len(mirror.copies.read(version.digest)) == version.size == world.size
 
@@ -208,7 +208,7 @@ def test_limits_of_groups_hold_while_nothing_can_be_recorded(tmp_path, attempts)
         for group in groups:  # those that wait for others of their group do not wait for ever
             starts = [visit.start for visit in world.visits if visit.group == group]
             assert max(later - at for at, later in itertools.pairwise(starts)) < 40.0
-        check(mirror, world)
+        check(mirror, world, states=("ok", "new"))
 
 
 def test_a_disk_that_is_full_for_every_file(tmp_path):
@@ -409,7 +409,7 @@ def shift(monkeypatch):
 def test_a_clock_that_jumps(tmp_path, shift, hours):
     clock = RealClock()
     world = World(clock, steady=time.monotonic)
-    keys = [f"{n % 4}/{n}" for n in range(24)]
+    keys = ["0/0", "0/1", *(f"{1 + n % 3}/{n}" for n in range(22))]
     limits = (GroupLimit("group:0", spacing=0.5), GroupLimit("group:1", concurrency=1), GroupLimit("*"))
     with make(tmp_path / "mirror.db", world, keys, budget=30.0, groups=limits) as mirror:
 
@@ -419,10 +419,8 @@ def test_a_clock_that_jumps(tmp_path, shift, hours):
                 shift[0] += jump * 3600.0
                 jumped = time.monotonic()
                 await until(lambda n=number: len(kinds(told, "trouble")) == n)
-                await until(lambda since=jumped: len(world.polled_since(since + 0.5)) >= 20)
-                assert time.monotonic() < jumped + 5.0
                 await until(lambda since=jumped: len(world.polled_since(since + 0.5)) == 24)
-                assert time.monotonic() < jumped + 10.0
+                assert time.monotonic() < jumped + 6.0
 
         told = run(mirror, trouble)
         words = [f"the clock was set {'back' if jump < 0 else 'forward'} by" for jump in hours]

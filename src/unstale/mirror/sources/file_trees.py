@@ -54,9 +54,15 @@ class Own:
         real = os.path.realpath(path)
         return real in self._places or any(map(self._places.__contains__, map(str, Path(real).parents)))
 
-    def holds(self, real: str) -> bool:
-        """Tell whether a path without links is one of them."""
-        return real in self._places
+    def left_out(self, entries: Iterable[os.DirEntry[str]], folder: str) -> Iterator[os.DirEntry[str]]:
+        """Yield the other entries of a folder, whose path has no links in it."""
+        if not self._places:
+            yield from entries
+            return
+        for entry in entries:
+            path = f"{folder}{entry.name}"
+            if not (path in self if entry.is_symlink() else path.replace("/", os.sep) in self._places):
+                yield entry
 
 
 @lru_cache(maxsize=8)
@@ -105,17 +111,14 @@ def _local(root: str, unreadable: list[str], own: Own) -> Iterator[tuple[str, Lo
     """Yield regular files; links to folders are not followed, as they may lead in circles."""
     if not stat.S_ISDIR(Path(root).stat().st_mode):
         raise NotADirectoryError("it is not a folder")
-    base = os.path.realpath(root)
+    prefix = os.path.realpath(root).rstrip(os.sep) + os.sep
     waiting = [""]
     while waiting:
         folder = waiting.pop()
         try:
             with os.scandir(Path(root, folder)) as entries:
-                for entry in entries:
+                for entry in own.left_out(entries, f"{prefix}{folder}"):
                     name = f"{folder}{entry.name}"
-                    path = os.path.join(base, name)  # noqa: PTH118  (there may be 200,000 of them)
-                    if path in own if entry.is_symlink() else own.holds(path):
-                        continue
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(f"{name}/")
                     elif (look := _looked(entry)) is not None:

@@ -160,12 +160,13 @@ class Poller:
         """Raise `Failure` if robots.txt keeps us from a page."""
         url, spacing = visit.url, rules.spacing
         if rules.trouble:
-            detail = f"robots.txt of {host_of(url)} is not to be had, so nothing is polled: {rules.trouble}"
+            host = host_of(url, port=True)
+            detail = f"robots.txt of {host} is not to be had, so nothing is polled: {rules.trouble}"
             if rules.refused:
                 raise Failure(detail, "refused")
             raise Failure(detail, wait=max(self._robots.left(rules), 1.0))
         if rules.allows is not None and not rules.allows(url):
-            detail = f"robots.txt of {host_of(url)} does not allow {url[:200]}"
+            detail = f"robots.txt of {host_of(url, port=True)} does not allow {url[:200]}"
             raise Failure(detail, "refused", spacing=spacing)
         visit.spacing = spacing if visit.spacing is None else max(visit.spacing, spacing)
 

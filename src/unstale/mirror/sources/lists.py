@@ -60,6 +60,8 @@ class Listed:
     given: Mapping[str, float | str] = field(default_factory=dict)
     """What else the list says of it: weight, max_age, min_interval (seconds), jitter, windows, group."""
     line: int = 0
+    named: bool = field(default=True, compare=False)
+    """Whether the list says who polls it; else the key suggests it, and one that is known may stay as is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +163,10 @@ class ListReader:
     def _element(self, line: int, key: str, source: str | None, cells: Mapping[str, str]) -> Iterator[Listed]:
         """Yield the element of a line, or reject the line."""
         try:
+            named, text = source is not None, key
             if source is None:
                 source, key = source_for(_printable(key))
-            listed = Listed(New(_printable(key), source), _given(cells), line)
+            listed = Listed(New(_printable(key), source), _given(cells), line, named or key != text)
         except InvalidInput as error:
             self._reject(line, key, str(error))
         else:
@@ -202,7 +205,7 @@ class ListReader:
         elif address.lower().startswith(("http://", "https://", "feed:")) and address.isprintable():
             found.setdefault(address, Listed(New(address, source), {}, line))
         elif address:
-            self._reject(line, address, "it is not the address of a feed")
+            self._reject(line, address, f"{address[:200]!r} is not the address of a feed")
 
 
 def read_list(path: str | PathLike[str], format: Format | None = None) -> ListReader:  # noqa: A002
