@@ -28,6 +28,7 @@ _LITTLE, _TOO_LITTLE = 2e9, 1e8
 """Bytes of free disk space that are a warning, and an error."""
 _RELEASED = 1_735_689_600.0
 """The clock cannot be right if it says that it is before 2025."""
+_SHOWN = 10
 _MOST = 200_000
 """Elements that are looked at one by one."""
 
@@ -105,9 +106,13 @@ def _check_store(opened: Opened) -> list[Check]:
     wrong = opened.mirror.store.check()
     if wrong:
         todo = "stop whoever runs the mirror, and restore a back-up; what is not wrong can be exported first"
-        if any("copy" in told or "copies" in told for told in wrong):
-            todo = f"if copies were moved, set copies in mirror.toml to where they are; else {todo}"
-        return [Check("error", "store", told, todo) for told in wrong[:10]]
+        moved = (
+            "if copies were moved, set copies in mirror.toml to where they are; else run the mirror: the latest "
+            "are fetched again"
+        )
+        return [
+            Check("error", "store", told, moved if ": its copy" in told else todo) for told in wrong[:_SHOWN]
+        ] + [Check("error", "store", f"and {len(wrong) - _SHOWN:,} more")] * (len(wrong) > _SHOWN)
     return [Check("ok", "store", f"{without_password(opened.config.store)}: whole, with all its copies")]
 
 

@@ -79,7 +79,8 @@ class Agenda:
         """Elements to be polled out of turn, and for which audit."""
         self._objective = objective_named(settings.objective)
         self._growth = 2.0 if self._objective.kernel == kernels.FRESHNESS else 3.0
-        self._turn = 0
+        self._turn = self._audited = 0
+        """How many more polls others have had than those that are new, or asked for by an audit."""
         self._marked = 0.0
 
     # --- what happens ---------------------------------------------------------------------------------------
@@ -274,13 +275,17 @@ class Agenda:
         if not self.pace.free(now) < end:
             return []
         places, values = self._candidates(now, end)
-        wanted = np.concatenate([self._audits(), self._in_order(places, values, most)]).astype(np.intp)
+        asked, others = self._audits(), self._in_order(places, values, most)
+        wanted = _by_turns(asked, others[~np.isin(others, asked)], self._audited)
         new = np.isnan(rows["last"][wanted])
         groups = rows["group"][wanted].tolist()
         given = self.pace.assign(groups, self.sizes(wanted).tolist(), now, end, room)
         chosen = wanted[[which for which, _, _ in given]] if given else np.empty(0, np.intp)
         if new.any() and not new.all():
             self._turn += sum(-1 if new[which] else 1 for which, _, _ in given)
+        self._audited += (
+            int(np.sum(np.where(np.isin(chosen, asked), -1, 1))) if asked.size else -self._audited
+        )
         self._set_price(places, values, chosen, end, short=len(given) + 2 < most)
         rows["busy"][chosen] = True
         fresh, sizes = self.fresh(chosen, now), self.sizes(chosen)
@@ -344,11 +349,7 @@ class Agenda:
         if not (new.size and old.size):
             self._turn = 0
             return np.concatenate([new, old])
-        # by turns, as long as there are both; whose turn it is depends on who has had more so far
-        place = np.concatenate(
-            [2 * np.arange(new.size) + (self._turn < 0), 2 * np.arange(old.size) + (self._turn >= 0)]
-        )
-        return np.concatenate([new, old])[np.argsort(place, kind="stable")]
+        return _by_turns(new, old, self._turn)
 
     def _best(self, places: Places, values: Floats, most: int) -> Places:
         """Return which are worth most, best first, with no more of a group than it may have."""
@@ -401,3 +402,15 @@ class Agenda:
         wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * since, 0.0, soon)
         wait = np.minimum(wait, np.maximum(self.rows["max_age"][places[rest]] - since, 0.0))
         self.rows["look"][places[rest]] = end + wait
+
+
+def _by_turns(first: Places, second: Places, turn: int) -> Places:
+    """Put two lists together by turns, as long as there are both; the first begins unless it has had more.
+
+    >>> _by_turns(np.array([1, 2, 3]), np.array([7, 8]), 0).tolist()
+    [1, 7, 2, 8, 3]
+    >>> _by_turns(np.array([1, 2, 3]), np.array([7, 8]), -1).tolist()
+    [7, 1, 8, 2, 3]
+    """
+    place = np.concatenate([2 * np.arange(first.size) + (turn < 0), 2 * np.arange(second.size) + (turn >= 0)])
+    return np.concatenate([first, second]).astype(np.intp)[np.argsort(place, kind="stable")]

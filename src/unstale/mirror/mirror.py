@@ -276,7 +276,11 @@ class Mirror:
         """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
         text = hashlib.sha256(repr(self.settings.rules).encode()).hexdigest().encode()
         with self.store.begin() as t:
-            if t.state().get("rules") == text:
+            before = t.state().get("rules")
+            if before == text:
+                return 0
+            if before is None and not self.settings.rules:  # there never were any
+                t.keep({"rules": text})
                 return 0
         changed = 0
         for batch in _batches(self.elements()):

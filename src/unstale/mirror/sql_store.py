@@ -307,7 +307,17 @@ class SqlStore:
                 )
                 if not some:
                     break
-                wrong += [f"the copy {digest} is missing" for digest in some if not self.copies.has(digest)]
+                missing = [digest for digest in some if not self.copies.has(digest)]
+                for part in chunks(missing):
+                    whose = (
+                        select(versions.c.digest, func.min(elements.c.key))
+                        .join(elements, elements.c.id == versions.c.element)
+                        .where(versions.c.digest.in_(part))
+                        .group_by(versions.c.digest)
+                        .order_by(versions.c.digest)
+                    )
+                    rows = connection.execute(whose).all()
+                    wrong += [f"{key}: its copy {digest} is missing" for digest, key in rows]
                 last = some[-1]
         return wrong
 

@@ -92,6 +92,16 @@ def test_a_broken_store_is_told(ask, folder):
     assert levels(ask("doctor", code=1))["store"] == "error"
 
 
+def test_copies_that_were_moved(ask, refuse, polled, folder):
+    (folder / "copies").rename(folder / "elsewhere")
+    assert "if that folder was moved, say where it is: copies = ..." in refuse("show", polled.host + "/a")
+    found = [one for one in ask("doctor", code=1)["checks"] if one["subject"] == "store"]
+    assert sorted(one["found"].partition(": its copy")[0] for one in found) == [
+        polled.host + path for path in ("/a", "/b", "/c")
+    ]
+    assert all(one["todo"].startswith("if copies were moved, set copies in mirror.toml") for one in found)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_there_and_back(run, ask, run_until_seen, polled, suffix):
     polled.put("/b", "<p>b: two</p>\n")

@@ -17,7 +17,7 @@ from unstale.cli import main
 PAGE = Path(__file__).parents[3] / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOTICE = "compiling the kernels (once, some seconds) ...\n"
-SHORT = "6s"
+SHORT = "4s"
 
 
 @contextlib.contextmanager

@@ -149,7 +149,7 @@ def test_what_is_wrong_is_told(store, copies):
         (version,) = t.record("w", [changed(taken, copies)])
     assert store.check() == []
     copies.delete([version.digest])
-    assert store.check() == [f"the copy {version.digest} is missing"]
+    assert store.check() == [f"{version.key}: its copy {version.digest} is missing"]
 
 
 def test_a_closed_store_says_so(store):
