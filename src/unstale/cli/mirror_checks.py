@@ -107,8 +107,8 @@ def _check_store(opened: Opened) -> list[Check]:
     if wrong:
         todo = "stop whoever runs the mirror, and restore a back-up; what is not wrong can be exported first"
         moved = (
-            "if copies were moved, set copies in mirror.toml to where they are; else run the mirror: the latest "
-            "are fetched again"
+            "if copies were moved, set copies in mirror.toml to where they are; else run the mirror: the "
+            "latest are fetched again"
         )
         return [
             Check("error", "store", told, moved if ": its copy" in told else todo) for told in wrong[:_SHOWN]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["bottlenecks", "limited", "status", "status_pairs"]
 
 _SHOWN = 10
+_DAY = 86400.0
 _LOOK = 20_000
 """Elements that are looked at one by one."""
 _ROUND = 600.0
@@ -114,19 +115,18 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
 
 
 def _used(got: Status) -> str:
-    """Return how much of the budget of a day was used in the last one."""
+    """Return how much of the budget was used in the last day, or since there are elements."""
     polls, moved = sum(got.polls.values()), sum(group.traffic for group in got.groups)
-    parts = [f"{polls:,} polls" if got.budget is None else _part(f"{polls:,}", polls, got.budget, None)]
-    if got.byte_budget is None:
-        parts.append(show_size(moved))
-    else:
-        parts.append(_part(show_size(moved), moved, None, got.byte_budget))
-    return f"{', '.join(parts)} in the last 24 hours"
+    span = polls / got.spent if got.spent > 0 else _DAY
+    parts = [_part(plural(polls, "poll"), polls / span, got.budget, None)]
+    parts.append(_part(show_size(moved), moved / span, None, got.byte_budget))
+    lately = "24 hours" if span > 0.99 * _DAY else show_duration(float(round(span)))
+    return f"{', '.join(parts)}; in the last {lately}"
 
 
 def _part(shown: str, used: float, polls: float | None, moved: float | None) -> str:
-    a_day = 86400.0 * (polls or moved or math.inf)
-    return f"{shown} of {show_budget(polls, moved)} ({used / a_day:.0%})"
+    budget = polls or moved
+    return shown if budget is None else f"{shown} ({used / budget:.0%} of {show_budget(polls, moved)})"
 
 
 def limited(group: GroupStatus, now: float) -> str:

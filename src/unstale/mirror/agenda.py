@@ -352,7 +352,13 @@ class Agenda:
         return _by_turns(new, old, self._turn)
 
     def _best(self, places: Places, values: Floats, most: int) -> Places:
-        """Return which are worth most, best first, with no more of a group than it may have."""
+        """Return which are worth most, best first, with no more of a group than it may have.
+
+        Of those that must be polled in any case, those that were polled longest ago come first.
+        """
+        if np.isinf(values).any():
+            last = self.rows["last"][places]
+            values = np.where(np.isinf(values), 1e290 * (2.0 - last / (np.nanmax(last) + 1.0)), values)
         count = min(most, values.size)
         while True:
             best = np.arange(values.size)

@@ -147,7 +147,7 @@ class Hands:
                     raise
                 self._late.discard(me)
                 me.uncancel()
-                words = f"no answer within {self._terms.timeout:g} seconds"
+                words = f"no answer within {self._timeout:g} seconds"
                 found = Found("failed", words)
                 finished = Finished(lease, now, self._clock.now() - now, found, outcome="failed")
             finally:
@@ -180,11 +180,7 @@ class Hands:
         """Stop polls that take far too long."""
         now = self._clock.now()
         for worker, doing in self._workers.items():
-            if (
-                doing is not None
-                and now > doing[1] + self._terms.timeout + _PATIENCE
-                and worker not in self._late
-            ):
+            if doing is not None and now > doing[1] + self._timeout + _PATIENCE and worker not in self._late:
                 self._late.add(worker)
                 worker.cancel()
 
@@ -215,7 +211,7 @@ class Hands:
         self._leaving = True
         self.give_back_all()
         if self._workers:
-            await asyncio.wait(list(self._workers), timeout=self._terms.timeout + _PATIENCE)
+            await asyncio.wait(list(self._workers), timeout=self._timeout + _PATIENCE)
         for worker in list(self._workers):
             worker.cancel()
         await asyncio.gather(*self._workers, *self._timers, return_exceptions=True)
@@ -224,11 +220,15 @@ class Hands:
 
     @cached_property
     def _terms(self) -> Terms:
+        spend = self._spend if self._settings.byte_budget else None
+        return Terms(self._copies.scratch, self._settings.max_size, self._timeout, spend, self._own)
+
+    @property
+    def _timeout(self) -> float:
+        """Seconds that a poll may take; bytes that must be waited for have their own time."""
         settings = self._settings
-        if not settings.byte_budget:
-            return Terms(self._copies.scratch, settings.max_size, settings.timeout, own=self._own)
-        patience = settings.timeout + settings.max_size / settings.byte_budget  # bytes are waited for
-        return Terms(self._copies.scratch, settings.max_size, patience, self._spend, self._own)
+        extra = settings.max_size / settings.byte_budget if settings.byte_budget else 0.0
+        return settings.timeout + extra
 
     def _terms_of(self, lease: Lease) -> Terms:
         """Return the terms of a poll, which must begin in time if its group has a spacing."""

@@ -90,7 +90,7 @@ def test_what_is_said_of_an_element_is_kept(run, ask, site):
 
 
 @pytest.mark.usefixtures("mirror")
-def test_lists(run, ask, site, monkeypatch):
+def test_lists(run, ask, refuse, site, monkeypatch):
     Path("pages.txt").write_text(f"# ours\n{site.host}/a\n\n{site.host}/b\nnot a page\n")
     answer = ask("add", "--from", "pages.txt", code=1)
     assert (answer["added"], answer["known"]) == (2, 0)
@@ -107,6 +107,8 @@ def test_lists(run, ask, site, monkeypatch):
     )
     assert ask("add", "--from", "feeds.opml")["added"] == 1
     assert ask("explain", f"{site.host}/feed")["element"]["source"] == "feed"
+    Path("wrong.opml").write_text('<opml version="2.0"><body><outline xmlUrl="x y"/></body></opml>')
+    assert "wrong.opml, line 1: 'x y' is not the address of a feed" in refuse("add", "--from", "wrong.opml")
     Path("again.txt").write_text(f"{site.host}/feed\n{site.host}/d\n")
     assert ask("add", "--from", "again.txt")["changed"] == 0  # a feed stays one
     stdin = io.TextIOWrapper(io.BytesIO(f"{site.host}/e\n".encode()))

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 from unstale.cli.mirror_live import LogLines, Seen
 from unstale.mirror.insight import Audit
 from unstale.mirror.loop import Event
+from unstale.mirror.mirror import Mirror
 
 
 @pytest.mark.usefixtures("mirror")
@@ -123,8 +125,6 @@ def test_why_there_is_no_poll_is_told(run, mirror, site):
 
 
 def test_a_page_that_moved_is_told(run, monkeypatch, polled):
-    from unstale.mirror.mirror import Mirror
-
     find, elements = Mirror.find, Mirror.elements
     there = f"{polled.host}/there"
     monkeypatch.setattr(Mirror, "find", lambda self, key: replace(find(self, key), moved=there))
@@ -133,6 +133,13 @@ def test_a_page_that_moved_is_told(run, monkeypatch, polled):
     )
     assert re.search(rf"^moved +for good, to {there}$", run("explain", polled.host + "/a")[0], re.MULTILINE)
     assert f"Moved for good:\n  {polled.host}/a\n    now at {there}\n" in run("status")[0]
+
+
+def test_explain_tells_of_doubt(run, monkeypatch, polled):
+    explain = Mirror.explain
+    monkeypatch.setattr(Mirror, "explain", lambda self, key: replace(explain(self, key), hopeless=0.8))
+    out = " ".join(run("explain", polled.host + "/a")[0].split())
+    assert "doubt with probability 80.0% it is different at each look, so no poll helps" in out
 
 
 def test_explain_what_was_removed(run, ask, polled):
@@ -156,6 +163,17 @@ def test_moments_in_json_are_of_one_kind(ask, polled):
     ):  # fmt: skip
         assert re.fullmatch(moment, value)
     assert told["versions"][0]["meta"]["headers"]["content-type"] == "text/html"  # no secret
+
+
+@pytest.mark.usefixtures("polled")
+def test_what_was_used_is_compared_with_the_time_it_ran(run):
+    told = r"^budget +3 polls \(0% of 17,280,000 polls/day\), \S+ k?B; in the last 1 minute$"
+    assert re.search(told, run("status")[0], re.MULTILINE)
+    then = time.time() - 3 * 60
+    with sqlite3.connect("mirror.db") as connection:
+        connection.execute("update elements set added = ?", (then,))
+    connection.close()
+    assert "in the last 3 minutes\n" in run("status")[0]
 
 
 def test_a_group_that_cannot_have_its_share_is_told(run, ask, mirror):
@@ -235,8 +253,6 @@ def test_audit(run, ask, refuse, site):
 
 
 def test_an_audit_says_how_long_it_takes(run, mirror, monkeypatch, polled):
-    from unstale.mirror.mirror import Mirror
-
     mirror.write_text('[mirror]\nbudget = "10/day"\n')
     monkeypatch.setattr(Mirror, "audit", lambda *_, **__: Audit(0.0, 3, 0.5, 0.5, 0.4, 0.6, True, 0))
     told = run("audit")[1]

@@ -453,3 +453,13 @@ def test_copies_that_are_lost_are_fetched_again_though_the_source_says_unchanged
         assert mirror.read("python:a").body == b"hello"
         assert any("1 copy is missing" in event.detail for event in events)
         assert mirror.store.check() == []
+
+
+def test_where_a_group_cannot_keep_up_with_max_age_all_its_elements_get_their_turn(tmp_path):
+    limits = (GroupLimit("*", spacing=500.0),)
+    mirror, world = make(tmp_path, budget=1.0, groups=limits, tick=100.0)
+    with mirror:
+        add(mirror, *(f"a/{i}" for i in range(6)), max_age=1500.0)
+        run(mirror, DAY / 2)
+    polls = [len(world.times(f"python:a/{i}")) for i in range(6)]
+    assert min(polls) > 0.7 * max(polls)
