@@ -26,7 +26,7 @@ from unstale.mirror.source import Found, Json, Known, New, Terms
 from unstale.mirror.sql_store import open_store
 from unstale.mirror.store import Addition, Finished, Lease, Store
 
-PAGES, CONCURRENCY = 2000, 50
+PAGES, CONCURRENCY = 20_000, 50
 ROUNDS, SECONDS, WARM = 3, 6.0, 1.5
 MILLION, HOSTS = 1_000_000, 10_000
 TURNS, BATCH = 20, 200

@@ -176,7 +176,7 @@ def due(agenda: Agenda, places: Places, now: float) -> Floats:
 
 def status(settings: Settings, t: Transaction, now: float) -> Status:
     """Return how the mirror does."""
-    agenda, _ = load_agenda(settings, t)
+    agenda, kept_state = load_agenda(settings, t)
     rows = agenda.rows
     places = np.flatnonzero(rows.wanted)
     fresh = agenda.fresh(places, now)
@@ -189,22 +189,25 @@ def status(settings: Settings, t: Transaction, now: float) -> Status:
     span = max(min(now - begun, _DAY), 60.0)
     workers = [worker for worker in t.workers(now) if not dead(worker)]
     state = t.state()
+    said = [agenda.settings.budget, agenda.settings.byte_budget]
+    used = kept_state.get("budgets", said) if workers else said
+    trouble = ["the budget has been changed since the mirror was started; restart it"] if used != said else []
     return Status(
         now=now,
         elements=t.count(),
         freshness=_mean(fresh, weights),
-        age=float(np.average(ages(agenda, places, now), weights=weights)) if weights.sum() > 0 else 0.0,
+        age=_mean_age(agenda, places, weights, now),
         predicted=_bought(agenda, places, weights, now),
         price=agenda.price,
-        budget=agenda.settings.budget,
-        byte_budget=agenda.settings.byte_budget,
+        budget=used[0],
+        byte_budget=used[1],
         polls=outcomes,
         spent=sum(outcomes.values()) / span,
         traffic=sum(size for _, _, _, size in tally) / span,
         overdue=_overdue(agenda, places, now),
         groups=_groups(agenda, t, places, fresh=fresh, weights=weights, now=now),
         neglected=_neglected(agenda, t, now),
-        trouble=[],
+        trouble=trouble,
         running=bool(workers),
         workers=len(workers),
         changes=outcomes.get("changed", 0),
@@ -252,6 +255,14 @@ def _mean(fresh: Floats, weights: Floats) -> Share:
     value = float(fresh @ weights) / total
     error = _SURE * sqrt(float((weights**2) @ (fresh * (1.0 - fresh)))) / total
     return Share(value, max(value - error, 0.0), min(value + error, 1.0))
+
+
+def _mean_age(agenda: Agenda, places: Places, weights: Floats, now: float) -> float:
+    """Return the expected age of copies, of those that there are."""
+    there = ~np.isnan(agenda.rows["last"][places]) & (weights > 0)
+    if not there.any():
+        return nan
+    return float(np.average(ages(agenda, places[there], now), weights=weights[there]))
 
 
 def _bought(agenda: Agenda, places: Places, weights: Floats, now: float) -> float:

@@ -200,6 +200,7 @@ class Planner:
             "paid": _finite(agenda.pace.paid),
             "paid_bytes": _finite(agenda.pace.paid_bytes),
             "mean_size": agenda.mean_size,
+            "budgets": [agenda.settings.budget, agenda.settings.byte_budget],
             "hints": [
                 [int(rows["id"][i]), names[int(rows["channel"][i])], int(rows["hints"][i])]
                 for i in hinted[:10_000].tolist()
