@@ -356,10 +356,10 @@ class Agenda:
 
         Of those that must be polled in any case, those that were polled longest ago come first.
         """
-        if np.isinf(values).any():
-            last = self.rows["last"][places]
-            values = np.where(np.isinf(values), 1e290 * (2.0 - last / (np.nanmax(last) + 1.0)), values)
         count = min(most, values.size)
+        if (overdue := np.isinf(values)).any():
+            last = self.rows["last"][places]
+            values = np.where(overdue, 1e290 * (1.0 + last.max() - last), values)
         while True:
             best = np.arange(values.size)
             if count < values.size:

@@ -54,8 +54,7 @@ class Hands:
         own: tuple[Path, ...] = (),
     ) -> None:
         self._sources, self._copies, self._settings, self._clock = sources, copies, settings, clock
-        self._done, self._tell_trouble, self._tell_mended, self._own = done, trouble, mended, own
-        self._in_trouble = False
+        self._done, self._trouble, self._mended, self._own = done, trouble, mended, own
         self.in_hand = 0
         """Polls that have been taken and are not over."""
         self.share = 1
@@ -276,18 +275,9 @@ class Hands:
 
     def _ours(self, error: Exception) -> bool:
         """Tell whether it is our own folder of copies that kept a source from polling."""
-        if not isinstance(error, OSError):
+        if not isinstance(error, OSError) or isinstance(error, Trouble):
             return isinstance(error, Trouble)
         return error.errno in _FULL or str(error.filename or "").startswith(str(self._copies.folder))
-
-    def _trouble(self, error: BaseException) -> None:
-        self._in_trouble = True
-        self._tell_trouble(error)
-
-    def _mended(self) -> None:
-        if self._in_trouble:
-            self._in_trouble = False
-            self._tell_mended()
 
     async def _copy(self, lease: Lease, found: Found, began: float) -> Finished:
         """Keep content if it is new."""

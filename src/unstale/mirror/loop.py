@@ -101,15 +101,15 @@ class Loop:
         self._queue = _QUEUE
         self._wake = asyncio.Event()
         self._stopping = False
-        self._in_trouble: dict[str, str] = {}
-        """What is out of order, the store or the copies, and why."""
+        self._in_trouble: dict[str, set[str]] = {}
+        """What is out of order, the store or the copies, and what has been told of it."""
         self._news = False
         self._pauses = 0
         self._next_alive = self._next_prune = self._next_hints = -inf
         self._next_sweep = self._clock.now() + _PRUNE
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
         self._clean = self._introduced = False
-        self._lead = self._set_back = 0.0
+        self._lead = self._shift = 0.0
         self._hungry = self._starved = self._soon = self._more = False
         self._told, self._looked = -inf, 0
         self._started = self._clock.now()
@@ -158,8 +158,10 @@ class Loop:
                 "trouble", f"the clock was set {'forward' if by > 0 else 'back'} by {abs(by):.0f} seconds"
             )
             self.planner = None  # which reads all moments again, and mends those that are impossible now
-            self._set_back += min(by, 0.0)
+            self._shift += by
             self._hands.shift(by)
+            now = self._clock.now()
+            self._finished = [replace(one, began=min(one.began, now)) for one in self._finished]
             self._next_alive = self._next_prune = self._next_hints = self._told = -inf
             self._next_sweep = self._clock.now() + _PRUNE
         finished, self._finished = self._finished, []
@@ -290,16 +292,19 @@ class Loop:
     def _prepare(self, now: float) -> None:
         """Read what the planner needs, and let it choose once for nothing: the first time takes long."""
         with self._store.begin() as t:
-            planner = Planner(self._settings, t, now, ahead=self._tick, set_back=self._set_back)
+            planner = Planner(self._settings, t, now, ahead=self._tick, shift=self._shift)
             planner.rehearse(now)
-        self.planner, self._set_back = planner, 0.0
+        self.planner, self._shift = planner, 0.0
         if not self._introduced:
             self._introduced = True
             count = len(planner.agenda.rows)
             self._tell("planner", f"planning for {count:,} {'element' if count == 1 else 'elements'}")
         if not self._clean:
             alone = self._store.url.startswith("sqlite")
-            self._copies.empty_scratch(0.0 if alone else 86400.0)
+            try:
+                self._copies.empty_scratch(0.0 if alone else 86400.0)
+            except (Trouble, OSError) as error:  # polls will find out when it is over
+                self._trouble(error, "copies")
 
     def _plan(self, t: Transaction, now: float, horizon: float, room: int) -> None:
         """Be the planner: of what starts when this transaction is over, and before the next."""
@@ -374,9 +379,9 @@ class Loop:
     def _trouble(self, error: BaseException, place: str = "store") -> float:
         """Tell of trouble once, and return how long to wait."""
         text = str(error) or repr(error)
-        if text != self._in_trouble.get(place):
+        if text not in self._in_trouble.setdefault(place, set()):
+            self._in_trouble[place].add(text)
             self._tell("trouble", text)
-        self._in_trouble[place] = text
         self._pauses += place == "store"
         return min(0.25 * 2.0 ** min(self._pauses, 20), _LONGEST)
 

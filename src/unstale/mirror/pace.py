@@ -189,22 +189,22 @@ class Pace:
             group.paid = max(group.paid, now + wait)
 
     def set_back(
-        self, now: float, ahead: float, failing: AbstractSet[int] = frozenset(), by: float = 0.0
+        self, now: float, ahead: float, failing: AbstractSet[int] = frozenset(), shift: float = 0.0
     ) -> dict[int, float]:
         """See to it that no moment is further ahead than it can be, in case the time has been set back.
 
-        ``by``: how far it was set back while we looked, or 0. ``failing``: groups that may be left alone for
+        ``shift``: by how much it was set while we looked. ``failing``: groups that may be left alone for
         long. Returns the groups that were mended, and from when on their next polls may start.
         """
         if self.budget:
-            self.paid = min(self.paid + by, now + ahead + self._cost(1.0, self.budget))
+            self.paid = min(self.paid + shift, now + ahead + self._cost(1.0, self.budget))
         if self.byte_budget:
             most = self._cost(float(self.settings.max_size), self.byte_budget)
-            self.paid_bytes = min(self.paid_bytes + by, now + ahead + most)
+            self.paid_bytes = min(self.paid_bytes + shift, now + ahead + most)
         mended = {}
         for number, group in self.groups.items():
             longest = ahead + 2.0 * group.spacing + (3600.0 if number in failing else 0.0)
-            if (paid := min(group.paid + by, now + longest)) < group.paid:
+            if (paid := min(group.paid + shift, now + longest)) != group.paid:
                 group.paid = mended[number] = paid
             group.blocked = min(group.blocked, now + 7.0 * 86400.0)
         return mended

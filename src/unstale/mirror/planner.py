@@ -73,24 +73,24 @@ class Planner:
         now: float,
         *,
         ahead: float | None = None,
-        set_back: float = 0.0,
+        shift: float = 0.0,
     ) -> None:
-        """``ahead``: for how many seconds polls are handed out; ``set_back``: by how much time was set."""
+        """``ahead``: for how many seconds polls are handed out; ``shift``: by how much time was set."""
         self.settings = settings
         self.agenda, kept = load_agenda(settings, t)
         self._heard, self._edited = kept.get("heard", 0), kept.get("edited", 0)
         self._next_reads = 0.0
         self._kept = b""
         self._busy = np.empty(0, np.int64)
-        self._mend(t, now, self.agenda.tick if ahead is None else ahead, set_back)
+        self._mend(t, now, self.agenda.tick if ahead is None else ahead, shift)
 
-    def _mend(self, t: Transaction, now: float, ahead: float, set_back: float) -> None:
-        """Mend moments that cannot be: the time has been set back."""
+    def _mend(self, t: Transaction, now: float, ahead: float, shift: float) -> None:
+        """Mend moments that are others now, or cannot be: the time has been set."""
         rows, pace = self.agenda.rows, self.agenda.pace
         if (wrong := rows.mend(now, backoff)).size:
             t.save(rows.columns(wrong))
         failing = set(np.unique(rows["group"][rows["state"] == FAILING]).tolist())
-        if changed := pace.set_back(now, ahead + _LEAD, failing, set_back):
+        if changed := pace.set_back(now, ahead + _LEAD, failing, shift):
             t.pay(changed)
 
     def rehearse(self, now: float) -> None:

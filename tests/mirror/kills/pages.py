@@ -26,7 +26,8 @@ def page(path, number):
     """Return what a page contains after so many changes; any part of it tells the whole."""
     first = f"{path} {number}\n".encode()
     digest = hashlib.sha256(first).hexdigest().encode()
-    times = (1, 20, 900, 25_000)[digest[0] % 4]  # up to 1.6 MB, which goes by a file
+    luck = int(digest[:2], 16)
+    times = 25_000 if luck < 16 else (1, 20, 900)[luck % 3]  # up to 1.6 MB, which goes by a file
     return first + digest * times
 
 

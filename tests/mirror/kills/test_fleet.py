@@ -30,7 +30,7 @@ class Fleet:
 
     def __enter__(self):
         with self._stack as stack:
-            self.site = stack.enter_context(Site(PAUSES, period=2.0))
+            self.site = stack.enter_context(Site(PAUSES, period=20.0))
             groups = [
                 (self.site.addresses["spaced"][7:], SPACING),
                 (self.site.addresses["narrow"][7:], 0.0, AT_ONCE),
@@ -96,8 +96,8 @@ class Fleet:
 
 
 def test_what_a_killed_planner_had_taken_is_polled_by_another_who_plans_from_then_on(postgres_url, tmp_path):
-    pages = {"free": 20, "spaced": 3, "narrow": 12}
-    with Fleet(postgres_url, tmp_path, 2, budget=40.0, pages=pages) as fleet:
+    pages = {"free": 200, "spaced": 3, "narrow": 12}
+    with Fleet(postgres_url, tmp_path, 2, budget=200.0, pages=pages, tick=1.0) as fleet:
         first, second = fleet.workers
         first.start()
         wait_for(lambda: first.events("planner"))
@@ -139,8 +139,8 @@ def test_polls_are_taken_a_hundred_at_a_time_if_there_are_so_many(postgres_url, 
 @pytest.mark.parametrize("seed", range(2))
 def test_workers_that_are_killed_at_random(postgres_url, tmp_path, seed):
     chance = random.Random(seed)  # noqa: S311
-    pages = {"free": 30, "spaced": 3, "narrow": 12}
-    with Fleet(postgres_url, tmp_path, 3, budget=30.0, pages=pages) as fleet:
+    pages = {"free": 200, "spaced": 3, "narrow": 12}
+    with Fleet(postgres_url, tmp_path, 3, budget=200.0, pages=pages, tick=1.0) as fleet:
         for worker in fleet.workers:
             worker.start()
         for _ in range(100):

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any
 
+from ...errors import Trouble
 from .http_decode import TooMuch
 
 __all__ = ["SLACK", "Content", "Enough"]
@@ -73,7 +74,13 @@ class Content:
         return self._buffered > _IN_MEMORY
 
     def spill(self) -> None:
-        """Move what is in memory to the file; blocks."""
+        """Move what is in memory to the file; blocks. Raise `Trouble` if that cannot be written."""
+        try:
+            self._spill()
+        except OSError as error:
+            raise Trouble(f"the folder {str(self.scratch)!r}: {error.strerror or error}") from error
+
+    def _spill(self) -> None:
         if self._file is None:
             self._file = NamedTemporaryFile(dir=self.scratch, prefix="page-", delete=False)  # noqa: SIM115
             self._digest = sha256()

@@ -20,7 +20,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, Trouble
 from ..settings import Settings
 from ..source import Outcome
 from . import guard
@@ -261,6 +261,8 @@ class Fetcher:
             response.close()
         except (Broken, TooMuch) as error:
             raise Failure(str(error)) from None
+        except Trouble:  # ours, not the other side's
+            raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._failure(error, str(response.url), progress) from None
         finally:
