@@ -26,8 +26,8 @@ from unstale.mirror.source import Found, Json, Known, New, Terms
 from unstale.mirror.sql_store import open_store
 from unstale.mirror.store import Addition, Finished, Lease, Store
 
-PAGES, CONCURRENCY = 20_000, 50
-ROUNDS, SECONDS, WARM = 3, 6.0, 1.5
+PAGES, CONCURRENCY = 5000, 50
+ROUNDS, SECONDS, WARM = 5, 5.0, 1.5
 MILLION, HOSTS = 1_000_000, 10_000
 TURNS, BATCH = 20, 200
 """Transactions, and polls in each: as many as there are when a mirror polls a thousand pages a second."""
@@ -190,7 +190,7 @@ def a_million() -> None:
             f" yardstick: SELECT of the same columns {reading['seconds']:.1f} s"
         )
         print(
-            f"  memory of each: {required(memory['resident'], 500, 'bytes')}; {memory['peak']:.0f} at most until then;"
+            f"  memory of each: {required(memory['resident'], 500, 'bytes')}; {memory['peak']:.0f} at most before;"
             f" yardstick: the rows of the SELECT {reading['resident']:.0f}"
         )
 
@@ -294,7 +294,8 @@ def measure_reading(path: str) -> None:
 def store_work() -> None:
     """What the store does for a poll, beside as many rows that are written plainly."""
     print(
-        f"\nthe store, per poll: handed out, taken, recorded, {BATCH} in a transaction; yardstick: INSERT of a row"
+        f"\nthe store, per poll: handed out, taken, recorded, {BATCH} in a transaction;"
+        " yardstick: INSERT of a row"
     )
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"{folder}/mirror.db", copies=Copies(Path(folder, "copies")), run=True)

@@ -52,6 +52,9 @@ _HINTS = 2.0
 """Seconds between two looks at the file of hints."""
 _SWEEP = 86400.0
 """Seconds after which copies that a crash left behind are looked for."""
+_OFTEN, _AHEAD = 0.5, 1.0
+"""Seconds between two looks of a worker that does not plan, and how much earlier than their slots polls are
+handed out to several."""
 _SOON = 0.25
 """Seconds after which what a poll saw is recorded, at most."""
 _LONGEST = 60.0
@@ -242,7 +245,7 @@ class Loop:
     def _span(self) -> float:
         if self._tick is not None:
             return self._tick
-        return self.planner.agenda.tick if self.planner is not None else 1.0
+        return self.planner.agenda.tick if self.planner is not None else _OFTEN
 
     def _set_queue(self, finished: list[Finished]) -> None:
         """Decide how many polls to have in hand: so many that hands are never idle, nor polls too late."""
@@ -274,7 +277,7 @@ class Loop:
                 leases = []
                 if horizon > now:
                     expires = now + self._span + self._settings.lease
-                    leases = t.lease(self.worker, max(room, 0), now, expires)
+                    leases = t.lease(self.worker, self._share(t, room, planning=planning), now, expires)
         except BaseException:
             self.planner = None  # it may know things that were not recorded
             raise
@@ -288,6 +291,13 @@ class Loop:
         except (Trouble, OSError) as error:
             self._tell("trouble", str(error))
         return versions, leases
+
+    def _share(self, t: Transaction, room: int, *, planning: bool) -> int:
+        """Return how many polls to take: of a fleet the planner, who comes first, leaves others theirs."""
+        if planning and self.workers > 1:
+            free = sum(not worker for _, _, worker in t.leased())
+            room = min(room, -(-free // self.workers))
+        return max(room, 0)
 
     def _prepare(self, now: float) -> None:
         """Read what the planner needs, and let it choose once for nothing: the first time takes long."""
@@ -310,7 +320,7 @@ class Loop:
         """Be the planner: of what starts when this transaction is over, and before the next."""
         assert self.planner is not None  # noqa: S101  (prepared before)
         alone = self.workers <= 1
-        start = now + self._lead
+        start = now + self._lead + (0.0 if alone else _AHEAD)
         if horizon <= now:
             room = 0
         elif not alone:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import worker
 
-PATIENCE = 60.0
+PATIENCE = 30.0
 """Seconds: what takes longer will not come."""
 
 
@@ -26,13 +26,12 @@ def wait_for(condition, seconds=PATIENCE):
 class Worker:
     """Starts a mirror, kills it, starts it again, and keeps what it said."""
 
-    def __init__(self, **job):
-        self.job, self.pid = job, None
-        self.told, self.kills = [], []
-        self._lines = queue.Queue()
+    def __init__(self):
+        self.pid = None
+        self._ready, self._lines = False, queue.Queue()
 
     def __enter__(self):
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, Path(worker.__file__)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._thread = threading.Thread(target=self._listen)
@@ -41,8 +40,6 @@ class Worker:
 
     def __exit__(self, *_):
         try:
-            if self.pid is not None:
-                os.kill(self.pid, signal.SIGKILL)
             self._process.stdin.close()
             self._process.wait(10.0)
         finally:
@@ -64,10 +61,20 @@ class Worker:
         assert what in said, said
         return said[what]
 
-    def prepare(self):
-        """Wait until it can start mirrors without delay."""
-        self._next("ready")
+    def employ(self, job):
+        """Give it something to run, and wait until it can start that without delay."""
+        self.job, self.told = job, []
+        if not self._ready:
+            self._ready = self._next("ready")
         return self
+
+    def dismiss(self):
+        """End what it runs, whatever the state of it."""
+        if self.pid is not None:
+            os.kill(self.pid, signal.SIGKILL)
+            while "dead" not in self._lines.get(timeout=PATIENCE):
+                pass
+            self.pid = None
 
     def start(self, *, up=True):
         """Start a mirror; wait until it runs, or not even that."""
@@ -80,7 +87,6 @@ class Worker:
 
     def kill(self, number=signal.SIGKILL):
         """Kill it; it must not have died of itself."""
-        self.kills.append(time.time())
         os.kill(self.pid, number)
         while "dead" not in (said := self._lines.get(timeout=PATIENCE)):
             assert "up" in said

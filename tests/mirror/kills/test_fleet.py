@@ -13,7 +13,7 @@ import pytest
 
 from unstale.mirror.mirror import Mirror
 
-from .killing import Worker, wait_for
+from .killing import wait_for
 from .pages import JITTER, Site, assert_spaced, assert_within_budget, most_at_once, number_of
 from .worker import settings_of
 
@@ -24,9 +24,9 @@ PAUSES = {"free": 0.02, "spaced": 0.0, "narrow": 0.15}
 class Fleet:
     """Workers on one store, and the site that they poll."""
 
-    def __init__(self, url, folder, workers, *, budget, pages, tick=None):
-        self.url, self.folder, self.count, self.budget, self.pages = url, folder, workers, budget, pages
-        self.tick, self._stack = tick, ExitStack()
+    def __init__(self, employ, count, url, folder, *, budget, pages, queue):
+        self.employ, self.count, self.url, self.folder = employ, count, url, folder
+        self.budget, self.pages, self.queue, self._stack = budget, pages, queue, ExitStack()
 
     def __enter__(self):
         with self._stack as stack:
@@ -37,21 +37,24 @@ class Fleet:
                 ("*",),
             ]
             settings = {"budget": self.budget, "groups": groups, "keep": 0, "lease": LEASE, "timeout": 0.5}
+            settings["concurrency"] = self.queue // 2
             self.mirror = stack.enter_context(
                 Mirror(self.url, copies=self.folder, settings=settings_of(**settings))
             )
             self.keys = [key for group, count in self.pages.items() for key in self.site.keys(group, count)]
             for key in self.keys:
                 self.mirror.add(key)
-            self.workers = []
-            for number in range(self.count):
-                job = {
-                    "store": self.url, "copies": str(self.folder), "alive": 0.5, "tick": self.tick,
-                    "settings": {**settings, "headers": {"X-Worker": str(number)}},
-                }  # fmt: skip
-                self.workers.append(stack.enter_context(Worker(**job)))
-            for worker in self.workers:
-                worker.prepare()
+            job = {
+                "store": self.url,
+                "copies": str(self.folder),
+                "alive": 0.5,
+                "tick": 1.0,
+                "queue": self.queue,
+            }
+            self.workers = self.employ(*(
+                {**job, "settings": {**settings, "headers": {"X-Worker": str(number)}}}
+                for number in range(self.count)
+            ))  # fmt: skip
             self._stack = stack.pop_all()
         return self
 
@@ -95,9 +98,11 @@ class Fleet:
         assert not self.events("trouble")
 
 
-def test_what_a_killed_planner_had_taken_is_polled_by_another_who_plans_from_then_on(postgres_url, tmp_path):
-    pages = {"free": 200, "spaced": 3, "narrow": 12}
-    with Fleet(postgres_url, tmp_path, 2, budget=200.0, pages=pages, tick=1.0) as fleet:
+def test_what_a_killed_planner_had_taken_is_polled_by_another_who_plans_from_then_on(
+    postgres_url, tmp_path, workers
+):
+    pages = {"free": 60, "spaced": 3, "narrow": 12}
+    with Fleet(workers, 2, postgres_url, tmp_path, budget=60.0, pages=pages, queue=20) as fleet:
         first, second = fleet.workers
         first.start()
         wait_for(lambda: first.events("planner"))
@@ -121,14 +126,16 @@ def test_what_a_killed_planner_had_taken_is_polled_by_another_who_plans_from_the
         first.kill(signal.SIGTERM)
         fleet.check()
         with fleet.mirror.store.begin() as t:
-            assert t.leased() == []
+            assert {worker for _, _, worker in t.leased()} <= {""}  # those expire by themselves
 
 
-def test_polls_are_taken_a_hundred_at_a_time_if_there_are_so_many(postgres_url, tmp_path):
-    with Fleet(postgres_url, tmp_path, 2, budget=400.0, pages={"free": 600}, tick=1.0) as fleet:
+def test_polls_are_taken_a_hundred_at_a_time_if_there_are_so_many(postgres_url, tmp_path, workers):
+    with Fleet(workers, 2, postgres_url, tmp_path, budget=400.0, pages={"free": 600}, queue=200) as fleet:
         for worker in fleet.workers:
             worker.start()
-        batches = [lambda w=w: max((said.get("taken", 0) for said in list(w.told)), default=0) for w in fleet.workers]
+        batches = [
+            lambda w=w: max((said.get("taken", 0) for said in list(w.told)), default=0) for w in fleet.workers
+        ]
         wait_for(lambda: all(largest() >= 100 for largest in batches))
         for worker in fleet.workers:
             worker.kill()
@@ -137,10 +144,10 @@ def test_polls_are_taken_a_hundred_at_a_time_if_there_are_so_many(postgres_url, 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
-def test_workers_that_are_killed_at_random(postgres_url, tmp_path, seed):
+def test_workers_that_are_killed_at_random(postgres_url, tmp_path, workers, seed):
     chance = random.Random(seed)  # noqa: S311
-    pages = {"free": 200, "spaced": 3, "narrow": 12}
-    with Fleet(postgres_url, tmp_path, 3, budget=200.0, pages=pages, tick=1.0) as fleet:
+    pages = {"free": 60, "spaced": 3, "narrow": 12}
+    with Fleet(workers, 3, postgres_url, tmp_path, budget=60.0, pages=pages, queue=20) as fleet:
         for worker in fleet.workers:
             worker.start()
         for _ in range(100):
