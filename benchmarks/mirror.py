@@ -190,7 +190,7 @@ def a_million() -> None:
             f" yardstick: SELECT of the same columns {reading['seconds']:.1f} s"
         )
         print(
-            f"  memory of each: {required(memory['resident'], 500, 'bytes')}; {memory['peak']:.0f} at most before;"
+            f"  memory of each: {required(memory['resident'], 500, 'bytes')}; {memory['peak']:.0f} at most;"
             f" yardstick: the rows of the SELECT {reading['resident']:.0f}"
         )
 

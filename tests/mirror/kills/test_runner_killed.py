@@ -18,7 +18,7 @@ from .pages import JITTER, Site, assert_spaced, assert_within_budget, most_at_on
 from .worker import settings_of
 
 SPACING, AT_ONCE = 1.2, 2
-PAUSES = {"free": 0.0, "spaced": 0.0, "narrow": 0.15}
+PAUSES = {"free": 0.0, "spaced": 0.0, "narrow": 0.1}
 
 
 class Reader:
@@ -96,7 +96,7 @@ def check(mirror, worker, site, budget):
     assert not worker.events("trouble")
 
 
-def kill(workers, folder, times, seed, *, budget=20.0, longest=1.3):
+def kill(workers, folder, times, seed, *, budget=40.0, longest=1.3):
     chance = random.Random(seed)  # noqa: S311
     with Site(PAUSES) as site:
         groups = [
@@ -108,7 +108,7 @@ def kill(workers, folder, times, seed, *, budget=20.0, longest=1.3):
         store = str(folder / "mirror.db")
         keys = [
             key
-            for group, count in (("free", 12), ("spaced", 4), ("narrow", 8))
+            for group, count in (("free", 6), ("spaced", 4), ("narrow", 24))
             for key in site.keys(group, count)
         ]
         with Mirror(store, settings=settings_of(**settings)) as mirror:

@@ -66,7 +66,7 @@ def test_a_second_runner_is_refused_and_takes_over_at_once_when_the_first_is_kil
             assert second.returncode == 2
             assert out == ""
             who = rf"process {first.pid} on \S+"
-            says = rf"unstale: '.*mirror\.db' is being run by {who}: stop that one first, or run another mirror\n"
+            says = rf"unstale: '.*mirror\.db' is being run by {who}: stop that one first, or run another .*\n"
             assert re.fullmatch(says, err)
             first.send_signal(signal.SIGCONT)
             # Commands work meanwhile, and the runner hears of what they did.

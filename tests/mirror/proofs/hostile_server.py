@@ -31,7 +31,7 @@ async def serve():
         pages |= {f"/{wave}{path}": page for path, page in table.items()}
     pages |= {f"/good/{i}": good_page(i) for i in range(GOOD)}
     async with Hostile(pages) as server:
-        print(server.port, flush=True)
+        print(server.port, flush=True)  # noqa: T201  (the test reads it)
         await asyncio.to_thread(sys.stdin.read)
 
 

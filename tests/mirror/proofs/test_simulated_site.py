@@ -1,9 +1,9 @@
-"""A mirror of a site whose changes are all known, in simulated time: is it as fresh as it says, and as it can be?
+"""A mirror of a site whose changes are all known, in simulated time: how fresh is it, and could it be?
 
-The site is served on loopback and polled over real HTTP, by the real loop and the real store; only the time is
-simulated. Freshness is measured by the site, which knows what no mirror can know. The yardsticks meet the same
-changes: the optimum for known rates is its plan's evenly spaced polls, and uniform is one poll of each page and
-round.
+The site is served on loopback and polled over real HTTP, by the real loop and the real store; only the time
+is simulated. Freshness is measured by the site, which knows what no mirror can know. The yardsticks meet the
+same changes: the optimum for known rates is evenly spaced polls by the plan, and uniform is one poll of each
+page and day.
 """
 
 import asyncio
@@ -121,8 +121,8 @@ def lognormal(count, spread=1.5, seed=5):
 def noise(count, days):
     """Return a standard error, at most, of the mean freshness of so many pages over so many days.
 
-    A copy is fresh or not, with a variance of at most 1/4, and what it is after two polls says nothing about what
-    it is now.
+    A copy is fresh or not, with a variance of at most 1/4, and what it is after two polls says nothing about
+    what it is now.
     """
     return 0.5 / sqrt(count * days / 2.0)
 
@@ -166,14 +166,14 @@ def test_a_mirror_is_as_fresh_as_it_says_and_nearly_as_it_can_be(tmp_path):
     month = asyncio.run(
         live(tmp_path, lognormal(200, 2.0), days=14, warm=5, audits=(100, 100), tick=DAY / 25)
     )
-    print(tell(month))
+    print(tell(month))  # noqa: T201  (shown with -s)
     check(month, near=0.02, ahead=0.0)
 
 
 def test_weights_count(tmp_path):
     weights = np.random.default_rng(6).lognormal(0.0, 1.0, 150)
     month = asyncio.run(live(tmp_path, lognormal(150), days=10, warm=4, weights=weights, tick=DAY / 25))
-    print(tell(month))
+    print(tell(month))  # noqa: T201  (shown with -s)
     check(month, near=0.03, ahead=0.03)
 
 
@@ -188,7 +188,7 @@ def check_age(month, near):
     optimal = mean_age(month.site, *polls, month.begin, month.end)
     uniform = mean_age(month.site, *month.planned("uniform")[1], month.begin, month.end)
     told = f"{month.age / DAY=} {optimal / DAY=} {best.age / DAY=} {uniform / DAY=} {month.status.age / DAY=}"
-    print(told)
+    print(told)  # noqa: T201  (shown with -s)
     assert month.age == pytest.approx(optimal, rel=near), told
     assert month.age < uniform, told
     assert month.status.age == pytest.approx(month.age, rel=0.3), told  # at the end, and on average
@@ -196,10 +196,10 @@ def check_age(month, near):
 
 @pytest.mark.long
 def test_ten_thousand_pages(tmp_path):
-    """Within 2 points of the prediction and of the optimum, and ahead of uniform; audits agree as often as said."""
+    """Within 2 points of the prediction and of the optimum, and ahead of uniform; audits agree."""
     month = asyncio.run(live(tmp_path, lognormal(10_000), days=27, warm=14, audits=[500] * 10))
     told = tell(month)
-    print(told)
+    print(told)  # noqa: T201  (shown with -s)
     best = month.planned()[0].freshness
     uniform = month.site.mean_freshness(*month.planned("uniform")[1], month.begin, month.end)
     assert abs(month.freshness - month.status.predicted) < 0.02, told
@@ -214,7 +214,7 @@ def test_ten_thousand_pages(tmp_path):
 def test_two_thousand_pages_with_weights(tmp_path):
     weights = np.random.default_rng(6).lognormal(0.0, 1.0, 2000)
     month = asyncio.run(live(tmp_path, lognormal(2000), days=25, warm=12, weights=weights, audits=[300]))
-    print(tell(month))
+    print(tell(month))  # noqa: T201  (shown with -s)
     check(month, near=0.02, ahead=0.05)
 
 
