@@ -226,7 +226,7 @@ def fill(folder: str, count: int) -> str:
     rng = np.random.default_rng(1)
     with store.begin() as t:
         planner = Planner(Settings(budget=count / 86400.0), t, now)
-        planner.plan(t, now, end=now, room=0, crowd=1)  # takes in that elements were added
+        planner.plan(t, now, end=now, room=0, crowd={})  # takes in that elements were added
         t.prune(0, -np.inf, 10 * count, edits_to=planner.edited)
     rows = planner.agenda.rows
     everything = np.arange(len(rows))

@@ -42,3 +42,15 @@ def postgres_url(postgres_server):
     yield postgres_server.replace("/postgres?", f"/{name}?")
     with closing(psycopg.connect(postgres_server, autocommit=True)) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+REAL_TIME = ("kills/", "proofs/test_faults.py", "proofs/test_fuzz.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark what measures the real time of several processes: it needs the machine for itself."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.path.relative_to(here).as_posix().startswith(REAL_TIME):
+            item.add_marker(pytest.mark.long)

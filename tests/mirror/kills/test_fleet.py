@@ -24,9 +24,9 @@ PAUSES = {"free": 0.02, "spaced": 0.0, "narrow": 0.15}
 class Fleet:
     """Workers on one store, and the site that they poll."""
 
-    def __init__(self, employ, count, url, folder, *, budget, pages, queue):
+    def __init__(self, employ, count, url, folder, *, budget, pages, tick=None):
         self.employ, self.count, self.url, self.folder = employ, count, url, folder
-        self.budget, self.pages, self.queue, self._stack = budget, pages, queue, ExitStack()
+        self.budget, self.pages, self.tick, self._stack = budget, pages, tick, ExitStack()
 
     def __enter__(self):
         with self._stack as stack:
@@ -37,20 +37,13 @@ class Fleet:
                 ("*",),
             ]
             settings = {"budget": self.budget, "groups": groups, "keep": 0, "lease": LEASE, "timeout": 0.5}
-            settings["concurrency"] = self.queue // 2
             self.mirror = stack.enter_context(
                 Mirror(self.url, copies=self.folder, settings=settings_of(**settings))
             )
             self.keys = [key for group, count in self.pages.items() for key in self.site.keys(group, count)]
             for key in self.keys:
-                self.mirror.add(key)
-            job = {
-                "store": self.url,
-                "copies": str(self.folder),
-                "alive": 0.5,
-                "tick": 1.0,
-                "queue": self.queue,
-            }
+                self.mirror.add(key, max_age=2.0)
+            job = {"store": self.url, "copies": str(self.folder), "alive": 0.5, "tick": self.tick}
             self.workers = self.employ(*(
                 {**job, "settings": {**settings, "headers": {"X-Worker": str(number)}}}
                 for number in range(self.count)
@@ -101,8 +94,8 @@ class Fleet:
 def test_what_a_killed_planner_had_taken_is_polled_by_another_who_plans_from_then_on(
     postgres_url, tmp_path, workers
 ):
-    pages = {"free": 60, "spaced": 3, "narrow": 12}
-    with Fleet(workers, 2, postgres_url, tmp_path, budget=60.0, pages=pages, queue=20) as fleet:
+    pages = {"free": 30, "spaced": 2, "narrow": 8}
+    with Fleet(workers, 2, postgres_url, tmp_path, budget=40.0, pages=pages) as fleet:
         first, second = fleet.workers
         first.start()
         wait_for(lambda: first.events("planner"))
@@ -130,7 +123,7 @@ def test_what_a_killed_planner_had_taken_is_polled_by_another_who_plans_from_the
 
 
 def test_polls_are_taken_a_hundred_at_a_time_if_there_are_so_many(postgres_url, tmp_path, workers):
-    with Fleet(workers, 2, postgres_url, tmp_path, budget=400.0, pages={"free": 600}, queue=200) as fleet:
+    with Fleet(workers, 2, postgres_url, tmp_path, budget=400.0, pages={"free": 600}, tick=1.0) as fleet:
         for worker in fleet.workers:
             worker.start()
         batches = [
@@ -146,8 +139,8 @@ def test_polls_are_taken_a_hundred_at_a_time_if_there_are_so_many(postgres_url, 
 @pytest.mark.parametrize("seed", range(2))
 def test_workers_that_are_killed_at_random(postgres_url, tmp_path, workers, seed):
     chance = random.Random(seed)  # noqa: S311
-    pages = {"free": 60, "spaced": 3, "narrow": 12}
-    with Fleet(workers, 3, postgres_url, tmp_path, budget=60.0, pages=pages, queue=20) as fleet:
+    pages = {"free": 30, "spaced": 2, "narrow": 8}
+    with Fleet(workers, 3, postgres_url, tmp_path, budget=40.0, pages=pages) as fleet:
         for worker in fleet.workers:
             worker.start()
         for _ in range(100):

@@ -17,8 +17,8 @@ from .killing import wait_for
 from .pages import JITTER, Site, assert_spaced, assert_within_budget, most_at_once, number_of
 from .worker import settings_of
 
-SPACING, AT_ONCE = 1.2, 2
-PAUSES = {"free": 0.0, "spaced": 0.0, "narrow": 0.1}
+SPACING, AT_ONCE = 1.2, 1
+PAUSES = {"free": 0.0, "spaced": 0.0, "narrow": 0.04}
 
 
 class Reader:

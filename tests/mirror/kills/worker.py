@@ -48,16 +48,14 @@ def count_batches():
     sql_transaction.SqlTransaction.lease = counted
 
 
-def work(*, store, copies, settings, user=None, alive=None, queue=None, tick=None):
-    """Run a mirror until killed; ``queue``: how many polls it may have in hand, so that others get some."""
+def work(*, store, copies, settings, user=None, alive=None, tick=None):
+    """Run a mirror until killed."""
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
     if user is not None and os.geteuid() == 0:
         os.setgid(user)
         os.setuid(user)
     if alive is not None:
         loop._ALIVE = alive
-    if queue is not None:
-        loop._QUEUE = loop._MOST = queue
     count_batches()
     mirror = Mirror(store, copies=copies, settings=settings_of(**settings), tick=tick)
     say(up=True)

@@ -42,7 +42,8 @@ SETTINGS = Settings(
 )  # fmt: skip
 CUT = re.compile(
     r"(the answer is not HTTP|the content is not \w+|the connection broke|the body broke off"
-    r"|a decompression bomb|nothing more came for [\d.]+ seconds|not done within \d+ seconds|larger than [\d,]+ bytes)\b.*"
+    r"|a decompression bomb|nothing more came for [\d.]+ seconds|not done within \d+ seconds"
+    r"|larger than [\d,]+ bytes)\b.*"
 )
 """Words whose rest depends on the versions of libraries, or on what has come until then."""
 WARM, CALM, PATIENCE = 1.0, 2.5, 60.0

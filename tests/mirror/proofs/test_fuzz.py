@@ -34,10 +34,10 @@ CALM = Settings(
 )  # fmt: skip
 USED = [one for one in SECTIONS if "notify" not in one.heading and "databases" not in one.heading]
 FUZZ = settings(
-    max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 FUZZ_LONG = settings(
-    max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 
@@ -168,11 +168,12 @@ def test_any_settings_that_are_accepted(tmp_path, monkeypatch, text):
         said = load(path).settings
     except InvalidInput:
         return
-    # nobody is told; and what a poll may take, in real time, is as short as in the other tests
+    # nobody is told; and as polls take real time, there are as few as in the other tests, and they are short
     quick = replace(
         said.http, connect_timeout=min(said.http.connect_timeout, 2.0), read_timeout=2.0, ca_file=None
     )
     said = replace(said, http=quick, timeout=min(said.timeout, 5.0), notify=(), databases={}, hint_file=None)
+    said = replace(said, budget=CALM.budget if said.budget is None else min(said.budget, CALM.budget))
     page = answer(
         b"<rss version='2.0'><channel><item><link>http://127.0.0.1:9/</link></item></channel></rss>"
     )
