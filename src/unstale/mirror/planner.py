@@ -21,7 +21,7 @@ from .store import Edit, Lease, Transaction
 
 __all__ = ["Planner", "budgets", "load_agenda"]
 
-_LEAD = 5.0
+_LEAD = 6.0
 """Seconds that a transaction may be begun before the first poll that it hands out, at most."""
 _READS_EVERY, _READS_HALF_LIFE = 600.0, 7 * 86400.0
 """Seconds between two looks at what has been read, and in which reads count half."""
