@@ -396,6 +396,7 @@ def test_a_budget_must_be_more_than_nothing(tmp_path):
         make(tmp_path, budget=0.0)
 
 
+@pytest.mark.long
 def test_jitter_makes_intervals_differ(tmp_path):
     gaps = {}
     for jitter in (0.0, 0.5):

@@ -170,6 +170,7 @@ def test_a_mirror_is_as_fresh_as_it_says_and_nearly_as_it_can_be(tmp_path):
     check(month, near=0.02, ahead=0.0)
 
 
+@pytest.mark.long
 def test_weights_count(tmp_path):
     weights = np.random.default_rng(6).lognormal(0.0, 1.0, 150)
     month = asyncio.run(live(tmp_path, lognormal(150), days=10, warm=4, weights=weights, tick=DAY / 25))
@@ -177,6 +178,7 @@ def test_weights_count(tmp_path):
     check(month, near=0.03, ahead=0.03)
 
 
+@pytest.mark.long
 def test_copies_are_young_if_that_is_the_objective(tmp_path):
     month = asyncio.run(live(tmp_path, lognormal(150, 2.0), days=10, warm=4, objective="age", tick=DAY / 25))
     check_age(month, near=0.15)
