@@ -339,7 +339,9 @@ class Loop:
             t.expire(now)
         if now >= self._next_alive:
             self._next_alive = now + _ALIVE
-            self.workers = len(t.alive(self.worker, now, now + 3.0 * _ALIVE))
+            alive = t.alive(self.worker, now, now + 3.0 * _ALIVE)
+            # on SQLite there is one runner; who else seems to be there was killed
+            self.workers = 1 if self._store.url.startswith("sqlite") else len(alive)
         if planning and self._settings.hint_file and now >= self._next_hints:
             self._next_hints = now + _HINTS
             read_hints(Path(self._settings.hint_file), t, now)

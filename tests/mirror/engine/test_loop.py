@@ -464,3 +464,14 @@ def test_where_a_group_cannot_keep_up_with_max_age_all_its_elements_get_their_tu
         run(mirror, DAY / 2)
     polls = [len(world.times(f"python:a/{i}")) for i in range(6)]
     assert min(polls) > 0.7 * max(polls)
+
+
+def test_the_next_runner_does_not_share_with_one_who_was_killed(tmp_path):
+    mirror, world = make(tmp_path, budget=1000 / DAY)
+    with mirror:
+        add(mirror, *(str(i) for i in range(20)))
+        with mirror.store.begin() as t:
+            t.alive("who was killed", START, START + 1e6)
+        run(mirror, DAY / 10)
+    assert len(world.polls) >= 95
+    assert world.polls[0][0] < START + 1.0

@@ -11,12 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from unstale.errors import InvalidInput
-from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.mirror import Mirror
 
 from .killing import wait_for
 from .pages import JITTER, Site, assert_spaced, assert_within_budget, most_at_once, number_of
-from .test_trouble import START, World, make
 from .worker import settings_of
 
 SPACING, AT_ONCE = 1.2, 1
@@ -159,14 +157,3 @@ def test_a_runner_that_is_killed_many_times(tmp_path, workers, seed):
 def test_a_small_budget_is_kept_by_one_who_is_killed_many_times(tmp_path, workers):
     site, _, _ = kill(workers, tmp_path, 50, 9, budget=1 / 3, longest=3.0)
     assert len(site.visits) > 5
-
-
-def test_the_next_runner_does_not_share_with_the_dead_one(tmp_path):
-    """Who was killed counts as there for a while; nothing may be left for him to poll."""
-    world = World(SimulatedClock(START))
-    with make(tmp_path / "mirror.db", world, [f"{n}/" for n in range(20)], tick=1.0, budget=1.0) as mirror:
-        with mirror.store.begin() as t:
-            t.alive("the dead one", START, START + 1000.0)
-        mirror.run(START + 100.0)
-        assert 95 <= len(world.visits) <= 100
-        assert world.starts()[0] < START + 1.0
