@@ -11,10 +11,13 @@ import heapq
 import itertools
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 __all__ = ["Clock", "RealClock", "SimulatedClock"]
+
+
+_ANYWAY = nullcontext()
 
 
 class Clock(Protocol):
@@ -29,8 +32,7 @@ class Clock(Protocol):
     def reached(self, moment: float) -> bool:
         """Tell whether it is as good as that moment."""
 
-    @contextmanager
-    def busy(self) -> Iterator[None]:
+    def busy(self) -> AbstractContextManager[None]:
         """Say that what is done in here takes the machine's time: a simulated clock stands still."""
 
     async def pause(self, moment: float) -> None:
@@ -63,10 +65,9 @@ class RealClock:
         """Tell whether a moment has come."""
         return moment <= self.now()
 
-    @contextmanager
-    def busy(self) -> Iterator[None]:
+    def busy(self) -> AbstractContextManager[None]:
         """Say that something is being done."""
-        yield
+        return _ANYWAY
 
     async def pause(self, moment: float) -> None:
         """Wait until a moment."""

@@ -137,7 +137,7 @@ class Hands:
                 continue
             self._running[group] = running + 1
             self._workers[me] = lease, now
-            finished = Finished(lease, now, 0.0, None)
+            finished: Finished | None = None
             try:
                 with self._clock.busy():
                     finished = await self._poll(lease, now)
@@ -152,6 +152,7 @@ class Hands:
             finally:
                 self._workers[me] = None
                 self._running[group] -= 1
+                finished = finished or Finished(lease, now, 0.0, None)
                 took = finished.seconds
                 self._takes[group] = 0.9 * self._takes.get(group, took) + 0.1 * took
                 self._next_of(group)

@@ -23,6 +23,8 @@ __all__ = ["Planner", "budgets", "load_agenda"]
 
 _LEAD = 6.0
 """Seconds that a transaction may be begun before the first poll that it hands out, at most."""
+_AT_ONCE = 100_000
+"""Polls that are heard of at once."""
 _READS_EVERY, _READS_HALF_LIFE = 600.0, 7 * 86400.0
 """Seconds between two looks at what has been read, and in which reads count half."""
 
@@ -125,9 +127,13 @@ class Planner:
     def _listen(self, t: Transaction) -> Places:
         """Hear what polls saw that has not been heard yet."""
         places = [np.empty(0, np.intp)]
-        while (heard := t.heard(self._heard)).poll.size:
-            places.append(self.agenda.hear(heard))
-            self._heard = int(heard.poll[-1])
+        more = True
+        while more:
+            heard = t.heard(self._heard, _AT_ONCE)
+            if heard.poll.size:
+                places.append(self.agenda.hear(heard))
+                self._heard = int(heard.poll[-1])
+            more = heard.poll.size == _AT_ONCE
         return np.concatenate(places)
 
     def _edit(self, t: Transaction, now: float) -> None:

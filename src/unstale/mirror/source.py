@@ -79,7 +79,7 @@ class New:
     options: Mapping[str, Json] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
     """What a poll found."""
 

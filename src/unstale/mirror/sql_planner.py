@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Select, bindparam, literal_column, select, update
 
 from .schema import edits, elements, kept, learned, polls
-from .sql_work import Many, Work, chunks, numbers_of
+from .sql_work import Many, Whole, Work, chunks, numbers_of
 from .store import Columns, Edit, Heard
 
 _COLUMNS: Select[Any] = (
@@ -37,10 +38,15 @@ def _saving(*names: str) -> Many:
 _SAVE = _saving("last", "not_before", "failures", "size")
 _SAVE_ALL = _saving("last", "not_before", "failures", "size", "evidence")
 _SAVE_STATE = _saving("state")
-_HEARD = select(
-    polls.c.id, polls.c.element, polls.c.time, polls.c.elapsed, polls.c.outcome, polls.c.traffic,
-    polls.c.cost, polls.c.planned,
-).order_by(polls.c.id)  # fmt: skip
+_HEARD = Whole(
+    select(
+        polls.c.id, polls.c.element, polls.c.time, polls.c.elapsed, polls.c.outcome, polls.c.traffic,
+        polls.c.cost, polls.c.planned,
+    )
+    .where(polls.c.id > bindparam("after"))
+    .order_by(polls.c.id)
+    .limit(bindparam("limit"))
+)  # fmt: skip
 
 
 def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 50_000) -> Iterator[Columns]:
@@ -118,7 +124,7 @@ def keep(work: Work, state: Mapping[str, bytes]) -> None:
 
 def heard(work: Work, after: int, limit: int = 100_000) -> Heard:
     """Return what polls saw, from the one after ``after`` on."""
-    rows = work.connection.execute(_HEARD.where(polls.c.id > int(after)).limit(limit)).all()
+    rows = sorted(_HEARD.run(work.connection, after=int(after), limit=int(limit)), key=itemgetter(0))
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * 8
     return Heard(
         poll=np.array(columns[0], np.int64),

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Select, bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from .schema import elements, groups, learned, leases, polls, standing, versions
 from .source import Found, Known
 from .sql_elements import note
-from .sql_work import Many, Work, chunks, from_json, json_of, or_nan, or_none, text_of
+from .sql_work import Many, Whole, Work, chunks, from_json, json_of, or_nan, or_none, text_of
 from .store import Finished, Lease, PollRecord, Version
 
-_LEASES: Select[Any] = (
+_LEASES = Whole(
     select(
         leases.c.element, leases.c.slot, leases.c.late, leases.c.group_id, leases.c.predicted,
         leases.c.planned, leases.c.cost, elements.c.key, elements.c.options, standing.c.validators,
@@ -24,7 +24,21 @@ _LEASES: Select[Any] = (
     .join(elements, elements.c.id == leases.c.element)
     .join(standing, standing.c.element == leases.c.element)
     .join(learned, learned.c.element == leases.c.element)
+    .where(leases.c.element.in_(bindparam("some", expanding=True)))
 )  # fmt: skip
+_LEASED = Whole(select(leases.c.element, leases.c.group_id, leases.c.worker))
+_HELD = Whole(
+    select(leases.c.element, leases.c.slot)
+    .where(leases.c.element.in_(bindparam("some", expanding=True)), leases.c.worker == bindparam("worker"))
+    .with_for_update()
+)
+_FREE = Whole(
+    select(leases.c.element)
+    .where(leases.c.worker == literal_column("''"), leases.c.expires > bindparam("now"))
+    .order_by(leases.c.slot)
+    .limit(bindparam("count"))
+    .with_for_update(skip_locked=True)
+)
 
 
 _names = tuple(column.name for column in leases.c)
@@ -71,31 +85,19 @@ def release(work: Work, leases: Sequence[Lease]) -> None:
 def lease(work: Work, worker: str, count: int, now: float, expires: float) -> list[Lease]:
     """Take polls that were handed out, earliest slots first; those that it is too late for are left alone."""
     work.write()
-    due = (
-        select(leases.c.element)
-        .where(leases.c.worker == "", leases.c.expires > float(now))
-        .order_by(leases.c.slot)
-        .limit(int(count))
-        .with_for_update(skip_locked=True)
-        .cte("due")  # PostgreSQL evaluates it once, since it locks
-    )
-    take = (
-        update(leases)
-        .where(leases.c.element.in_(select(due.c.element)))
-        .values(worker=worker, expires=float(expires))
-        .returning(leases.c.element)
-    )
-    mine = work.connection.scalars(take).all()
+    mine = [element for (element,) in _FREE.run(work.connection, now=float(now), count=int(count))]
     taken = []
     for some in chunks(mine):
-        for row in work.connection.execute(_LEASES.where(leases.c.element.in_(some))).all():
+        take = update(leases).where(leases.c.element.in_(some))
+        work.connection.execute(take.values(worker=worker, expires=float(expires)))
+        for row in _LEASES.run(work.connection, some=some):
             (
                 element, slot, late, group, predicted, planned, cost, key, options, validators, fingerprint,
                 source, last,
             ) = row  # fmt: skip
             known = Known(key, from_json(options), from_json(validators), fingerprint)
             taken.append(Lease(
-                element, slot, late, group, or_nan(predicted), planned, or_nan(cost), known, source,
+                element, slot, late, group, or_nan(predicted), bool(planned), or_nan(cost), known, source,
                 or_nan(last),
             ))  # fmt: skip
     taken.sort(key=lambda one: one.slot)
@@ -117,8 +119,7 @@ def expire(work: Work, now: float, *, everything: bool = False) -> list[int]:
 
 def leased(work: Work) -> list[tuple[int, int, str]]:
     """Return (element, group, worker or '') of all polls that are handed out."""
-    query = select(leases.c.element, leases.c.group_id, leases.c.worker).order_by(leases.c.element)
-    return [(element, group, worker) for element, group, worker in work.connection.execute(query)]
+    return sorted((element, group, worker) for element, group, worker in _LEASED.run(work.connection))
 
 
 def record(work: Work, worker: str, finished: Sequence[Finished]) -> list[Version]:
@@ -153,10 +154,7 @@ def _ours(work: Work, worker: str, finished: Sequence[Finished]) -> list[Finishe
     """Take back the leases of polls, and return those polls that are to be recorded."""
     held: dict[int, float] = {}
     for some in chunks([int(one.lease.element) for one in finished]):
-        query = select(leases.c.element, leases.c.slot).where(
-            leases.c.element.in_(some), leases.c.worker == worker
-        )
-        held.update(map(tuple, work.connection.execute(query.with_for_update()).all()))
+        held.update((element, slot) for element, slot in _HELD.run(work.connection, some=some, worker=worker))
     ours = []
     for one in finished:
         # The slot tells this lease from a later one of the same element.

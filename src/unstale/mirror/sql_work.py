@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from sqlalchemy import Connection, Delete, Insert, Table, Update
+from sqlalchemy import (
+    Connection,
+    Delete,
+    Float,
+    Insert,
+    Integer,
+    Select,
+    Table,
+    Update,
+    cast,
+    func,
+    literal_column,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from .copies import Copies
@@ -16,6 +30,7 @@ from .source import Json
 __all__ = [
     "Many",
     "Taken",
+    "Whole",
     "Work",
     "chunks",
     "from_json",
@@ -26,6 +41,10 @@ __all__ = [
     "text_of",
 ]
 
+_TOGETHER, _MOST_VALUES = 2048, 32766
+"""Rows that one statement writes in SQLite, and values that it can be given, at most."""
+_FINE = 2.0**62
+"""Of what a number has beyond the point, so much is a whole number: of all that are not below 1/1000."""
 CHUNK = 1000
 """Rows that one statement asks for by number or key."""
 
@@ -73,34 +92,88 @@ class Work(Protocol):
 class Many:
     """A statement that is run for many rows, which are given by position.
 
-    SQLAlchemy takes longer to look at the rows than SQLite to write them, so it only makes the text.
+    SQLAlchemy takes longer to look at the rows than a database to write them, so it only makes the text. In
+    SQLite one statement writes many rows: each lets another thread have the interpreter, and has to wait until
+    that one lets go of it again, which takes longer than all the rest.
     """
 
     def __init__(self, statement: Insert | Update | Delete, *names: str) -> None:
         self._statement, self._names = statement, names
-        self._texts: dict[str, tuple[str, list[int] | None]] = {}
+        self._texts: dict[tuple[str, int], str] = {}
 
     def run(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Run it; each row has a value for each name."""
+        """Run it; each row has a value for each name, and no two are about the same row of the table."""
         if not rows:
             return
-        text, order = self._texts.get(connection.dialect.name) or self._made(connection)
-        if order is None:
-            named = [dict(zip(self._names, row, strict=True)) for row in rows]
-            connection.exec_driver_sql(text, named)
-        elif order == list(range(len(self._names))):
-            connection.exec_driver_sql(text, list(rows))
-        else:
-            connection.exec_driver_sql(text, [tuple(row[place] for place in order) for row in rows])
+        if connection.dialect.name != "sqlite":
+            text = self._text(connection, 1)
+            connection.exec_driver_sql(text, [dict(zip(self._names, row, strict=True)) for row in rows])
+            return
+        for some in chunks(rows, min(_TOGETHER, _MOST_VALUES // len(self._names))):
+            count = 1 << (len(some) - 1).bit_length()  # a few sizes, so that few texts are made and prepared
+            text = self._text(connection, count)
+            nothing = (None,) * (len(self._names) * (count - len(some)))
+            connection.exec_driver_sql(text, (*chain.from_iterable(some), *nothing))
 
-    def _made(self, connection: Connection) -> tuple[str, list[int] | None]:
-        """Return the text for this kind of database, and which value goes where; None: by name."""
-        made = self._statement.compile(dialect=connection.dialect, column_keys=list(self._names))
-        order = None
-        if made.positional:
-            order = [self._names.index(name) for name in made.positiontup or ()]
-        self._texts[connection.dialect.name] = str(made), order
-        return str(made), order
+    def _text(self, connection: Connection, count: int) -> str:
+        """Return the text for so many rows in this kind of database."""
+        which = connection.dialect.name, count
+        if which not in self._texts:
+            made = self._statement.compile(dialect=connection.dialect, column_keys=list(self._names))
+            text = str(made)
+            self._texts[which] = self._for_many(text, made, count) if made.positional else text
+        return self._texts[which]
+
+    def _for_many(self, text: str, made: Any, count: int) -> str:  # noqa: ANN401
+        """Write a statement for one row for so many, of which those without a first value do nothing."""
+        names: list[str] = list(made.positiontup or ())
+        row = f"({', '.join('?' * len(self._names))})"
+        first = self._names[0]
+        if isinstance(self._statement, Insert):
+            values = f"VALUES ({', '.join('?' * len(names))})"
+            text = text.replace(values, f"SELECT {', '.join(names)} FROM given WHERE {first} IS NOT NULL")
+        else:
+            parts = text.split("?")
+            text = "".join(f"{part}given.{name}" for part, name in zip(parts, names, strict=False))
+            text += parts[-1]
+        if isinstance(self._statement, Update):
+            text = text.replace(" WHERE ", " FROM given WHERE ", 1)
+        elif isinstance(self._statement, Delete):
+            text = text.replace(f"= given.{first}", f"IN (SELECT {first} FROM given)", 1)
+        rows = ", ".join([row] * count)
+        return f"WITH given ({', '.join(self._names)}) AS (VALUES {rows}) {text}"
+
+
+class Whole:
+    """A query of which all rows are wanted; in SQLite they come as one, for the same reason as with `Many`.
+
+    There they are written as JSON, with numbers in two parts, so that they keep all of their digits.
+    """
+
+    def __init__(self, query: Select[Any]) -> None:
+        self._query = query
+        rows = query.subquery()
+        self._floats = [place for place, column in enumerate(rows.c) if isinstance(column.type, Float)]
+        parts: list[Any] = []
+        for column in rows.c:
+            if isinstance(column.type, Float):
+                whole = cast(column, Integer)
+                parts += [whole, cast((column - whole) * literal_column(str(_FINE)), Integer)]
+            else:
+                parts.append(column)
+        self._together = select(func.json_group_array(func.json_array(*parts)))
+
+    def run(self, connection: Connection, **given: Any) -> list[Any]:  # noqa: ANN401
+        """Return the rows, in any order; ``given``: what the query has parameters for."""
+        if connection.dialect.name != "sqlite":
+            return list(connection.execute(self._query, given).all())
+        rows: list[Any] = json.loads(connection.execute(self._together, given).scalar_one())
+        for row in rows:
+            for place in self._floats:
+                rest = row.pop(place + 1)
+                if rest is not None:
+                    row[place] += rest / _FINE
+        return rows
 
 
 def chunks(values: Sequence[_T], size: int = CHUNK) -> Iterator[Sequence[_T]]:

@@ -169,7 +169,7 @@ class Edit(NamedTuple):
     """Of a hint: who gave it (the key of a feed, ``api``, ``command``, ``file``). Of an audit: its name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lease:
     """A poll that is handed out."""
 
@@ -189,7 +189,7 @@ class Lease:
     last: float = np.nan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Finished:
     """A poll that a worker has made; or has not, and gives back (``found`` is None)."""
 

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from unstale.mirror.sources.http_deadlines import Deadlines
+from unstale.mirror.sources.http_fetch import Progress
 
 from .hostile import Hostile, answer, faults
 
@@ -229,20 +230,78 @@ def test_deadlines_hold_in_each_event_loop():
     deadlines = Deadlines()
 
     async def quick():
-        limit = deadlines.start(60.0)
-        async with limit:
-            await asyncio.sleep(0)
-        deadlines.stop(limit)
+        task = deadlines.start(60.0)
+        await asyncio.sleep(0)
+        assert not deadlines.ended(task)
+        deadlines.stop(task)
 
     async def slow():
-        limit = deadlines.start(0.05)
+        task = deadlines.start(0.05)
         began = time.monotonic()
-        with pytest.raises(TimeoutError):
-            async with limit:
-                await asyncio.sleep(10)
-        deadlines.stop(limit)
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.sleep(10)
+        assert deadlines.ended(task) == "late"
+        assert not task.cancelling()
+        deadlines.stop(task)
         return time.monotonic() - began
 
     for _ in range(2):
         asyncio.run(quick())
         assert asyncio.run(slow()) < 5.0
+
+
+def test_silence_ends_what_waits_and_nothing_else():
+    deadlines = Deadlines(0.1)
+
+    async def main():
+        silent, busy = Progress(since=time.monotonic()), Progress()
+
+        async def wait(progress, seconds):
+            task = deadlines.start(60.0, progress)
+            try:
+                await asyncio.sleep(seconds)
+            except asyncio.CancelledError:
+                return deadlines.ended(task)
+            finally:
+                deadlines.stop(task)
+            return "done"
+
+        return await asyncio.gather(wait(silent, 10.0), wait(busy, 1.0))
+
+    assert asyncio.run(main()) == ["silent", "done"]
+
+
+def test_a_task_that_others_cancel_too_is_not_merely_late():
+    deadlines = Deadlines()
+
+    async def work():
+        task = deadlines.start(0.0)
+        try:
+            await asyncio.sleep(10.0)
+        except asyncio.CancelledError:
+            task.cancel()  # at the same moment
+            assert not deadlines.ended(task)
+            raise
+        finally:
+            deadlines.stop(task)
+
+    async def main():
+        task = asyncio.create_task(work())
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(main())
+
+
+def test_a_task_that_is_done_when_its_time_is_over_is_not_cancelled_afterwards():
+    deadlines = Deadlines()
+
+    async def main():
+        task = deadlines.start(0.0)
+        try:
+            await asyncio.sleep(10.0)
+        except asyncio.CancelledError:  # whatever it is, it does not ask why
+            deadlines.stop(task)
+        return task.cancelling()
+
+    assert asyncio.run(main()) == 0

@@ -7,35 +7,65 @@ looks after all polls a few times in a second does.
 from __future__ import annotations
 
 import asyncio
+from math import inf
+from time import monotonic
+from typing import Any, Protocol
 
 __all__ = ["Deadlines"]
 
 _TICK = 0.2
 
 
-class Deadlines:
-    """Ends what takes too long, up to a fifth of a second late."""
+class Waiting(Protocol):
+    """What is known of something on its way."""
 
-    def __init__(self) -> None:
-        self._ends: dict[asyncio.Timeout, float] = {}
+    since: float
+    """Since when (`time.monotonic`) the other side has been silent, if something is expected of it."""
+
+
+class Deadlines:
+    """Ends what takes too long, up to a fifth of a second late, by cancelling the task that does it."""
+
+    def __init__(self, silence: float = inf) -> None:
+        """``silence``: seconds after which something is ended because nothing comes."""
+        self._silence = silence
+        self._ends: dict[asyncio.Task[Any], tuple[float, Waiting | None, int]] = {}
+        """When tasks have to be done, what they wait for, and how often others had cancelled them before."""
+        self._late: dict[asyncio.Task[Any], tuple[str, int]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def start(self, seconds: float) -> asyncio.Timeout:
-        """Return what to do it in (``async with``; then `stop`); after so long, that raises TimeoutError."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # the timer of another loop is of no use here
-            self._loop, self._timer = loop, None
+    def start(self, seconds: float, waiting: Waiting | None = None) -> asyncio.Task[Any]:
+        """Let this task have so many seconds from now on; return it, for `ended` and `stop`."""
+        loop = self._loop
+        if loop is None or not loop.is_running():  # the timer of another loop is of no use here
+            self._loop = loop = asyncio.get_running_loop()
+            self._timer = None
             self._ends.clear()
-        limit = asyncio.timeout(None)
-        self._ends[limit] = loop.time() + seconds
+            self._late.clear()
+        task = asyncio.current_task(loop)
+        if task is None:
+            raise RuntimeError("a poll must be made in a task")
+        self._ends[task] = monotonic() + seconds, waiting, task.cancelling()
         if self._timer is None:
             self._timer = loop.call_later(_TICK, self._tick, loop)
-        return limit
+        return task
 
-    def stop(self, limit: asyncio.Timeout) -> None:
+    def ended(self, task: asyncio.Task[Any]) -> str:
+        """Tell whether it was cancelled from here and nowhere else: ``late``, ``silent``, or nothing.
+
+        If so, it is not cancelled any more.
+        """
+        if task not in self._late:
+            return ""
+        why, before = self._late.pop(task)
+        return why if task.uncancel() <= before else ""
+
+    def stop(self, task: asyncio.Task[Any]) -> None:
         """Forget about it."""
-        self._ends.pop(limit, None)
+        self._ends.pop(task, None)
+        if self._late and self._late.pop(task, None) is not None:
+            task.uncancel()
 
     def close(self) -> None:
         """Stop the timer."""
@@ -44,8 +74,15 @@ class Deadlines:
             self._timer = None
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        now = loop.time()
-        for limit in [limit for limit, end in self._ends.items() if end <= now]:
-            del self._ends[limit]
-            limit.reschedule(now)
+        now = monotonic()
+        before = now - self._silence
+        for task, (end, waiting, cancelled) in list(self._ends.items()):
+            if end <= now:
+                self._late[task] = "late", cancelled
+            elif waiting is not None and waiting.since <= before:
+                self._late[task] = "silent", cancelled
+            else:
+                continue
+            del self._ends[task]
+            task.cancel()
         self._timer = loop.call_later(_TICK, self._tick, loop) if self._ends else None

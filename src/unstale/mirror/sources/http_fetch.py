@@ -15,6 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
+from math import inf
+from time import monotonic
 from typing import Any
 
 import aiohttp
@@ -28,7 +31,7 @@ from .http_body import SLACK, Content, Enough
 from .http_decode import Broken, TooMuch, accepted, decoder
 from .http_urls import host_of, origin_of
 
-__all__ = ["Failure", "Fetcher", "Progress"]
+__all__ = ["Failure", "Fetcher", "Progress", "silent"]
 
 _CHUNK = 1 << 16
 _WARM = 256
@@ -68,6 +71,8 @@ class Progress:
     """Bytes of the body as announced."""
     fresh: bool = False
     """Whether a connection was made for it."""
+    since: float = inf
+    """Since when (`time.monotonic`) the other side has been silent, if something is expected of it."""
 
 
 _progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
@@ -90,7 +95,8 @@ class _Request(aiohttp.ClientRequest):
     """Notes that there is a connection, and an answer is being waited for."""
 
     def send(self, conn: Any) -> Coroutine[Any, Any, aiohttp.ClientResponse]:  # noqa: ANN401
-        _reached("answer")
+        if (progress := _progress.get()) is not None:
+            progress.phase, progress.since = "answer", monotonic()
         return super().send(conn)
 
 
@@ -145,11 +151,10 @@ class Fetcher:
         """Bytes of a request, without its address and what is special to it."""
 
     def _session(self, inside: bool) -> aiohttp.ClientSession:  # noqa: FBT001
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
+        if self._loop is None or not self._loop.is_running():  # there is one at a time
             for session in self._sessions.values():
                 session.detach()  # its loop is gone, and its connections with it
-            self._sessions, self._loop = {}, loop
+            self._sessions, self._loop = {}, asyncio.get_running_loop()
             self._warm.clear()
         if inside not in self._sessions:
             public = None if inside else self._public
@@ -165,8 +170,7 @@ class Fetcher:
                 total=None,
                 connect=self._http.connect_timeout,
                 sock_connect=self._http.connect_timeout,
-                sock_read=self._http.read_timeout,
-            )
+            )  # who waits for an answer is looked after by `Deadlines`, which is cheaper
             self._sessions[inside] = aiohttp.ClientSession(
                 connector=connector,
                 headers=self._headers,
@@ -185,7 +189,7 @@ class Fetcher:
 
     def _keeps(self, origin: str) -> bool:
         """Tell whether to keep the connection; if many hosts are polled in turn, it would not serve again."""
-        now, warm = asyncio.get_running_loop().time(), self._warm
+        now, warm = monotonic(), self._warm
         if origin not in warm:
             while warm and next(iter(warm.values())) < now - _KEEP:
                 warm.popitem(last=False)
@@ -206,7 +210,7 @@ class Fetcher:
         token = _progress.set(progress)
         try:
             for attempt in range(_RETRIES):
-                progress.phase, progress.fresh = "answer", False
+                progress.phase, progress.fresh, progress.since = "answer", False, inf
                 progress.traffic += self.overhead + len(url)
                 try:
                     response = await session.get(address, headers=headers, allow_redirects=False)
@@ -215,10 +219,10 @@ class Fetcher:
                     if progress.fresh or attempt == _RETRIES - 1:
                         raise self._failure(error, url, progress) from None
                 else:
-                    progress.phase = "body"
-                    progress.traffic += 20 + sum(
-                        len(name) + len(value) + 4 for name, value in response.raw_headers
-                    )
+                    progress.phase, progress.since = "body", inf
+                    headers_came = response.raw_headers
+                    progress.traffic += 20 + 4 * len(headers_came)
+                    progress.traffic += sum(map(len, chain.from_iterable(headers_came)))
                     return response
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._failure(error, url, progress) from None
@@ -245,10 +249,12 @@ class Fetcher:
             decoding = decoder(encoding, content.add, content.check) if encoding else None
             sink = content.add if decoding is None else decoding.feed
             while not stream.at_eof():
+                progress.since = monotonic()
                 if spend is None:
                     data = await stream.readany()
                 else:
                     data, paid = await _more(response, progress, spend, paid)
+                progress.since = inf
                 progress.received += len(data)
                 progress.traffic += len(data)
                 content.came(len(data))
@@ -269,7 +275,7 @@ class Fetcher:
             response.release()  # closes it, if there is more to come
 
     def _failure(self, error: Exception, url: str, progress: Progress) -> Failure:
-        return told(error, url, progress, self._http.connect_timeout, self._http.read_timeout)
+        return told(error, url, progress, self._http.connect_timeout)
 
     async def close(self) -> None:
         """Let go of connections and threads."""
@@ -288,14 +294,21 @@ async def _more(
     if paid == 0:
         length = response.content_length
         paid = _CHUNK // 4 if length is None else min(_CHUNK, max(length - progress.received, 1))
-        progress.phase = "budget"
+        progress.phase, progress.since = "budget", inf
         await spend(paid)
-        progress.phase = "body"
+        progress.phase, progress.since = "body", monotonic()
     data = await response.content.read(paid)
     return data, paid - len(data)
 
 
-def told(error: Exception, url: str, progress: Progress, connect: float, read: float) -> Failure:
+def silent(progress: Progress, seconds: float) -> str:
+    """Say for how long the other side has said nothing."""
+    if progress.phase != "body":
+        return f"no answer within {seconds:g} seconds"
+    return f"nothing more came for {seconds:g} seconds, after {progress.received:,} bytes"
+
+
+def told(error: Exception, url: str, progress: Progress, connect: float) -> Failure:
     """Say in words what went wrong."""
     host = host_of(url)
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
@@ -304,10 +317,6 @@ def told(error: Exception, url: str, progress: Progress, connect: float, read: f
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         what = _WAITING.get(progress.phase, "no connection to {}").format(host)
         return Failure(f"{what} within {connect:g} seconds")
-    if isinstance(error, aiohttp.ServerTimeoutError):
-        if progress.phase != "body":
-            return Failure(f"no answer within {read:g} seconds")
-        return Failure(f"nothing more came for {read:g} seconds, after {progress.received:,} bytes")
     if isinstance(error, aiohttp.ClientPayloadError):
         of_all = "" if progress.length is None else f" of {progress.length:,}"
         return Failure(f"the body broke off after {progress.received:,} bytes{of_all}")

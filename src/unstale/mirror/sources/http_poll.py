@@ -19,7 +19,7 @@ from . import content as contents
 from .guard import Lookup, is_public, look_up, named_private
 from .http_body import Content
 from .http_deadlines import Deadlines
-from .http_fetch import Failure, Fetcher, Progress
+from .http_fetch import Failure, Fetcher, Progress, silent
 from .http_headers import date, media_type, meta, plain, said, validators, wait_of
 from .http_options import checked_headers, is_conditional, own_headers, user_agent
 from .http_urls import host_of, joined, origin_of
@@ -27,6 +27,7 @@ from .robots import MOST_BYTES, Answer, Robots, Rules
 
 __all__ = ["Poller"]
 
+_CONTENT = frozenset({200, 203})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PERMANENT = frozenset({301, 308})
 _HARMLESS = frozenset({"accept", "accept-language", "dnt", "from", "sec-gpc"})
@@ -76,7 +77,7 @@ class Poller:
         self._http, self._now = settings.http, now
         self._headers = checked_headers(settings.http.headers)
         self._elsewhere = {name: text for name, text in self._headers.items() if name.lower() in _HARMLESS}
-        self._deadlines = Deadlines()
+        self._deadlines = Deadlines(settings.http.read_timeout)
         agent = user_agent(settings)
         common = {"User-Agent": agent, "Accept": "*/*"}
         self._fetcher = Fetcher(settings, common, lookup=lookup, public=public)
@@ -92,14 +93,13 @@ class Poller:
     async def poll(self, known: Known, terms: Terms) -> Found:
         """Ask for a page."""
         progress = Progress()
-        limit = self._deadlines.start(terms.timeout)
+        task = self._deadlines.start(terms.timeout, progress)
         try:
-            async with limit:
-                visit = _Visit(known, terms, progress, contents.definition(known.options))
-                response = await self._arrive(visit)
-                if response.status in {200, 203}:
-                    return await self._content(visit, response)
-                return self._answer(visit, response)
+            visit = _Visit(known, terms, progress, contents.definition(known.options))
+            response = await self._arrive(visit)
+            if response.status in _CONTENT:
+                return await self._content(visit, response)
+            return self._answer(visit, response)
         except Failure as failure:
             return Found(
                 failure.outcome,
@@ -110,12 +110,14 @@ class Poller:
             )
         except (InvalidInput, MissingExtra) as error:  # options that rules have given it since
             return Found("failed", str(error), traffic=progress.traffic)
-        except TimeoutError:
-            if not limit.expired():
+        except asyncio.CancelledError:
+            if not (why := self._deadlines.ended(task)):
                 raise
-            return Found("failed", _late(progress, terms.timeout), traffic=progress.traffic)
+            late = why == "late"
+            words = _late(progress, terms.timeout) if late else silent(progress, self._http.read_timeout)
+            return Found("failed", words, traffic=progress.traffic)
         finally:
-            self._deadlines.stop(limit)
+            self._deadlines.stop(task)
 
     async def _arrive(self, visit: _Visit) -> ClientResponse:
         """Follow redirects to the answer; raise `Failure`."""
@@ -225,14 +227,20 @@ class Poller:
     async def _fetch_robots(self, url: str, inside: bool) -> Answer:  # noqa: FBT001
         """Fetch robots.txt; its limits are tighter than those of a page."""
         progress = Progress()
+        task = self._deadlines.start(self._http.connect_timeout + self._http.read_timeout, progress)
         try:
-            async with asyncio.timeout(self._http.connect_timeout + self._http.read_timeout):
-                return await self._ask_robots(url, progress, inside=inside)
+            return await self._ask_robots(url, progress, inside=inside)
         except Failure as failure:
             refused = failure.outcome == "refused"
             return Answer(None, detail=str(failure), traffic=progress.traffic, refused=refused)
-        except TimeoutError:
-            return Answer(None, detail="it does not come in time", traffic=progress.traffic)
+        except asyncio.CancelledError:
+            if not (why := self._deadlines.ended(task)):
+                raise
+            late = why == "late"
+            words = "it does not come in time" if late else silent(progress, self._http.read_timeout)
+            return Answer(None, detail=words, traffic=progress.traffic)
+        finally:
+            self._deadlines.stop(task)
 
     async def _ask_robots(self, url: str, progress: Progress, *, inside: bool) -> Answer:
         for _ in range(_ROBOTS_REDIRECTS + 1):
