@@ -5,6 +5,7 @@ store is a file on the disk of the temporary folder (TMPDIR sets which), and eac
 """
 
 import asyncio
+import gc
 import json
 import sqlite3
 import subprocess
@@ -139,6 +140,7 @@ def throughput() -> None:
         " yardstick: a bare aiohttp loop"
     )
     with serving() as url, tempfile.TemporaryDirectory() as folder, a_mirror(url, folder) as mirror:
+        gc.freeze()  # as `unstale run` does
         ratios = []
         for _ in range(ROUNDS):
             plain, ours = asyncio.run(bare(url)), asyncio.run(mirrored(mirror))

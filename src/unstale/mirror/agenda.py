@@ -290,11 +290,17 @@ class Agenda:
         rows["busy"][chosen] = True
         fresh, sizes = self.fresh(chosen, now), self.sizes(chosen)
         fresh[np.isnan(rows["last"][chosen])] = np.nan
-        columns = zip(given, rows["id"][chosen].tolist(), fresh.tolist(), sizes.tolist(), strict=True)
+        last = rows["last"][chosen]
+        columns = zip(
+            given, rows["id"][chosen].tolist(), fresh.tolist(), sizes.tolist(), last.tolist(), strict=True
+        )
         return [
-            Lease(element, slot, late, groups[which], predicted, self.audit.pop(element, None) is None, size)
-            for (which, slot, late), element, predicted, size in columns
-        ]
+            Lease(
+                element, slot, late, groups[which], predicted, self.audit.pop(element, None) is None, size,
+                last=polled,
+            )
+            for (which, slot, late), element, predicted, size, polled in columns
+        ]  # fmt: skip
 
     def _audits(self) -> Places:
         """Where elements are that an audit asks for."""

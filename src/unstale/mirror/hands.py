@@ -152,7 +152,8 @@ class Hands:
             finally:
                 self._workers[me] = None
                 self._running[group] -= 1
-                finished = finished or Finished(lease, now, 0.0, None)
+                if finished is None:
+                    finished = Finished(lease, now, 0.0, None)
                 took = finished.seconds
                 self._takes[group] = 0.9 * self._takes.get(group, took) + 0.1 * took
                 self._next_of(group)

@@ -272,12 +272,10 @@ class Loop:
                 versions = t.record(self.worker, finished) if finished else []
                 self._discovery.record(t, finished, now)
                 orphans = self._keep_house(t, now, planning=planning)
-                if planning:
-                    self._plan(t, now, horizon, room)
-                leases = []
-                if horizon > now:
-                    expires = now + self._span + self._settings.lease
-                    leases = t.lease(self.worker, self._share(t, room, planning=planning), now, expires)
+                leases = self._plan(t, now, horizon, room) if planning else []
+                if horizon > now and not (planning and self.workers <= 1):
+                    share = self._share(t, room, planning=planning)
+                    leases = t.lease(self.worker, share, now, self._expires(now))
         except BaseException:
             self.planner = None  # it may know things that were not recorded
             raise
@@ -316,8 +314,14 @@ class Loop:
             except (Trouble, OSError) as error:  # polls will find out when it is over
                 self._trouble(error, "copies")
 
-    def _plan(self, t: Transaction, now: float, horizon: float, room: int) -> None:
-        """Be the planner: of what starts when this transaction is over, and before the next."""
+    def _expires(self, now: float) -> float:
+        return now + self._span + self._settings.lease
+
+    def _plan(self, t: Transaction, now: float, horizon: float, room: int) -> list[Lease]:
+        """Be the planner, of what starts when this transaction is over and before the next.
+
+        Who is alone takes all of it at once.
+        """
         assert self.planner is not None  # noqa: S101  (prepared before)
         alone = self.workers <= 1
         start = now + self._lead + (0.0 if alone else _AHEAD)
@@ -327,7 +331,12 @@ class Loop:
             room = self._queue * self.workers - len(t.leased())
         end = min(start + self._span, horizon)
         crowd = self._hands.crowd() if alone else {}
-        self._more = self.planner.plan(t, start, end=end, room=room, crowd=crowd)
+        leases = self.planner.plan(
+            t, start, end=end, room=room, crowd=crowd, worker=self.worker if alone else "",
+            expires=self._expires(now),
+        )  # fmt: skip
+        self._more = self.planner.more
+        return leases if alone else []
 
     def _keep_house(self, t: Transaction, now: float, *, planning: bool) -> list[str]:
         """Do what is needed now and then; return digests that nothing refers to any more."""

@@ -83,6 +83,7 @@ class Planner:
         self._heard, self._edited = kept.get("heard", 0), kept.get("edited", 0)
         self._next_reads = 0.0
         self._kept = b""
+        self.more = False
         self._busy = np.empty(0, np.int64)
         self._mend(t, now, self.agenda.tick if ahead is None else ahead, shift)
 
@@ -102,8 +103,21 @@ class Planner:
         agenda.worths(places, agenda.rows.since(places, now))
         agenda.fresh(places, now)
 
-    def plan(self, t: Transaction, now: float, *, end: float, room: int, crowd: Mapping[int, float]) -> bool:
-        """Take in what has happened, and hand out polls before ``end``; tell if the budget allows more."""
+    def plan(
+        self,
+        t: Transaction,
+        now: float,
+        *,
+        end: float,
+        room: int,
+        crowd: Mapping[int, float],
+        worker: str = "",
+        expires: float = 0.0,
+    ) -> list[Lease]:
+        """Take in what has happened, and hand out polls before ``end``: all of them to a worker, if named.
+
+        Returns those; ``more`` tells whether the budget allows for more.
+        """
         agenda = self.agenda
         self._edit(t, now)
         rescaled = agenda.rescaled()  # before anything is learned, so that it does not fade at once
@@ -116,8 +130,12 @@ class Planner:
         agenda.pace.crowd = crowd
         leases = agenda.choose(now, end, room)
         places = np.unique(np.concatenate(dirty)).astype(np.intp)
+        if leases:
+            t.release(leases, worker=worker, expires=expires)
+            self._busy = np.union1d(self._busy, [lease.element for lease in leases])
         self._keep(t, leases, places)
-        return bool(leases) and agenda.pace.free(now) < end
+        self.more = bool(leases) and agenda.pace.free(now) < end
+        return leases
 
     @property
     def edited(self) -> int:
@@ -188,9 +206,6 @@ class Planner:
     def _keep(self, t: Transaction, leases: list[Lease], dirty: Places) -> None:
         """Write what has been learned and decided."""
         agenda, rows = self.agenda, self.agenda.rows
-        if leases:
-            t.release(leases)
-            self._busy = np.union1d(self._busy, [lease.element for lease in leases])
         groups = {lease.group for lease in leases} | set(np.unique(rows["group"][dirty]).tolist())
         paid = {number: agenda.pace.groups[number].paid for number in groups if number in agenda.pace.groups}
         if paid := {number: moment for number, moment in paid.items() if np.isfinite(moment)}:

@@ -12,7 +12,19 @@ from sqlalchemy.dialects import postgresql, sqlite
 from .schema import elements, groups, learned, leases, polls, standing, versions
 from .source import Found, Known
 from .sql_elements import note
-from .sql_work import Many, Whole, Work, chunks, from_json, json_of, or_nan, or_none, text_of
+from .sql_work import (
+    Many,
+    Whole,
+    Work,
+    among,
+    as_numbers,
+    chunks,
+    from_json,
+    json_of,
+    or_nan,
+    or_none,
+    text_of,
+)  # fmt: skip
 from .store import Finished, Lease, PollRecord, Version
 
 _LEASES = Whole(
@@ -24,12 +36,22 @@ _LEASES = Whole(
     .join(elements, elements.c.id == leases.c.element)
     .join(standing, standing.c.element == leases.c.element)
     .join(learned, learned.c.element == leases.c.element)
-    .where(leases.c.element.in_(bindparam("some", expanding=True)))
+    .where(among(leases.c.element, "some")),
+    documents=("options", "validators"),
+)  # fmt: skip
+_KNOWN = Whole(
+    select(
+        elements.c.id, elements.c.key, elements.c.options, standing.c.validators, standing.c.fingerprint,
+        elements.c.source,
+    )
+    .join(standing, standing.c.element == elements.c.id)
+    .where(among(elements.c.id, "some")),
+    documents=("options", "validators"),
 )  # fmt: skip
 _LEASED = Whole(select(leases.c.element, leases.c.group_id, leases.c.worker))
 _HELD = Whole(
     select(leases.c.element, leases.c.slot)
-    .where(leases.c.element.in_(bindparam("some", expanding=True)), leases.c.worker == bindparam("worker"))
+    .where(among(leases.c.element, "some"), leases.c.worker == bindparam("worker"))
     .with_for_update()
 )
 _FREE = Whole(
@@ -46,7 +68,12 @@ _RELEASE = {
     "sqlite": Many(sqlite.insert(leases).on_conflict_do_nothing(index_elements=["element"]), *_names),
     "postgresql": Many(postgresql.insert(leases).on_conflict_do_nothing(index_elements=["element"]), *_names),
 }
-_DROP = Many(delete(leases).where(leases.c.element == bindparam("which")), "which")
+_DROP = delete(leases).where(among(leases.c.element, "some"))
+_TAKE = (
+    update(leases)
+    .where(among(leases.c.element, "some"))
+    .values(worker=bindparam("new_worker"), expires=bindparam("until"))
+)
 _ADD_VERSIONS = Many(insert(versions), *(column.name for column in versions.c))
 _ADD_POLLS = Many(insert(polls), *(column.name for column in polls.c))
 _one = update(standing).where(standing.c.element == bindparam("which"))
@@ -67,39 +94,54 @@ _STAND_SAME = Many(  # most polls see nothing new: then nothing is written
 )  # fmt: skip
 
 
-def release(work: Work, leases: Sequence[Lease]) -> None:
-    """Hand out polls; an element that is handed out already stays as it is."""
+def release(
+    work: Work, leases: Sequence[Lease], *, worker: str = "", expires: float = 0.0
+) -> Sequence[Lease]:
+    """Hand out polls, maybe to a worker at once; an element that is handed out already stays as it is."""
     work.write()
     work.plan()
     rows = [
         (
-            int(lease.element), float(lease.slot), float(lease.late), int(lease.group),
-            or_none(lease.predicted), bool(lease.planned), or_none(lease.cost), "",
-            float(lease.slot + lease.late),
+            lease.element, float(lease.slot), float(lease.late), lease.group, or_none(lease.predicted),
+            bool(lease.planned), or_none(lease.cost), worker,
+            float(expires if worker else lease.slot + lease.late),
         )
         for lease in leases
     ]  # fmt: skip
     _RELEASE[work.connection.dialect.name].run(work.connection, rows)
+    if worker:
+        _fill_in(work, leases)
+    return leases
+
+
+def _fill_in(work: Work, leases: Sequence[Lease]) -> None:
+    """Fill in what a worker has to know of polls."""
+    found = _KNOWN.run(work.connection, some=as_numbers(lease.element for lease in leases))
+    known = {row[0]: row for row in found}
+    for lease in leases:
+        _, key, options, validators, fingerprint, lease.source = known[lease.element]
+        lease.known = Known(key, from_json(options), from_json(validators), fingerprint)
 
 
 def lease(work: Work, worker: str, count: int, now: float, expires: float) -> list[Lease]:
     """Take polls that were handed out, earliest slots first; those that it is too late for are left alone."""
     work.write()
     mine = [element for (element,) in _FREE.run(work.connection, now=float(now), count=int(count))]
+    if not mine:
+        return []
+    some = as_numbers(mine)
+    work.connection.execute(_TAKE, {"some": some, "new_worker": worker, "until": float(expires)})
     taken = []
-    for some in chunks(mine):
-        take = update(leases).where(leases.c.element.in_(some))
-        work.connection.execute(take.values(worker=worker, expires=float(expires)))
-        for row in _LEASES.run(work.connection, some=some):
-            (
-                element, slot, late, group, predicted, planned, cost, key, options, validators, fingerprint,
-                source, last,
-            ) = row  # fmt: skip
-            known = Known(key, from_json(options), from_json(validators), fingerprint)
-            taken.append(Lease(
-                element, slot, late, group, or_nan(predicted), bool(planned), or_nan(cost), known, source,
-                or_nan(last),
-            ))  # fmt: skip
+    for row in _LEASES.run(work.connection, some=some):
+        (
+            element, slot, late, group, predicted, planned, cost, key, options, validators, fingerprint,
+            source, last,
+        ) = row  # fmt: skip
+        known = Known(key, from_json(options), from_json(validators), fingerprint)
+        taken.append(Lease(
+            element, slot, late, group, or_nan(predicted), bool(planned), or_nan(cost), known, source,
+            or_nan(last),
+        ))  # fmt: skip
     taken.sort(key=lambda one: one.slot)
     return taken
 
@@ -112,8 +154,8 @@ def expire(work: Work, now: float, *, everything: bool = False) -> list[int]:
     if not everything:
         query = query.where(leases.c.expires <= float(now))
     gone = sorted(work.connection.scalars(query))
-    for some in chunks(gone):
-        work.connection.execute(delete(leases).where(leases.c.element.in_(some)))
+    if gone:
+        work.connection.execute(_DROP, {"some": as_numbers(gone)})
     return gone
 
 
@@ -152,16 +194,16 @@ def record(work: Work, worker: str, finished: Sequence[Finished]) -> list[Versio
 
 def _ours(work: Work, worker: str, finished: Sequence[Finished]) -> list[Finished]:
     """Take back the leases of polls, and return those polls that are to be recorded."""
-    held: dict[int, float] = {}
-    for some in chunks([int(one.lease.element) for one in finished]):
-        held.update((element, slot) for element, slot in _HELD.run(work.connection, some=some, worker=worker))
+    some = as_numbers(one.lease.element for one in finished)
+    held: dict[int, float] = dict(_HELD.run(work.connection, some=some, worker=worker))
     ours = []
     for one in finished:
         # The slot tells this lease from a later one of the same element.
         if held.get(one.lease.element) == one.lease.slot:
             ours.append(one)
             del held[one.lease.element]
-    _DROP.run(work.connection, [(int(one.lease.element),) for one in ours])
+    if ours:
+        work.connection.execute(_DROP, {"some": as_numbers(one.lease.element for one in ours)})
     # A copy may have been deleted since it was put: another version had it, and was let go. Then the poll is
     # repeated.
     return [
@@ -195,9 +237,9 @@ def _versions(polled: Sequence[Finished], number: int) -> dict[int, Version]:
 def _poll_row(number: int, one: Finished, version: Version | None) -> tuple[Any, ...]:
     """Return a poll as a row."""
     lease, found = one.lease, _seen(one)
-    since = or_none(one.began - lease.last)
+    since = one.began - lease.last
     return (
-        number, int(lease.element), float(one.began), None if since is None else max(since, 0.0),
+        number, lease.element, float(one.began), max(since, 0.0) if since == since else None,  # noqa: PLR0124
         one.outcome or found.outcome, int(found.traffic), float(one.seconds), text_of(found.detail),
         None if version is None else version.id, bool(lease.planned), or_none(lease.predicted),
         or_none(lease.cost),

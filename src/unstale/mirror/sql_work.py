@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import inf
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from sqlalchemy import (
+    ColumnElement,
     Connection,
-    Delete,
     Float,
     Insert,
     Integer,
     Select,
     Table,
+    Text,
     Update,
+    bindparam,
+    case,
     cast,
     func,
     literal_column,
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 from .copies import Copies
 from .source import Json
@@ -32,6 +39,8 @@ __all__ = [
     "Taken",
     "Whole",
     "Work",
+    "among",
+    "as_numbers",
     "chunks",
     "from_json",
     "json_of",
@@ -45,6 +54,7 @@ _TOGETHER, _MOST_VALUES = 2048, 32766
 """Rows that one statement writes in SQLite, and values that it can be given, at most."""
 _FINE = 2.0**62
 """Of what a number has beyond the point, so much is a whole number: of all that are not below 1/1000."""
+_ENDLESS = 2**63 - 1
 CHUNK = 1000
 """Rows that one statement asks for by number or key."""
 
@@ -93,11 +103,11 @@ class Many:
     """A statement that is run for many rows, which are given by position.
 
     SQLAlchemy takes longer to look at the rows than a database to write them, so it only makes the text. In
-    SQLite one statement writes many rows: each lets another thread have the interpreter, and has to wait until
-    that one lets go of it again, which takes longer than all the rest.
+    SQLite one statement writes many rows: each lets another thread have the interpreter, and has to wait
+    until that one lets go of it again, which takes longer than all the rest.
     """
 
-    def __init__(self, statement: Insert | Update | Delete, *names: str) -> None:
+    def __init__(self, statement: Insert | Update, *names: str) -> None:
         self._statement, self._names = statement, names
         self._texts: dict[tuple[str, int], str] = {}
 
@@ -131,15 +141,13 @@ class Many:
         first = self._names[0]
         if isinstance(self._statement, Insert):
             values = f"VALUES ({', '.join('?' * len(names))})"
-            text = text.replace(values, f"SELECT {', '.join(names)} FROM given WHERE {first} IS NOT NULL")
+            rows_given = f"SELECT {', '.join(names)} FROM given WHERE {first} IS NOT NULL"  # noqa: S608
+            text = text.replace(values, rows_given)
         else:
             parts = text.split("?")
             text = "".join(f"{part}given.{name}" for part, name in zip(parts, names, strict=False))
             text += parts[-1]
-        if isinstance(self._statement, Update):
             text = text.replace(" WHERE ", " FROM given WHERE ", 1)
-        elif isinstance(self._statement, Delete):
-            text = text.replace(f"= given.{first}", f"IN (SELECT {first} FROM given)", 1)
         rows = ", ".join([row] * count)
         return f"WITH given ({', '.join(self._names)}) AS (VALUES {rows}) {text}"
 
@@ -148,9 +156,10 @@ class Whole:
     """A query of which all rows are wanted; in SQLite they come as one, for the same reason as with `Many`.
 
     There they are written as JSON, with numbers in two parts, so that they keep all of their digits.
+    ``documents`` are columns that hold JSON, which is read on the way if it can be (see `from_json`).
     """
 
-    def __init__(self, query: Select[Any]) -> None:
+    def __init__(self, query: Select[Any], *, documents: Sequence[str] = ()) -> None:
         self._query = query
         rows = query.subquery()
         self._floats = [place for place, column in enumerate(rows.c) if isinstance(column.type, Float)]
@@ -159,9 +168,11 @@ class Whole:
             if isinstance(column.type, Float):
                 whole = cast(column, Integer)
                 parts += [whole, cast((column - whole) * literal_column(str(_FINE)), Integer)]
+            elif column.name in documents:
+                parts.append(case((func.json_valid(column) == 1, func.json(column)), else_=column))
             else:
                 parts.append(column)
-        self._together = select(func.json_group_array(func.json_array(*parts)))
+        self._together = select(func.json_group_array(func.json_array(*parts), type_=Text))
 
     def run(self, connection: Connection, **given: Any) -> list[Any]:  # noqa: ANN401
         """Return the rows, in any order; ``given``: what the query has parameters for."""
@@ -172,8 +183,46 @@ class Whole:
             for place in self._floats:
                 rest = row.pop(place + 1)
                 if rest is not None:
-                    row[place] += rest / _FINE
+                    row[place] += rest / _FINE if -_ENDLESS < rest < _ENDLESS else inf * rest
         return rows
+
+
+class Numbers(FunctionElement[int]):
+    """Numbers that are given as one text (see `as_numbers`), for ``IN``; a database takes just so many texts.
+
+    >>> from sqlalchemy import column
+    >>> from sqlalchemy.dialects import sqlite
+    >>> print(among(column("id"), "some").compile(dialect=sqlite.dialect()))
+    id IN (SELECT value FROM json_each(?))
+    """
+
+    inherit_cache = True
+
+
+@compiles(Numbers, "sqlite")
+def _numbers_sqlite(element: Numbers, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ANN401
+    text = compiler.process(element.clauses, **kw)
+    return f"(SELECT value FROM json_each({text}))"  # noqa: S608  (a parameter)
+
+
+@compiles(Numbers, "postgresql")
+def _numbers_postgresql(element: Numbers, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ANN401
+    text = compiler.process(element.clauses, **kw)
+    return f"(SELECT CAST(json_array_elements_text(CAST({text} AS JSON)) AS BIGINT))"
+
+
+def among(column: ColumnElement[int], name: str) -> ColumnElement[bool]:
+    """Return the condition that a column is one of the numbers in the parameter of this name."""
+    return column.op("IN", is_comparison=True)(Numbers(bindparam(name, type_=Text)))
+
+
+def as_numbers(ids: Iterable[int]) -> str:
+    """Return numbers as a parameter for `among`.
+
+    >>> as_numbers([3, 5])
+    '[3,5]'
+    """
+    return f"[{','.join(map(str, ids))}]"
 
 
 def chunks(values: Sequence[_T], size: int = CHUNK) -> Iterator[Sequence[_T]]:
@@ -216,6 +265,8 @@ def json_of(value: Mapping[str, Json]) -> str:
     return _ENCODE(dict(value)) if value else "{}"
 
 
-def from_json(text: str) -> dict[str, Json]:
-    """Return what was stored."""
-    return json.loads(text) if text != "{}" else {}
+def from_json(text: str | dict[str, Json]) -> dict[str, Json]:
+    """Return what was stored; it may have been read on the way."""
+    if isinstance(text, str):
+        return json.loads(text) if text != "{}" else {}
+    return text

@@ -296,8 +296,11 @@ class Transaction(Protocol):
 
     # --- polls
 
-    def release(self, leases: Sequence[Lease]) -> None:
-        """Hand out polls; nobody has taken them yet."""
+    def release(self, leases: Sequence[Lease], *, worker: str = "", expires: float = 0.0) -> Sequence[Lease]:
+        """Hand out polls, which nobody has taken yet.
+
+        With a worker, they are its own at once, as after `lease`; known and source of each are filled in.
+        """
 
     def lease(self, worker: str, count: int, now: float, expires: float) -> list[Lease]:
         """Take polls that were handed out, earliest slots first; they are the worker's until they expire."""
