@@ -25,7 +25,7 @@ _PRAGMAS = (
     "PRAGMA synchronous = FULL",  # a commit survives the loss of power
     "PRAGMA wal_autocheckpoint = 8000",  # pages; each is written back once for many commits
     "PRAGMA journal_size_limit = 100000000",
-    "PRAGMA cache_size = -65536",
+    "PRAGMA cache_size = -24576",
     "PRAGMA temp_store = MEMORY",
 )
 _SESSION = (

@@ -49,7 +49,7 @@ _HEARD = Whole(
 )  # fmt: skip
 
 
-def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 50_000) -> Iterator[Columns]:
+def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 10_000) -> Iterator[Columns]:
     """Return all elements that are not removed, or these, as columns, in the order of numbers."""
     if ids is not None:
         for some in chunks(sorted(set(numbers_of(ids)))):

@@ -267,7 +267,7 @@ class Transaction(Protocol):
 
     # --- what the planner keeps
 
-    def load(self, ids: Sequence[int] | None = None, chunk: int = 50_000) -> Iterator[Columns]:
+    def load(self, ids: Sequence[int] | None = None, chunk: int = 10_000) -> Iterator[Columns]:
         """Return all elements that are not removed, or these, as columns, in the order of numbers."""
 
     def save(self, columns: Columns) -> None:
