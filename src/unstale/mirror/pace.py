@@ -5,9 +5,10 @@ its limits allow, and moves their moments on by what it costs. There is never cr
 was polled, so nothing bursts after an idle time, and as the moments are kept in the store with the polls they
 paid for, nothing bursts after a crash either.
 
-A poll may start a little later than its slot: by half a second, or a quarter of its group's spacing if that
-is less; after that it is given back. So that a window of a minute, or two polls of a group, keep to the limit
-whatever the delays, slots are that much further apart. Of a budget, that costs less than one per cent.
+A poll may start a little later than its slot: by half a second, or a tenth of its group's spacing if that is
+less (but not below 1/20 second, or a quarter of it); after that it is given back. So that a window of a
+minute, or two polls of a group, keep to the limit whatever the delays, slots are that much further apart. Of
+a budget, that costs less than one per cent.
 
 A budget of bytes is charged for what a poll is expected to take, and set right when it is known; whoever
 reads the content waits, besides, until the bytes are paid for.
@@ -56,7 +57,9 @@ class _Group:
     @property
     def late(self) -> float:
         """Seconds by which a poll may be late."""
-        return min(GRACE, 0.25 * self.spacing) if self.spacing > 0 else GRACE
+        if self.spacing <= 0:
+            return GRACE
+        return min(GRACE, max(0.1 * self.spacing, min(0.05, 0.25 * self.spacing)))
 
 
 @dataclass(slots=True)

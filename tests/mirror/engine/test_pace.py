@@ -161,8 +161,10 @@ def test_without_a_budget_nothing_waits():
     assert len(pace.assign([0] * 500, [1.0] * 500, 0.0, 1.0, 400)) == 400
 
 
-@pytest.mark.parametrize("spacing", [0.0, 0.4, 100.0])
-def test_how_late_a_poll_may_be(spacing):
+@pytest.mark.parametrize(
+    ("spacing", "expected"), [(0.0, GRACE), (0.1, 0.025), (0.4, 0.05), (1.0, 0.1), (3.0, 0.3), (100.0, GRACE)]
+)
+def test_how_late_a_poll_may_be(spacing, expected):
     pace = pace_of(budget=1.0, spacing=spacing)
     ((_, _, late),) = pace.assign([0], [1.0], 0.0, 1.0, 1)
-    assert late == (GRACE if spacing in {0.0, 100.0} else 0.1)
+    assert late == pytest.approx(expected)

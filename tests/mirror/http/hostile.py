@@ -179,7 +179,7 @@ def faults() -> dict[str, tuple[bytes | Handler, str, str]]:
         "/stall-in-head": (then_stall(b"HTTP/1.1 200 OK\r\nContent-"), "failed", "no answer within 0.4 sec"),
         "/stall-in-body": (then_stall(answer(b"abc", Content_Length="10")), "failed", "nothing more came"),
         "/drip": (repeated(answer(b"", Content_Length="100000"), b"x", 0.1), "failed", "not done within"),
-        "/drip-head": (repeated(b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x", 0.1), "failed", "without an answer"),
+        "/drip-head": (repeated(b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x", 0.1), "failed", "answer"),
         # not HTTP
         "/garbage": (then_close(b"\x00\xff\x13garbage\r\n\r\n"), "failed", "not HTTP"),
         "/http-0.9": (then_close(b"<html>no head at all</html>"), "failed", "not HTTP"),
