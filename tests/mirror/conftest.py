@@ -44,7 +44,7 @@ def postgres_url(postgres_server):
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-REAL_TIME = ("kills/", "proofs/test_faults.py", "proofs/test_fuzz.py")
+REAL_TIME = ("kills/", "proofs/test_faults.py")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -59,6 +59,8 @@ class Copies:
         self._made: set[Path] = set()
         self._sure: set[str] = set()
         """Digests of copies that this process has put, or seen to be whole."""
+        self.written = 0
+        """How many copies were written: those that are there already are not written again."""
 
     @property
     def scratch(self) -> Path:
@@ -150,6 +152,7 @@ class Copies:
         _unlink(other)  # a damaged one, or there is none
         sync_folder(target.parent)
         self._remember(digest)
+        self.written += 1
 
     def _healthy(self, digest: str) -> bool:
         """Tell whether there is such a copy, whole; if so, it counts as put now."""

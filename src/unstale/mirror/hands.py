@@ -50,7 +50,7 @@ class Hands:
         *,
         done: Callable[[Finished], None],
         trouble: Callable[[BaseException], object],
-        mended: Callable[[], object],
+        mended: Callable[[float], object],
         own: tuple[Path, ...] = (),
     ) -> None:
         self._sources, self._copies, self._settings, self._clock = sources, copies, settings, clock
@@ -293,9 +293,11 @@ class Hands:
             return same
         pause = 0.5
         while True:
+            before, written = self._clock.now(), self._copies.written
             try:
                 digest, size = await asyncio.to_thread(self._copies.put, body)
-                self._mended()
+                if self._copies.written > written:  # not if it was there already
+                    self._mended(before)
                 break
             except (Trouble, OSError) as error:  # what was fetched is not thrown away
                 self._trouble(error)

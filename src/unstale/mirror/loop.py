@@ -99,13 +99,15 @@ class Loop:
         own = own_places(store.url, copies.folder)
         self._hands = Hands(
             sources, copies, settings, clock, done=self._ended, own=own,
-            trouble=lambda error: self._trouble(error, "copies"), mended=lambda: self._recovered("copies"),
+            trouble=lambda error: self._trouble(error, "copies"),
+            mended=lambda began: self._recovered("copies", began),
         )  # fmt: skip
         self._queue = _QUEUE
         self._wake = asyncio.Event()
         self._stopping = False
         self._in_trouble: dict[str, set[str]] = {}
         """What is out of order, the store or the copies, and what has been told of it."""
+        self._latest_trouble: dict[str, float] = {}
         self._news = False
         self._pauses = 0
         self._next_alive = self._next_prune = self._next_hints = -inf
@@ -400,15 +402,19 @@ class Loop:
     def _trouble(self, error: BaseException, place: str = "store") -> float:
         """Tell of trouble once, and return how long to wait."""
         text = str(error) or repr(error)
+        self._latest_trouble[place] = self._clock.now()
         if text not in self._in_trouble.setdefault(place, set()):
             self._in_trouble[place].add(text)
             self._tell("trouble", text)
         self._pauses += place == "store"
         return min(0.25 * 2.0 ** min(self._pauses, 20), _LONGEST)
 
-    def _recovered(self, place: str) -> None:
+    def _recovered(self, place: str, began: float = inf) -> None:
+        """Tell that something works again: what went well had begun after the latest trouble."""
         if place == "store":
             self._pauses = 0
+        if began <= self._latest_trouble.get(place, -inf):
+            return
         if self._in_trouble.pop(place, None) is not None:
             self._tell(
                 "recovered", {"store": "the store works again"}.get(place, "copies can be written again")

@@ -141,7 +141,7 @@ def test_a_runner_that_is_killed_a_few_times(tmp_path, workers):
 def test_a_small_budget_is_kept_by_one_who_is_started_again_and_again(tmp_path, workers):
     """One poll in three seconds: whoever forgot what had been paid would poll after each start."""
     site, _, _ = kill(workers, tmp_path, 6, time.time(), budget=1 / 3, longest=0.8)
-    assert len(site.visits) >= 2
+    assert site.visits  # maybe one: a poll is paid for also if who was to make it was killed
 
 
 @pytest.mark.long
