@@ -1,8 +1,8 @@
 """How requests reach the mirror.
 
-What waits for the store is done in threads, never in the event loop. What takes long and is asked for by every
-page, such as the status of a million elements, is kept for a moment, and worked out once at a time however many
-ask for it. Reads of copies are counted in memory and written together.
+What waits for the store is done in threads, never in the event loop. What takes long and is asked for by
+every page, such as the status of a million elements, is kept for a moment, and worked out once at a time
+however many ask for it. Reads of copies are counted in memory and written together.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from math import inf
 from typing import Any, TypeVar
 
 from ..errors import Trouble
@@ -47,12 +48,11 @@ class Place:
         lock = self._locks.setdefault(name, asyncio.Lock())
         limit = self._fresh_for if fresh_for is None else fresh_for
         async with lock:
-            found = self._kept.get(name)
-            if found is None or time.monotonic() > found[0] + limit:
+            at, value = self._kept.get(name, (-inf, None))
+            if time.monotonic() > at + limit:
                 value = await self.do(work)
-                self._kept[name] = found = time.monotonic(), value
-        value = found[1]
-        return value  # type: ignore[no-any-return]
+                self._kept[name] = time.monotonic(), value
+            return value  # type: ignore[no-any-return]
 
     def forget(self) -> None:
         """Look anew at everything: something has been changed from here."""
