@@ -52,7 +52,7 @@ class Place:
             if time.monotonic() > at + limit:
                 value = await self.do(work)
                 self._kept[name] = time.monotonic(), value
-            return value  # type: ignore[no-any-return]
+            return value
 
     def forget(self) -> None:
         """Look anew at everything: something has been changed from here."""
