@@ -84,7 +84,7 @@ _HTTP = (
     Key("private", values.flag, "false", "false",
         "Whether a public address may lead to a private one, by a redirect or by DNS."),
     Key("connect_timeout", _TIME, "10s", '"10s"', "Time to wait for a connection."),
-    Key("read_timeout", _TIME, "20s", '"20s"', "Time to wait between two parts of an answer."),
+    Key("read_timeout", _TIME, "20s", '"20s"', "Time to wait for an answer, and between two parts of it."),
     Key("max_redirects", values.count(0, 100), "10", "10", "Redirects that are followed."),
     Key("max_ratio", values.ratio, "200", "200",
         "Bytes after decompression for each byte before; more is taken for a bomb."),

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -38,14 +39,28 @@ def test_the_examples_in_python_run(page):
     assert not failed
 
 
-@pytest.mark.parametrize("page", PAGES[:2], indirect=True)
+@pytest.mark.parametrize("page", [*PAGES[:2], "mirror-pages"], indirect=True)
 def test_the_commands_work(page, capsys):
     commands = [line for kind, _, text in page[1] if kind == "sh" for line in text.splitlines()]
     assert len(commands) > 3
     for command in commands:
-        program, *arguments = command.split()
+        program, *arguments = shlex.split(command)
         assert program == "unstale"
-        main(arguments)
+        if arguments != ["run"]:  # what it polls is not there
+            main(arguments)
+    assert "Error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", ["mirror-pages"], indirect=True)
+def test_the_configuration_of_the_page_is_understood(page, monkeypatch, capsys):
+    monkeypatch.setenv("TOKEN", "secret")
+    blocks = [text for kind, _, text in page[1] if kind == "toml"]
+    assert len(blocks) > 3
+    for text in blocks:
+        Path("mirror.toml").write_text(
+            f'{text}\n[mirror]\nbudget = "1000/day"\n' if "[mirror]" not in text else text
+        )
+        main(["add", "https://example.org/"])
     assert "Error" not in capsys.readouterr().err
 
 
