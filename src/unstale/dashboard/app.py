@@ -1,0 +1,89 @@
+"""The dashboard: its parts, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from ..errors import InvalidInput, NoAnswer, Trouble
+from .answers import problem, wants_page
+from .guard import Guard, Guarded
+from .place import Place
+
+__all__ = ["create_app"]
+
+_STATIC = Path(__file__).parent / "static"
+_ABOUT = (
+    "What a mirror knows, for programs: how fresh it is, what it spends and why, its elements, copies and "
+    "changes. Budgets, rates and what is spent are per second, other times are in seconds, sizes are in "
+    'bytes, moments are in UTC. Whatever goes wrong is told as `{"error": "..."}`.'
+)
+
+
+def create_app(place: Place, guard: Guard) -> FastAPI:
+    """Return the dashboard of a mirror, which it closes in the end."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await place.close()
+
+    app = FastAPI(
+        title="unstale",
+        description=_ABOUT,
+        version=version("unstale"),
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.add_middleware(Guarded, guard=guard)
+    _tell_errors(app)
+    if _STATIC.is_dir():
+        app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+
+    for name in ("pages", "api", "copies", "feeds", "metrics"):
+        with suppress(ModuleNotFoundError):
+            app.include_router(import_module(f"{__package__}.{name}").router(place))
+    return app
+
+
+def _tell_errors(app: FastAPI) -> None:
+    """Tell all errors in the same way."""
+
+    def tell(request: Request, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+        as_page = wants_page(request.url.path, request.headers.get("accept", ""))
+        return problem(status, message, as_page=as_page, headers=headers)
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101
+        return tell(request, error.status_code, str(error.detail), dict(error.headers or {}))
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)  # noqa: S101
+        parts = [
+            f"{'.'.join(map(str, one['loc'][1:])) or one['loc'][0]}: {one['msg']}" for one in error.errors()
+        ]
+        return tell(request, 422, "; ".join(parts[:5])[:2000])
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return tell(request, 422, str(error))
+
+    async def trouble(request: Request, error: Exception) -> Response:
+        return tell(request, 503, str(error), {"Retry-After": "5"})
+
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(InvalidInput, refused)
+    app.add_exception_handler(NoAnswer, refused)
+    app.add_exception_handler(Trouble, trouble)

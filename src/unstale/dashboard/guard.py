@@ -1,0 +1,314 @@
+"""Who may ask for what.
+
+The dashboard listens on loopback, where any page in the browser of its user can send requests to it, and any
+name can be made to lead. So a request must name a host that we go by (which stops DNS rebinding), and whoever
+changes something must come from a page of ours (which stops cross-site posting): browsers say where a request
+comes from, forms carry a token that only our pages know, and JSON cannot be posted across sites unasked. On
+any other address all that takes a token besides.
+
+Every answer has headers that forbid browsers whatever the dashboard does not need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..errors import InvalidInput
+from .answers import page, problem, wants_page
+
+__all__ = ["ANY", "LOOPBACK", "Guard", "Guarded", "csrf_token"]
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+ANY = "*"
+"""Instead of names of hosts: whatever name leads here."""
+COOKIE = "unstale-token"
+
+_SECRET = secrets.token_bytes(32)
+_LONGEST_ADDRESS = 8192
+"""Bytes of a path and query."""
+_LARGEST = 1_000_000
+"""Bytes of a body."""
+_PATIENCE = 30.0
+"""Seconds in which a body must have come."""
+_SHORTEST_TOKEN = 16
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?").fullmatch
+_FORM = "application/x-www-form-urlencoded"
+_OPEN = ("/healthz", "/login")
+"""Paths that take no token; nor does what is in /static/, which is the same for everybody."""
+_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Cache-Control": "no-store",
+}
+_LOGIN = """<h1>unstale</h1>
+<form method="post" action="/login">
+<p><label for="token">Token</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus></p>
+<p><button type="submit">Enter</button></p>
+</form>"""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What is demanded: a token, or none, and that requests name one of these hosts."""
+
+    token: str | None = None
+    hosts: frozenset[str] = LOOPBACK
+    """In lower case, without ports; `ANY` only together with a token."""
+
+    def __post_init__(self) -> None:
+        """Insist on a token that cannot be guessed."""
+        if self.token is not None and not (
+            len(self.token) >= _SHORTEST_TOKEN and self.token.isascii() and self.token.isprintable()
+        ):
+            raise InvalidInput(
+                f"a token must have at least {_SHORTEST_TOKEN} printable ASCII characters; make one with: "
+                "python3 -c 'import secrets; print(secrets.token_urlsafe())'"
+            )
+        if self.token is None and ANY in self.hosts:
+            raise InvalidInput("without a token the hosts that may be named must be given")
+
+    @property
+    def cookie(self) -> str:
+        """What the cookie of one who has given the token holds: not the token itself."""
+        return hmac.new((self.token or "").encode(), b"unstale cookie", hashlib.sha256).hexdigest()
+
+
+def csrf_token() -> str:
+    """Return what forms of ours carry in the field ``csrf``."""
+    return hmac.new(_SECRET, b"csrf", hashlib.sha256).hexdigest()
+
+
+class _Refused(Exception):  # noqa: N818  (it never leaves this module)
+    """A request that is not let through."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, headers
+
+
+class Guarded:
+    """An application behind a guard."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app, self._guard = app, guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # there are no web sockets here
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        send = _with_headers(send)
+        headers = Headers(scope=scope)
+        as_page = wants_page(scope["path"], headers.get("accept", ""))
+        try:
+            _check_size(scope, headers)
+            self._check_host(headers)
+            if scope["path"] == "/login":
+                answer = await self._login(scope, headers, receive)
+                await answer(scope, receive, send)
+                return
+            self._check_token(scope, headers)
+            if scope["method"] not in _SAFE:
+                _check_origin(headers)
+                body = await _body(receive)
+                _check_content(scope["method"], headers, body)
+                receive = _again(body, receive)
+        except _Refused as refused:
+            if refused.status == 401 and as_page and scope["method"] in _SAFE:
+                await RedirectResponse("/login", 303)(scope, receive, send)
+                return
+            answer = problem(refused.status, str(refused), as_page=as_page, headers=refused.headers)
+            await answer(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _check_host(self, headers: Headers) -> None:
+        given = headers.getlist("host")
+        found = _HOST(given[0]) if len(given) == 1 else None
+        if found is None:
+            raise _Refused(400, "a request must have one header Host, with the name of a host")
+        if ANY not in self._guard.hosts and found[1].lower() not in self._guard.hosts:
+            raise _Refused(
+                421, f"{found[1]} is not a name of this server; start it with --allow-host {found[1]}"
+            )
+
+    def _check_token(self, scope: Scope, headers: Headers) -> None:
+        path, token = scope["path"], self._guard.token
+        if token is None or path in _OPEN or path.startswith("/static/"):
+            return
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and _same(given.strip(), token):
+            return
+        if _same(_cookie(headers), self._guard.cookie):
+            return
+        message = "a token is needed: send the header 'Authorization: Bearer TOKEN', or go to /login"
+        raise _Refused(401, message, {"WWW-Authenticate": "Bearer"})
+
+    async def _login(self, scope: Scope, headers: Headers, receive: Receive) -> Response:
+        """Take the token from a person, whose browser keeps a cookie for it."""
+        if self._guard.token is None:
+            return RedirectResponse("/", 303)
+        if scope["method"] in {"GET", "HEAD"}:
+            return page("Enter", _LOGIN)
+        if scope["method"] != "POST":
+            raise _Refused(405, "only GET and POST", {"Allow": "GET, HEAD, POST"})
+        _check_origin(headers)
+        if _content_type(headers) != _FORM:
+            raise _Refused(415, f"the token must come as {_FORM}")
+        given = _fields(await _body(receive)).get("token", "").strip()
+        if not _same(given, self._guard.token):
+            return page("Enter", '<p role="alert">That is not the token.</p>\n' + _LOGIN, 403)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            COOKIE, self._guard.cookie, httponly=True, samesite="strict", secure=scope["scheme"] == "https"
+        )
+        return answer
+
+
+def _with_headers(send: Send) -> Send:
+    """Add to answers the headers that they do not have yet."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sent
+
+
+def _check_size(scope: Scope, headers: Headers) -> None:
+    address = scope.get("raw_path") or scope["path"].encode()
+    if len(address) + len(scope["query_string"]) > _LONGEST_ADDRESS:
+        raise _Refused(414, f"an address can have {_LONGEST_ADDRESS} bytes at most")
+    length = headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit()) or len(length) > 18:
+        raise _Refused(400, "Content-Length must be a number")
+    if int(length) > _LARGEST:
+        raise _too_large()
+
+
+def _check_origin(headers: Headers) -> None:
+    """Refuse what another site has sent by the browser of somebody."""
+    site = headers.get("sec-fetch-site", "same-origin")
+    origin = headers.get("origin")
+    foreign = site not in {"same-origin", "none"}
+    if origin is not None and not foreign:
+        try:
+            parts = urlsplit(origin)
+            ours = parts.scheme in {"http", "https"} and _same_host(
+                parts.netloc, headers["host"], parts.scheme
+            )
+        except ValueError:
+            ours = False
+        foreign = not ours
+    if foreign:
+        raise _Refused(403, "this was sent by another site, which must not change anything here")
+
+
+def _same_host(one: str, other: str, scheme: str) -> bool:
+    port = ":443" if scheme == "https" else ":80"
+    return one.lower().removesuffix(port) == other.lower().removesuffix(port)
+
+
+def _check_content(method: str, headers: Headers, body: bytes) -> None:
+    """Refuse what a form of another site could have sent."""
+    kind = _content_type(headers)
+    if kind == _FORM:
+        if not _same(_fields(body).get("csrf", ""), csrf_token()):
+            raise _Refused(403, "this form is not from here, or from before a restart: load the page again")
+    elif kind != "application/json" and (body or method != "DELETE"):
+        raise _Refused(415, "the header Content-Type must be application/json")
+
+
+def _content_type(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _fields(body: bytes) -> dict[str, str]:
+    """Return the fields of a form; the first of each name."""
+    try:
+        found = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=1000)
+    except ValueError:
+        raise _Refused(400, "this is not a form") from None
+    return {name: values[0] for name, values in found.items()}
+
+
+async def _body(receive: Receive) -> bytes:
+    """Return the whole body of a request, which is not large."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _Refused(400, "the request broke off")
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > _LARGEST:
+                    raise _too_large()
+                more = message.get("more_body", False)
+    except TimeoutError:
+        raise _Refused(408, "the request took too long to come") from None
+    return b"".join(parts)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Hand on a body that has been read."""
+    given = False
+
+    async def handed() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return handed
+
+
+def _too_large() -> _Refused:
+    return _Refused(413, f"a body can have {_LARGEST:,} bytes at most", {"Connection": "close"})
+
+
+def _cookie(headers: Headers) -> str:
+    for text in headers.getlist("cookie"):
+        try:
+            morsel = SimpleCookie(text).get(COOKIE)
+        except CookieError:
+            continue
+        if morsel is not None:
+            return morsel.value
+    return ""
+
+
+def _same(one: str, other: str) -> bool:
+    """Compare secrets in a time that says nothing about them."""
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())

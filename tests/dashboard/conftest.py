@@ -1,0 +1,58 @@
+"""A small mirror, and a dashboard of it that is asked without a network."""
+
+import warnings
+from dataclasses import dataclass, field
+
+import pytest
+
+from unstale import Mirror
+from unstale.dashboard.app import create_app
+from unstale.dashboard.guard import Guard
+from unstale.dashboard.place import Place
+from unstale.mirror.settings import Settings
+
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", "Using `httpx` with `starlette.testclient`")
+    from starlette.testclient import TestClient
+
+HOSTILE = '"><script>alert(1)</script>\r\nSet-Cookie: a=b'
+
+
+@dataclass
+class Web:
+    """What there is to be mirrored; change it as you like."""
+
+    pages: dict[str, object] = field(default_factory=dict)
+
+
+@pytest.fixture
+def web():
+    return Web({"news": "one\ntwo\nthree\n", "about": "<h1>about</h1>"})
+
+
+@pytest.fixture
+def mirror(tmp_path, web):
+    """Return a mirror of two texts, each polled once; ``mirror.step()`` polls new ones."""
+    with Mirror(tmp_path / "mirror.db", settings=Settings(budget=1000.0)) as made:
+        for name in web.pages:
+            made.add(f"python:{name}", poll=lambda name=name: web.pages[name])
+        made.step()
+        yield made
+
+
+@pytest.fixture
+def ask(mirror):
+    """Return a client of the dashboard; ``ask(token=...)`` makes another."""
+    clients = []
+
+    def client(**guard):
+        place = Place(Mirror(mirror.store.url, settings=mirror.settings), fresh_for=0.0)
+        made = TestClient(
+            create_app(place, Guard(**guard)), base_url="http://127.0.0.1:8321", follow_redirects=False
+        )
+        clients.append(made)
+        return made.__enter__()
+
+    yield client
+    for made in clients:
+        made.__exit__(None, None, None)
