@@ -4,6 +4,7 @@ machine. ``python -m benchmarks planning huge`` runs some parts only; some other
 import sys
 
 from benchmarks import (
+    dashboard,
     estimation,
     huge,
     inverse_worth,
@@ -27,6 +28,7 @@ PARTS = {
     "learning": learning.run,
     "profiles": profiles.run,
     "mirror": mirror.run,
+    "dashboard": dashboard.run,
 }
 MORE = {"rules": learning.rules}
 """Many minutes each."""
