@@ -55,4 +55,5 @@ def ask(mirror):
 
     yield client
     for made in clients:
-        made.__exit__(None, None, None)
+        if made.portal is not None:  # nobody has left it yet
+            made.__exit__(None, None, None)

@@ -1,0 +1,335 @@
+"""``GET /copies/KEY``: a copy, with what is known of it.
+
+The key stands in one segment, percent-encoded, or plainly: ``/copies/https://example.org/page?x=1``. What is
+served may be hostile: it is put into a sandbox, where it can run no script and knows nothing of the origin
+that it came from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import formatdate, parsedate_to_datetime
+from functools import partial
+from math import isfinite
+from typing import Any, BinaryIO
+from urllib.parse import quote, unquote
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from starlette.responses import StreamingResponse
+
+from ..errors import InvalidInput
+from ..mirror.changes import timestamp
+from ..mirror.discovery import Discovery
+from ..mirror.mirror import Mirror
+from ..mirror.source import New
+from ..mirror.store import Element, Transaction, Version
+from .models import Problem
+from .outlook import Glance, Outlook
+from .place import Place
+
+__all__ = ["copy_path", "find", "router", "safe_key", "safe_type"]
+
+_AT_ONCE = 1 << 20
+"""Bytes up to which a copy is read at once, and checked; a larger one is sent in such blocks."""
+_OUTLOOK = 5.0
+"""Seconds for which what was learned of all elements is kept."""
+_SANDBOX = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+_TYPE = re.compile(
+    r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+(\s*;\s*[a-z0-9_-]+=([a-z0-9_.:+-]+|\"[a-z0-9 _.:/+-]*\"))*",
+    re.IGNORECASE | re.ASCII,
+).fullmatch
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII).fullmatch
+_VERSION = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
+
+
+def router(place: Place) -> APIRouter:
+    """Return the routes."""
+    routes = APIRouter(tags=["copies"])
+    errors: dict[int | str, dict[str, Any]] = {
+        status: {"model": Problem, "description": what}
+        for status, what in {
+            404: "There is no such element, or it has no copy, or no such version.",
+            416: "The copy does not have these bytes.",
+            422: "The request cannot be understood.",
+            503: "The store or the copy cannot be read now.",
+        }.items()
+    }
+    told: dict[int | str, dict[str, Any]] = {
+        200: {"description": "The copy, with its own content type.", "content": {"*/*": {}}},
+        206: {"description": "Some bytes of it.", "content": {"*/*": {}}},
+        304: {"description": "It is the one that you have."},
+    }
+
+    @routes.api_route(
+        "/copies/{key:path}",
+        methods=["GET", "HEAD"],
+        response_class=Response,
+        responses={**told, **errors},
+        openapi_extra={"parameters": _PARAMETERS},
+    )
+    async def copy(request: Request) -> Response:
+        """Return the copy of an element.
+
+        The headers `X-Unstale-Polled` (moment of the last poll that saw something), `X-Unstale-Fresh`
+        (probability that it is fresh), `X-Unstale-Age` (expected age in seconds), `X-Unstale-Version` and
+        `X-Unstale-Key` (percent-encoded) say what is known of it. It counts as a read.
+        """
+        outlook = await place.kept("outlook", Outlook, fresh_for=_OUTLOOK)
+        served = await place.do(partial(_look, wanted=_wanted(request), outlook=outlook))
+        if request.method == "GET" and request.headers.get("sec-fetch-site") != "cross-site":
+            place.read(served.element.id)
+        return await _answer(place, request, served)
+
+    return routes
+
+
+_PARAMETERS = [
+    {
+        "name": "key",
+        "in": "path",
+        "required": True,
+        "description": "Key of the element, percent-encoded.",
+        "schema": {"type": "string", "minLength": 1},
+    },
+    {
+        "name": "version",
+        "in": "query",
+        "required": False,
+        "description": "Number of a version; without it, the latest.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 10**18 - 1},
+    },
+]
+
+
+def copy_path(key: str) -> str:
+    """Return the path of a copy.
+
+    >>> copy_path("https://example.org/a?b")
+    '/copies/https%3A%2F%2Fexample.org%2Fa%3Fb'
+    """
+    return f"/copies/{quote(key, safe='')}"
+
+
+def safe_key(key: str) -> str:
+    r"""Return a key that can stand in a header; undone by unquoting.
+
+    >>> safe_key("https://example.org/caf\u00e9?a=1%20\r\nX: y")
+    'https://example.org/caf%C3%A9?a=1%2520%0D%0AX:%20y'
+    """
+    return quote(key, safe="/:?#[]@!$&'()*+,;=~", errors="replace")
+
+
+def safe_type(media_type: str) -> str:
+    r"""Return a content type that can stand in a header.
+
+    >>> safe_type("text/html; charset=utf-8"), safe_type("text/html\r\nSet-Cookie: a=b")
+    ('text/html; charset=utf-8', 'application/octet-stream')
+    """
+    return media_type if len(media_type) < 200 and _TYPE(media_type) else "application/octet-stream"
+
+
+def find(t: Transaction, mirror: Mirror, keys: Sequence[str]) -> tuple[int, Element] | None:
+    """Return which is the first of these keys that some element has, as given or as it is written."""
+    found = t.find(keys)
+    if not found:
+        keys = [_written(mirror, key) for key in keys]
+        found = t.find(keys)
+    return next(((place, found[key]) for place, key in enumerate(keys) if key in found), None)
+
+
+def _written(mirror: Mirror, key: str) -> str:
+    """Return a key as it is written in the store."""
+    try:
+        return Discovery(mirror.settings, mirror.sources).addition(New(key), {}).key
+    except InvalidInput:
+        return key
+
+
+def _wanted(request: Request) -> list[tuple[str, int | None]]:
+    """Return the keys that a request may mean, the likeliest first, each with the number of a version."""
+    raw = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
+    given = raw.partition(b"?")[0].decode("latin-1").removeprefix("/copies/")
+    query = request.scope["query_string"].decode("latin-1")
+    version = _version(query)
+    if "/" not in given:
+        if version is None and "version=" in query:
+            raise HTTPException(422, "version must be a whole number")
+        return [(unquote(given), version), (given, version)]
+    bare: list[tuple[str, int | None]] = [(given, version), (unquote(given), version)]
+    if not query:
+        return bare
+    whole: list[tuple[str, int | None]] = [
+        (f"{given}?{query}", None),
+        (f"{unquote(given)}?{unquote(query)}", None),
+    ]
+    return whole + (bare if version is not None else [])
+
+
+def _version(query: str) -> int | None:
+    """Return the number of a version, if that is all that is asked for."""
+    name, _, value = query.partition("=")
+    return int(value) if name == "version" and _VERSION(value) else None
+
+
+@dataclass(frozen=True)
+class _Served:
+    """What is to be served."""
+
+    element: Element
+    version: Version
+    glance: Glance
+    body: bytes | None
+    """None if it is large."""
+
+
+def _look(mirror: Mirror, wanted: Sequence[tuple[str, int | None]], outlook: Outlook) -> _Served:
+    """Find a copy, and read it if it is not large."""
+    for again in (True, False):
+        with mirror.store.begin() as t:
+            which = find(t, mirror, [key for key, _ in wanted])
+            if which is None:
+                raise HTTPException(404, f"there is no element {wanted[0][0][:300]!r} in this mirror")
+            element, number = which[1], wanted[which[0]][1]
+            if number is None:
+                found = t.versions(element=element.id, limit=1, latest_first=True)
+            else:
+                found = t.versions(number - 1, 1, element=element.id)
+            columns = next(iter(t.load([element.id])), None)
+        if not found or (number is not None and found[0].id != number):
+            what = "no copy yet" if number is None else f"no version {number}"
+            raise HTTPException(404, f"{element.key} has {what}")
+        glance = outlook.glance(columns, mirror.clock.now())
+        if found[0].size > _AT_ONCE:
+            return _Served(element, found[0], glance, None)
+        try:
+            return _Served(element, found[0], glance, mirror.copies.read(found[0].digest))
+        except InvalidInput:
+            if again:  # it may have been deleted meanwhile, for there are later ones
+                continue
+    raise HTTPException(503, "the copy is lost or damaged; 'unstale doctor' tells more")
+
+
+async def _answer(place: Place, request: Request, served: _Served) -> Response:
+    """Answer with all of a copy, some of it, or that nothing is new."""
+    version, size = served.version, served.version.size if served.body is None else len(served.body)
+    headers = _headers(served)
+    if _is_known(request, version):
+        return Response(status_code=304, headers=headers)
+    start, stop = 0, size
+    chosen = _range(request, version, size)
+    if chosen is not None:
+        start, stop = chosen
+        if start >= size:
+            message = f'{{"error":"the copy has {size} bytes"}}'
+            headers |= {"Content-Range": f"bytes */{size}", "Content-Type": "application/json"}
+            return Response(message, 416, headers)
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+    headers |= {"Content-Length": str(stop - start), "Accept-Ranges": "bytes"}
+    status = 200 if chosen is None else 206
+    if request.method == "HEAD":
+        return Response(status_code=status, headers=headers)
+    if served.body is not None:
+        return Response(served.body[start:stop], status, headers)
+    return StreamingResponse(await _opened(place, version.digest, start, stop), status, headers)
+
+
+def _headers(served: _Served) -> dict[str, str]:
+    element, version, glance = served.element, served.version, served.glance
+    headers = {
+        "Content-Type": safe_type(version.media_type),
+        "Content-Security-Policy": _SANDBOX,
+        "Cache-Control": "no-cache",
+        "ETag": f'"{version.digest}"',
+        "Last-Modified": formatdate(_modified(version), usegmt=True),
+        "X-Unstale-Version": str(version.id),
+        "X-Unstale-Key": safe_key(element.key),
+    }
+    if isfinite(element.last):
+        headers["X-Unstale-Polled"] = timestamp(element.last)
+    if isfinite(glance.fresh) and version.id == element.version:
+        headers["X-Unstale-Fresh"] = f"{glance.fresh:.6f}"
+        headers["X-Unstale-Age"] = f"{glance.age:.3f}"
+    return headers
+
+
+def _modified(version: Version) -> int:
+    """Return when a version came to be: as its source says, if that can be."""
+    said = version.modified
+    return int(said if said is not None and 0 <= said <= version.time else max(version.time, 0.0))
+
+
+def _is_known(request: Request, version: Version) -> bool:
+    """Tell whether whoever asks has this version already."""
+    tags = request.headers.get("if-none-match")
+    if tags is not None:
+        return "*" in tags.split(",") or f'"{version.digest}"' in tags
+    return _not_after(request.headers.get("if-modified-since"), version)
+
+
+def _not_after(date: str | None, version: Version) -> bool:
+    try:
+        return date is not None and _modified(version) <= parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return False
+
+
+def _range(request: Request, version: Version, size: int) -> tuple[int, int] | None:
+    """Return which bytes are asked for; None: all."""
+    found = _RANGE(request.headers.get("range", ""))
+    if found is None or request.method != "GET" or found[1] == found[2] == "":
+        return None
+    condition = request.headers.get("if-range")
+    if condition is not None and condition != f'"{version.digest}"' and not _not_after(condition, version):
+        return None
+    if found[1] == "":
+        return (size, size) if int(found[2]) == 0 else (max(size - int(found[2]), 0), size)
+    start = int(found[1])
+    if found[2] and int(found[2]) < start:
+        return None
+    return start, min(int(found[2]) + 1, size) if found[2] else size
+
+
+async def _opened(place: Place, digest: str, start: int, stop: int) -> AsyncIterator[bytes]:
+    """Open a large copy, and return what reads it, block by block."""
+    try:
+        file = await place.do(lambda mirror: _skipped(mirror.copies.open(digest), start))
+    except InvalidInput:
+        raise HTTPException(503, "the copy is lost or damaged; 'unstale doctor' tells more") from None
+
+    async def blocks() -> AsyncIterator[bytes]:
+        left = stop - start
+        try:
+            while left > 0:
+                block = await place.do(partial(_next, file=file, most=min(left, _AT_ONCE)))
+                if not block:
+                    return
+                left -= len(block)
+                yield block
+        finally:
+            file.close()
+
+    return blocks()
+
+
+def _next(_: Mirror, file: BinaryIO, most: int) -> bytes:
+    return file.read(most)
+
+
+def _skipped(file: BinaryIO, start: int) -> BinaryIO:
+    """Go on to where somebody wants to read."""
+    if file.seekable():
+        with suppress(OSError):
+            file.seek(start)
+            return file
+    while start > 0:
+        block = file.read(min(start, _AT_ONCE))
+        if not block:
+            break
+        start -= len(block)
+    return file

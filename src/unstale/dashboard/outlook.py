@@ -1,0 +1,74 @@
+"""How fresh one copy is, told in a moment.
+
+The mirror knows that from what polls of the element saw and from what was learned of all elements together.
+The first is one row of the store; the second is small, changes slowly, and is kept for some seconds. So a
+reader of one copy does not wait until a million elements are read.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from math import nan
+from typing import cast
+
+import numpy as np
+
+from ..mirror.agenda import Agenda
+from ..mirror.channels import Channels
+from ..mirror.insight import ages
+from ..mirror.mirror import Mirror
+from ..mirror.planner import budgets, unpacked
+from ..mirror.rows import Rows
+from ..mirror.store import Columns
+
+__all__ = ["Glance", "Outlook"]
+
+_ONE = np.zeros(1, np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """How fresh a copy is."""
+
+    fresh: float
+    """Probability that it is fresh; nan if that cannot be told."""
+    age: float
+    """Expected age, in seconds; nan if that cannot be told."""
+
+
+class Outlook:
+    """What was learned of all elements together."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        with mirror.store.begin() as t:
+            state = t.state()
+        self._settings = budgets(mirror.settings, state)
+        self._learner = unpacked(state["learner"]) if "learner" in state else None
+        self._channels = Channels.read(state.get("channels", b""))
+        kept = json.loads(state.get("planner", b"{}"))
+        self._hints = {element: (channel, hints) for element, channel, hints in kept.get("hints", [])}
+        for channel, _ in self._hints.values():
+            self._channels.number(channel)  # now: it is used by many threads
+        self._local = threading.local()
+
+    def glance(self, columns: Columns | None, now: float) -> Glance:
+        """Tell how fresh the copy of an element is, by its row."""
+        if columns is None or columns.id.size != 1 or not np.isfinite(columns.last[0]):
+            return Glance(nan, nan)
+        agenda = self._agenda()
+        rows = agenda.rows
+        rows.learner.evidence[:] = 0.0
+        rows.fill(0, columns)
+        channel, hints = self._hints.get(int(columns.id[0]), ("", 0))
+        rows["channel"][0], rows["hints"][0] = self._channels.number(channel), hints
+        return Glance(float(agenda.fresh(_ONE, now)[0]), float(ages(agenda, _ONE, now)[0]))
+
+    def _agenda(self) -> Agenda:
+        """Return one for this thread, with room for one element."""
+        if not hasattr(self._local, "agenda"):
+            rows = Rows()
+            rows.reserve(1, self._learner)
+            self._local.agenda = Agenda(self._settings, rows=rows, channels=self._channels)
+        return cast("Agenda", self._local.agenda)

@@ -1,0 +1,258 @@
+"""Copies, as readers get them."""
+
+import hashlib
+import random
+import time
+from email.utils import formatdate
+from urllib.parse import quote, unquote
+
+import pytest
+
+from unstale.dashboard.copies import _AT_ONCE
+from unstale.mirror.source import Found
+
+from .conftest import HOSTILE
+
+
+@pytest.fixture
+def get(ask):
+    return ask().get
+
+
+def add(mirror, name, body, **found):
+    """Add an element and poll it."""
+    answer = Found("changed", body=body, **found) if found else body
+    element = mirror.add(f"python:{name}", poll=lambda: answer)
+    mirror.step()
+    return element
+
+
+def test_a_copy_comes_with_what_is_known_of_it(get, mirror):
+    answer = get("/copies/python%3Anews")
+    assert answer.status_code == 200
+    assert answer.text == "one\ntwo\nthree\n"
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["etag"] == f'"{hashlib.sha256(answer.content).hexdigest()}"'
+    assert answer.headers["x-unstale-version"] == str(mirror.find("python:news").version)
+    assert answer.headers["x-unstale-key"] == "python:news"
+    assert answer.headers["x-unstale-polled"].endswith("Z")
+    assert answer.headers["cache-control"] == "no-cache"
+    assert 0.9 < float(answer.headers["x-unstale-fresh"]) <= 1.0
+    assert 0.0 <= float(answer.headers["x-unstale-age"]) < 5.0
+
+
+def test_freshness_of_one_is_what_it_is_among_all(get, mirror, web):
+    for turn in range(3):
+        web.pages["news"] = f"turn {turn}"
+        mirror.step()
+    answer = get("/copies/python:news")
+    told = mirror.explain("python:news").fresh
+    assert float(answer.headers["x-unstale-fresh"]) == pytest.approx(told, abs=0.02)
+
+
+def test_a_hint_makes_a_copy_less_fresh(ask, mirror):
+    mirror.hint(["python:news"])
+    with mirror.store.begin() as t:
+        t.keep({"planner": b'{"hints": [[%d, "api", 2]]}' % mirror.find("python:news").id})
+    hinted = ask().get("/copies/python:news")
+    assert float(hinted.headers["x-unstale-fresh"]) < 0.6
+    other = ask().get("/copies/python:about")
+    assert float(other.headers["x-unstale-fresh"]) > 0.9
+
+
+def test_head_is_the_same_without_the_copy(ask):
+    client = ask()
+    got, head = client.get("/copies/python:news"), client.head("/copies/python:news")
+    assert head.content == b""
+    for name in ("content-length", "content-type", "etag", "last-modified", "x-unstale-version"):
+        assert head.headers[name] == got.headers[name]
+
+
+@pytest.mark.parametrize(
+    "key", ["python:a b", "python:a/b?c=d&version=7", "python:a%2Fb", "python:ä/ü", "python:?"]
+)
+def test_any_key_can_be_named(get, mirror, key):
+    add(mirror, key.removeprefix("python:"), "found")
+    answer = get(f"/copies/{quote(key, safe='')}")
+    assert answer.text == "found"
+    assert unquote(answer.headers["x-unstale-key"]) == key
+
+
+@pytest.mark.parametrize(
+    "key", ["python:a/b", "python:a/b?c=d", "python:https://host//x", "python:x/y?version=3"]
+)
+def test_most_keys_can_be_named_plainly(get, mirror, key):
+    add(mirror, key.removeprefix("python:"), "found")
+    assert get(f"/copies/{key}").text == "found"
+
+
+def test_a_query_that_is_no_part_of_the_key_is_not_left_out(get, mirror):
+    add(mirror, "a/b", "found")
+    assert get("/copies/python:a/b?x=1").status_code == 404
+    number = mirror.find("python:a/b").version
+    assert get(f"/copies/python:a/b?version={number}").text == "found"
+
+
+def test_versions(get, mirror, web):
+    first = mirror.find("python:news").version
+    web.pages["news"] = "later"
+    mirror.step()
+    latest = mirror.find("python:news").version
+    assert latest > first
+    assert get("/copies/python:news").text == "later"
+    assert get(f"/copies/python:news?version={latest}").text == "later"
+    old = get(f"/copies/python:news?version={first}")
+    assert old.text == "one\ntwo\nthree\n"
+    assert "x-unstale-fresh" not in old.headers
+    other = mirror.find("python:about").version
+    for wrong in (other, latest + 1, 10**17):
+        answer = get(f"/copies/python:news?version={wrong}")
+        assert answer.status_code == 404
+        assert answer.json()["error"] == f"python:news has no version {wrong}"
+    for wrong in ("", "x", "-1", "1.5", "1" * 30, "٣"):
+        assert get(f"/copies/python:news?version={wrong}").status_code == 422
+
+
+def test_what_is_not_there(get, mirror):
+    mirror.add("python:never", poll=lambda: None)
+    assert get("/copies/python:never").json() == {"error": "python:never has no copy yet"}
+    for path in (
+        "/copies/",
+        "/copies/python:nothing",
+        "/copies/%00",
+        "/copies/%ff%fe",
+        "/copies/" + "x" * 5000,
+    ):
+        answer = get(path)
+        assert answer.status_code == 404
+        assert set(answer.json()) == {"error"}
+
+
+def test_who_has_it_is_told_so(get):
+    before = get("/copies/python:news")
+    tag, date = before.headers["etag"], before.headers["last-modified"]
+    for headers in (
+        {"if-none-match": tag},
+        {"if-none-match": f'"x", W/{tag}'},
+        {"if-none-match": "*"},
+        {"if-modified-since": date},
+    ):
+        answer = get("/copies/python:news", headers=headers)
+        assert answer.status_code == 304
+        assert answer.content == b""
+        assert answer.headers["etag"] == tag
+    early = formatdate(time.time() - 1e6, usegmt=True)
+    for headers in (
+        {"if-none-match": '"x"', "if-modified-since": date},
+        {"if-modified-since": early},
+        {"if-modified-since": "yesterday"},
+        {"if-modified-since": "Mon, 99 Foo 99999 99:99:99 GMT"},
+    ):
+        assert get("/copies/python:news", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("size", [1000, 3 * _AT_ONCE + 17])
+@pytest.mark.parametrize("packed", [True, False])
+def test_some_bytes_of_a_copy(get, mirror, size, packed):
+    body = random.Random(1).randbytes(size) if not packed else bytes(range(250)) * (size // 250 + 1)  # noqa: S311
+    body = body[:size]
+    add(mirror, "big", body)
+
+    def part(text, **headers):
+        return get("/copies/python:big", headers={"range": text, **headers})
+
+    whole = get("/copies/python:big")
+    assert whole.content == body
+    assert whole.headers["content-length"] == str(size)
+    assert whole.headers["accept-ranges"] == "bytes"
+    for text, low, high in (
+        ("bytes=0-0", 0, 1),
+        ("bytes=10-99", 10, 100),
+        ("bytes=-7", size - 7, size),
+        (f"bytes={size - 3}-{size + 50}", size - 3, size),
+        ("bytes=500-", 500, size),
+        (f"bytes=-{size * 2}", 0, size),
+    ):
+        answer = part(text)
+        assert answer.status_code == 206
+        assert answer.content == body[low:high]
+        assert answer.headers["content-range"] == f"bytes {low}-{high - 1}/{size}"
+    for text in (f"bytes={size}-", "bytes=-0", f"bytes={10**17}-"):
+        answer = part(text)
+        assert answer.status_code == 416
+        assert answer.headers["content-range"] == f"bytes */{size}"
+    for text in (
+        "bytes=5-2",
+        "bytes=-",
+        "lines=1-2",
+        "bytes=a-b",
+        "bytes=0-1,5-6",
+        "bytes=" + "9" * 40 + "-",
+    ):
+        assert part(text).content == body
+    assert part("bytes=0-0", **{"if-range": whole.headers["etag"]}).status_code == 206
+    assert part("bytes=0-0", **{"if-range": '"other"'}).status_code == 200
+
+
+def test_a_hostile_page_is_in_a_sandbox(get, mirror):
+    page = b"<script>fetch('/hints',{method:'POST'})</script>"
+    add(mirror, "evil", page, media_type="text/html")
+    answer = get("/copies/python:evil")
+    assert answer.content == page
+    rules = {
+        rule.split()[0]: rule.split()[1:] for rule in answer.headers["content-security-policy"].split(";")
+    }
+    assert rules["sandbox"] == []
+    assert rules["default-src"] == ["'none'"]
+    assert "script-src" not in rules
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/html\r\nSet-Cookie: a=b", "", "x", "text/html; charset=\x00", "ä/ö", HOSTILE]
+)
+def test_content_types_inject_no_headers(get, mirror, kind):
+    add(mirror, "odd", b"content", media_type=kind)
+    answer = get("/copies/python:odd")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert "set-cookie" not in answer.headers
+
+
+def test_moments_that_cannot_be_do_no_harm(get, mirror):
+    for name, moment in (("future", 1e15), ("past", -1e12), ("nan", float("nan"))):
+        add(mirror, name, b"content", modified=moment)
+        assert get(f"/copies/python:{name}").status_code == 200
+
+
+def test_paths_do_not_leave_the_mirror(get, mirror):
+    secret = mirror.copies.folder.parent / "secret"
+    secret.write_text("secret")
+    for path in ("../secret", "..%2fsecret", "%2e%2e/secret", str(secret), f"file://{secret}", "scratch/x"):
+        answer = get(f"/copies/{path}")
+        assert answer.status_code == 404
+        assert answer.text != "secret"
+
+
+def test_reads_are_counted(ask, mirror):
+    client = ask()
+    for _ in range(3):
+        client.get("/copies/python:news")
+    client.head("/copies/python:news")
+    client.get("/copies/python:about", headers={"sec-fetch-site": "cross-site"})
+    client.get("/copies/python:nothing")
+    client.__exit__(None, None, None)
+    with mirror.store.begin() as t:
+        assert [(element, count) for element, _, count in t.reads(0)] == [(mirror.find("python:news").id, 3)]
+
+
+def test_a_copy_that_is_damaged_or_lost_is_not_served(get, mirror):
+    digest = get("/copies/python:news").headers["etag"].strip('"')
+    path = mirror.copies.path(digest)
+    path.write_bytes(b"something else")
+    answer = get("/copies/python:news")
+    assert answer.status_code == 503
+    assert str(path) not in answer.text
+    path.unlink()
+    assert get("/copies/python:news").status_code == 503
