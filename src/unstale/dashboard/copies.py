@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
 from functools import partial
 from math import isfinite
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, HTTPException, Request, Response
@@ -22,15 +22,15 @@ from starlette.responses import StreamingResponse
 
 from ..errors import InvalidInput
 from ..mirror.changes import timestamp
-from ..mirror.discovery import Discovery
 from ..mirror.mirror import Mirror
-from ..mirror.source import New
-from ..mirror.store import Element, Transaction, Version
+from ..mirror.store import Element, Version
+from .copy_headers import safe_key, safe_type
+from .edits import find
 from .models import Problem
 from .outlook import Glance, Outlook
 from .place import Place
 
-__all__ = ["copy_path", "find", "router", "safe_key", "safe_type"]
+__all__ = ["router"]
 
 _AT_ONCE = 1 << 20
 """Bytes up to which a copy is read at once, and checked; a larger one is sent in such blocks."""
@@ -40,10 +40,6 @@ _SANDBOX = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-_TYPE = re.compile(
-    r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+(\s*;\s*[a-z0-9_-]+=([a-z0-9_.:+-]+|\"[a-z0-9 _.:/+-]*\"))*",
-    re.IGNORECASE | re.ASCII,
-).fullmatch
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII).fullmatch
 _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
 
@@ -107,50 +103,6 @@ _PARAMETERS = [
 ]
 
 
-def copy_path(key: str) -> str:
-    """Return the path of a copy.
-
-    >>> copy_path("https://example.org/a?b")
-    '/copies/https%3A%2F%2Fexample.org%2Fa%3Fb'
-    """
-    return f"/copies/{quote(key, safe='')}"
-
-
-def safe_key(key: str) -> str:
-    r"""Return a key that can stand in a header; undone by unquoting.
-
-    >>> safe_key("https://example.org/caf\u00e9?a=1%20\r\nX: y")
-    'https://example.org/caf%C3%A9?a=1%2520%0D%0AX:%20y'
-    """
-    return quote(key, safe="/:?#[]@!$&'()*+,;=~", errors="replace")
-
-
-def safe_type(media_type: str) -> str:
-    r"""Return a content type that can stand in a header.
-
-    >>> safe_type("text/html; charset=utf-8"), safe_type("text/html\r\nSet-Cookie: a=b")
-    ('text/html; charset=utf-8', 'application/octet-stream')
-    """
-    return media_type if len(media_type) < 200 and _TYPE(media_type) else "application/octet-stream"
-
-
-def find(t: Transaction, mirror: Mirror, keys: Sequence[str]) -> tuple[int, Element] | None:
-    """Return which is the first of these keys that some element has, as given or as it is written."""
-    found = t.find(keys)
-    if not found:
-        keys = [_written(mirror, key) for key in keys]
-        found = t.find(keys)
-    return next(((place, found[key]) for place, key in enumerate(keys) if key in found), None)
-
-
-def _written(mirror: Mirror, key: str) -> str:
-    """Return a key as it is written in the store."""
-    try:
-        return Discovery(mirror.settings, mirror.sources).addition(New(key), {}).key
-    except InvalidInput:
-        return key
-
-
 def _wanted(request: Request) -> list[tuple[str, int | None]]:
     """Return the keys that a request may mean, the likeliest first, each with the number of a version."""
     raw = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
@@ -192,10 +144,11 @@ def _look(mirror: Mirror, wanted: Sequence[tuple[str, int | None]], outlook: Out
     """Find a copy, and read it if it is not large."""
     for again in (True, False):
         with mirror.store.begin() as t:
-            which = find(t, mirror, [key for key, _ in wanted])
+            there = find(t, mirror, [key for key, _ in wanted])
+            which = next((place for place, one in enumerate(there) if one is not None), None)
             if which is None:
                 raise HTTPException(404, f"there is no element {wanted[0][0][:300]!r} in this mirror")
-            element, number = which[1], wanted[which[0]][1]
+            element, number = cast("Element", there[which]), wanted[which][1]
             if number is None:
                 found = t.versions(element=element.id, limit=1, latest_first=True)
             else:
