@@ -45,6 +45,7 @@ def create_app(place: Place, guard: Guard) -> FastAPI:
         redoc_url=None,
         openapi_url="/api/openapi.json",
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
     )
     app.add_middleware(Guarded, guard=guard)

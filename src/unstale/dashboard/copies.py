@@ -26,7 +26,7 @@ from ..mirror.mirror import Mirror
 from ..mirror.store import Element, Version
 from .copy_headers import safe_key, safe_type
 from .edits import find
-from .models import Problem
+from .models import problems
 from .outlook import Glance, Outlook
 from .place import Place
 
@@ -47,28 +47,16 @@ _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
 def router(place: Place) -> APIRouter:
     """Return the routes."""
     routes = APIRouter(tags=["copies"])
-    errors: dict[int | str, dict[str, Any]] = {
-        status: {"model": Problem, "description": what}
-        for status, what in {
-            404: "There is no such element, or it has no copy, or no such version.",
-            416: "The copy does not have these bytes.",
-            422: "The request cannot be understood.",
-            503: "The store or the copy cannot be read now.",
-        }.items()
-    }
+    errors = problems(
+        on404="There is no such element, or it has no copy, or no such version.",
+        on416="The copy does not have these bytes.",
+    )
     told: dict[int | str, dict[str, Any]] = {
         200: {"description": "The copy, with its own content type.", "content": {"*/*": {}}},
         206: {"description": "Some bytes of it.", "content": {"*/*": {}}},
         304: {"description": "It is the one that you have."},
     }
 
-    @routes.api_route(
-        "/copies/{key:path}",
-        methods=["GET", "HEAD"],
-        response_class=Response,
-        responses={**told, **errors},
-        openapi_extra={"parameters": _PARAMETERS},
-    )
     async def copy(request: Request) -> Response:
         """Return the copy of an element.
 
@@ -82,6 +70,16 @@ def router(place: Place) -> APIRouter:
             place.read(served.element.id)
         return await _answer(place, request, served)
 
+    for method in ("GET", "HEAD"):
+        routes.add_api_route(
+            "/copies/{key:path}",
+            copy,
+            methods=[method],
+            name=f"{method.lower()}_copy",
+            response_class=Response,
+            responses={**told, **errors},
+            openapi_extra={"parameters": _PARAMETERS},
+        )
     return routes
 
 

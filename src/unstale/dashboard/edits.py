@@ -34,15 +34,18 @@ def add(mirror: Mirror, wishes: Iterable[tuple[str, Mapping[str, Json]]]) -> Add
     """Add elements, each with what is said of it; those that cannot be are left out, and told."""
     added = known = changed = 0
     refused: list[tuple[str, str]] = []
+    together: dict[str, tuple[Mapping[str, Json], list[New]]] = {}
     for key, given in wishes:
-        if not _on_the_web(key):
+        if _on_the_web(key):
+            together.setdefault(repr(sorted(given.items())), (given, []))[1].append(New(key))
+        else:
             why = "only pages, feeds and sitemaps can be added here; for others there is 'unstale add'"
             refused.append((key, why))
-            continue
+    for given, news in together.values():
         try:
-            done = mirror.add_many([New(key)], given)
+            done = mirror.add_many(news, given)
         except InvalidInput as error:
-            refused.append((key, str(error)))
+            refused += [(new.key, str(error)) for new in news]
             continue
         added, known, changed = added + done.added, known + done.known, changed + done.changed
         refused += done.refused

@@ -15,7 +15,7 @@ from .copy_headers import copy_path
 __all__ = [
     "Added", "Budget", "BudgetFor", "Change", "Changes", "Difference", "Element", "Elements", "Explanation",
     "Group", "Groups", "Health", "Hinted", "Hints", "NewElements", "Problem", "Prospect", "Removed", "Sample",
-    "Samples", "Status", "Versions", "moment", "number",
+    "Samples", "Status", "Versions", "moment", "number", "problems",
 ]  # fmt: skip
 
 State = Literal["new", "ok", "gone", "failing", "refused", "removed"]
@@ -57,15 +57,42 @@ class Problem(BaseModel):
     error: str = Field(description="In words, for people.")
 
 
+_PROBLEMS = {
+    400: "The request is malformed.",
+    401: "A token is needed.",
+    414: "The address is too long.",
+    421: "This server does not go by the name that was asked for.",
+    422: "A value cannot be used.",
+    503: "The store cannot be read now.",
+}
+_PROBLEMS_OF_EDITS = {
+    403: "The request comes from another site.",
+    408: "The body came too slowly.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+}
+
+
+def problems(*, edit: bool = False, **said: str) -> dict[int | str, dict[str, Any]]:
+    """Return how requests may fail, for their description: in ways that all share, and ``on404="..."``.
+
+    >>> sorted(problems(on404="There is none."))
+    [400, 401, 404, 413, 414, 421, 422, 503]
+    """
+    told = _PROBLEMS | {413: "The body is too large."} | (_PROBLEMS_OF_EDITS if edit else {})
+    told |= {int(name.removeprefix("on")): text for name, text in said.items()}
+    return {status: {"model": Problem, "description": text} for status, text in sorted(told.items())}
+
+
 # --- how the mirror does
 
 
 class Interval(BaseModel):
     """A share with a 90 % interval."""
 
-    value: Share
-    low: Share
-    high: Share
+    value: Share = Field(description="The share, from 0 to 1.")
+    low: Share = Field(description="Lower end of the interval.")
+    high: Share = Field(description="Upper end of the interval.")
 
     @classmethod
     def of(cls, share: insight.Share) -> Interval:
@@ -77,7 +104,7 @@ class Group(BaseModel):
     """How a group does."""
 
     name: str
-    elements: int
+    elements: int = Field(description="How many it has.")
     polls: int = Field(description="In the last day, as failed and traffic.")
     failed: int = Field(description="Polls that failed or were refused.")
     traffic: int = Field(description="Bytes.")
@@ -124,7 +151,7 @@ class Audit(BaseModel):
     predicted: Share = Field(description="Share of fresh copies that was expected.")
     true: Share = Field(description="Share of them that were.")
     low: Share = Field(description="A 90 % interval of the share of all copies.")
-    high: Share
+    high: Share = Field(description="Its upper end.")
     agrees: bool = Field(description="Whether what was expected is within the interval.")
     failed: int = Field(description="Polls that saw nothing.")
 
@@ -142,7 +169,7 @@ class Status(BaseModel):
 
     now: datetime | None
     running: bool = Field(description="Whether somebody polls.")
-    workers: int
+    workers: int = Field(description="Processes that poll.")
     elements: dict[str, int] = Field(description="How many there are in each state.")
     freshness: Interval = Field(description="Weighted share of copies that are fresh now, as estimated.")
     predicted: Share = Field(description="Freshness that the budget buys on average, by the plan.")
@@ -183,9 +210,9 @@ class Sample(BaseModel):
     freshness: Interval
     age: float | None = Field(description="Mean expected age of copies, in seconds.")
     predicted: Share = Field(description="Freshness that the budget buys on average.")
-    price: float | None
+    price: float | None = Field(description="What a poll had to be worth, per unit of budget.")
     polls: int = Field(description="Since the sample before, as failed and traffic.")
-    failed: int
+    failed: int = Field(description="Polls that failed or were refused.")
     traffic: int = Field(description="Bytes.")
     beside: dict[str, float | None] = Field(description="What else was measured, by name.")
 
@@ -221,7 +248,7 @@ class Health(BaseModel):
 class Element(BaseModel):
     """An element."""
 
-    id: int
+    id: int = Field(description="Its number.")
     key: str
     source: str
     group: str
@@ -232,7 +259,7 @@ class Element(BaseModel):
     not_before: datetime | None = Field(description="It is not polled before; null if it may be.")
     failures: int = Field(description="Polls in a row that saw nothing.")
     version: int | None = Field(description="Number of the latest version.")
-    weight: float
+    weight: float = Field(description="How much its freshness matters, compared with others.")
     max_age: float | None = Field(description="Seconds within which it must be polled.")
     min_interval: float = Field(description="Seconds between two polls, at least.")
     jitter: float = Field(description="Share by which intervals vary.")
@@ -264,14 +291,14 @@ class Elements(BaseModel):
 class Poll(BaseModel):
     """What is kept of a poll."""
 
-    id: int
+    id: int = Field(description="Its number; they grow.")
     time: datetime | None
     outcome: str
     elapsed: float | None = Field(description="Seconds since the last poll that saw something.")
     seconds: float | None = Field(description="How long it took.")
     traffic: int = Field(description="Bytes.")
     detail: str
-    version: int | None
+    version: int | None = Field(description="Number of the version that it brought.")
     planned: bool = Field(description="False for those of an audit.")
     predicted: Share = Field(description="Probability, before the poll, that the copy was fresh.")
 
@@ -335,7 +362,7 @@ class Worth(BaseModel):
     """What a poll is worth at a moment."""
 
     time: datetime | None
-    worth: float | None
+    worth: float | None = Field(description="Per unit of budget, as the price.")
 
 
 class Explanation(BaseModel):
@@ -345,18 +372,18 @@ class Explanation(BaseModel):
     why: str
     rate: float | None = Field(description="Changes per second, as estimated.")
     low: float | None = Field(description="A 90 % interval of the rate.")
-    high: float | None
+    high: float | None = Field(description="Its upper end.")
     hopeless: Share = Field(description="Probability that it changes all the time, so that no poll helps.")
     half_life: float | None = Field(description="Seconds in which what polls saw comes to count half.")
     fresh: Share = Field(description="Probability that the copy is fresh.")
     weight: float | None = Field(description="With how often its copy is read, if that counts.")
     size: float | None = Field(description="Bytes that a poll takes, as expected.")
     worth: float | None = Field(description="Of a poll now; null without a copy: more than any price.")
-    price: float | None
+    price: float | None = Field(description="What a poll must be worth, per unit of budget.")
     next_poll: datetime | None = Field(description="When the worth reaches the price; null: never.")
     hints: int = Field(description="Since the last poll.")
     reads: int = Field(description="Of its copy, in the last 30 days.")
-    reads_per_day: float | None
+    reads_per_day: float | None = Field(description="In the last 30 days, or since it was added.")
     law: str | None = Field(description="Name of the law that fits its changes best.")
     law_why: str = Field(description="How sure that is, or why it cannot be told.")
     worths: list[Worth] = Field(description="Over the coming time.")
@@ -387,9 +414,11 @@ class Bought(BaseModel):
     """What a budget buys: freshness, or age in seconds."""
 
     budget: float = Field(description="Polls or bytes per second.")
-    optimal: float | None
-    uniform: float | None
-    proportional: float | None
+    optimal: float | None = Field(description="By the optimal plan.")
+    uniform: float | None = Field(description="If all elements are polled equally often.")
+    proportional: float | None = Field(
+        description="If they are polled in proportion to how often they change."
+    )
 
 
 class Prospect(BaseModel):
@@ -423,7 +452,7 @@ class Prospect(BaseModel):
 class BudgetFor(BaseModel):
     """What a freshness costs."""
 
-    freshness: Share
+    freshness: Share = Field(description="What was asked for, from 0 to 1.")
     budget: float | None = Field(description="The smallest that buys it, per second; null: none does.")
     unit: Literal["polls", "bytes"] = Field(description="What it counts.")
 
@@ -464,7 +493,9 @@ class NewElement(_Strict):
     """A page, a feed or a sitemap."""
 
     key: _Key = Field(description="Its address; `feed:` or `sitemap:` before it says that it is one.")
-    weight: float | None = Field(None, ge=0, le=1e30, allow_inf_nan=False)
+    weight: float | None = Field(
+        None, ge=0, le=1e30, allow_inf_nan=False, description="How much it matters; others have 1."
+    )
     max_age: float | None = Field(
         None, ge=1, le=1e12, allow_inf_nan=False, description="Seconds within which it must be polled."
     )
@@ -494,7 +525,7 @@ class Refused(BaseModel):
 class Added(BaseModel):
     """What became of elements that were to be added."""
 
-    added: int
+    added: int = Field(description="How many are new.")
     known: int = Field(description="There already.")
     changed: int = Field(description="Of those, how many of which something else is said now.")
     refused: list[Refused]
@@ -503,4 +534,4 @@ class Added(BaseModel):
 class Removed(BaseModel):
     """What was removed."""
 
-    removed: int
+    removed: int = Field(description="How many elements.")
