@@ -13,10 +13,10 @@ import numpy as np
 from scipy import special
 
 from ..arguments import Floats
-from ..planning import plan
-from ..polling import worth
 from ..quantities import show_duration, show_number
 from .agenda import PATIENCE, Agenda
+from .demand import SAMPLE, bought
+from .history import SURE, Share, ages, mean, mean_age
 from .planner import load_agenda
 from .rows import FAILING, GONE, NEW, REFUSED, REMOVED, Places
 from .settings import Settings
@@ -29,25 +29,17 @@ __all__ = [
     "Neglected",
     "Share",
     "Status",
+    "ages",
+    "audits",
     "explain",
+    "explanation_of",
     "judged",
     "status",
 ]
 
 _DAY = 86400.0
-_SAMPLE = 20_000
-"""Elements from which is told what the plan buys, if there are more."""
-_SURE = 1.645
-"""Standard errors of a 90 % interval."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share with a 90 % interval."""
-
-    value: float
-    low: float
-    high: float
+_AUDITS = 100
+"""Audits that are kept."""
 
 
 @dataclass(frozen=True)
@@ -144,20 +136,6 @@ class Explanation:
     versions: Sequence[Version]
 
 
-def ages(agenda: Agenda, places: Places, now: float) -> Floats:
-    """Return expected ages of copies; the time since it was added if there is no copy.
-
-    After a time t it is the integral of the probability of a change up to there: t G(t) less what the poll
-    would be worth for freshness.
-    """
-    rows = agenda.rows
-    since = rows.since(places, now)
-    law, _ = rows.learner.outlook(since, places)
-    changed = -np.expm1(-np.asarray(law.shape) * np.log1p(since * np.asarray(law.scale)))
-    age = np.maximum(since * changed - np.asarray(worth("freshness", law, since)), 0.0)
-    return np.where(np.isnan(rows["last"][places]), since, age)
-
-
 def due(agenda: Agenda, places: Places, now: float) -> Floats:
     """Return when elements will be worth the price of today; inf if never."""
     rows = agenda.rows
@@ -195,9 +173,9 @@ def status(settings: Settings, t: Transaction, now: float) -> Status:
     return Status(
         now=now,
         elements=t.count(),
-        freshness=_mean(fresh, weights),
-        age=_mean_age(agenda, places, weights, now),
-        predicted=_bought(agenda, places, weights, now),
+        freshness=mean(fresh, weights),
+        age=mean_age(agenda, places, weights, now),
+        predicted=bought(agenda, places, now),
         price=agenda.price,
         budget=used[0],
         byte_budget=used[1],
@@ -211,7 +189,7 @@ def status(settings: Settings, t: Transaction, now: float) -> Status:
         running=bool(workers),
         workers=len(workers),
         changes=outcomes.get("changed", 0),
-        audit=Audit(**json.loads(state["audit"])) if "audit" in state else None,
+        audit=audits(state)[-1] if audits(state) else None,
     )
 
 
@@ -233,10 +211,10 @@ def dead(worker: str) -> bool:
 def overview(agenda: Agenda, now: float) -> dict[str, object]:
     """Return what can be told in a moment, from what the planner has in memory."""
     places = np.flatnonzero(agenda.rows.wanted)
-    if places.size > _SAMPLE:
-        places = np.random.default_rng(0).choice(places, _SAMPLE, replace=False)
+    if places.size > SAMPLE:
+        places = np.random.default_rng(0).choice(places, SAMPLE, replace=False)
     weights = agenda.rows["weight"][places].astype(float) * agenda.rows["reads"][places]
-    share = _mean(agenda.fresh(places, now), weights)
+    share = mean(agenda.fresh(places, now), weights)
     return {
         "elements": int(np.count_nonzero(agenda.rows.wanted)),
         "freshness": share.value,
@@ -245,51 +223,6 @@ def overview(agenda: Agenda, now: float) -> dict[str, object]:
         "price": agenda.price,
         "next": agenda.pace.free(now),
     }
-
-
-def _mean(fresh: Floats, weights: Floats) -> Share:
-    """Return the weighted mean of probabilities, and an interval of the share that is."""
-    total = float(weights.sum())
-    if not total > 0:
-        return Share(nan, nan, nan)
-    value = float(fresh @ weights) / total
-    error = _SURE * sqrt(float((weights**2) @ (fresh * (1.0 - fresh)))) / total
-    return Share(value, max(value - error, 0.0), min(value + error, 1.0))
-
-
-def _mean_age(agenda: Agenda, places: Places, weights: Floats, now: float) -> float:
-    """Return the expected age of copies, of those that there are."""
-    there = ~np.isnan(agenda.rows["last"][places]) & (weights > 0)
-    if not there.any():
-        return nan
-    return float(np.average(ages(agenda, places[there], now), weights=weights[there]))
-
-
-def _bought(agenda: Agenda, places: Places, weights: Floats, now: float) -> float:
-    """Return the freshness that the budget buys on average, by the plan for what is known."""
-    rate = agenda.pace.rate(agenda.mean_size)
-    if not (places.size and weights.sum() > 0 and isfinite(rate)):
-        return nan
-    share = 1.0
-    if places.size > _SAMPLE:
-        chosen = np.random.default_rng(0).choice(places.size, _SAMPLE, replace=False)
-        share, places, weights = _SAMPLE / places.size, places[chosen], weights[chosen]
-    rows = agenda.rows
-    law, hope = rows.learner.outlook(rows.since(places, now), places)
-    costs = agenda.sizes(places) / agenda.mean_size if agenda.pace.byte_budget is not None else None
-    worthy = weights * hope
-    if not worthy.any():
-        return 0.0
-    limits = np.full(int(rows["group"][places].max()) + 1, inf)
-    for number, group in agenda.pace.groups.items():
-        if number < limits.size:
-            limits[number] = share * group.fastest
-    if np.isfinite(limits).any():
-        groups = rows["group"][places]
-        bought = plan(law, rate * share, weights=worthy, sizes=costs, groups=groups, limits=limits)
-    else:
-        bought = plan(law, rate * share, weights=worthy, sizes=costs)
-    return float(bought.freshness) * float(worthy.sum()) / float(weights.sum())
 
 
 def _overdue(agenda: Agenda, places: Places, now: float) -> int:
@@ -399,9 +332,13 @@ def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
 
 def explain(settings: Settings, t: Transaction, element: Element, now: float) -> Explanation:
     """Return why an element is polled when it is."""
-    agenda, _ = load_agenda(settings, t)
+    return explanation_of(load_agenda(settings, t)[0], t, element, now)
+
+
+def explanation_of(agenda: Agenda, t: Transaction, element: Element, now: float) -> Explanation:
+    """Return why an element is polled when it is, by an agenda that has been read."""
     rows = agenda.rows
-    reads = sum(count for number, _, count in t.reads(now - 30 * _DAY) if number == element.id)
+    reads = sum(count for _, _, count in t.reads(now - 30 * _DAY, element.id))
     polls, versions = t.polls(element.id, 20), t.versions(element=element.id, limit=20, latest_first=True)
     if not rows.has([element.id])[0]:
         return Explanation(
@@ -488,13 +425,21 @@ def judged(polls: Sequence[PollRecord], now: float) -> Audit:
         return Audit(now, 0, nan, nan, 0.0, 1.0, agrees=True, failed=len(polls))
     predicted = sum(poll.predicted for poll in saw) / count
     true = sum(poll.outcome == "unchanged" for poll in saw) / count
-    z2 = _SURE**2 / count
+    z2 = SURE**2 / count
     middle = (true + 0.5 * z2) / (1.0 + z2)
     half = sqrt(true * (1.0 - true) * z2 + 0.25 * z2**2) / (1.0 + z2)
     low, high = max(middle - half, 0.0), min(middle + half, 1.0)
     return Audit(now, count, predicted, true, low, high, low <= predicted <= high, len(polls) - count)
 
 
-def kept(audit: Audit) -> bytes:
-    """Return an audit as it is kept."""
-    return json.dumps(asdict(audit)).encode()
+def kept(audit: Audit, state: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return what is to be kept of an audit, together with those before."""
+    known = [asdict(one) for one in (*audits(state), audit)][-_AUDITS:]
+    return {"audits": json.dumps(known).encode()}
+
+
+def audits(state: Mapping[str, bytes]) -> list[Audit]:
+    """Return the last audits, the oldest first, from what is kept."""
+    if "audits" in state:
+        return [Audit(**one) for one in json.loads(state["audits"])]
+    return [Audit(**json.loads(state["audit"]))] if "audit" in state else []  # until version 2 only the last

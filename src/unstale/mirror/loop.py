@@ -16,7 +16,7 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,18 +25,20 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput, Trouble
+from .agenda import Agenda
 from .clock import Clock
 from .copies import Copies
 from .discovery import Discovery
 from .hands import Hands
 from .hint_file import read_hints
+from .history import sampled
 from .insight import overview
 from .notify import Notifier
 from .planner import Planner
 from .settings import Settings
 from .source import Source
 from .sql_engines import own_places
-from .store import Finished, Lease, Store, Transaction, Version
+from .store import Finished, Lease, Sample, Store, Transaction, Version
 
 __all__ = ["Event", "Loop"]
 
@@ -48,6 +50,8 @@ _LOOKED_AT = 20_000
 """Elements whose copies are looked for at a time."""
 _PRUNE = 60.0
 """Seconds after which old versions are looked for again."""
+SAMPLE_EVERY = 60.0
+"""Seconds between two samples of how the mirror does."""
 _HINTS = 2.0
 """Seconds between two looks at the file of hints."""
 _SWEEP = 86400.0
@@ -86,10 +90,13 @@ class Loop:
         *,
         tick: float | None = None,
         on_event: Callable[[Event], None] | None = None,
+        sample_every: float = SAMPLE_EVERY,
+        beside: Callable[[float], Mapping[str, float]] | None = None,
     ) -> None:
+        """``sample_every``: seconds between two samples; ``beside``: what else to keep of each moment."""
         self._store, self._copies, self._sources = store, copies, sources
         self._settings, self._clock, self._on_event = settings, clock, on_event
-        self._tick = tick
+        self._tick, self._sample_every, self._beside = tick, sample_every, beside
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.planner: Planner | None = None
         self.workers = 1
@@ -110,7 +117,7 @@ class Loop:
         self._latest_trouble: dict[str, float] = {}
         self._news = False
         self._pauses = 0
-        self._next_alive = self._next_prune = self._next_hints = -inf
+        self._next_alive = self._next_prune = self._next_hints = self._next_sample = -inf
         self._next_sweep = self._clock.now() + _PRUNE
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
         self._clean = self._introduced = False
@@ -167,7 +174,7 @@ class Loop:
             self._hands.shift(by)
             now = self._clock.now()
             self._finished = [replace(one, began=min(one.began, now)) for one in self._finished]
-            self._next_alive = self._next_prune = self._next_hints = self._told = -inf
+            self._next_alive = self._next_prune = self._next_hints = self._next_sample = self._told = -inf
             self._next_sweep = self._clock.now() + _PRUNE
         finished, self._finished = self._finished, []
         self._set_queue(finished)
@@ -335,10 +342,21 @@ class Loop:
         crowd = self._hands.crowd() if alone else {}
         leases = self.planner.plan(
             t, start, end=end, room=room, crowd=crowd, worker=self.worker if alone else "",
-            expires=self._expires(now),
+            expires=self._expires(now), sample=self._sample(t, now),
         )  # fmt: skip
         self._more = self.planner.more
         return leases if alone else []
+
+    def _sample(self, t: Transaction, now: float) -> Callable[[Agenda, Sequence[int]], Sample] | None:
+        """Return how a sample is taken, if it is time for one: somebody else may have taken the last."""
+        if now < self._next_sample or not isfinite(self._sample_every):
+            return None
+        last = max((one.time for one in t.samples(now - self._sample_every) if one.time <= now), default=-inf)
+        self._next_sample = max(last, now if last == -inf else last) + self._sample_every
+        if self._next_sample > now and last > -inf:
+            return None
+        beside = {} if self._beside is None else self._beside(now)
+        return lambda agenda, counted: sampled(agenda, now, counted, beside)
 
     def _keep_house(self, t: Transaction, now: float, *, planning: bool) -> list[str]:
         """Do what is needed now and then; return digests that nothing refers to any more."""
@@ -361,7 +379,7 @@ class Loop:
             before = now - self._settings.keep_polls
             self._look_for_copies(t)
             edits = self.planner.edited if self.planner is not None else 0
-            return t.prune(self._settings.keep, before if isfinite(before) else -inf, edits_to=edits)
+            return t.prune(self._settings.keep, before if isfinite(before) else -inf, edits_to=edits, now=now)
         return []
 
     def _look_for_copies(self, t: Transaction) -> None:

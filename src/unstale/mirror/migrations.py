@@ -22,7 +22,14 @@ def _reads(connection: Connection) -> None:
     schema.reads.create(connection)
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {2: _reads}
+def _history(connection: Connection) -> None:
+    """Version 3 keeps how the mirror did, and can page through many elements."""
+    schema.history.create(connection)
+    for index in schema.PAGES:
+        index.create(connection)
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {2: _reads, 3: _history}
 """By the version that they lead to."""
 
 

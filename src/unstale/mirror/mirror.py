@@ -17,18 +17,21 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import InvalidInput
 from .clock import Clock, RealClock
 from .copies import Copies
 from .discovery import Discovery, differs
-from .insight import Audit, Explanation, Status, dead, explain, judged, kept, status
-from .loop import Event, Loop, check_settings
+from .insight import Audit, Explanation, Status, audits, dead, explain, judged, kept, status
+from .loop import SAMPLE_EVERY, Event, Loop, check_settings
+from .portrait import Portrait, portrait
+from .prospect import Prospect, budget_for, prospect
 from .registry import Sources, load_sources
 from .settings import Settings
 from .source import Json, New, Source
 from .sql_store import open_store
-from .store import Addition, Element, PollRecord, Version
+from .store import Addition, Element, PollRecord, Sample, Version
 
 __all__ = ["Added", "Copy", "Mirror"]
 
@@ -81,7 +84,10 @@ class Mirror:
         clock: Clock | None = None,
         sources: Mapping[str, Source] | None = None,
         tick: float | None = None,
+        sample_every: float = SAMPLE_EVERY,
+        beside: Callable[[float], Mapping[str, float]] | None = None,
     ) -> None:
+        """``sample_every``: seconds between two samples; ``beside``: what else to keep with each."""
         settings = Settings() if settings is None else settings
         if settings.budget is None and settings.byte_budget is None:
             settings = replace(settings, budget=_DEFAULT_BUDGET)
@@ -93,7 +99,7 @@ class Mirror:
         self.store = open_store(self._url, copies=self.copies)
         self.sources: Mapping[str, Source] = load_sources(settings) if sources is None else sources
         self._discovery = Discovery(settings, self.sources)
-        self._tick = tick
+        self._tick, self._sample_every, self._beside = tick, sample_every, beside
         self._loop: Loop | None = None
 
     def __enter__(self) -> Self:
@@ -208,6 +214,36 @@ class Mirror:
             yield from batch
             after = batch[-1].id
 
+    def numbered(self, number: int) -> Element:
+        """Return an element by its number."""
+        with self.store.begin() as t:
+            found = t.numbered([number])
+        if number not in found:
+            raise InvalidInput(f"there is no element number {number} in this mirror")
+        return found[number]
+
+    def page(
+        self,
+        search: str = "",
+        state: str = "",
+        group: str = "",
+        sort: str = "key",
+        *,
+        descending: bool = False,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> tuple[list[Element], int]:
+        """Return some of the elements, sorted by key, last, weight, state or added, and how many there are.
+
+        ``search`` is a part of the key; ``state`` and ``group`` are what they must be. Removed elements are
+        left out unless that is the state that is asked for.
+        """
+        with self.store.begin() as t:
+            return t.page(
+                search=search, state=state, group=group, sort=sort, descending=descending, offset=offset,
+                limit=limit,
+            )  # fmt: skip
+
     def remove(self, keys: Iterable[str], *, forget: bool = False) -> int:
         """Remove elements; with ``forget``, their copies and history too."""
         ids = self._numbers(keys)
@@ -305,6 +341,36 @@ class Mirror:
         with self.store.begin() as t:
             return explain(self.settings, t, element, self.clock.now())
 
+    def portrait(self, key: str) -> Portrait:
+        """Return what there is to be shown of an element."""
+        element = self.find(key)
+        with self.store.begin() as t:
+            return portrait(self.settings, t, element, self.clock.now())
+
+    def samples(self, since: float = 0.0, limit: int = 2000) -> list[Sample]:
+        """Return how the mirror did since a moment, in order of time."""
+        with self.store.begin() as t:
+            return t.samples(since, limit)
+
+    def audits(self) -> list[Audit]:
+        """Return the last audits, the oldest first."""
+        with self.store.begin() as t:
+            return audits(t.state())
+
+    def prospect(
+        self, *, objective: str | None = None, budgets: ArrayLike | None = None, points: int = 41
+    ) -> Prospect:
+        """Return what other budgets, per second, would buy."""
+        with self.store.begin() as t:
+            return prospect(
+                self.settings, t, self.clock.now(), objective=objective, budgets=budgets, points=points
+            )
+
+    def budget_for(self, freshness: float) -> float:
+        """Return the smallest budget, per second, that buys this freshness; inf if none does."""
+        with self.store.begin() as t:
+            return budget_for(self.settings, t, self.clock.now(), freshness)
+
     def changes(self, after: int = 0, limit: int = 1000) -> list[Version]:
         """Return versions in the order in which they were recorded, after one of them."""
         with self.store.begin() as t:
@@ -385,7 +451,7 @@ class Mirror:
                 await self._close_sources()
         result = judged(polls, self.clock.now())
         with self.store.begin() as t:
-            t.keep({"audit": kept(result)})
+            t.keep(kept(result, t.state()))
         return result
 
     def _ask_audit(self, sample: int, seed: int | None) -> tuple[bool, set[int], int]:
@@ -427,7 +493,8 @@ class _Running:
             mirror.apply_rules()
             mirror._loop = Loop(  # noqa: SLF001
                 self._store, mirror.copies, mirror.sources, mirror.settings, mirror.clock,
-                tick=mirror._tick, on_event=self._on_event,  # noqa: SLF001
+                tick=mirror._tick, on_event=self._on_event, sample_every=mirror._sample_every,  # noqa: SLF001
+                beside=mirror._beside,  # noqa: SLF001
             )  # fmt: skip
         except BaseException:
             self._store.close()

@@ -7,7 +7,7 @@ again; if a transaction fails, it is thrown away and read again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +17,9 @@ from .agenda import Agenda, backoff
 from .channels import Channels
 from .rows import FAILING, Places, Rows
 from .settings import Settings
-from .store import Edit, Lease, Transaction
+from .store import Edit, Lease, Sample, Transaction
 
-__all__ = ["Planner", "budgets", "load_agenda"]
+__all__ = ["Planner", "budgets", "load_agenda", "unpacked"]
 
 _LEAD = 6.0
 """Seconds that a transaction may be begun before the first poll that it hands out, at most."""
@@ -39,7 +39,7 @@ def load_agenda(settings: Settings, t: Transaction) -> tuple[Agenda, dict[str, A
     """Read from a store all that the planner needs; return it, and where the planner had got to."""
     state = t.state()
     kept = json.loads(state.get("planner", b"{}"))
-    shared = _unpacked(state["learner"]) if "learner" in state else None
+    shared = unpacked(state["learner"]) if "learner" in state else None
     rows = Rows()
     counts = t.count()
     rows.reserve(sum(counts.values()) - counts.get("removed", 0), shared)
@@ -81,6 +81,7 @@ class Planner:
         self.settings = settings
         self.agenda, kept = load_agenda(settings, t)
         self._heard, self._edited = kept.get("heard", 0), kept.get("edited", 0)
+        self._counted = kept.get("counted", [0, 0, 0])
         self._next_reads = 0.0
         self._kept = b""
         self.more = False
@@ -113,15 +114,19 @@ class Planner:
         crowd: Mapping[int, float],
         worker: str = "",
         expires: float = 0.0,
+        sample: Callable[[Agenda, Sequence[int]], Sample] | None = None,
     ) -> list[Lease]:
         """Take in what has happened, and hand out polls before ``end``: all of them to a worker, if named.
 
-        Returns those; ``more`` tells whether the budget allows for more.
+        Returns those; ``more`` tells whether the budget allows for more. ``sample`` says how the mirror does,
+        if that is to be kept; it gets the polls since the last time, those of them that failed, their bytes.
         """
         agenda = self.agenda
         self._edit(t, now)
         rescaled = agenda.rescaled()  # before anything is learned, so that it does not fade at once
         dirty = [self._listen(t)]
+        if sample is not None:
+            self._sample(t, sample)
         self._see_leased(t)
         if agenda.settings.importance == "reads" and now >= self._next_reads:
             self._count_reads(t, now)
@@ -142,6 +147,11 @@ class Planner:
         """Number of the last edit that has been taken in, and will be by whoever is planner next."""
         return self._edited
 
+    def _sample(self, t: Transaction, sample: Callable[[Agenda, Sequence[int]], Sample]) -> None:
+        """Keep how the mirror does, with the polls since this was last done."""
+        t.sample(sample(self.agenda, self._counted))
+        self._counted = [0, 0, 0]
+
     def _listen(self, t: Transaction) -> Places:
         """Hear what polls saw that has not been heard yet."""
         places = [np.empty(0, np.intp)]
@@ -151,6 +161,9 @@ class Planner:
             if heard.poll.size:
                 places.append(self.agenda.hear(heard))
                 self._heard = int(heard.poll[-1])
+                self._counted[0] += heard.poll.size
+                self._counted[1] += sum(outcome in {"failed", "refused"} for outcome in heard.outcome)
+                self._counted[2] += int(heard.traffic.sum())
             more = heard.poll.size == _AT_ONCE
         return np.concatenate(places)
 
@@ -227,6 +240,7 @@ class Planner:
                 for i in hinted[:10_000].tolist()
             ],
             "audit": agenda.audit,
+            "counted": self._counted,
         }
         text = json.dumps(position).encode()
         if text != self._kept:
@@ -247,7 +261,8 @@ def _packed(arrays: Mapping[str, Any]) -> bytes:
     return json.dumps(head).encode() + b"\n" + b"".join(array.tobytes() for array in columns.values())
 
 
-def _unpacked(text: bytes) -> dict[str, Any]:
+def unpacked(text: bytes) -> dict[str, Any]:
+    """Return the arrays that were packed."""
     head, _, rest = text.partition(b"\n")
     found, start = {}, 0
     for name, (kind, shape) in json.loads(head).items():

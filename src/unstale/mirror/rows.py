@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from ..arguments import Floats
 from ..estimation.learner import Learner
 from ..schedule import Windows
-from .store import Columns, Ids
+from .store import STATES, Columns, Ids
 
 __all__ = ["FAILING", "GONE", "NEW", "OK", "REFUSED", "REMOVED", "STATES", "Places", "Rows"]
 
 Places = NDArray[np.intp]
 
-STATES = ("new", "ok", "gone", "failing", "refused", "removed")
 NEW, OK, GONE, FAILING, REFUSED, REMOVED = range(6)
 
 _COLUMNS: Mapping[str, tuple[type, float]] = {

@@ -24,11 +24,11 @@ from sqlalchemy import (
 )
 
 __all__ = [
-    "METADATA", "VERSION", "edits", "elements", "groups", "kept", "learned", "leases", "meta", "numbers",
-    "polls", "reads", "standing", "versions", "workers",
+    "METADATA", "VERSION", "edits", "elements", "groups", "history", "kept", "learned", "leases", "meta",
+    "numbers", "polls", "reads", "standing", "versions", "workers",
 ]  # fmt: skip
 
-VERSION = 2
+VERSION = 3
 """Of this schema; `unstale.mirror.migrations` has a step to each version from the one before."""
 
 METADATA = MetaData()
@@ -190,3 +190,19 @@ reads = Table(
 )
 """How often copies were read, by the hour; since version 2."""
 Index("ix_reads_hour", reads.c.hour)
+
+history = Table(
+    "history",
+    METADATA,
+    Column("time", Double, primary_key=True),
+    *(Column(name, Double) for name in ("freshness", "low", "high", "age", "predicted")),
+    Column("price", Double, nullable=False),
+    *(Column(name, _Number, nullable=False) for name in ("polls", "failed", "traffic")),
+    Column("beside", Text, nullable=False),
+)
+"""How the mirror did, once a minute; since version 3, as the indexes below, for tables of elements."""
+PAGES = (
+    Index("ix_elements_group", elements.c.group_id, elements.c.key),
+    Index("ix_elements_weight", elements.c.weight),
+    Index("ix_learned_last", learned.c.last),
+)

@@ -232,6 +232,15 @@ def find(work: Work, keys: Sequence[str]) -> dict[str, Element]:
     return found
 
 
+def numbered(work: Work, ids: Sequence[int]) -> dict[int, Element]:
+    """Return the elements that have these numbers, by number; removed ones included."""
+    found = {}
+    for some in chunks(numbers_of(ids)):
+        for row in work.connection.execute(_ELEMENTS.where(elements.c.id.in_(some))):
+            found[row.id] = _element(row)
+    return found
+
+
 def list_elements(
     work: Work, after: int = 0, limit: int = 1000, *, via: int | None = None, pattern: str | None = None
 ) -> list[Element]:

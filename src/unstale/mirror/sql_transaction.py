@@ -7,7 +7,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from unstale.errors import Trouble
 
-from . import sql_elements, sql_planner, sql_polls, sql_upkeep
+from . import sql_elements, sql_history, sql_pages, sql_planner, sql_polls, sql_upkeep
 from .copies import Copies
 from .schema import numbers
 from .sql_work import Taken
@@ -76,6 +76,8 @@ class SqlTransaction:
     forget = sql_elements.forget
     find = sql_elements.find
     elements = sql_elements.list_elements
+    numbered = sql_elements.numbered
+    page = sql_pages.page
     count = sql_elements.count
     edit = sql_elements.edit
     groups = sql_elements.list_groups
@@ -102,6 +104,8 @@ class SqlTransaction:
     latest = sql_upkeep.latest
     refetch = sql_upkeep.refetch
     reads = sql_upkeep.list_reads
+    sample = sql_history.sample
+    samples = sql_history.list_samples
     alive = sql_upkeep.alive
     workers = sql_upkeep.list_workers
     prune = sql_upkeep.prune

@@ -11,6 +11,7 @@ from sqlalchemy import delete, func, select, update
 
 from .schema import edits, meta, polls, reads, standing, versions, workers
 from .sql_elements import unreferred
+from .sql_history import thin
 from .sql_work import Work, chunks
 
 _HOUR = 3600.0
@@ -35,11 +36,13 @@ def read(work: Work, reads: Mapping[int, int], now: float) -> None:
 _reads = reads
 
 
-def list_reads(work: Work, since: float) -> list[tuple[int, float, int]]:
-    """Return (element, start of the hour, reads) since a moment."""
+def list_reads(work: Work, since: float, element: int | None = None) -> list[tuple[int, float, int]]:
+    """Return (element, start of the hour, reads) since a moment, of one element or all."""
     query = (
         select(reads).where(reads.c.hour >= since // _HOUR * _HOUR).order_by(reads.c.hour, reads.c.element)
     )
+    if element is not None:
+        query = query.where(reads.c.element == int(element))
     return [(element, hour, n) for element, hour, n in work.connection.execute(query)]
 
 
@@ -62,15 +65,24 @@ def list_workers(work: Work, now: float) -> list[str]:
 
 
 def prune(
-    work: Work, keep_versions: int, polls_before: float, limit: int = 1000, *, edits_to: int = 0
+    work: Work,
+    keep_versions: int,
+    polls_before: float,
+    limit: int = 1000,
+    *,
+    edits_to: int = 0,
+    now: float = -inf,
 ) -> list[str]:
     """Delete some old versions (0: none), polls, and reads; return digests that nothing refers to any more.
 
-    Edits up to ``edits_to`` are deleted as well: the planner knows which ones it will not ask for again.
+    Edits up to ``edits_to`` are deleted as well: the planner knows which ones it will not ask for again; and
+    samples that are too many at ``now`` are put together.
     """
     work.write()
     work.take()
     connection = work.connection
+    if now > -inf:
+        thin(work, now)
     if edits_to:
         connection.execute(delete(edits).where(edits.c.id <= int(edits_to)))
     if polls_before > -inf:

@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 from .source import Found, Json, Known
 
 __all__ = [
-    "Addition", "Columns", "Edit", "Element", "Finished", "Group", "Heard", "Lease", "PollRecord", "Store",
-    "Transaction", "Version",
+    "SORTS", "STATES", "Addition", "Columns", "Edit", "Element", "Finished", "Group", "Heard", "Lease",
+    "PollRecord", "Sample", "Store", "Transaction", "Version",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -156,6 +156,33 @@ class Group:
     """From when on the next poll may start."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How the mirror did at a moment. What is not known is nan."""
+
+    time: float
+    freshness: float
+    low: float
+    """A 90 % interval of it."""
+    high: float
+    age: float
+    predicted: float
+    """Freshness that the budget buys on average, by the plan of that moment."""
+    price: float
+    polls: int
+    """Since the sample before, as the following."""
+    failed: int
+    traffic: int
+    beside: Mapping[str, float] = field(default_factory=dict)
+    """What else was known of that moment, such as the true freshness in a simulated world."""
+
+
+STATES = ("new", "ok", "gone", "failing", "refused", "removed")
+"""Of elements."""
+SORTS = ("key", "last", "weight", "state", "added")
+"""What a table of elements can be sorted by."""
+
+
 class Edit(NamedTuple):
     """Something that the planner should know of."""
 
@@ -262,6 +289,26 @@ class Transaction(Protocol):
     ) -> list[Element]:
         """Return elements in the order of their numbers, after ``after``; removed ones are left out."""
 
+    def numbered(self, ids: Sequence[int]) -> dict[int, Element]:
+        """Return the elements that have these numbers, by number; removed ones included."""
+
+    def page(
+        self,
+        *,
+        search: str = "",
+        state: str = "",
+        group: str = "",
+        sort: str = "key",
+        descending: bool = False,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> tuple[list[Element], int]:
+        """Return some of the elements, sorted by one of `SORTS`, and how many there are in all.
+
+        ``search`` is a part of the key, ``state`` and ``group`` what they must be if they are given; removed
+        elements are left out unless that is the state that is asked for.
+        """
+
     def count(self) -> dict[str, int]:
         """Return how many elements there are in each state (removed ones under ``removed``)."""
 
@@ -335,8 +382,18 @@ class Transaction(Protocol):
     def read(self, reads: Mapping[int, int], now: float) -> None:
         """Count reads of copies: element to how many."""
 
-    def reads(self, since: float) -> list[tuple[int, float, int]]:
-        """Return (element, start of the hour, reads) since a moment."""
+    def reads(self, since: float, element: int | None = None) -> list[tuple[int, float, int]]:
+        """Return (element, start of the hour, reads) since a moment, of one element or all."""
+
+    def sample(self, sample: Sample) -> None:
+        """Keep how the mirror did at a moment."""
+
+    def samples(self, since: float, limit: int = 2000) -> list[Sample]:
+        """Return how the mirror did since a moment, in order of time.
+
+        Of more than ``limit``, those at evenly spaced moments; each then counts the polls since the one
+        before that is returned.
+        """
 
     # --- workers
 
@@ -347,9 +404,18 @@ class Transaction(Protocol):
         """Return the workers that are there."""
 
     def prune(
-        self, keep_versions: int, polls_before: float, limit: int = 1000, *, edits_to: int = 0
+        self,
+        keep_versions: int,
+        polls_before: float,
+        limit: int = 1000,
+        *,
+        edits_to: int = 0,
+        now: float = -np.inf,
     ) -> list[str]:
-        """Delete some old versions (0: none), polls and edits; return digests nothing refers to any more."""
+        """Delete some old versions (0: none), polls and edits; return digests nothing refers to any more.
+
+        Of samples older than two days before ``now`` one for each hour is kept, for two years.
+        """
 
     def latest(self, after: int, limit: int) -> list[tuple[int, str]]:
         """Return elements after ``after``, in order, each with the digest of its latest version."""

@@ -61,12 +61,16 @@ def test_a_second_runner_is_refused_until_the_first_is_dead(tmp_path, copies):
     open_store(path, copies=copies, run=True).close()
 
 
-def make_old(url):
-    """Turn a store into one of version 1."""
+def make_old(url, version=1):
+    """Turn a store into one of an earlier version."""
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE reads")
-        connection.exec_driver_sql("UPDATE mirror_meta SET value = '1' WHERE name = 'schema'")
+        connection.exec_driver_sql("DROP TABLE history")
+        for index in schema.PAGES:
+            connection.exec_driver_sql(f"DROP INDEX {index.name}")
+        if version < 2:
+            connection.exec_driver_sql("DROP TABLE reads")
+        connection.exec_driver_sql(f"UPDATE mirror_meta SET value = '{version}' WHERE name = 'schema'")  # noqa: S608
     engine.dispose()
 
 
@@ -120,9 +124,10 @@ def test_a_migrated_schema_is_the_same_as_a_new_one(tmp_path, copies, postgres_u
     for url in (f"sqlite:///{tmp_path / 'mirror.db'}", postgres_url):
         open_store(url, copies=copies).close()
         new = shape(url)
-        make_old(url)
-        open_store(url, copies=copies).close()
-        assert shape(url) == new
+        for version in range(1, schema.VERSION):
+            make_old(url, version)
+            open_store(url, copies=copies).close()
+            assert shape(url) == new
 
 
 def test_an_older_store_that_somebody_runs_is_not_migrated(tmp_path, copies):
@@ -158,7 +163,7 @@ def test_an_older_postgresql_store_is_migrated_and_its_tables_stay_in_another_sc
             query = f"SELECT count(*), min(digest) FROM {name}.versions"  # noqa: S608
             assert connection.execute(query).fetchone()[0] == 1
             tables = f"SELECT count(*) FROM information_schema.tables WHERE table_schema = '{name}'"  # noqa: S608
-            assert connection.execute(tables).fetchone()[0] == len(schema.METADATA.tables) - 1
+            assert connection.execute(tables).fetchone()[0] == len(schema.METADATA.tables) - 2
 
 
 def test_a_newer_store_is_refused(url, copies):
@@ -168,7 +173,7 @@ def test_a_newer_store_is_refused(url, copies):
     set_to = "UPDATE mirror_meta SET value = '{}' WHERE name = 'schema'"
     try:
         for value, says in (
-            ("3", "by a newer unstale: its schema has version 3, and this one knows 2"),
+            ("4", "by a newer unstale: its schema has version 4, and this one knows 3"),
             ("x", "does not say"),
         ):
             with engine.begin() as connection:
