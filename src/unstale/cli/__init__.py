@@ -28,6 +28,7 @@ from .mirror_status import status
 from .plan import plan
 from .profile import profile
 from .schedule import schedule
+from .serve import serve
 from .simulate import simulate
 from .surroundings import (
     discard_output,
@@ -43,8 +44,8 @@ __all__ = ["cli", "main"]
 
 _PARTS = {
     "The mirror": (
-        init, add, run, status, explain, changes, show, hint, remove, import_command, export_command, doctor,
-        audit,
+        init, add, run, serve, status, explain, changes, show, hint, remove, import_command, export_command,
+        doctor, audit,
     ),
     "Planning": (plan, compare, whatif, schedule, simulate, estimate, profile, lab),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from .mirror_shown import show_budget
 from .options import Quantity
 from .progress import told_of_compilation
 from .screen import console, say
+from .serve import PORT, serving
 from .times import read_moment
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ Examples:
   unstale run
   unstale run --for 1h
   unstale run --once
+  unstale run --serve
   unstale run --quiet >> mirror.log
   unstale run --json | jq 'select(.event == "change")'
 """
@@ -50,6 +53,13 @@ Examples:
 )
 @click.option("--once", is_flag=True, help="Poll what is due now, and end.")
 @click.option("--quiet", is_flag=True, help="Print only trouble.")
+@click.option("--serve", is_flag=True, help="Serve the dashboard meanwhile, as unstale serve does.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help=f"On which port; 0: any that is free.  [default: {PORT}]",
+)
 @mirror_options
 def run(
     *,
@@ -57,6 +67,8 @@ def run(
     until: datetime | None,
     once: bool,
     quiet: bool,
+    serve: bool,
+    port: int | None,
     mirror_file: str | None,
     as_json: bool,
 ) -> None:
@@ -72,8 +84,23 @@ def run(
     ]
     if len(ends) > 1:
         raise InvalidInput(f"{ends[0]} cannot be had together with {ends[1]}")
-    with open_mirror(mirror_file) as opened, told_of_compilation():
+    if port is not None and not serve:
+        raise InvalidInput("--port is for the dashboard: say --serve, too")
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_mirror(mirror_file))
+        if serve:
+            address = stack.enter_context(serving(mirror_file, PORT if port is None else port))
+            _tell_address(address, quiet=quiet, as_json=as_json)
+        stack.enter_context(told_of_compilation())
         _work(opened, _end(length, until), once=once, quiet=quiet, as_json=as_json)
+
+
+def _tell_address(address: str, *, quiet: bool, as_json: bool) -> None:
+    """Say where the dashboard is."""
+    if as_json:
+        click.echo(json.dumps({"event": "serving", "address": address}))
+    elif not quiet:
+        say(console(stderr=True), f"The dashboard is at {address}", apart=False)
 
 
 def _end(length: float | None, until: datetime | None) -> float | None:

@@ -1,0 +1,341 @@
+"""What the pages draw: charts of a mirror's own figures, each with the same figures in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import inf, isfinite, nan
+
+import numpy as np
+from markupsafe import Markup
+
+from ..mirror.insight import Audit
+from ..mirror.portrait import Portrait
+from ..mirror.prospect import Prospect
+from ..mirror.store import PollRecord, Sample
+from . import shown
+from .charts import Axis, Dot, Kind, Level, Line, Mark, bar, chart, sparkline, time_line
+from .scales import Scale, fitting
+
+__all__ = [
+    "Figure",
+    "Small",
+    "bought",
+    "budget_of",
+    "freshness",
+    "outcomes",
+    "polls",
+    "small_multiples",
+    "what_if",
+    "worth",
+]
+
+_ROWS = 25
+"""Of a table beside a chart, at most."""
+_BESIDE = {"true": "True", "uniform": "Uniform polling", "proportional": "Proportional polling"}
+_OUTCOMES = ("changed", "unchanged", "new", "gone", "refused", "failed")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart, what its lines are, and the figures behind it."""
+
+    svg: Markup
+    caption: str
+    legend: Sequence[tuple[str, str, str]] = ()
+    """Class, name, and the value now."""
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Small:
+    """One of several small charts."""
+
+    name: str
+    value: str
+    svg: Markup
+
+
+def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) -> Figure:
+    """Draw freshness over time: estimated with its interval, predicted, audited, and whatever is beside."""
+    times = [sample.time for sample in samples]
+    beside = [name for name in _BESIDE if any(name in sample.beside for sample in samples)]
+    lines = [
+        Line(name, times, [sample.beside.get(name, nan) for sample in samples]) for name in reversed(beside)
+    ]
+    lines.append(Line("predicted", times, [sample.predicted for sample in samples]))
+    low, high = [sample.low for sample in samples], [sample.high for sample in samples]
+    lines.append(Line("estimated", times, [sample.freshness for sample in samples], low, high))
+    start = min(times, default=now - 3600.0)
+    seen = [audit for audit in audits if audit.time >= start and isfinite(audit.true)]
+    dots = [
+        Dot("audit", audit.time, audit.true, f"Audit: {shown.percent(audit.true)}", audit.low, audit.high)
+        for audit in seen
+    ]
+    values = [value for line in lines for value in (*line.ys, *line.low, *line.high)]
+    values += [value for audit in seen for value in (audit.true, audit.low, audit.high)]
+    last = samples[-1] if samples else None
+    legend = [("estimated", "Estimated", shown.percent(last.freshness) if last else "")]
+    legend += [
+        (name, _BESIDE[name], shown.percent(last.beside.get(name, nan)) if last else "") for name in beside
+    ]
+    legend.append(("predicted", "Plan predicts", shown.percent(last.predicted) if last else ""))
+    if seen:
+        legend.append(("audit", "Audits", shown.percent(seen[-1].true)))
+    description = "No figures yet."
+    if last is not None:
+        description = (
+            f"From {shown.stamp(start)} to {shown.stamp(times[-1])}. Last: estimated "
+            f"{shown.percent(last.freshness)}, between {shown.percent(last.low)} and {shown.percent(last.high)}"
+            + "".join(f"; {name.lower()} {value}" for _, name, value in legend[1:])
+            + "."
+        )
+    svg = chart(
+        "freshness-chart",
+        lines,
+        title="Freshness over time",
+        description=description,
+        x=Axis(Scale(start, max(now, *times) if times else now), time=True, count=5),
+        y=Axis(fitting(values, least=0.1, floor_at=0.0, top=1.0), _percent),
+        dots=dots,
+        height=300,
+    )
+    columns = ["Time", "Estimated", "From", "To", "Plan predicts", *(_BESIDE[name] for name in beside)]
+    rows = [
+        [
+            shown.stamp(sample.time),
+            *map(shown.percent, (sample.freshness, sample.low, sample.high, sample.predicted)),
+            *(shown.percent(sample.beside.get(name, nan)) for name in beside),
+        ]
+        for sample in _thinned(samples)
+    ]
+    return Figure(svg, "Freshness over time", legend, columns, rows[::-1])
+
+
+def _percent(value: float) -> str:
+    text = f"{100 * value:.1f}".removesuffix(".0")
+    return f"{text} %"
+
+
+def _thinned(entries: Sequence[Sample]) -> list[Sample]:
+    """Return some of many, evenly, with the last."""
+    every = max(1, -(-len(entries) // _ROWS))
+    return list(entries[::-1][::every][::-1])
+
+
+def small_multiples(samples: Sequence[Sample]) -> list[Small]:
+    """Draw what else is measured, side by side on the same time."""
+    times = [sample.time for sample in samples]
+    gaps = [b - a for a, b in pairwise(times)]
+    spans = [gaps[0] if gaps else 60.0, *gaps]
+
+    def over_time(values: Sequence[float]) -> list[float]:
+        return [value / span if span > 0 else nan for value, span in zip(values, spans, strict=True)]
+
+    kinds: list[tuple[str, str, list[float], Callable[[float], str]]] = [
+        ("age", "Expected age of a copy", [sample.age for sample in samples], shown.duration),
+        ("price", "Price of a poll", [sample.price for sample in samples], shown.number),
+        ("rate", "Polls", over_time([float(s.polls) for s in samples]), shown.per_time),
+        ("failed", "Polls that failed", over_time([float(s.failed) for s in samples]), shown.per_time),
+        ("traffic", "Traffic", over_time([float(s.traffic) for s in samples]), _traffic),
+    ]
+    found = []
+    for name, title, values, show in kinds:
+        value = next((show(v) for v in reversed(values) if isfinite(v)), "unknown")
+        known = [v for v in values if isfinite(v)]
+        text = f"Last {value}" + (f"; between {show(min(known))} and {show(max(known))}." if known else ".")
+        line = Line("small", times, values)
+        found.append(Small(title, value, sparkline(f"{name}-spark", line, title=title, description=text)))
+    return found
+
+
+def _traffic(per_second: float) -> str:
+    return shown.per_time(per_second, "bytes")
+
+
+def outcomes(counts: dict[str, int]) -> Figure:
+    """Draw what polls saw."""
+    known = [(name, counts[name]) for name in (*_OUTCOMES, *counts) if counts.get(name)]
+    known = list(dict(known).items())
+    text = ", ".join(f"{count:,} {name}" for name, count in known) or "no polls"
+    title = "Polls of the last day by outcome"
+    svg = bar("outcome-bar", [(name, float(count)) for name, count in known], title=title, description=text)
+    return Figure(svg, title, [(name, name, f"{count:,}") for name, count in known])
+
+
+# --- what if
+
+
+def bought(prospect: Prospect, budget: float, policy: str = "optimal") -> float:
+    """Return what a budget buys, between what has been worked out."""
+    values = np.asarray(getattr(prospect, policy), float)
+    return float(np.interp(np.log(max(budget, 1e-300)), np.log(np.asarray(prospect.budgets, float)), values))
+
+
+def budget_of(prospect: Prospect, value: float, policy: str) -> float:
+    """Return the budget with which a policy reaches a value; inf if none of those looked at does."""
+    values = np.asarray(getattr(prospect, policy), float)
+    better = values >= value if prospect.objective == "freshness" else values <= value
+    if not better.any():
+        return inf
+    at = int(np.argmax(better))
+    budgets = np.asarray(prospect.budgets, float)
+    if at == 0:
+        return float(budgets[0])
+    ends, logs = values[at - 1 : at + 1], np.log(budgets[at - 1 : at + 1])
+    if ends[0] > ends[1]:
+        ends, logs = ends[::-1], logs[::-1]
+    return float(np.exp(np.interp(value, ends, logs)))
+
+
+def what_if(prospect: Prospect, tried: float | None) -> Figure:
+    """Draw what other budgets would buy."""
+    budgets = [float(budget) for budget in prospect.budgets]
+    fresh, kind = prospect.objective == "freshness", prospect.unit
+    show: Callable[[float], str] = shown.percent if fresh else shown.duration
+    lines = [
+        Line(name, budgets, [float(v) for v in getattr(prospect, name)])
+        for name in ("proportional", "uniform", "optimal")
+    ]
+    values = [value for line in lines for value in line.ys] + [prospect.present_value]
+    marks = [Mark("present", prospect.present, "now")]
+    dots = [Dot("present", prospect.present, prospect.present_value, "The present budget")]
+    inside = tried is not None and budgets[0] <= tried <= budgets[-1]
+    if tried is not None and inside:
+        marks.append(Mark("tried", tried, "tried" if abs(np.log(tried / prospect.present)) > 0.5 else ""))
+        dots.append(Dot("tried", tried, bought(prospect, tried), "The budget you try"))
+    unit = shown.amount_unit(prospect.present)
+
+    def budget_label(per_second: float) -> str:
+        text = shown.per_time(per_second / unit.seconds, kind, unit)
+        return text.replace(" polls/", "/").replace(" poll/", "/")
+
+    scale = Scale(budgets[0] * unit.seconds, budgets[-1] * unit.seconds, log=True)
+    lines = [Line(line.kind, [x * unit.seconds for x in line.xs], line.ys) for line in lines]
+    dots = [Dot(dot.kind, dot.x * unit.seconds, dot.y, dot.title) for dot in dots]
+    marks = [Mark(mark.kind, mark.x * unit.seconds, mark.label) for mark in marks]
+    title = "Freshness against budget" if fresh else "Expected age against budget"
+    at = prospect.present if tried is None else tried
+    legend = [
+        (name, label, show(bought(prospect, at, name)))
+        for name, label in (
+            ("optimal", "Optimal (unstale)"),
+            ("uniform", "Uniform"),
+            ("proportional", "Proportional to change"),
+        )
+    ]
+    svg = chart(
+        "what-if-chart",
+        lines,
+        title=title,
+        description=f"At {shown.per_time(at, kind)}: "
+        + ", ".join(f"{name} {value}" for _, name, value in legend)
+        + f". The present budget is {shown.per_time(prospect.present, kind)}.",
+        x=Axis(scale, budget_label, count=5),
+        y=Axis(
+            fitting(values, least=0.1 if fresh else 0.0, floor_at=0.0, top=1.0 if fresh else None),
+            _percent if fresh else shown.duration,
+        ),
+        dots=dots,
+        marks=marks,
+        height=340,
+    )
+    every = max(1, len(budgets) // _ROWS)
+    rows = [
+        [shown.per_time(budgets[n], kind, unit if kind == "polls" else None)]
+        + [show(float(getattr(prospect, name)[n])) for name in ("optimal", "uniform", "proportional")]
+        for n in range(0, len(budgets), every)
+    ]
+    return Figure(svg, title, legend, ["Budget", "Optimal", "Uniform", "Proportional"], rows)
+
+
+# --- one element
+
+
+def polls(portrait: Portrait, now: float) -> Figure:
+    """Draw polls and changes of an element on a line of time, up to the next poll."""
+    records = sorted(portrait.polls, key=lambda poll: poll.time)
+    element = portrait.explanation.element
+    start = records[0].time if records else element.added
+    end = now
+    upcoming = portrait.explanation.next_poll
+    if isfinite(upcoming) and upcoming > now:
+        end = min(upcoming, now + max(0.5 * (now - start), 60.0))
+    room = 0.02 * max(end - start, 1.0)
+    events = [(poll.time, _kind(poll), f"{shown.stamp(poll.time)}: {poll.outcome}") for poll in records]
+    marks = [Mark("now", now, "now")]
+    if now < upcoming <= end:
+        close = upcoming - now < 0.12 * (end - start)
+        marks = [Mark("now", now, "" if close else "now"), Mark("next", upcoming, "next poll")]
+    changes = sum(poll.outcome == "changed" for poll in records)
+    failed = sum(poll.outcome in {"failed", "refused"} for poll in records)
+    counted = f"{shown.plural(len(records), 'poll')} since {shown.stamp(start)}"
+    text = f"{counted}, {changes} saw a change, {failed} failed."
+    svg = time_line(
+        "poll-line",
+        events,
+        title="Polls and changes",
+        description=text,
+        scale=Scale(start - room, end + room),
+        marks=marks,
+    )
+    rows = [
+        [
+            shown.stamp(poll.time),
+            poll.outcome,
+            shown.duration(poll.elapsed),
+            shown.percent(poll.predicted),
+            poll.detail,
+        ]
+        for poll in records[: -_ROWS - 1 : -1]
+    ]
+    legend = [("seen", "Poll, no change", ""), ("change", "Change seen", ""), ("failed", "Failed", "")]
+    columns = ["Time", "Outcome", "After", "Was thought fresh", "Detail"]
+    return Figure(svg, "Polls and changes", legend, columns, rows)
+
+
+def _kind(poll: PollRecord) -> Kind:
+    if poll.outcome in {"changed", "new"}:
+        return "change"
+    if poll.outcome in {"failed", "refused", "gone"}:
+        return "failed"
+    return "seen" if poll.planned else "audit"
+
+
+def worth(portrait: Portrait, now: float) -> Figure | None:
+    """Draw the worth of a poll over the coming time, against the price; None if there is nothing to draw."""
+    times, worths = (np.asarray(part, float) for part in portrait.worths)
+    price, upcoming = portrait.price, portrait.explanation.next_poll
+    known = np.isfinite(times) & np.isfinite(worths)
+    if np.count_nonzero(known) < 2 or not price > 0:
+        return None
+    times, worths = times[known], worths[known] / price
+    line = Line("estimated", times.tolist(), worths.tolist())
+    marks = [Mark("now", now, "now")]
+    if times[0] <= upcoming <= times[-1]:
+        close = abs(upcoming - now) < 0.12 * (times[-1] - times[0])
+        marks = [Mark("now", now, "" if close else "now"), Mark("next", upcoming, "next poll")]
+    present = float(np.interp(now, times, worths))
+    text = f"Now a poll is worth {shown.percent(present, 0)} of the price" + (
+        f"; the next poll comes {shown.ago(upcoming, now)}." if isfinite(upcoming) else "."
+    )
+    svg = chart(
+        "worth-chart",
+        [line],
+        title="Worth of a poll against the price",
+        description=text,
+        x=Axis(Scale(float(times[0]), float(times[-1])), time=True, count=5),
+        y=Axis(fitting([0.0, 1.0, *worths.tolist()], floor_at=0.0), _percent),
+        levels=[Level("price", 1.0, "price")],
+        dots=[Dot("present", now, present, "Now")],
+        marks=marks,
+        height=240,
+    )
+    every = max(1, times.size // 12)
+    rows = [
+        [shown.stamp(float(t)), shown.percent(float(w), 0)]
+        for t, w in zip(times[::every], worths[::every], strict=True)
+    ]
+    return Figure(svg, "Worth of a poll, as a share of the price", [], ["Time", "Worth, of the price"], rows)

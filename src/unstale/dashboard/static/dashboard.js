@@ -1,0 +1,138 @@
+// What only a script can do: figures that update by themselves, a slider, a key for the search, a value under
+// the pointer. Without it every page says the same.
+"use strict";
+
+const EVERY = 2000;
+
+function swap(target, html) {
+  // Put new content in place of old; what is open stays open, and what has the focus keeps it.
+  const open = new Set([...target.querySelectorAll("details[open][id]")].map((one) => one.id));
+  const active = document.activeElement;
+  const inside = target.contains(active);
+  const focused = inside ? active.id || active.getAttribute("href") : null;
+  const scrolled = new Map([...target.querySelectorAll(".scroll")].map((one, n) => [n, one.scrollLeft]));
+  const parsed = new DOMParser().parseFromString(html, "text/html");
+  target.replaceChildren(...parsed.body.childNodes);
+  for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+  [...target.querySelectorAll(".scroll")].forEach((one, n) => { one.scrollLeft = scrolled.get(n) ?? 0; });
+  if (focused) {
+    const again = [...target.querySelectorAll("a, button, summary, input, [tabindex]")]
+      .find((one) => (one.id || one.getAttribute("href")) === focused);
+    again?.focus({ preventScroll: true });
+  }
+}
+
+async function fetched(address, signal) {
+  const answer = await fetch(address, { headers: { Accept: "text/html" }, signal });
+  if (!answer.ok || answer.redirected) throw new Error(String(answer.status));
+  return answer.text();
+}
+
+function live(target) {
+  const button = document.getElementById("pause");
+  let paused = false;
+  let busy = false;
+  async function update() {
+    const reading = target.matches(":hover") && target.querySelector("svg.chart:hover");
+    const onSummary = document.activeElement?.tagName === "SUMMARY" && target.contains(document.activeElement);
+    if (paused || busy || document.hidden || reading || onSummary || !getSelection().isCollapsed) return;
+    busy = true;
+    try {
+      const html = await fetched(target.dataset.live);
+      if (!paused) swap(target, html);
+      target.removeAttribute("data-stale");
+    } catch {
+      target.dataset.stale = "";  // the next one may come through
+    } finally {
+      busy = false;
+    }
+  }
+  setInterval(update, EVERY);
+  document.addEventListener("visibilitychange", update);
+  if (button) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      paused = !paused;
+      button.textContent = paused ? "Go on" : "Pause";
+      button.setAttribute("aria-pressed", String(paused));
+      update();
+    });
+  }
+}
+
+function slide(slider) {
+  const verdict = document.getElementById("verdict");
+  const field = document.getElementById("budget");
+  const wanted = document.getElementById("freshness");
+  const objective = document.getElementById("objective");
+  const low = Math.log(Number(slider.dataset.low));
+  const high = Math.log(Number(slider.dataset.high));
+  const steps = Number(slider.max);
+  const place = (amount) => Math.round(((Math.log(amount) - low) / (high - low)) * steps);
+  const start = parseFloat(field.value.replace(/,/g, "")) || Number(slider.dataset.now);
+  slider.value = String(Math.min(Math.max(place(start), 0), steps));
+  slider.closest("[hidden]").hidden = false;
+  let wait = 0;
+  let asked = null;
+  function tell() {
+    const amount = Number(Math.exp(low + (high - low) * (Number(slider.value) / steps)).toPrecision(3));
+    field.value = `${amount}${slider.dataset.unit}`;
+    wanted.value = "";
+    slider.setAttribute("aria-valuetext", field.value);
+    clearTimeout(wait);
+    wait = setTimeout(show, 60);
+  }
+  async function show() {
+    asked?.abort();
+    asked = new AbortController();
+    const query = new URLSearchParams({ budget: field.value, objective: objective.value });
+    try {
+      swap(verdict, await fetched(`/fragments/what-if?${query}`, asked.signal));
+      history.replaceState(null, "", `/what-if?${query}`);
+    } catch (error) {
+      if (error.name !== "AbortError") verdict.dataset.stale = "";
+    }
+  }
+  slider.addEventListener("input", tell);
+  objective.addEventListener("change", () => objective.form.requestSubmit());
+}
+
+function point(event) {
+  // A line under the pointer, and the row of the table that belongs there.
+  const svg = event.target.closest?.("svg.chart");
+  const old = document.querySelector("svg .cross");
+  if (!svg || event.type === "pointerleave") {
+    old?.remove();
+    return;
+  }
+  const box = svg.getBoundingClientRect();
+  const share = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
+  const line = old && svg.contains(old) ? old : document.createElementNS("http://www.w3.org/2000/svg", "line");
+  line.setAttribute("class", "cross");
+  for (const end of ["x1", "x2"]) line.setAttribute(end, `${(100 * share).toFixed(2)}%`);
+  line.setAttribute("y1", "12");
+  line.setAttribute("y2", String(box.height - 24));
+  if (line !== old) {
+    old?.remove();
+    svg.append(line);
+  }
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    const field = document.getElementById("search") ?? document.querySelector("[data-slash]");
+    if (field) {
+      event.preventDefault();
+      field.focus();
+      field.select();
+    }
+  } else if (event.key === "Escape" && typing) {
+    event.target.blur();
+  }
+});
+
+for (const target of document.querySelectorAll("[data-live]")) live(target);
+const slider = document.getElementById("slider");
+if (slider) slide(slider);
+document.addEventListener("pointermove", point, { passive: true });
