@@ -34,7 +34,8 @@ from unstale.mirror.source import Found, Json, Known, New
 
 DAY = 86400.0
 START = 1_793_000_000.0
-DAYS = 6.0
+DAYS = 5.0
+BUDGET = 1200 / DAY
 HOSTS = ("news.example", "docs.example", "shop.example", "data.example", "blog.example")
 _WORDS = (
     "The council has moved the vote on the harbour bridge to Thursday.",
@@ -58,7 +59,7 @@ class ImaginaryWeb:
             f"https://{HOSTS[n % len(HOSTS)]}/{('a', 'guide', 'item', 'table', 'post')[n % 5]}/{n:03d}"
             for n in range(count)
         ]
-        rates = rng.lognormal(np.log(1.2 / DAY), 1.6, count)
+        rates = rng.lognormal(np.log(2.0 / DAY), 1.6, count)
         rates[0] = 6.0 / DAY
         self.changes = {
             key: START - 30 * DAY + np.cumsum(rng.exponential(1 / rate, int(rate * 40 * DAY) + 20))
@@ -81,7 +82,9 @@ class ImaginaryWeb:
         ]
         title = f"{key.split('/')[3].title()} {key[-3:]}"
         body = "".join(f"<p>{line}</p>\n" for line in filled)
-        return f"<html><head><title>{title}</title></head><body><h1>{title}</h1>\n{body}</body></html>".encode()
+        return (
+            f"<html><head><title>{title}</title></head><body><h1>{title}</h1>\n{body}</body></html>".encode()
+        )
 
     def truth(self, _: float) -> Mapping[str, float]:
         fresh = [self.held.get(key) == self.version(key) for key in self.keys]
@@ -96,14 +99,16 @@ class ImaginaryWeb:
     async def poll(self, known: Known, _: Mapping[str, Json]) -> Found:
         await asyncio.sleep(0)
         number = int(known.key[-3:])
-        if number % 97 == 13:
+        if number % 131 == 13:
             raise OSError("the server closed the connection")
-        if number % 50 == 3 and self.clock.now() > START + 5.9 * DAY:
-            return Found("refused", "429 Too Many Requests", retry_after=1800.0)
+        if number % 50 == 8 and self.clock.now() > START + (DAYS - 0.02) * DAY:
+            return Found("failed", "429 Too Many Requests", wait=1800.0)
         self.held[known.key] = version = self.version(known.key)
         body = self.content(known.key, version)
         meta = {"title": f"{known.key.split('/')[3].title()} {known.key[-3:]}"}
-        return Found("changed", "200 OK", body=body, media_type="text/html", traffic=len(body) + 320, meta=meta)
+        return Found(
+            "changed", "200 OK", body=body, media_type="text/html", traffic=len(body) + 320, meta=meta
+        )
 
     async def close(self) -> None:
         pass
@@ -116,7 +121,7 @@ def build(folder: Path, count: int = 400, days: float = DAYS) -> tuple[Mirror, I
     mirror = Mirror(
         folder / "mirror.db",
         settings=Settings(
-            budget=600 / DAY, groups=(GroupLimit("http:*", spacing=30.0, concurrency=4),), keep=50
+            budget=BUDGET, groups=(GroupLimit("http:*", spacing=30.0, concurrency=4),), keep=50
         ),
         clock=clock,
         sources={"http": web},  # type: ignore[dict-item]
@@ -128,7 +133,7 @@ def build(folder: Path, count: int = 400, days: float = DAYS) -> tuple[Mirror, I
     for part in range(4):
         mirror.run(START + days * DAY * (part + 1) / 4.4)
         if part:
-            mirror.audit(120, seed=part)
+            mirror.audit(60, seed=part)
     mirror.run(START + days * DAY)
     now = clock.now()
     with mirror.store.begin() as t:
@@ -194,7 +199,7 @@ def main() -> None:
     if (folder / "mirror.db").exists():
         clock = SimulatedClock(START + DAYS * DAY)
         web = ImaginaryWeb(clock, 400)
-        settings = replace(Settings(), budget=600 / DAY)
+        settings = replace(Settings(), budget=BUDGET)
         mirror = Mirror(folder / "mirror.db", settings=settings, clock=clock, sources={"http": web})  # type: ignore[dict-item]
     else:
         folder.mkdir(parents=True, exist_ok=True)
@@ -212,12 +217,16 @@ def main() -> None:
             for name in given.only.split(","):
                 page.goto(root + addresses[name], wait_until="networkidle")
                 if name == "changes":
-                    page.evaluate("document.querySelectorAll('details').forEach((d, n) => { d.open = n < 2 })")
+                    page.evaluate(
+                        "document.querySelectorAll('details').forEach((d, n) => { d.open = n < 2 })"
+                    )
                 page.wait_for_timeout(200)
                 png = small(page.screenshot(full_page=given.whole))
                 (given.folder / f"{name}-{scheme}.png").write_bytes(png)
                 wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                print(f"{name}-{scheme}.png: {len(png):,} bytes" + (f", {wide} px too wide" if wide > 0 else ""))  # noqa: T201
+                print(
+                    f"{name}-{scheme}.png: {len(png):,} bytes" + (f", {wide} px too wide" if wide > 0 else "")
+                )  # noqa: T201
             context.close()
         browser.close()
     if given.keep is None:

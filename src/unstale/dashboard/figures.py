@@ -88,7 +88,7 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     if last is not None:
         description = (
             f"From {shown.stamp(start)} to {shown.stamp(times[-1])}. Last: estimated "
-            f"{shown.percent(last.freshness)}, between {shown.percent(last.low)} and {shown.percent(last.high)}"
+            f"{shown.percent(last.freshness)}, from {shown.percent(last.low)} to {shown.percent(last.high)}"
             + "".join(f"; {name.lower()} {value}" for _, name, value in legend[1:])
             + "."
         )

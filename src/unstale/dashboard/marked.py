@@ -12,9 +12,11 @@ __all__ = ["marked"]
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_ALIKE = 0.35
+_ALIKE = 0.5
 """How alike two lines are, at least, for their words to be compared."""
 _LONGEST = 400
+_MOST_PAIRS = 400
+"""Lines that went, times lines that came, up to which those that are alike are looked for."""
 _TAGS = {"-": ("del", "removed"), "+": ("ins", "added")}
 
 
@@ -60,11 +62,24 @@ def _plain(line: str) -> Markup:
 
 
 def _replaced(gone: list[str], came: list[str]) -> Iterator[Markup]:
-    pairs = [_words(old, new) for old, new in zip(gone, came, strict=False)]
-    for number, line in enumerate(gone):
-        yield _line("-", pairs[number][0] if number < len(pairs) else escape(line))
-    for number, line in enumerate(came):
-        yield _line("+", pairs[number][1] if number < len(pairs) else escape(line))
+    """Return lines that went and lines that came, with words marked in those that are alike."""
+    old, new = [escape(line) for line in gone], [escape(line) for line in came]
+    start = 0
+    if len(gone) * len(came) <= _MOST_PAIRS:
+        for n, line in enumerate(gone):
+            alike = (m for m in range(start, len(came)) if _alike(line, came[m]))
+            if (m := next(alike, None)) is not None:
+                old[n], new[m] = _words(line, came[m])
+                start = m + 1
+    yield from (_line("-", line) for line in old)
+    yield from (_line("+", line) for line in new)
+
+
+def _alike(old: str, new: str) -> bool:
+    if max(len(old), len(new)) > _LONGEST:
+        return False
+    matcher = difflib.SequenceMatcher(None, re.findall(r"\w+", old), re.findall(r"\w+", new), autojunk=False)
+    return matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE
 
 
 def _line(sign: str, inside: Markup) -> Markup:
@@ -73,13 +88,9 @@ def _line(sign: str, inside: Markup) -> Markup:
 
 
 def _words(old: str, new: str) -> tuple[Markup, Markup]:
-    """Return two lines with what differs between them marked, if they are alike at all."""
-    if max(len(old), len(new)) > _LONGEST:
-        return escape(old), escape(new)
+    """Return two lines with what differs between them marked."""
     before, after = _WORDS.findall(old), _WORDS.findall(new)
     found = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    if found.ratio() < _ALIKE:
-        return escape(old), escape(new)
     left, right = [], []
     for tag, low, high, start, stop in found.get_opcodes():
         was, now = "".join(before[low:high]), "".join(after[start:stop])

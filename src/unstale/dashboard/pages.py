@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import version as version_of
-from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -14,27 +13,26 @@ from fastapi import APIRouter, Form, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from .. import quantities
-from ..errors import InvalidInput, NoAnswer
-from ..mirror.difference import difference
 from ..mirror.mirror import Mirror
 from ..mirror.portrait import Portrait
 from ..mirror.prospect import Prospect
+from ..mirror.source import Json
 from ..mirror.store import SORTS, STATES, Element, Version
-from . import figures, shown
+from . import differences, edits, figures, shown
 from .coming import coming
 from .guard import csrf_token
 from .marked import marked
 from .place import Place
 from .reference import operations
+from .trying import tried
 
 __all__ = ["router"]
 
 SPANS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0, "year": 365 * 86400.0}
 _PAGE = 50
 _CHANGES = 30
-_LARGEST_DIFFERENCE = 2_000_000
-"""Bytes of versions whose difference is shown in the list of changes; on its own page, more."""
+_LARGEST, _LARGEST_IN_A_LIST = 50_000_000, 2_000_000
+"""Bytes of versions whose difference is shown, on a page of its own and in the list of changes."""
 _MOST = 2**62
 
 
@@ -117,136 +115,37 @@ def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:
 
 
 def _what_if(routes: APIRouter, place: Place, look: _Look) -> None:
-    async def tried(budget: str, freshness: str, objective: str) -> dict[str, object]:
-        """Return what a budget would buy; what cannot be understood is told in ``complaint``."""
-        status = await place.status()
-        found: dict[str, Any] = {
-            "status": status, "budget": budget.strip(), "freshness": freshness.strip(), "complaint": "",
-            "objective": objective, "prospect": None, "tried": None, "chart": None,
-        }  # fmt: skip
+    async def values(budget: str, freshness: str = "", objective: str = "") -> dict[str, object]:
         if objective not in {"", "freshness", "age"}:
             raise HTTPException(404, "objective must be freshness or age")
-        chosen = objective or place.mirror.settings.objective
-        try:
-            prospect = await place.kept(
-                f"prospect {chosen}", lambda mirror: mirror.prospect(objective=chosen), fresh_for=15.0
-            )
-        except (InvalidInput, NoAnswer) as error:
-            return found | {"complaint": str(error)}
-        amount = None
-        try:
-            if found["freshness"]:
-                share = quantities.share("freshness", _with_percent(found["freshness"]))
-                amount = await place.do(lambda mirror: mirror.budget_for(share))
-                if not isfinite(amount):
-                    found["complaint"] = (
-                        f"No budget makes {shown.percent(share)} of this mirror fresh: some elements change "
-                        "so often, or are so limited, that no polling keeps up."
-                    )
-                    amount = None
-            elif found["budget"]:
-                amount = _amount(found["budget"], prospect)
-        except (InvalidInput, NoAnswer) as error:
-            found["complaint"] = str(error)
-        if amount is not None:
-            prospect = await place.do(lambda mirror: _wide_enough(mirror, prospect, amount))
-        return found | _verdict(prospect, amount)
+        return await tried(place, budget, freshness, objective)
 
     @routes.get("/what-if")
     async def what_if(budget: str = "", freshness: str = "", objective: str = "", said: str = "") -> Response:
-        values = await tried(budget, freshness, objective)
-        return look(
-            "what_if.html", 422 if values["complaint"] and values["prospect"] else 200, said=said, **values
-        )
+        found = await values(budget, freshness, objective)
+        wrong = found["complaint"] and found["prospect"] is not None
+        return look("what_if.html", 422 if wrong else 200, said=said, **found)
 
     @routes.get("/fragments/what-if")
     async def what_if_fragment(budget: str = "", freshness: str = "", objective: str = "") -> Response:
-        return look("_what_if.html", **await tried(budget, freshness, objective))
+        return look("_what_if.html", **await values(budget, freshness, objective))
 
     @routes.get("/what-if/apply")
     async def ask(budget: str) -> Response:
-        values = await tried(budget, "", "")
-        if values["tried"] is None:
-            raise HTTPException(422, str(values["complaint"]) or "budget is missing")
-        return look("apply.html", **values)
+        found = await values(budget)
+        if found["tried"] is None:
+            raise HTTPException(422, str(found["complaint"]) or "budget is missing")
+        return look("apply.html", **found)
 
     @routes.post("/what-if/apply")
     async def apply(budget: Annotated[str, Form()]) -> Response:
-        values = await tried(budget, "", "")
-        prospect, amount = values["prospect"], values["tried"]
+        found = await values(budget)
+        prospect, amount = found["prospect"], found["tried"]
         if not isinstance(prospect, Prospect) or not isinstance(amount, float):
-            raise HTTPException(422, str(values["complaint"]) or "budget is missing")
+            raise HTTPException(422, str(found["complaint"]) or "budget is missing")
         await place.do(lambda mirror: mirror.set_budget(*prospect.split(amount)))
         place.forget()
         return RedirectResponse("/what-if?said=applied", 303)
-
-
-def _with_percent(text: str) -> str:
-    """Take a plain number above 1 for per cent: in a form there is no other reading."""
-    try:
-        return f"{text}%" if 1 < float(text) <= 100 else text
-    except ValueError:
-        return text
-
-
-def _amount(text: str, prospect: Prospect) -> float:
-    """Read a budget, per second; a plain number has the unit that the page shows."""
-    unit = shown.amount_unit(prospect.present)
-    plain = text.replace(",", "").replace(" ", "")
-    try:
-        given = quantities.flow(
-            "budget", f"{float(plain):g}{'B' if prospect.unit == 'bytes' else ''}/{unit.name}"
-        )
-    except ValueError:
-        given = quantities.flow("budget", text.replace(",", ""))
-    if given.kind != prospect.unit:
-        example = "1000/day" if prospect.unit == "polls" else "20MB/h"
-        raise InvalidInput(
-            f"budget must be in {prospect.unit}, as that of this mirror is, such as {example}; it is {text!r}"
-        )
-    amount = given.amount / given.unit.seconds
-    if not amount > 0:
-        raise InvalidInput(f"budget must be above 0; it is {text!r}")
-    return amount
-
-
-def _wide_enough(mirror: Mirror, prospect: Prospect, amount: float) -> Prospect:
-    """Return a prospect with this budget in it, however far from the present that is."""
-    import numpy as np
-
-    low, high = float(prospect.budgets[0]), float(prospect.budgets[-1])
-    if low <= amount <= high:
-        return prospect
-    low, high = min(low, amount / 2), max(high, amount * 2)
-    if not (low > 1e-90 and high < 1e90):
-        raise InvalidInput("budget is too far from anything that can be planned")
-    return mirror.prospect(objective=prospect.objective, budgets=np.geomspace(low, high, 41))
-
-
-def _verdict(prospect: Prospect, amount: float | None) -> dict[str, object]:
-    """Return the figures that the words of the page are made of."""
-    at = prospect.present if amount is None else amount
-    buys = figures.bought(prospect, at)
-    unit = shown.amount_unit(prospect.present)
-    more = figures.bought(prospect, at * 1.1)
-    return {
-        "prospect": prospect,
-        "fresh": prospect.objective == "freshness",
-        "tried": amount,
-        "at": at,
-        "buys": buys,
-        "times": at / prospect.present,
-        "gain": buys - prospect.present_value,
-        "more": more - buys,
-        "uniform": figures.budget_of(prospect, buys, "uniform"),
-        "proportional": figures.budget_of(prospect, buys, "proportional"),
-        "exact": f"{at * unit.seconds:.6g}{'B' if prospect.unit == 'bytes' else ''}/{unit.name}",
-        "present_exact": f"{prospect.present * unit.seconds:.6g}",
-        "low_exact": f"{float(prospect.budgets[0]) * unit.seconds:.6g}",
-        "high_exact": f"{float(prospect.budgets[-1]) * unit.seconds:.6g}",
-        "unit": unit.name,
-        "chart": figures.what_if(prospect, amount),
-    }
 
 
 # --- elements
@@ -280,16 +179,11 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
         weight: str = "",
     ) -> Response:
         page = min(max(page, 1), 10**9)
+        offset = (page - 1) * _PAGE
         found, total = await place.do(
             lambda mirror: mirror.page(
-                search=search,
-                state=state,
-                group=group,
-                sort=sort,
-                descending=down,
-                offset=(page - 1) * _PAGE,
-                limit=_PAGE,
-            )  # fmt: skip
+                search, state, group, sort, descending=down, offset=offset, limit=_PAGE
+            )
         )
         status = await place.status()
         given = {"search": search, "state": state, "group": group, "sort": sort, "down": "1" if down else ""}
@@ -329,12 +223,21 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
         except ValueError:
             complaint = f"weight must be a number; it is {weight!r}"
             return await table(complaint=complaint, key=key, weight=weight)
-        try:
-            element = await place.do(lambda mirror: mirror.add(key.strip(), weight=amount))
-        except InvalidInput as error:
-            return await table(complaint=str(error), key=key, weight=weight)
+        given: dict[str, Json] = {} if amount is None else {"weight": amount}
+
+        def work(mirror: Mirror) -> tuple[str, int]:
+            done = edits.add(mirror, [(key.strip(), given)])
+            if done.refused:
+                return done.refused[0][1], 0
+            with mirror.store.begin() as t:
+                found = edits.find(t, mirror, [key.strip()])[0]
+            return "", 0 if found is None else found.id
+
+        complaint, number = await place.do(work)
+        if complaint:
+            return await table(complaint=complaint, key=key, weight=weight)
         place.forget()
-        return RedirectResponse(f"/elements/{element.id}?said=added", 303)
+        return RedirectResponse(f"/elements/{number}?said=added" if number else "/elements", 303)
 
 
 def _numbered(mirror: Mirror, number: int) -> Element:
@@ -388,13 +291,10 @@ def _element(routes: APIRouter, place: Place, look: _Look) -> None:
         return look("version.html", **await place.do(work))
 
 
-def _difference(mirror: Mirror, old: Version, new: Version, *, lines: int) -> object:
-    """Return what is different, as HTML."""
-    try:
-        contents = mirror.copies.read(old.digest), mirror.copies.read(new.digest)
-    except (OSError, InvalidInput) as error:
-        return marked(f"the copy cannot be read: {error}")
-    return marked(difference(*contents, new.media_type, lines=lines))
+def _difference(mirror: Mirror, old: Version | None, new: Version, *, lines: int, largest: int) -> object:
+    """Return what is different, as HTML; None if there is nothing to compare, or too much."""
+    told = None if old is None else differences.between(mirror, old, new, lines=lines, largest=largest)
+    return None if told is None else marked(told)
 
 
 def _edits(routes: APIRouter, place: Place, look: _Look) -> None:
@@ -426,9 +326,14 @@ def _changes(routes: APIRouter, place: Place, look: _Look) -> None:
                 found = _latest(t, before)
                 more = found[_CHANGES].id + 1 if len(found) > _CHANGES else 0
                 shown_ones = found[:_CHANGES]
-                pairs = [(one, _previous(t, one)) for one in shown_ones]
+                pairs = [(one, differences.before(t, one)) for one in shown_ones]
             rows = [
-                {"version": new, "before": old, "difference": _brief(mirror, old, new)} for new, old in pairs
+                {
+                    "version": new,
+                    "before": old,
+                    "difference": _difference(mirror, old, new, lines=40, largest=_LARGEST_IN_A_LIST),
+                }
+                for new, old in pairs
             ]
             return rows, mirror.clock.now(), more
 
@@ -453,16 +358,3 @@ def _latest(t: Any, before: int) -> list[Version]:  # noqa: ANN401  (a Transacti
         rows += some[::-1]
         top, width = start, width * 4
     return rows[: _CHANGES + 1]
-
-
-def _previous(t: Any, version: Version) -> Version | None:  # noqa: ANN401
-    if version.first:
-        return None
-    found: list[Version] = t.versions(element=version.element, limit=200, latest_first=True)
-    return next((one for one in found if one.id < version.id), None)
-
-
-def _brief(mirror: Mirror, old: Version | None, new: Version) -> object:
-    if old is None or max(old.size, new.size) > _LARGEST_DIFFERENCE:
-        return None
-    return _difference(mirror, old, new, lines=40)

@@ -44,7 +44,8 @@ class Operation:
 def operations(document: Mapping[str, Any]) -> list[Operation]:
     """Return all operations of an OpenAPI document.
 
-    >>> operations({"paths": {"/a": {"get": {"summary": "Get a", "responses": {"200": {"description": "A"}}}}}})[0].anchor
+    >>> said = {"summary": "Get a", "responses": {"200": {"description": "A"}}}
+    >>> operations({"paths": {"/a": {"get": said}}})[0].anchor
     'get-a'
     """
     found = []

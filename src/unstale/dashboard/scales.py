@@ -66,10 +66,10 @@ def fitting(
 
 
 def _step(about: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, no less than this (as far as there are such numbers)."""
+    """Return 1, 2, 2.5 or 5 times a power of ten, no less than this (as far as there are such numbers)."""
     power = 10.0 ** max(floor(log10(max(about, 1e-300))), -300)
     return next(
-        (factor * power for factor in (1.0, 2.0, 5.0) if factor * power >= about * 0.9999), 10 * power
+        (factor * power for factor in (1.0, 2.0, 2.5, 5.0) if factor * power >= about * 0.9999), 10 * power
     )
 
 
@@ -81,7 +81,7 @@ def ticks(scale: Scale, count: int = 4) -> list[float]:
     """Return round values on a scale, in order.
 
     >>> ticks(Scale(0.0, 1.0)), ticks(Scale(0.6, 0.75), 3)
-    ([0.0, 0.5, 1.0], [0.6, 0.65, 0.7, 0.75])
+    ([0.0, 0.25, 0.5, 0.75, 1.0], [0.6, 0.65, 0.7, 0.75])
     """
     if not scale.high > scale.low:
         return [scale.low]

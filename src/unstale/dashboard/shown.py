@@ -46,8 +46,22 @@ def ago(seconds: float, now: float) -> str:
     gap = seconds - now
     if abs(gap) < 1:
         return "now"
-    span = show_duration(float(round(abs(gap))) if abs(gap) < 120 else abs(gap))
+    span = _about(abs(gap))
     return f"in {span}" if gap > 0 else f"{span} ago"
+
+
+def _about(seconds: float) -> str:
+    """Return a span as one would say it, in two digits or so.
+
+    >>> [_about(x) for x in (59.6, 60.0, 5000.0, 8000.0, 2e5, 1e7, 1e9)]
+    ['60 seconds', '1 minute', '83 minutes', '2.2 hours', '2.3 days', '116 days', '32 years']
+    """
+    for unit, seconds_of in (("year", 31557600.0), ("day", 86400.0), ("hour", 3600.0), ("minute", 60.0)):
+        value = seconds / seconds_of
+        if value >= 2.0 or abs(value - 1.0) < 0.005:
+            text = f"{value:.1f}".removesuffix(".0") if value < 9.95 else f"{value:,.0f}"
+            return f"{text} {unit}{'' if text == '1' else 's'}"
+    return f"{seconds:.0f} second{'' if round(seconds) == 1 else 's'}"
 
 
 def moment(seconds: float | None, now: float | None = None) -> Markup:

@@ -1,0 +1,122 @@
+"""Budgets that are tried: what they would buy, as figures for words."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import numpy as np
+
+from .. import quantities
+from ..errors import InvalidInput, NoAnswer
+from ..mirror.mirror import Mirror
+from ..mirror.prospect import Prospect
+from . import figures, shown
+from .place import Place
+
+__all__ = ["tried"]
+
+
+async def tried(place: Place, budget: str, freshness: str, objective: str) -> dict[str, object]:
+    """Return what a budget, or the one that a freshness takes, would buy.
+
+    What cannot be understood or reached is told in ``complaint``; without a ``prospect`` there is nothing to
+    be said at all, without ``tried`` it is about the present budget.
+    """
+    found: dict[str, object] = {
+        "budget": budget.strip(), "freshness": freshness.strip(), "complaint": "", "prospect": None,
+        "tried": None,
+    }  # fmt: skip
+    chosen = objective or place.mirror.settings.objective
+    try:
+        prospect = await place.kept(
+            f"prospect {chosen}", lambda mirror: mirror.prospect(objective=chosen), fresh_for=15.0
+        )
+    except (InvalidInput, NoAnswer) as error:
+        return found | {"complaint": str(error)}
+    amount = None
+    try:
+        if freshness.strip():
+            amount = await _for_freshness(place, freshness.strip())
+        elif budget.strip():
+            amount = _amount(budget.strip(), prospect)
+        if amount is not None:
+            wanted = amount
+            prospect = await place.do(lambda mirror: _wide_enough(mirror, prospect, wanted))
+    except (InvalidInput, NoAnswer) as error:
+        found["complaint"], amount = str(error), None
+    return found | _verdict(prospect, amount)
+
+
+async def _for_freshness(place: Place, text: str) -> float:
+    share = quantities.share("freshness", _with_percent(text))
+    amount = await place.do(lambda mirror: mirror.budget_for(share))
+    if not isfinite(amount):
+        raise InvalidInput(
+            f"No budget makes {shown.percent(share)} of this mirror fresh: some elements change so often, or "
+            "are so limited, that no polling keeps up."
+        )
+    return amount
+
+
+def _with_percent(text: str) -> str:
+    """Take a plain number above 1 for per cent: in a form there is no other reading.
+
+    >>> _with_percent("90"), _with_percent("0.9"), _with_percent("90%")
+    ('90%', '0.9', '90%')
+    """
+    try:
+        return f"{text}%" if 1 < float(text) <= 100 else text
+    except ValueError:
+        return text
+
+
+def _amount(text: str, prospect: Prospect) -> float:
+    """Read a budget, per second; a plain number has the unit that the page shows."""
+    plain = text.replace(",", "")
+    if plain.replace(".", "", 1).isdecimal():
+        plain += f"{'B' if prospect.unit == 'bytes' else ''}/{shown.amount_unit(prospect.present).name}"
+    given = quantities.flow("budget", plain)
+    if given.kind != prospect.unit:
+        example = "1000/day" if prospect.unit == "polls" else "20MB/h"
+        raise InvalidInput(
+            f"budget must be in {prospect.unit}, as that of this mirror is, such as {example}; it is {text!r}"
+        )
+    if not given.amount > 0:
+        raise InvalidInput(f"budget must be above 0; it is {text!r}")
+    return given.amount / given.unit.seconds
+
+
+def _wide_enough(mirror: Mirror, prospect: Prospect, amount: float) -> Prospect:
+    """Return a prospect with this budget in it, however far from the present that is."""
+    low, high = float(prospect.budgets[0]), float(prospect.budgets[-1])
+    if low <= amount <= high:
+        return prospect
+    if not prospect.present * 1e-6 <= amount <= prospect.present * 1e6:
+        raise InvalidInput("budget must be within a million times of the present one")
+    low, high = min(low, amount / 2), max(high, amount * 2)
+    return mirror.prospect(objective=prospect.objective, budgets=np.geomspace(low, high, 41))
+
+
+def _verdict(prospect: Prospect, amount: float | None) -> dict[str, object]:
+    """Return the figures that the words of the page are made of."""
+    at = prospect.present if amount is None else amount
+    buys = figures.bought(prospect, at)
+    unit = shown.amount_unit(prospect.present)
+    return {
+        "prospect": prospect,
+        "fresh": prospect.objective == "freshness",
+        "tried": amount,
+        "at": at,
+        "buys": buys,
+        "times": at / prospect.present,
+        "gain": buys - prospect.present_value,
+        "more": figures.bought(prospect, at * 1.1) - buys,
+        "uniform": figures.budget_of(prospect, buys, "uniform"),
+        "proportional": figures.budget_of(prospect, buys, "proportional"),
+        "exact": f"{at * unit.seconds:.6g}{'B' if prospect.unit == 'bytes' else ''}/{unit.name}",
+        "present_exact": f"{prospect.present * unit.seconds:.6g}",
+        "low_exact": f"{float(prospect.budgets[0]) * unit.seconds:.6g}",
+        "high_exact": f"{float(prospect.budgets[-1]) * unit.seconds:.6g}",
+        "unit": unit.name,
+        "chart": figures.what_if(prospect, amount),
+    }
