@@ -19,7 +19,7 @@ from .rows import FAILING, Places, Rows
 from .settings import Settings
 from .store import Edit, Lease, Sample, Transaction
 
-__all__ = ["Planner", "budgets", "load_agenda", "unpacked"]
+__all__ = ["Planner", "budgets", "load_agenda", "packed", "unpacked"]
 
 _LEAD = 6.0
 """Seconds that a transaction may be begun before the first poll that it hands out, at most."""
@@ -245,7 +245,7 @@ class Planner:
         text = json.dumps(position).encode()
         if text != self._kept:
             t.keep(
-                {"planner": text, "learner": _packed(rows.learner.shared), "channels": agenda.channels.text()}
+                {"planner": text, "learner": packed(rows.learner.shared), "channels": agenda.channels.text()}
             )
             self._kept = text
 
@@ -254,7 +254,7 @@ def _finite(moment: float) -> float:
     return moment if np.isfinite(moment) else 0.0
 
 
-def _packed(arrays: Mapping[str, Any]) -> bytes:
+def packed(arrays: Mapping[str, Any]) -> bytes:
     """Return arrays as bytes: a line of JSON that says what they are, and their numbers."""
     columns = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     head = {name: [array.dtype.str, list(np.shape(arrays[name]))] for name, array in columns.items()}

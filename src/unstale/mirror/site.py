@@ -69,6 +69,8 @@ class ChangingSite:
         """When the site began, with version 0 of each page."""
         self.statuses: dict[int, int] = {}
         """How often each status was answered."""
+        self.answered: Floats = np.full(len(self), np.nan)
+        """When each page was last answered with 200 or 304."""
         self._drawn = self._world.changes(seed)
         self._total = float(self.rates.sum())
         self._until = self.start
@@ -253,6 +255,7 @@ class ChangingSite:
         if request.method == "GET":
             self._asked_pages.append(page)
             self._asked_times.append(now)
+            self.answered[page] = now
         if same:
             return Response(status=304, headers=headers)
         return Response(body=self.content(page, version), headers=headers, content_type="text/html")
