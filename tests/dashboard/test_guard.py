@@ -1,0 +1,285 @@
+"""Who may ask for what."""
+
+import asyncio
+
+import pytest
+
+from unstale import InvalidInput
+from unstale.dashboard import guard as guarding
+from unstale.dashboard.guard import ANY, COOKIE, LOOPBACK, Guard, Guarded, csrf_token
+
+TOKEN = "a-token-that-nobody-guesses"  # noqa: S105
+OURS = "http://127.0.0.1:8321"
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+def hint(client, **headers):
+    return client.post("/hints", json={"keys": ["python:news"]}, headers=headers)
+
+
+# --- the name of the host
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8321", "localhost:1", "LocalHost", "[::1]:8321"])
+def test_our_names(ask, host):
+    assert ask().get("/healthz", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8321", "127.0.0.1.evil.example", "localhost.evil.example", "[::2]"]
+)
+def test_names_that_others_have_made_to_lead_here(ask, host):
+    answer = ask().get("/api/status", headers={"host": host})
+    assert answer.status_code == 421
+    assert "is not a name of this server" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("host", ["", "a b", "127.0.0.1:x", "user@127.0.0.1", "127.0.0.1/", "<script>", "ü"])
+def test_names_that_are_none(ask, host):
+    assert ask().get("/api/status", headers={"host": host.encode()}).status_code == 400
+
+
+def test_names_that_were_given(ask):
+    client = ask(hosts=LOOPBACK | {"mirror.example"})
+    assert client.get("/healthz", headers={"host": "Mirror.Example:80"}).status_code == 200
+    assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 421
+
+
+def test_any_name_only_with_a_token(ask):
+    with pytest.raises(InvalidInput, match="without a token"):
+        Guard(hosts=frozenset({ANY}))
+    client = ask(token=TOKEN, hosts=frozenset({ANY}))
+    assert client.get("/healthz", headers={"host": "whatever.example"}).status_code == 200
+
+
+# --- the token
+
+
+@pytest.mark.parametrize("token", ["", "short", "ü" * 20, "x" * 20 + "\n"])
+def test_tokens_that_are_none(token):
+    with pytest.raises(InvalidInput, match="at least 16 printable ASCII characters"):
+        Guard(token)
+
+
+def test_nothing_without_the_token(ask):
+    client = ask(token=TOKEN)
+    for path in (
+        "/", "/api/status", "/api/openapi.json", "/copies/python:news", "/metrics", "/changes.atom"
+    ):  # fmt: skip
+        for headers in (
+            {},
+            {"authorization": "Bearer wrong"},
+            {"authorization": f"Basic {TOKEN}"},
+            {"authorization": "Bearer"},
+            {"authorization": f"Bearer {TOKEN}x"},
+            {"cookie": f"{COOKIE}={TOKEN}"},
+            {"cookie": f"{COOKIE}="},
+            {"cookie": "\x01;;=;"},
+            {"authorization": b"Bearer \xff\xfe"},
+        ):
+            answer = client.get(path, headers=headers)
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert "news" not in answer.text
+
+
+def test_edits_need_it_too(ask):
+    client = ask(token=TOKEN)
+    assert hint(client).status_code == 401
+    assert client.delete("/api/elements/1").status_code == 401
+    assert client.post("/what-if/apply", data={"csrf": csrf_token()}).status_code == 401
+    assert hint(client, authorization=f"Bearer {TOKEN}").status_code == 200
+
+
+def test_people_are_asked_for_it(ask):
+    client = ask(token=TOKEN)
+    sent = client.get("/", headers={"accept": "text/html"})
+    assert (sent.status_code, sent.headers["location"]) == (303, "/login")
+    page = client.get("/login")
+    assert page.status_code == 200
+    assert 'name="token"' in page.text
+    assert csrf_token() not in page.text  # anybody can read this page
+    wrong = client.post("/login", data={"token": "wrong"})
+    assert wrong.status_code == 403
+    assert "set-cookie" not in wrong.headers
+    right = client.post("/login", data={"token": f" {TOKEN}\n"}, headers={"origin": OURS})
+    assert (right.status_code, right.headers["location"]) == (303, "/")
+    cookie = right.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert TOKEN not in cookie
+    assert client.get("/api/status").status_code == 200  # it has the cookie now
+
+
+def test_the_door_is_for_forms_of_ours(ask):
+    client = ask(token=TOKEN)
+    cross = client.post("/login", data={"token": TOKEN}, headers={"origin": "https://evil.example"})
+    assert cross.status_code == 403
+    assert client.post("/login", json={"token": TOKEN}).status_code == 415
+    assert client.put("/login").status_code == 405
+    assert client.post("/login", content=b"\xff\xfe=", headers=FORM).status_code in {400, 403}
+    assert client.post("/login", content="a&" * 5000, headers=FORM).status_code in {400, 403}
+    assert client.post("/login", content=b"x" * 1_000_001, headers=FORM).status_code == 413
+
+
+def test_without_a_token_there_is_no_door(ask):
+    assert ask().get("/login").headers["location"] == "/"
+
+
+# --- other sites
+
+
+FOREIGN = [
+    {"origin": "https://evil.example"},
+    {"origin": "null"},
+    {"origin": "http://127.0.0.1:9999"},
+    {"origin": "http://localhost:8321"},
+    {"origin": "file://"},
+    {"origin": "http://[broken"},
+    {"origin": "ftp://127.0.0.1:8321"},
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"sec-fetch-site": "cross-site", "origin": OURS},
+    {"sec-fetch-site": "same-origin", "origin": "https://evil.example"},
+]
+
+
+def test_other_sites_change_nothing(ask, mirror):
+    client = ask()
+    element = mirror.find("python:news").id
+    for headers in FOREIGN:
+        for answer in (
+            hint(client, **headers),
+            client.delete(f"/api/elements/{element}", headers=headers),
+            client.post("/api/budget", json={"budget": 5.0}, headers=headers),
+            client.post(f"/elements/{element}/hint", data={"csrf": csrf_token()}, headers=headers),
+        ):
+            assert answer.status_code == 403, headers
+            assert "another site" in answer.text
+    assert mirror.find("python:news").state == "ok"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"origin": OURS}, {"sec-fetch-site": "same-origin", "origin": OURS}, {"sec-fetch-site": "none"}],
+)
+def test_our_own_pages_and_programs_do(ask, headers):
+    assert hint(ask(), **headers).status_code == 200
+
+
+def test_behind_a_proxy_that_does_tls(ask):
+    client = ask(hosts=LOOPBACK | {"mirror.example"})
+    assert hint(client, host="mirror.example", origin="https://mirror.example").status_code == 200
+    assert hint(client, host="mirror.example:443", origin="https://mirror.example").status_code == 200
+    assert hint(client, host="mirror.example", origin="https://mirror.example.evil").status_code == 403
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "multipart/form-data; boundary=x", "", "application/jsonx", "text/json"]
+)
+def test_what_a_form_of_another_site_can_send_is_not_json(ask, kind):
+    answer = ask().post("/hints", content=b'{"keys": ["python:news"]}', headers={"content-type": kind})
+    assert answer.status_code == 415
+
+
+def test_forms_carry_what_only_our_pages_know(ask, mirror):
+    client = ask()
+    path = f"/elements/{mirror.find('python:news').id}/hint"
+    for fields in ({}, {"csrf": ""}, {"csrf": "0" * 64}, {"csrf": "ü"}):
+        answer = client.post(path, data=fields)
+        assert answer.status_code in {403, 415}
+    assert client.post(path, content=b"", headers=FORM).status_code == 403
+    assert client.post(path, content=f"csrf={csrf_token()}", headers=FORM).status_code == 303
+
+
+# --- sizes
+
+
+def test_large_requests_are_refused(ask):
+    client = ask()
+    assert client.get("/copies/" + "x" * 9000).status_code == 414
+    assert client.get("/api/elements", params={"search": "x" * 9000}).status_code == 414
+    big = b'{"keys": ["' + b"x" * 1_000_000 + b'"]}'
+    json = {"content-type": "application/json"}
+    assert client.post("/hints", content=big, headers=json).status_code == 413
+    assert (
+        client.post("/hints", content=iter([big[:600_000], big[600_000:]]), headers=json).status_code == 413
+    )
+    assert client.get("/api/status", headers={"content-length": "10000000"}).status_code == 413
+    for length in ("x", "-1", "9" * 30, "1.5"):
+        assert client.get("/api/status", headers={"content-length": length}).status_code == 400
+
+
+def test_slow_requests_are_given_up(monkeypatch):
+    monkeypatch.setattr(guarding, "_PATIENCE", 0.05)
+    sent = []
+
+    async def receive():
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/hints", "query_string": b"", "headers": headers}
+    asyncio.run(Guarded(None, Guard())(scope, receive, send))
+    assert sent[0]["status"] == 408
+
+
+def test_there_are_no_web_sockets():
+    sent = []
+
+    async def receive():
+        return {"type": "websocket.connect"}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(Guarded(None, Guard())({"type": "websocket", "path": "/"}, receive, send))
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+# --- what every answer says
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/api/status", "/healthz", "/nothing", "/copies/python:about", "/copies/nothing"]
+)
+def test_every_answer_has_the_headers(ask, path):
+    answer = ask().get(path)
+    rules = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in rules
+    assert "frame-ancestors 'none'" in rules
+    assert "base-uri 'none'" in rules
+    assert "unsafe-eval" not in rules
+    assert "script-src 'unsafe-inline'" not in rules
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["referrer-policy"] == "same-origin"
+    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+    assert "cache-control" in answer.headers
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_refusals_have_them_too(ask):
+    for answer in (
+        ask().get("/", headers={"host": "evil.example"}),
+        ask(token=TOKEN).get("/"),
+        hint(ask(), origin="https://evil.example"),
+    ):
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_people_are_told_in_a_page_and_nothing_is_injected(ask):
+    answer = ask().get("/<script>alert(1)</script>", headers={"accept": "text/html"})
+    assert answer.status_code == 404
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "<script>" not in answer.text
+
+
+def test_other_sites_get_no_leave_to_look(ask):
+    asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    answer = ask().options("/hints", headers=asked)
+    assert answer.status_code == 405
+    assert not [name for name in answer.headers if name.startswith("access-control")]
