@@ -11,7 +11,7 @@ import numpy as np
 from ..arguments import Floats
 from ..polling import worth
 from .agenda import Agenda
-from .demand import SAMPLE
+from .demand import SAMPLE, bought
 from .rows import Places
 from .store import Sample
 
@@ -19,6 +19,8 @@ __all__ = ["SURE", "Sample", "Share", "ages", "mean", "mean_age", "sampled"]
 
 SURE = 1.645
 """Standard errors of a 90 % interval."""
+_FEWER = 5000
+"""Elements from which a sample tells what the plan buys, in a tenth of a second."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def sampled(
         low=share.low,
         high=share.high,
         age=mean_age(agenda, places, weights, now),
-        predicted=float("nan"),
+        predicted=bought(agenda, np.flatnonzero(agenda.rows.wanted), now, _FEWER),
         price=agenda.price,
         polls=polls,
         failed=failed,

@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import planning
-from ..arguments import Floats, choice, scalar
-from ..errors import InvalidInput, NoAnswer
+from ..arguments import Floats, choice, scalar, whole
+from ..errors import InvalidInput
 from .agenda import Agenda
 from .demand import Demand, demand_of
 from .planner import load_agenda
@@ -61,28 +60,26 @@ def prospect(
     points: int = 41,
 ) -> Prospect:
     """Return what other budgets would buy: those given, or some around that of today."""
-    agenda, demand, present = _present(settings, t, now)
-    measure = choice("objective", objective or agenda.settings.objective, ("freshness", "age"))
+    measure = choice("objective", objective or settings.objective, ("freshness", "age"))
+    agenda, demand, present = _present(settings, t, now, age=measure == "age")
     if budgets is None:
-        wanted = present * np.geomspace(1.0 / _SPAN, _SPAN, points)
+        wanted = present * np.geomspace(1.0 / _SPAN, _SPAN, whole("points", points, at_least=2))
     else:
         wanted = np.atleast_1d(np.asarray(budgets, float))
-        if not (wanted.ndim == 1 and np.isfinite(wanted).all() and (wanted > 0).all()):
+        if not (wanted.ndim == 1 and wanted.size and np.isfinite(wanted).all() and (wanted > 0).all()):
             raise InvalidInput(f"budgets must be finite numbers above 0; they are {budgets!r}")
     rates = demand.rate / present * wanted
-    here = demand.plan(demand.rate, measure)
-
-    def values(plan: planning.Plan) -> Floats:
-        curve = plan.curve(rates)
-        return curve.freshness * demand.hope if measure == "freshness" else curve.age
-
+    uniform = demand.plain(rates, np.ones(demand.shape.size))
+    proportional = demand.plain(rates, demand.shape * demand.scale)
+    better = np.minimum if demand.age else np.maximum  # the curve is good to four digits
+    optimal = better(demand.curve(rates), better(uniform, proportional))
     return Prospect(
-        wanted,
-        values(here),
-        values(demand.plan(demand.rate, measure, "uniform")),
-        values(demand.plan(demand.rate, measure, "proportional")),
+        budgets=wanted,
+        optimal=demand.worthy(optimal),
+        uniform=demand.worthy(uniform),
+        proportional=demand.worthy(proportional),
         present=present,
-        present_value=here.freshness * demand.hope if measure == "freshness" else here.age,
+        present_value=float(demand.worthy(demand.best(demand.rate))),
         objective=measure,
         unit="bytes" if agenda.settings.budget is None else "polls",
         byte_budget=None if agenda.settings.budget is None else agenda.settings.byte_budget,
@@ -95,18 +92,16 @@ def budget_for(settings: Settings, t: Transaction, now: float, freshness: float)
     _, demand, present = _present(settings, t, now)
     if target >= demand.hope:
         return inf
-    try:
-        rate = planning.budget_for(demand.law, freshness=target / demand.hope, **demand.options)
-    except NoAnswer:
-        return inf
-    return rate / demand.rate * present
+    return demand.needed(target / demand.hope) / demand.rate * present
 
 
-def _present(settings: Settings, t: Transaction, now: float) -> tuple[Agenda, Demand, float]:
+def _present(
+    settings: Settings, t: Transaction, now: float, *, age: bool = False
+) -> tuple[Agenda, Demand, float]:
     """Return what is known, and the budget of today."""
     agenda, _ = load_agenda(settings, t)
     places = np.flatnonzero(agenda.rows.wanted)
-    demand = demand_of(agenda, places, now)
+    demand = demand_of(agenda, places, now, age=age)
     if demand is None or not demand.hope > 0:
         raise InvalidInput("there is nothing to plan yet: add elements first, with weights above 0")
     present = agenda.settings.budget if agenda.settings.budget is not None else agenda.settings.byte_budget
