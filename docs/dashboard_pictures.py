@@ -34,8 +34,8 @@ from unstale.mirror.source import Found, Json, Known, New
 
 DAY = 86400.0
 START = 1_793_000_000.0
-DAYS = 5.0
-BUDGET = 1200 / DAY
+DAYS = 4.0
+BUDGET = 2400 / DAY
 HOSTS = ("news.example", "docs.example", "shop.example", "data.example", "blog.example")
 _WORDS = (
     "The council has moved the vote on the harbour bridge to Thursday.",
@@ -59,8 +59,8 @@ class ImaginaryWeb:
             f"https://{HOSTS[n % len(HOSTS)]}/{('a', 'guide', 'item', 'table', 'post')[n % 5]}/{n:03d}"
             for n in range(count)
         ]
-        rates = rng.lognormal(np.log(2.0 / DAY), 1.6, count)
-        rates[0] = 6.0 / DAY
+        rates = rng.lognormal(np.log(4.0 / DAY), 1.6, count)
+        rates[0] = 8.0 / DAY
         self.changes = {
             key: START - 30 * DAY + np.cumsum(rng.exponential(1 / rate, int(rate * 40 * DAY) + 20))
             for key, rate in zip(self.keys, rates, strict=True)
@@ -133,7 +133,7 @@ def build(folder: Path, count: int = 400, days: float = DAYS) -> tuple[Mirror, I
     for part in range(4):
         mirror.run(START + days * DAY * (part + 1) / 4.4)
         if part:
-            mirror.audit(60, seed=part)
+            mirror.audit(50, seed=part)
     mirror.run(START + days * DAY)
     now = clock.now()
     with mirror.store.begin() as t:
@@ -174,7 +174,7 @@ def pages(mirror: Mirror) -> dict[str, str]:
         version = t.versions(element=element, limit=1, latest_first=True)[0].id
     return {
         "overview": "/?span=week",
-        "what-if": "/what-if?budget=1500/day",
+        "what-if": "/what-if?budget=4000/day",
         "elements": "/elements?sort=weight&down=1",
         "element": f"/elements/{element}",
         "changes": "/changes",

@@ -247,10 +247,12 @@ def _y_labels(plot: _Plot, axis: Axis) -> Markup:
 
 
 def _x_labels(plot: _Plot, axis: Axis) -> Markup:
-    text = Markup('<text class="x" x="{}%" y="{}" text-anchor="{}">{}</text>')
+    text = Markup('<text class="{}" x="{}%" y="{}" text-anchor="{}">{}</text>')
     return Markup().join(
-        text.format(_short(100 * share), plot.height - 6, _anchor(share), label)
-        for share, label in axis.labelled()
+        text.format(
+            "x odd" if number % 2 else "x", _short(100 * share), plot.height - 6, _anchor(share), label
+        )
+        for number, (share, label) in enumerate(axis.labelled())
     )
 
 

@@ -33,6 +33,8 @@ __all__ = [
 
 _ROWS = 25
 """Of a table beside a chart, at most."""
+_SEEN = 90
+"""Points of a small chart that can be told apart."""
 _BESIDE = {"true": "True", "uniform": "Uniform polling", "proportional": "Proportional polling"}
 _OUTCOMES = ("changed", "unchanged", "new", "gone", "refused", "failed")
 
@@ -70,10 +72,7 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     lines.append(Line("estimated", times, [sample.freshness for sample in samples], low, high))
     start = min(times, default=now - 3600.0)
     seen = [audit for audit in audits if audit.time >= start and isfinite(audit.true)]
-    dots = [
-        Dot("audit", audit.time, audit.true, f"Audit: {shown.percent(audit.true)}", audit.low, audit.high)
-        for audit in seen
-    ]
+    dots = [Dot("audit", audit.time, audit.true, _audited(audit), audit.low, audit.high) for audit in seen]
     values = [value for line in lines for value in (*line.ys, *line.low, *line.high)]
     values += [value for audit in seen for value in (audit.true, audit.low, audit.high)]
     last = samples[-1] if samples else None
@@ -81,7 +80,9 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     legend += [
         (name, _BESIDE[name], shown.percent(last.beside.get(name, nan)) if last else "") for name in beside
     ]
-    legend.append(("predicted", "Plan predicts", shown.percent(last.predicted) if last else ""))
+    predicted = next((sample.predicted for sample in reversed(samples) if isfinite(sample.predicted)), nan)
+    if isfinite(predicted):
+        legend.append(("predicted", "Plan predicts", shown.percent(predicted)))
     if seen:
         legend.append(("audit", "Audits", shown.percent(seen[-1].true)))
     description = "No figures yet."
@@ -114,6 +115,13 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     return Figure(svg, "Freshness over time", legend, columns, rows[::-1])
 
 
+def _audited(audit: Audit) -> str:
+    return (
+        f"Audit: {shown.percent(audit.true)} of {shown.plural(audit.sample, 'copy')} were fresh; of these "
+        f"{shown.percent(audit.predicted)} had been expected"
+    ).replace("copys", "copies")
+
+
 def _percent(value: float) -> str:
     text = f"{100 * value:.1f}".removesuffix(".0")
     return f"{text} %"
@@ -129,7 +137,7 @@ def small_multiples(samples: Sequence[Sample]) -> list[Small]:
     """Draw what else is measured, side by side on the same time."""
     times = [sample.time for sample in samples]
     gaps = [b - a for a, b in pairwise(times)]
-    spans = [gaps[0] if gaps else 60.0, *gaps]
+    spans = [nan, *gaps] if times else []  # since when the first one counts is not known
 
     def over_time(values: Sequence[float]) -> list[float]:
         return [value / span if span > 0 else nan for value, span in zip(values, spans, strict=True)]
@@ -146,9 +154,17 @@ def small_multiples(samples: Sequence[Sample]) -> list[Small]:
         value = next((show(v) for v in reversed(values) if isfinite(v)), "unknown")
         known = [v for v in values if isfinite(v)]
         text = f"Last {value}" + (f"; between {show(min(known))} and {show(max(known))}." if known else ".")
-        line = Line("small", times, values)
+        line = Line("small", *_means(times, values))
         found.append(Small(title, value, sparkline(f"{name}-spark", line, title=title, description=text)))
     return found
+
+
+def _means(times: list[float], values: list[float]) -> tuple[list[float], list[float]]:
+    """Return the means of so many values in a row that what is left can be seen."""
+    wide = max(1, -(-len(times) // _SEEN))
+    parts = [slice(n, n + wide) for n in range(0, len(times), wide)]
+    known = [[v for v in values[part] if isfinite(v)] for part in parts]
+    return [times[part][-1] for part in parts], [sum(k) / len(k) if k else nan for k in known]
 
 
 def _traffic(per_second: float) -> str:

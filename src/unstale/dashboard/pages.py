@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
 import jinja2
@@ -17,7 +16,7 @@ from ..mirror.mirror import Mirror
 from ..mirror.portrait import Portrait
 from ..mirror.prospect import Prospect
 from ..mirror.source import Json
-from ..mirror.store import SORTS, STATES, Element, Version
+from ..mirror.store import SORTS, STATES, Element, Transaction, Version
 from . import differences, edits, figures, shown
 from .coming import coming
 from .guard import csrf_token
@@ -282,9 +281,7 @@ def _element(routes: APIRouter, place: Place, look: _Look) -> None:
                 "before": before,
                 "after": versions[at - 1] if at else None,
                 "latest": at == 0,
-                "difference": None
-                if before is None
-                else _difference(mirror, before, versions[at], lines=2000),
+                "difference": _difference(mirror, before, versions[at], lines=2000, largest=_LARGEST),
                 "now": mirror.clock.now(),
             }
 
@@ -321,7 +318,7 @@ def _edits(routes: APIRouter, place: Place, look: _Look) -> None:
 def _changes(routes: APIRouter, place: Place, look: _Look) -> None:
     @routes.get("/changes")
     async def changes(before: int = 0) -> Response:
-        def work(mirror: Mirror) -> tuple[list[Mapping[str, object]], float, int]:
+        def work(mirror: Mirror) -> tuple[list[dict[str, object]], float, int]:
             with mirror.store.begin() as t:
                 found = _latest(t, before)
                 more = found[_CHANGES].id + 1 if len(found) > _CHANGES else 0
@@ -346,12 +343,13 @@ def _changes(routes: APIRouter, place: Place, look: _Look) -> None:
         return look("docs.html", document=document, operations=operations(document))
 
 
-def _latest(t: Any, before: int) -> list[Version]:  # noqa: ANN401  (a Transaction)
+def _latest(t: Transaction, before: int) -> list[Version]:
     """Return the latest versions, or those before one of them; the latest first, and one more than shown."""
-    found: list[Version] = t.versions(limit=1, latest_first=True)
+    found = t.versions(limit=1, latest_first=True)
     top = found[0].id if found else 0
     top = min(top, before - 1) if before > 0 else top
-    width, rows = 4 * _CHANGES, []
+    width = 4 * _CHANGES
+    rows: list[Version] = []
     while top > 0 and len(rows) <= _CHANGES:
         start = max(top - width, 0)
         some = [one for one in t.versions(start, width) if one.id <= top]

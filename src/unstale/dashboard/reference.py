@@ -53,7 +53,9 @@ def operations(document: Mapping[str, Any]) -> list[Operation]:
         for method, said in methods.items():
             if not isinstance(said, Mapping) or "responses" not in said:
                 continue
-            good = next((a for code, a in said["responses"].items() if code.startswith("2")), {})
+            good: Mapping[str, Any] = next(
+                (a for code, a in said["responses"].items() if code.startswith("2")), {}
+            )
             found.append(
                 Operation(
                     method.upper(),

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, log10
 
 __all__ = ["Scale", "clock_labels", "fitting", "log_ticks", "ticks", "time_ticks"]
 
+_HUGE = 1e290
+"""What is larger is not drawn."""
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
 _DAYS = (1, 2, 7, 14, 30, 60, 90, 180, 365, 730, 1825, 3650, 36500)
 _TIME_STEPS = (*_STEPS, *(86400 * days for days in _DAYS))
@@ -49,7 +51,7 @@ def fitting(
     >>> fitting([])
     Scale(low=0.0, high=1.0, log=False)
     """
-    known = [value for value in values if isfinite(value)]
+    known = [value for value in values if abs(value) < _HUGE]
     if not known:
         return Scale(0.0, 1.0)
     low, high = min(known), max(known)

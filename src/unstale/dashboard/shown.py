@@ -11,8 +11,8 @@ from markupsafe import Markup
 from ..quantities import TimeUnit, show_duration, show_flow, show_number, show_share, time_unit
 
 __all__ = [
-    "FILTERS", "ago", "amount_unit", "budget", "bytes_of", "copy_address", "count", "duration", "moment",
-    "number", "per_time", "percent", "plural", "rate", "stamp",
+    "FILTERS", "ago", "amount_unit", "budget", "bytes_of", "coded", "copy_address", "count", "duration",
+    "moment", "number", "per_time", "percent", "plural", "rate", "rate_interval", "stamp",
 ]  # fmt: skip
 
 _RATE_UNITS = tuple(
@@ -134,6 +134,18 @@ def rate(per_second: float) -> str:
     return f"{text} change{'' if text == '1' else 's'}/{unit.name}"
 
 
+def rate_interval(per_second: float, low: float, high: float) -> str:
+    """Return the interval of a change rate, in the unit of the rate.
+
+    >>> rate_interval(2 / 86400, 1 / 86400, 4 / 86400)
+    '1 to 4'
+    """
+    if not math.isfinite(per_second):
+        return "unknown"
+    unit = next((one for one in _RATE_UNITS if per_second * one.seconds >= 0.9995), _RATE_UNITS[-1])
+    return f"{show_number(low * unit.seconds)} to {show_number(high * unit.seconds)}"
+
+
 def amount_unit(per_second: float) -> TimeUnit:
     """Return the unit of time in which polls at such a rate are told.
 
@@ -197,9 +209,20 @@ def copy_address(key: str) -> str:
     return f"/copies/{quote(key, safe='')}"
 
 
+def coded(text: str) -> Markup:
+    """Return text with what is between backticks as code.
+
+    >>> coded("a `<b>`")
+    Markup('a <code>&lt;b&gt;</code>')
+    """
+    parts = text.split("`")
+    wraps = (Markup("{}"), Markup("<code>{}</code>"))
+    return Markup().join(wraps[n % 2].format(part) for n, part in enumerate(parts))
+
+
 FILTERS = {
     "moment": moment, "ago": ago, "percent": percent, "number": number, "duration": duration,
-    "bytes": bytes_of, "rate": rate, "per_time": per_time, "count": count, "plural": plural,
-    "copy_address": copy_address,
+    "bytes": bytes_of, "rate": rate, "rate_interval": rate_interval, "per_time": per_time, "count": count,
+    "plural": plural, "copy_address": copy_address, "coded": coded,
 }  # fmt: skip
 """By the names that templates use."""
