@@ -1,6 +1,7 @@
 """A small mirror, and a dashboard of it that is asked without a network."""
 
 import warnings
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import pytest
@@ -42,18 +43,42 @@ def mirror(tmp_path, web):
 
 @pytest.fixture
 def ask(mirror):
-    """Return a client of the dashboard; ``ask(token=...)`` makes another."""
+    """Return what makes clients of the dashboard: ``ask()``, ``ask(token=...)``."""
     clients = []
 
     def client(**guard):
-        place = Place(Mirror(mirror.store.url, settings=mirror.settings), fresh_for=0.0)
-        made = TestClient(
-            create_app(place, Guard(**guard)), base_url="http://127.0.0.1:8321", follow_redirects=False
-        )
-        clients.append(made)
-        return made.__enter__()
+        clients.append(client_of(mirror.store.url, mirror.settings, **guard))
+        return clients[-1].__enter__()
 
     yield client
     for made in clients:
         if made.portal is not None:  # nobody has left it yet
             made.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="package")
+def still(tmp_path_factory):
+    """Return what makes clients of a mirror as above that all tests share, and none of them changes."""
+    folder = tmp_path_factory.mktemp("still")
+    settings = Settings(budget=1000.0)
+    with Mirror(folder / "mirror.db", settings=settings) as made, ExitStack() as stack:
+        for name in ("news", "about"):
+            made.add(f"python:{name}", poll=lambda name=name: name)
+        made.step()
+        kept = {}
+
+        def client(**guard):
+            name = repr(sorted(guard.items()))
+            if name not in kept:
+                kept[name] = stack.enter_context(client_of(made.store.url, settings, **guard))
+            kept[name].cookies.clear()
+            return kept[name]
+
+        yield client
+
+
+def client_of(store, settings, **guard):
+    place = Place(Mirror(store, settings=settings), fresh_for=0.0)
+    return TestClient(
+        create_app(place, Guard(**guard)), base_url="http://127.0.0.1:8321", follow_redirects=False
+    )

@@ -30,8 +30,8 @@ def test_status(client, mirror):
     assert told["now"].endswith("Z")
 
 
-def test_groups(client):
-    told = client.get("/api/groups").json()
+def test_groups(still):
+    told = still().get("/api/groups").json()
     assert told["total"] == 1
     group = told["groups"][0]
     assert (group["name"], group["elements"], group["polls"], group["blocked_until"]) == (
@@ -40,7 +40,7 @@ def test_groups(client):
         2,
         None,
     )
-    assert client.get("/api/groups?offset=1").json() == {"groups": [], "total": 1}
+    assert still().get("/api/groups?offset=1").json() == {"groups": [], "total": 1}
 
 
 def test_samples(client):
@@ -65,12 +65,12 @@ def test_elements_are_found(client, mirror):
 
 
 @pytest.mark.parametrize("text", ["%", "_", "'; DROP TABLE elements; --", "\x00", "ü", "\\", '"'])
-def test_a_search_is_a_text_and_no_sql(client, text):
-    told = client.get("/api/elements", params={"search": text}).json()
+def test_a_search_is_a_text_and_no_sql(still, text):
+    told = still().get("/api/elements", params={"search": text}).json()
     assert told == {"elements": [], "total": 0, "offset": 0}
-    assert client.get("/api/elements", params={"key": text}).json()["total"] == 0
-    assert client.get("/api/elements", params={"group": text}).json()["total"] == 0
-    assert client.get("/api/status").json()["elements"] == {"ok": 2}
+    assert still().get("/api/elements", params={"key": text}).json()["total"] == 0
+    assert still().get("/api/elements", params={"group": text}).json()["total"] == 0
+    assert still().get("/api/status").json()["elements"] == {"ok": 2}
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_a_search_is_a_text_and_no_sql(client, text):
     ["limit=0", "limit=1001", "limit=x", "offset=-1", "offset=1e9", "sort=size", "sort=id;", "state=lost",
      "descending=perhaps", f"search={'x' * 3000}"],
 )  # fmt: skip
-def test_what_cannot_be_understood(client, query):
-    answer = client.get(f"/api/elements?{query}")
+def test_what_cannot_be_understood(still, query):
+    answer = still().get(f"/api/elements?{query}")
     assert answer.status_code == 422
     assert answer.json()["error"].startswith(query.partition("=")[0])
 
@@ -109,15 +109,15 @@ def test_secrets_of_sources_are_not_told(client, mirror):
 
 
 @pytest.mark.parametrize("which", ["0", "-1", "x", "1e3", "9" * 30, "%00", "1'"])
-def test_numbers_that_are_none(client, which):
+def test_numbers_that_are_none(still, which):
     for path in ("", "/versions", "/difference"):
-        assert client.get(f"/api/elements/{which}{path}").status_code in {404, 422}
-    assert client.delete(f"/api/elements/{which}").status_code in {404, 422}
+        assert still().get(f"/api/elements/{which}{path}").status_code in {404, 422}
+    assert still().delete(f"/api/elements/{which}").status_code in {404, 422}
 
 
-def test_numbers_that_nobody_has(client):
+def test_numbers_that_nobody_has(still):
     for path in ("", "/versions", "/difference"):
-        answer = client.get(f"/api/elements/4711{path}")
+        answer = still().get(f"/api/elements/4711{path}")
         assert (answer.status_code, answer.json()["error"]) == (
             404,
             "there is no element number 4711 in this mirror",
@@ -258,8 +258,8 @@ def test_elements_are_added_and_removed(client, mirror):
     ["/etc/passwd", "file:///etc/passwd", "python:x", "sqlite:///secret.db#table", "warehouse#orders", "s3://b/k",
      "~/x", "C:\\x", "feed:/etc/passwd", "sitemap:file:///etc/passwd", "feed:feed:/etc/passwd", "x", "ftp://h/x"],
 )  # fmt: skip
-def test_nothing_of_this_machine_can_be_added(client, key):
-    told = client.post("/api/elements", json={"elements": [{"key": key}]}).json()
+def test_nothing_of_this_machine_can_be_added(still, key):
+    told = still().post("/api/elements", json={"elements": [{"key": key}]}).json()
     assert told["added"] == 0
     assert [one["key"] for one in told["refused"]] == [key]
 

@@ -21,34 +21,34 @@ def hint(client, **headers):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8321", "localhost:1", "LocalHost", "[::1]:8321"])
-def test_our_names(ask, host):
-    assert ask().get("/healthz", headers={"host": host}).status_code == 200
+def test_our_names(still, host):
+    assert still().get("/healthz", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8321", "127.0.0.1.evil.example", "localhost.evil.example", "[::2]"]
 )
-def test_names_that_others_have_made_to_lead_here(ask, host):
-    answer = ask().get("/api/status", headers={"host": host})
+def test_names_that_others_have_made_to_lead_here(still, host):
+    answer = still().get("/api/status", headers={"host": host})
     assert answer.status_code == 421
     assert "is not a name of this server" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("host", ["", "a b", "127.0.0.1:x", "user@127.0.0.1", "127.0.0.1/", "<script>", "ü"])
-def test_names_that_are_none(ask, host):
-    assert ask().get("/api/status", headers={"host": host.encode()}).status_code == 400
+def test_names_that_are_none(still, host):
+    assert still().get("/api/status", headers={"host": host.encode()}).status_code == 400
 
 
-def test_names_that_were_given(ask):
-    client = ask(hosts=LOOPBACK | {"mirror.example"})
+def test_names_that_were_given(still):
+    client = still(hosts=LOOPBACK | {"mirror.example"})
     assert client.get("/healthz", headers={"host": "Mirror.Example:80"}).status_code == 200
     assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 421
 
 
-def test_any_name_only_with_a_token(ask):
+def test_any_name_only_with_a_token(still):
     with pytest.raises(InvalidInput, match="without a token"):
         Guard(hosts=frozenset({ANY}))
-    client = ask(token=TOKEN, hosts=frozenset({ANY}))
+    client = still(token=TOKEN, hosts=frozenset({ANY}))
     assert client.get("/healthz", headers={"host": "whatever.example"}).status_code == 200
 
 
@@ -61,8 +61,8 @@ def test_tokens_that_are_none(token):
         Guard(token)
 
 
-def test_nothing_without_the_token(ask):
-    client = ask(token=TOKEN)
+def test_nothing_without_the_token(still):
+    client = still(token=TOKEN)
     for path in (
         "/", "/api/status", "/api/openapi.json", "/copies/python:news", "/metrics", "/changes.atom"
     ):  # fmt: skip
@@ -91,8 +91,8 @@ def test_edits_need_it_too(ask):
     assert hint(client, authorization=f"Bearer {TOKEN}").status_code == 200
 
 
-def test_people_are_asked_for_it(ask):
-    client = ask(token=TOKEN)
+def test_people_are_asked_for_it(still):
+    client = still(token=TOKEN)
     sent = client.get("/", headers={"accept": "text/html"})
     assert (sent.status_code, sent.headers["location"]) == (303, "/login")
     page = client.get("/login")
@@ -111,8 +111,8 @@ def test_people_are_asked_for_it(ask):
     assert client.get("/api/status").status_code == 200  # it has the cookie now
 
 
-def test_the_door_is_for_forms_of_ours(ask):
-    client = ask(token=TOKEN)
+def test_the_door_is_for_forms_of_ours(still):
+    client = still(token=TOKEN)
     cross = client.post("/login", data={"token": TOKEN}, headers={"origin": "https://evil.example"})
     assert cross.status_code == 403
     assert client.post("/login", json={"token": TOKEN}).status_code == 415
@@ -122,8 +122,8 @@ def test_the_door_is_for_forms_of_ours(ask):
     assert client.post("/login", content=b"x" * 1_000_001, headers=FORM).status_code == 413
 
 
-def test_without_a_token_there_is_no_door(ask):
-    assert ask().get("/login").headers["location"] == "/"
+def test_without_a_token_there_is_no_door(still):
+    assert still().get("/login").headers["location"] == "/"
 
 
 # --- other sites
@@ -177,8 +177,8 @@ def test_behind_a_proxy_that_does_tls(ask):
 @pytest.mark.parametrize(
     "kind", ["text/plain", "multipart/form-data; boundary=x", "", "application/jsonx", "text/json"]
 )
-def test_what_a_form_of_another_site_can_send_is_not_json(ask, kind):
-    answer = ask().post("/hints", content=b'{"keys": ["python:news"]}', headers={"content-type": kind})
+def test_what_a_form_of_another_site_can_send_is_not_json(still, kind):
+    answer = still().post("/hints", content=b'{"keys": ["python:news"]}', headers={"content-type": kind})
     assert answer.status_code == 415
 
 
@@ -195,8 +195,8 @@ def test_forms_carry_what_only_our_pages_know(ask, mirror):
 # --- sizes
 
 
-def test_large_requests_are_refused(ask):
-    client = ask()
+def test_large_requests_are_refused(still):
+    client = still()
     assert client.get("/copies/" + "x" * 9000).status_code == 414
     assert client.get("/api/elements", params={"search": "x" * 9000}).status_code == 414
     big = b'{"keys": ["' + b"x" * 1_000_000 + b'"]}'
@@ -246,8 +246,8 @@ def test_there_are_no_web_sockets():
 @pytest.mark.parametrize(
     "path", ["/", "/api/status", "/healthz", "/nothing", "/copies/python:about", "/copies/nothing"]
 )
-def test_every_answer_has_the_headers(ask, path):
-    answer = ask().get(path)
+def test_every_answer_has_the_headers(still, path):
+    answer = still().get(path)
     rules = answer.headers["content-security-policy"]
     assert "default-src 'none'" in rules
     assert "frame-ancestors 'none'" in rules
@@ -262,24 +262,24 @@ def test_every_answer_has_the_headers(ask, path):
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_refusals_have_them_too(ask):
+def test_refusals_have_them_too(still):
     for answer in (
-        ask().get("/", headers={"host": "evil.example"}),
-        ask(token=TOKEN).get("/"),
-        hint(ask(), origin="https://evil.example"),
+        still().get("/", headers={"host": "evil.example"}),
+        still(token=TOKEN).get("/"),
+        hint(still(), origin="https://evil.example"),
     ):
         assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-def test_people_are_told_in_a_page_and_nothing_is_injected(ask):
-    answer = ask().get("/<script>alert(1)</script>", headers={"accept": "text/html"})
+def test_people_are_told_in_a_page_and_nothing_is_injected(still):
+    answer = still().get("/<script>alert(1)</script>", headers={"accept": "text/html"})
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("text/html")
     assert "<script>" not in answer.text
 
 
-def test_other_sites_get_no_leave_to_look(ask):
+def test_other_sites_get_no_leave_to_look(still):
     asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
-    answer = ask().options("/hints", headers=asked)
+    answer = still().options("/hints", headers=asked)
     assert answer.status_code == 405
     assert not [name for name in answer.headers if name.startswith("access-control")]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from importlib import import_module
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from ..errors import InvalidInput, NoAnswer, Trouble
+from . import api, copies, feeds, metrics, pages
 from .answers import problem, wants_page
 from .guard import Guard, Guarded
 from .place import Place
@@ -50,12 +50,10 @@ def create_app(place: Place, guard: Guard) -> FastAPI:
     )
     app.add_middleware(Guarded, guard=guard)
     _tell_errors(app)
-    if _STATIC.is_dir():
-        app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
-    for name in ("pages", "api", "copies", "feeds", "metrics"):
-        with suppress(ModuleNotFoundError):
-            app.include_router(import_module(f"{__package__}.{name}").router(place))
+    for part in (pages, api, copies, feeds, metrics):
+        app.include_router(part.router(place))
     return app
 
 
