@@ -8,6 +8,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
+from unstale.dashboard import copies
 from unstale.dashboard.copies import _AT_ONCE
 from unstale.mirror.source import Found
 
@@ -256,3 +257,26 @@ def test_a_copy_that_is_damaged_or_lost_is_not_served(get, mirror):
     assert str(path) not in answer.text
     path.unlink()
     assert get("/copies/python:news").status_code == 503
+
+
+def test_what_was_read_just_now_is_at_hand_for_a_moment(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(copies.time, "monotonic", lambda: now)
+    shelf = copies._Shelf(1.0)
+
+    def served(size):
+        return copies._Served(None, None, None, bytes(size))
+
+    shelf.put((("a", None),), one := served(10))
+    assert shelf.get((("a", None),)) is one
+    assert shelf.get((("a", 1),)) is None
+    now += 1.5
+    assert shelf.get((("a", None),)) is None
+    for number in range(100):
+        shelf.put(((f"{number}", None),), served(1_000_000))
+    assert len(shelf._served) * 1_000_000 <= copies._SHELF_ROOM
+    assert shelf.get((("99", None),)) is not None
+    now += 1.5
+    shelf.put((("b", None),), served(1))
+    assert len(shelf._served) == 1
+    assert shelf._size == 4001

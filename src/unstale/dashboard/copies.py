@@ -8,7 +8,9 @@ that it came from.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
@@ -36,6 +38,8 @@ _AT_ONCE = 1 << 20
 """Bytes up to which a copy is read at once, and checked; a larger one is sent in such blocks."""
 _OUTLOOK = 5.0
 """Seconds for which what was learned of all elements is kept."""
+_SHELF, _SHELF_ROOM = 1.0, 1 << 25
+"""Seconds for which what was read just now is served again, and bytes of it that are kept."""
 _SANDBOX = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
@@ -44,9 +48,14 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII).fullmatch
 _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
 
 
+_Wanted = tuple[tuple[str, int | None], ...]
+"""Keys that may be meant, the likeliest first, each with the number of a version."""
+
+
 def router(place: Place) -> APIRouter:
     """Return the routes."""
     routes = APIRouter(tags=["copies"])
+    shelf = _Shelf(min(place.fresh_for, _SHELF))
     errors = problems(
         on404="There is no such element, or it has no copy, or no such version.",
         on416="The copy does not have these bytes.",
@@ -65,7 +74,11 @@ def router(place: Place) -> APIRouter:
         `X-Unstale-Key` (percent-encoded) say what is known of it. It counts as a read.
         """
         outlook = await place.kept("outlook", Outlook, fresh_for=_OUTLOOK)
-        served = await place.do(partial(_look, wanted=_wanted(request), outlook=outlook))
+        wanted = _wanted(request)
+        served = shelf.get(wanted)
+        if served is None:
+            served = await place.do(partial(_look, wanted=wanted, outlook=outlook))
+            shelf.put(wanted, served)
         if request.method == "GET" and request.headers.get("sec-fetch-site") != "cross-site":
             place.read(served.element.id)
         return await _answer(place, request, served)
@@ -101,7 +114,7 @@ _PARAMETERS = [
 ]
 
 
-def _wanted(request: Request) -> list[tuple[str, int | None]]:
+def _wanted(request: Request) -> _Wanted:
     """Return the keys that a request may mean, the likeliest first, each with the number of a version."""
     raw = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
     given = raw.partition(b"?")[0].decode("latin-1").removeprefix("/copies/")
@@ -110,15 +123,12 @@ def _wanted(request: Request) -> list[tuple[str, int | None]]:
     if "/" not in given:
         if version is None and "version=" in query:
             raise HTTPException(422, "version must be a whole number")
-        return [(unquote(given), version), (given, version)]
-    bare: list[tuple[str, int | None]] = [(given, version), (unquote(given), version)]
+        return (unquote(given), version), (given, version)
+    bare: _Wanted = ((given, version), (unquote(given), version))
     if not query:
         return bare
-    whole: list[tuple[str, int | None]] = [
-        (f"{given}?{query}", None),
-        (f"{unquote(given)}?{unquote(query)}", None),
-    ]
-    return whole + (bare if version is not None else [])
+    whole: _Wanted = ((f"{given}?{query}", None), (f"{unquote(given)}?{unquote(query)}", None))
+    return whole if version is None else (*whole, *bare)
 
 
 def _version(query: str) -> int | None:
@@ -138,7 +148,42 @@ class _Served:
     """None if it is large."""
 
 
-def _look(mirror: Mirror, wanted: Sequence[tuple[str, int | None]], outlook: Outlook) -> _Served:
+class _Shelf:
+    """Has what was read in the last moment: some copies are read far more often than others."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._served: OrderedDict[_Wanted, tuple[float, _Served]] = OrderedDict()
+        """In the order in which they came."""
+        self._size = 0
+
+    def get(self, wanted: _Wanted) -> _Served | None:
+        """Return what was read a moment ago."""
+        at, served = self._served.get(wanted, (0.0, None))
+        return served if served is not None and time.monotonic() <= at + self._seconds else None
+
+    def put(self, wanted: _Wanted, served: _Served) -> None:
+        """Keep it for a moment."""
+        now = time.monotonic()
+        self._drop(wanted)
+        self._served[wanted] = now, served
+        self._size += _room(served)
+        while self._served:
+            first = next(iter(self._served))
+            if self._size <= _SHELF_ROOM and now <= self._served[first][0] + self._seconds:
+                return
+            self._drop(first)
+
+    def _drop(self, wanted: _Wanted) -> None:
+        _, served = self._served.pop(wanted, (0.0, None))
+        self._size -= 0 if served is None else _room(served)
+
+
+def _room(served: _Served) -> int:
+    return 4000 + len(served.body or b"")
+
+
+def _look(mirror: Mirror, wanted: _Wanted, outlook: Outlook) -> _Served:
     """Find a copy, and read it if it is not large."""
     for again in (True, False):
         with mirror.store.begin() as t:

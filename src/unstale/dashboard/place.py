@@ -32,7 +32,7 @@ class Place:
 
     def __init__(self, mirror: Mirror, *, fresh_for: float = 2.0, threads: int = 8) -> None:
         self.mirror = mirror
-        self._fresh_for = fresh_for
+        self.fresh_for = fresh_for
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="unstale-dashboard")
         self._kept: dict[str, tuple[float, Any]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -46,7 +46,7 @@ class Place:
     async def kept(self, name: str, work: Callable[[Mirror], _T], *, fresh_for: float | None = None) -> _T:
         """Do something at most once in a while, and return what it gave the last time."""
         lock = self._locks.setdefault(name, asyncio.Lock())
-        limit = self._fresh_for if fresh_for is None else fresh_for
+        limit = self.fresh_for if fresh_for is None else fresh_for
         async with lock:
             at, value = self._kept.get(name, (-inf, None))
             if time.monotonic() > at + limit:
