@@ -23,7 +23,7 @@ NAMES = (
 )  # fmt: skip
 MIRROR = (
     "add-a-source", "be-told-of-changes", "import-and-export", "mirror-feeds", "mirror-files", "mirror-pages",
-    "mirror-python", "mirror-tables",
+    "mirror-python", "mirror-tables", "serve",
 )  # fmt: skip
 PAGES = [HOWTO / f"{name}.md" for name in NAMES]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -112,7 +112,7 @@ def test_the_examples_in_python_run(page):
 
 def test_all_pages_are_tested():
     too_long = HOWTO / "shootout.md"  # its example takes minutes, and plays what learns, to the last digit
-    of_the_mirror = [HOWTO / f"{name}.md" for name in MIRROR]  # run by tests/mirror
+    of_the_mirror = [HOWTO / f"{name}.md" for name in MIRROR]  # run by tests/mirror and tests/dashboard
     assert sorted(HOWTO.glob("*.md")) == sorted([*PAGES, too_long, *of_the_mirror])
 
 
