@@ -1,0 +1,273 @@
+"""The dashboard in a real browser, by keyboard: Chromium of the system, driven by Playwright.
+
+Needs Chromium: ``apt install chromium`` (or ``chromium-browser``). Nothing is downloaded.
+"""
+
+import re
+import shutil
+import threading
+import time
+
+import pytest
+import uvicorn
+
+from unstale import Mirror
+from unstale.dashboard.app import create_app
+from unstale.dashboard.guard import Guard
+from unstale.dashboard.place import Place
+from unstale.mirror.settings import Settings
+
+playwright_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed: pip install playwright"
+)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no Chromium on this system; install it: apt install chromium"
+)
+PATIENCE = 30_000
+
+
+class Running:
+    """A mirror of texts that change, which somebody runs, and its dashboard."""
+
+    def __init__(self, folder):
+        self.contents = {}
+        settings = Settings(budget=30.0)
+        self.mirror = Mirror(folder / "mirror.db", settings=settings, sample_every=0.5)
+        for n in range(60):
+            key = f"python:page {n:02d}"
+            self.mirror.add(key, poll=lambda n=n: self.content(n), weight=1.0 + n % 7)
+        self._runner = threading.Thread(target=self.mirror.run, daemon=True)
+        self._runner.start()
+        self.reader = Mirror(folder / "mirror.db", settings=settings)
+        app = create_app(Place(Mirror(folder / "mirror.db", settings=settings), fresh_for=0.2), Guard())
+        self._server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
+        self._serving = threading.Thread(target=self._server.run, daemon=True)
+        self._serving.start()
+        while not self._server.started:
+            time.sleep(0.02)
+        self.root = f"http://127.0.0.1:{self._server.servers[0].sockets[0].getsockname()[1]}"
+
+    def content(self, n):
+        version = int(time.time() / (2 + n % 11))
+        return f"a line that stays\nversion {version} of page {n}\nthe last line\n"
+
+    def close(self):
+        self.mirror.stop()
+        self._runner.join(20)
+        self._server.should_exit = True
+        self._serving.join(20)
+        self.reader.close()
+        self.mirror.close()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    made = Running(tmp_path_factory.mktemp("browser"))
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(made.reader.changes(limit=100)) < 70:
+        time.sleep(0.3)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright_api.sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def page(browser, running):
+    """Return a page that must not complain, nor ask anybody else for anything."""
+    context = browser.new_context(base_url=running.root, viewport={"width": 1280, "height": 900})
+    made = context.new_page()
+    made.set_default_timeout(PATIENCE)
+    complaints, asked = [], []
+    made.on("console", lambda m: complaints.append(m.text) if m.type in {"error", "warning"} else None)
+    made.on("pageerror", lambda error: complaints.append(str(error)))
+    made.on("request", lambda request: asked.append(request.url))
+    yield made
+    context.close()
+    assert not complaints
+    assert asked
+    assert all(url.startswith(running.root + "/") for url in asked)
+
+
+def tab_to(page, selector, *, most=150):
+    """Press Tab until something has the focus."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("s => document.activeElement?.matches(s) ?? false", selector):
+            return
+    pytest.fail(f"{selector} cannot be reached by Tab")
+
+
+def focused(page, selector):
+    return page.evaluate("s => document.activeElement?.matches(s) ?? false", selector)
+
+
+def test_the_overview_updates_by_itself(page):
+    page.goto("/")
+    before = page.inner_text("#live")
+    page.wait_for_function("old => document.getElementById('live').innerText !== old", arg=before)
+    assert page.inner_text(".big").endswith("%")
+    page.focus("#freshness-table summary")
+    page.keyboard.press("Enter")
+    tab_to(page, "#live a")
+    before = page.inner_text("#live")
+    page.wait_for_function("old => document.getElementById('live').innerText !== old", arg=before)
+    assert page.get_attribute("#freshness-table", "open") is not None  # what was open stays open
+    assert focused(page, "#live a")  # and the focus stays where it was
+
+
+def test_the_overview_can_be_paused(page):
+    page.goto("/")
+    tab_to(page, "#pause")
+    page.keyboard.press("Enter")
+    assert page.get_attribute("#pause", "aria-pressed") == "true"
+    page.wait_for_timeout(300)  # what was on its way
+    before = page.inner_text("#live")
+    page.wait_for_timeout(3000)
+    assert page.inner_text("#live") == before
+
+
+def test_the_first_stop_leads_to_the_content(page):
+    page.goto("/elements")
+    page.keyboard.press("Tab")
+    assert focused(page, ".skip")
+    page.keyboard.press("Enter")
+    assert focused(page, "main")
+
+
+def test_an_element_is_found_and_its_difference_read_and_a_hint_sent(page, running):
+    page.goto("/")
+    page.keyboard.press("/")
+    page.keyboard.type("page 04")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/elements?search=page+04")
+    tab_to(page, "table.elements a.key")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1.key")
+    assert page.inner_text("h1") == "python:page 04"
+    assert page.locator("#poll-line").is_visible()
+    number = int(page.url.rsplit("/", 1)[1])
+    deadline = time.monotonic() + 40
+    while page.locator("td a", has_text="difference").count() == 0 and time.monotonic() < deadline:
+        page.wait_for_timeout(500)
+        page.reload()
+    tab_to(page, "td a[href*='/versions/']")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("pre.difference")
+    assert "version" in page.inner_text("pre.difference ins >> nth=0")
+    assert "version" in page.inner_text("pre.difference del >> nth=0")
+    assert page.inner_text("pre.difference ins .ears >> nth=0").strip() == "added:"
+    page.go_back()
+    tab_to(page, "#hint")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**?said=hint")
+    assert "noted" in page.inner_text("[role=status]")
+    with running.reader.store.begin() as t:
+        hints = [edit for edit in t.edits(0) if edit.kind == "hint"]
+    assert (hints[-1].subject, hints[-1].channel) == (number, "dashboard")
+
+
+def test_a_budget_is_tried_and_applied(page, running):
+    page.goto("/what-if")
+    tab_to(page, "#budget")
+    page.keyboard.type("40/s")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**budget=40*")
+    assert "40 polls/second" in page.inner_text("#verdict-title")
+    tab_to(page, "#slider")
+    before = page.inner_text("#verdict")
+    for _ in range(20):
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_function("old => document.getElementById('verdict').innerText !== old", arg=before)
+    page.wait_for_function("document.getElementById('verdict-title').innerText.includes('You try')")
+    page.wait_for_timeout(500)
+    tab_to(page, "#apply")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/what-if/apply"))
+    assert page.inner_text("h1").startswith("Set the budget to")
+    assert running.reader.status().budget == pytest.approx(30.0)  # only asked yet
+    assert focused(page, "main button")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/what-if?said=applied")
+    deadline = time.monotonic() + 20
+    while running.reader.status().budget == pytest.approx(30.0) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert running.reader.status().budget < 40.0
+    assert running.reader.status().budget != pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_a_telephone(browser, running, scheme):
+    number = next(iter(running.reader.elements())).id
+    version = running.reader.find("python:page 00").version
+    context = browser.new_context(
+        base_url=running.root, viewport={"width": 360, "height": 740}, color_scheme=scheme
+    )
+    page = context.new_page()
+    for address in (
+        "/", "/what-if?budget=60/s", "/elements", f"/elements/{number}",
+        f"/elements/{number}/versions/{version}", "/changes", "/docs",
+        "/what-if/apply?budget=50/s", f"/elements/{number}/remove", "/nothing",
+    ):  # fmt: skip
+        page.goto(address)
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, address
+    context.close()
+
+
+def test_pages_are_useful_without_a_script(browser, running):
+    context = browser.new_context(base_url=running.root, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/")
+    assert page.inner_text(".big").endswith("%")
+    assert page.locator("#freshness-chart path.line").count() >= 1
+    page.goto("/what-if")
+    page.fill("#freshness", "50")
+    page.press("#freshness", "Enter")
+    assert page.locator("#verdict .big").is_visible()
+    assert page.locator("#slider").is_hidden()
+    assert page.locator("#pause").count() == 0
+    context.close()
+
+
+def test_text_can_be_read(browser, running):
+    """Contrast of text to its ground, by WCAG 2: at least 4.5."""
+    for scheme in ("light", "dark"):
+        context = browser.new_context(base_url=running.root, color_scheme=scheme)
+        page = context.new_page()
+        for address in ("/", "/what-if?budget=60/s", "/changes", "/elements"):
+            page.goto(address)
+            worst = page.evaluate(_CONTRAST)
+            assert worst["ratio"] >= 4.5, (scheme, address, worst)
+        context.close()
+
+
+_CONTRAST = """() => {
+  const numbers = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, n) => sum + v * [0.2126, 0.7152, 0.0722][n], 0);
+  const ground = (node) => {
+    for (let one = node; one; one = one.parentElement) {
+      const colour = numbers(getComputedStyle(one).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  let worst = { ratio: 21 };
+  for (const node of document.querySelectorAll("body *:not(svg *)")) {
+    const said = [...node.childNodes].some((one) => one.nodeType === 3 && one.data.trim());
+    if (!said || !node.checkVisibility()) continue;
+    const [a, b] = [light(numbers(getComputedStyle(node).color)), light(ground(node))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < worst.ratio) worst = { ratio, text: node.textContent.trim().slice(0, 60), tag: node.tagName };
+  }
+  return worst;
+}"""
