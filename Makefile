@@ -50,8 +50,8 @@ $(STAMP): pyproject.toml
 	@$(PIP) install --editable '.[all]' --group dev
 	@touch $@
 
-run: setup  ## compare the policies on the bundled example
-	@$(BIN)/unstale compare
+run: setup  ## mirror a small site that changes by itself for a minute, with the dashboard
+	@$(BIN)/unstale demo --for 60s
 
 test: setup  ## run the tests and the examples in the documentation
 	@$(BIN)/pytest -n auto

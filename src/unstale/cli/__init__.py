@@ -14,6 +14,7 @@ import click
 from unstale.errors import UnstaleError
 
 from .compare import compare
+from .demo import demo
 from .estimate import estimate
 from .lab import lab
 from .mirror_audit import audit
@@ -43,6 +44,7 @@ __all__ = ["cli", "main"]
 
 
 _PARTS = {
+    "To see what it does": (demo,),
     "The mirror": (
         init, add, run, serve, status, explain, changes, show, hint, remove, import_command, export_command,
         doctor, audit,

@@ -41,13 +41,13 @@ __all__ = ["POLICIES", "Demo", "Moment", "Summary", "changing_pages"]
 
 POLICIES: tuple[Policy, ...] = ("optimal", "uniform", "proportional")
 """Who polls beside the mirror; the first and the last know all rates."""
-_RATE, _SPREAD = 0.1, 1.2
+_RATE, _SPREAD = 0.1, 1.1
 """Changes per second of a page in the middle, and the standard deviation of the logarithms of rates."""
-_SKEW = 0.9
+_SKEW = 0.8
 """Of the audience, by Zipf's law."""
-_KINDS = (0.5, 0.2, 0.15, 0.15)
+_KINDS = (0.5, 0.15, 0.2, 0.15)
 """Shares of pages that change at any time, in bursts, by the clock, and irregularly."""
-_BURSTY, _IRREGULAR = 0.6, 1.0
+_BURSTY, _IRREGULAR = 0.7, 0.8
 """Shape of the gaps in bursts (Weibull), and standard deviation of the logarithms of irregular ones."""
 _BUDGET = 0.14
 """Polls per second, for each page."""
