@@ -133,7 +133,7 @@ def build(folder: Path, count: int = 400, days: float = DAYS) -> tuple[Mirror, I
     for part in range(4):
         mirror.run(START + days * DAY * (part + 1) / 4.4)
         if part:
-            mirror.audit(50, seed=part)
+            mirror.audit(50, seed=part + 10)
     mirror.run(START + days * DAY)
     now = clock.now()
     with mirror.store.begin() as t:

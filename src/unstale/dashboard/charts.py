@@ -118,11 +118,15 @@ def chart(
     return _svg(name, "chart", height, title, description, Markup().join(parts))
 
 
-def sparkline(name: str, line: Line, *, title: str, description: str, height: int = 44) -> Markup:
-    """Return a line without axes, as high as it goes."""
+def sparkline(
+    name: str, line: Line, *, title: str, description: str, from_zero: bool = False, height: int = 44
+) -> Markup:
+    """Return a line without axes, as high as it goes, from its least value or from 0."""
     xs = [value for value in line.xs if isfinite(value)]
     ys = [value for value in line.ys if isfinite(value)]
     low, high = min(ys, default=0.0), max(ys, default=1.0)
+    if from_zero:
+        low, high = min(low, 0.0), max(high, 0.0)
     if not high > low:
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
     plot = _Plot(Scale(min(xs, default=0.0), max(xs, default=1.0)), Scale(low, high), height, 4.0, 4.0)

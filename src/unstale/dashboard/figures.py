@@ -71,10 +71,10 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     low, high = [sample.low for sample in samples], [sample.high for sample in samples]
     lines.append(Line("estimated", times, [sample.freshness for sample in samples], low, high))
     start = min(times, default=now - 3600.0)
-    seen = [audit for audit in audits if audit.time >= start and isfinite(audit.true)]
-    dots = [Dot("audit", audit.time, audit.true, _audited(audit), audit.low, audit.high) for audit in seen]
+    seen = [_corrected(samples, audit) for audit in audits if samples and audit.time >= start]
+    dots = [dot for dot in seen if isfinite(dot.y)]
     values = [value for line in lines for value in (*line.ys, *line.low, *line.high)]
-    values += [value for audit in seen for value in (audit.true, audit.low, audit.high)]
+    values += [value for dot in dots for value in (dot.y, dot.low, dot.high)]
     last = samples[-1] if samples else None
     legend = [("estimated", "Estimated", shown.percent(last.freshness) if last else "")]
     legend += [
@@ -83,8 +83,8 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     predicted = next((sample.predicted for sample in reversed(samples) if isfinite(sample.predicted)), nan)
     if isfinite(predicted):
         legend.append(("predicted", "Plan predicts", shown.percent(predicted)))
-    if seen:
-        legend.append(("audit", "Audits", shown.percent(seen[-1].true)))
+    if dots:
+        legend.append(("audit", "Corrected by audits", shown.percent(dots[-1].y)))
     description = "No figures yet."
     if last is not None:
         description = (
@@ -115,11 +115,21 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     return Figure(svg, "Freshness over time", legend, columns, rows[::-1])
 
 
-def _audited(audit: Audit) -> str:
-    return (
-        f"Audit: {shown.percent(audit.true)} of {shown.plural(audit.sample, 'copy')} were fresh; of these "
-        f"{shown.percent(audit.predicted)} had been expected"
-    ).replace("copys", "copies")
+def _corrected(samples: Sequence[Sample], audit: Audit) -> Dot:
+    """Return the estimate of that time, corrected by how far the audit was from what was expected of it.
+
+    A sample has fewer of the most wanted elements than all that is wanted, so its own freshness is not that
+    of the mirror; but the estimate is wrong by as much for the one as for the other.
+    """
+    nearest = min(samples, key=lambda sample: abs(sample.time - audit.time))
+    by = nearest.freshness - audit.predicted
+    copies = "copy was" if audit.sample == 1 else "copies were"
+    text = (
+        f"Audit: of {audit.sample} {copies} {shown.percent(audit.true)} fresh, and "
+        f"{shown.percent(audit.predicted)} expected to be"
+    )
+    low, high = (min(max(value + by, 0.0), 1.0) for value in (audit.low, audit.high))
+    return Dot("audit", audit.time, min(max(audit.true + by, 0.0), 1.0), text, low, high)
 
 
 def _percent(value: float) -> str:
@@ -155,7 +165,9 @@ def small_multiples(samples: Sequence[Sample]) -> list[Small]:
         known = [v for v in values if isfinite(v)]
         text = f"Last {value}" + (f"; between {show(min(known))} and {show(max(known))}." if known else ".")
         line = Line("small", *_means(times, values))
-        found.append(Small(title, value, sparkline(f"{name}-spark", line, title=title, description=text)))
+        zero = name in {"rate", "failed", "traffic"}
+        svg = sparkline(f"{name}-spark", line, title=title, description=text, from_zero=zero)
+        found.append(Small(title, value, svg))
     return found
 
 
