@@ -30,6 +30,8 @@ def problem(
     if not as_page:
         return JSONResponse({"error": message}, status, headers)
     title = responses.get(status, "Error")
+    if message == title:  # nobody has said more
+        message = "There is no such page here." if status == 404 else "This cannot be done here."
     body = f'<h1>{escape(title)}</h1>\n<p>{escape(message)}</p>\n<p><a href="/">To the overview</a></p>'
     return page(title, body, status, headers)
 
@@ -40,8 +42,10 @@ def page(title: str, body: str, status: int = 200, headers: Mapping[str, str] | 
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)} - unstale</title>\n"
+        '<meta name="color-scheme" content="light dark">\n'
+        '<link rel="icon" href="/static/icon.svg" type="image/svg+xml">\n'
         '<link rel="stylesheet" href="/static/style.css">\n</head>\n'
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n",
+        f'<body class="bare">\n<main>\n{body}\n</main>\n</body>\n</html>\n',
         status,
         headers,
     )

@@ -156,7 +156,7 @@ def small_multiples(samples: Sequence[Sample]) -> list[Small]:
         ("age", "Expected age of a copy", [sample.age for sample in samples], shown.duration),
         ("price", "Price of a poll", [sample.price for sample in samples], shown.number),
         ("rate", "Polls", over_time([float(s.polls) for s in samples]), shown.per_time),
-        ("failed", "Polls that failed", over_time([float(s.failed) for s in samples]), shown.per_time),
+        ("failed", "Polls that failed", over_time([float(s.failed) for s in samples]), _or_none),
         ("traffic", "Traffic", over_time([float(s.traffic) for s in samples]), _traffic),
     ]
     found = []
@@ -177,6 +177,10 @@ def _means(times: list[float], values: list[float]) -> tuple[list[float], list[f
     parts = [slice(n, n + wide) for n in range(0, len(times), wide)]
     known = [[v for v in values[part] if isfinite(v)] for part in parts]
     return [times[part][-1] for part in parts], [sum(k) / len(k) if k else nan for k in known]
+
+
+def _or_none(per_second: float) -> str:
+    return shown.per_time(per_second) if per_second > 0 else "none"
 
 
 def _traffic(per_second: float) -> str:

@@ -93,7 +93,7 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
             "groups": [g for g in status.groups if g not in limited][:8],
             "numbers": numbers,
             "total": sum(count for state, count in status.elements.items() if state != "removed"),
-            "demo": any(sample.beside for sample in samples[-1:]),
+            "truth": samples[-1].beside.get("true") if samples else None,
         }
 
     @routes.get("/")
