@@ -113,7 +113,7 @@ def changing_pages(count: int, seed: int) -> tuple[list[Process], Floats]:
 
     >>> laws, weights = changing_pages(500, seed=1)
     >>> len(laws), round(float(weights.mean()), 6), round(float(weights.max()))
-    (500, 1.0, 53)
+    (500, 1.0, 39)
     """
     rng = np.random.default_rng(seed)
     rates = rng.lognormal(log(_RATE), _SPREAD, count)
