@@ -110,6 +110,8 @@ class Agenda:
     def hear(self, heard: Heard) -> Places:
         """Take in what polls saw; return the places of their elements, whose rows should be saved."""
         rows = self.rows
+        for element in heard.element[~heard.planned].tolist():
+            self.audit.pop(element, None)  # not before: a poll that was given back is still wanted
         there = rows.has(heard.element)
         which = np.flatnonzero(there)
         if not which.size:
@@ -296,7 +298,7 @@ class Agenda:
         )
         return [
             Lease(
-                element, slot, late, groups[which], predicted, self.audit.pop(element, None) is None, size,
+                element, slot, late, groups[which], predicted, element not in self.audit, size,
                 last=polled,
             )
             for (which, slot, late), element, predicted, size, polled in columns
@@ -304,9 +306,9 @@ class Agenda:
 
     def _audits(self) -> Places:
         """Where elements are that an audit asks for."""
-        ids = self.rows.known(sorted(self.audit))
-        self.audit = {i: self.audit[i] for i in ids}
-        places = self.rows.places(ids)
+        places = self.rows.places(self.rows.known(sorted(self.audit)))
+        places = places[self.rows["state"][places] != REMOVED]
+        self.audit = {i: self.audit[i] for i in self.rows["id"][places].tolist()}
         return places[~self.rows["busy"][places]]
 
     def _candidates(self, now: float, end: float) -> tuple[Places, Floats]:

@@ -11,6 +11,7 @@ import asyncio
 import errno
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -71,16 +72,27 @@ class Hands:
         self._takes: dict[int, float] = {}
         self._workers: dict[asyncio.Task[None], tuple[Lease, float] | None] = {}
         self._late: set[asyncio.Task[None]] = set()
-        self._leaving = False
+        self._leaving = self._prepared = False
+        self._space: Callable[[int], float] = lambda _: 0.0
         self._idle = asyncio.Event()
         self._paid = -inf
 
     # --- taking polls ---------------------------------------------------------------------------------------
 
-    def take(self, leases: Sequence[Lease], most: Callable[[int], int]) -> None:
-        """Take polls; ``most`` tells how many of a group may run at a time."""
+    def prepare(self) -> None:
+        """Load what polls of pages need, before their slots are given: that takes a while."""
+        if not self._prepared:
+            self._prepared = True
+            with suppress(Exception):  # polls will tell
+                getattr(self._sources.get("http"), "load", int)()
+
+    def take(
+        self, leases: Sequence[Lease], most: Callable[[int], int], spacing: Callable[[int], float]
+    ) -> None:
+        """Take polls; ``most`` tells how many of a group may run at a time, ``spacing`` how far apart."""
         if not leases:
             return
+        self._space = spacing
         self.in_hand += len(leases)
         self._idle.clear()
         later = []
@@ -225,6 +237,11 @@ class Hands:
         return Terms(self._copies.scratch, self._settings.max_size, self._timeout, spend, self._own)
 
     @property
+    def longest(self) -> float:
+        """Seconds after which a poll that has begun is over in any case."""
+        return self._timeout + 2.0 * _PATIENCE
+
+    @property
     def _timeout(self) -> float:
         """Seconds that a poll may take; bytes that must be waited for have their own time."""
         settings = self._settings
@@ -237,8 +254,14 @@ class Hands:
             return self._terms
 
         def start() -> None:
-            if self._clock.now() > lease.slot + lease.late:
+            now = self._clock.now()
+            if now <= lease.slot + lease.late:
+                return
+            if self.share > 1:
                 raise Late
+            # who is alone sees to it that the next ones of the group keep their distance
+            until = now + self._space(lease.group)
+            self._blocked[lease.group] = max(self._blocked.get(lease.group, -inf), until)
 
         return replace(self._terms, start=start)
 
@@ -255,7 +278,10 @@ class Hands:
             source = self._known[lease.source] = source_named(self._sources, lease.source)
         try:
             found = await source.poll(lease.known, self._terms_of(lease))
-        except Late:
+        except Late as late:
+            if self._settings.byte_budget and late.traffic:  # others pay for it
+                rate = self._settings.byte_budget / self.share
+                self._paid = max(self._paid, self._clock.now()) + late.traffic / rate
             return Finished(lease, began, 0.0, None)
         except Exception as error:  # noqa: BLE001  (a source may be anybody's; it must not stop the others)
             if self._ours(error):  # the element is not to blame; it is polled again

@@ -165,6 +165,7 @@ class Loop:
     async def turn(self, horizon: float = inf) -> float:
         """Record, plan, take polls and start them; return after how many seconds to do so again."""
         self._hands.watch()
+        self._hands.prepare()
         if by := self._clock.jump():
             self._tell(
                 "trouble", f"the clock was set {'forward' if by > 0 else 'back'} by {abs(by):.0f} seconds"
@@ -194,7 +195,7 @@ class Loop:
         self._report(finished, versions)
         self._hungry = self._more or 0 < room <= len(leases)
         self._hands.share = max(self.workers, 1)
-        self._hands.take(leases, self._group_concurrency)
+        self._hands.take(leases, self._group_concurrency, self._group_spacing)
         return self._span
 
     async def _rest(self, moment: float) -> None:
@@ -324,7 +325,7 @@ class Loop:
                 self._trouble(error, "copies")
 
     def _expires(self, now: float) -> float:
-        return now + self._span + self._settings.lease
+        return now + self._span + max(self._settings.lease, self._hands.longest)
 
     def _plan(self, t: Transaction, now: float, horizon: float, room: int) -> list[Lease]:
         """Be the planner, of what starts when this transaction is over and before the next.
@@ -351,10 +352,12 @@ class Loop:
         """Return how a sample is taken, if it is time for one: somebody else may have taken the last."""
         if now < self._next_sample or not isfinite(self._sample_every):
             return None
-        last = max((one.time for one in t.samples(now - self._sample_every) if one.time <= now), default=-inf)
-        self._next_sample = max(last, now if last == -inf else last) + self._sample_every
-        if self._next_sample > now and last > -inf:
+        times = [one.time for one in t.samples(now - self._sample_every) if one.time <= now]
+        last = max(times, default=-inf)
+        if last + self._sample_every > now:
+            self._next_sample = last + self._sample_every
             return None
+        self._next_sample = now + self._sample_every
         beside = {} if self._beside is None else self._beside(now)
         return lambda agenda, counted: sampled(agenda, now, counted, beside)
 
@@ -405,6 +408,10 @@ class Loop:
         elif self._tick is None and not self._soon:
             self._soon = True
             asyncio.get_running_loop().call_later(_SOON, self._wake.set)
+
+    def _group_spacing(self, group: int) -> float:
+        known = self.planner.agenda.pace.groups.get(group) if self.planner is not None else None
+        return known.spacing if known is not None else 0.0
 
     def _group_concurrency(self, group: int) -> int:
         if self.planner is not None and group in self.planner.agenda.pace.groups:

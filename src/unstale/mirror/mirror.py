@@ -435,9 +435,12 @@ class Mirror:
             nonlocal polls
             with self.store.begin() as t:
                 polls = [p for p in t.polls(None, 1_000_000, after) if not p.planned and p.element in wanted]
+                missing = wanted - {poll.element for poll in polls}
+                there = {int(i) for columns in t.load(sorted(missing)) for i in columns.id}
+                wanted.difference_update(missing - there)  # which have been removed meanwhile
             if on_progress is not None:
-                on_progress(len(polls), len(wanted))
-            return len(polls) >= len(wanted)
+                on_progress(len(wanted) - len(there), len(wanted))
+            return not there
 
         if running:
             while not await asyncio.to_thread(look):
@@ -445,8 +448,9 @@ class Mirror:
         else:
             with self._running(None) as loop:
                 while not await asyncio.to_thread(look):
-                    await loop.turn()
+                    wait = await loop.turn()
                     await loop.finish()
+                    await self.clock.until(self.clock.now() + min(wait, 1.0))
                 await loop.run(until=self.clock.now())
                 await self._close_sources()
         result = judged(polls, self.clock.now())

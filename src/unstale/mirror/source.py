@@ -49,6 +49,9 @@ class Known:
 class Late(Exception):  # noqa: N818
     """The time at which a poll may begin is over: it is not made, and planned anew."""
 
+    traffic = 0
+    """Bytes that it has moved by then."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -65,8 +68,8 @@ class Terms:
     own: tuple[Path, ...] = ()
     """Files and folders of the mirror itself, which no tree may contain."""
     start: Callable[[], None] | None = None
-    """To be called before the element itself is asked for, by a source that had to wait for something else
-    first (robots.txt): it raises `Late` if it is too late by then, which the source lets pass."""
+    """To be called just before the element itself is asked for, by a source that has to wait for something
+    else first (robots.txt, a connection): it may raise `Late`, which the source lets pass."""
 
 
 @dataclass(frozen=True, slots=True)

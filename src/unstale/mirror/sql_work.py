@@ -119,7 +119,8 @@ class Many:
             text = self._text(connection, 1)
             connection.exec_driver_sql(text, [dict(zip(self._names, row, strict=True)) for row in rows])
             return
-        for some in chunks(rows, min(_TOGETHER, _MOST_VALUES // len(self._names))):
+        most = 1 << (_MOST_VALUES // len(self._names)).bit_length() - 1
+        for some in chunks(rows, min(_TOGETHER, most)):
             count = 1 << (len(some) - 1).bit_length()  # a few sizes, so that few texts are made and prepared
             text = self._text(connection, count)
             nothing = (None,) * (len(self._names) * (count - len(some)))

@@ -8,9 +8,11 @@ be imported too.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import uuid
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -229,6 +231,7 @@ def import_warc(mirror: Mirror, path: str | PathLike[str], *, progress: Progress
     """
     need("warcio", extra="warc", needed_for="WARC files")
     name = _archive(path)
+    _check_whole(name)
     discovery = Discovery(mirror.settings, mirror.sources)
     read: list[_Read] = []
     skipped: list[tuple[str, str]] = []
@@ -262,14 +265,44 @@ def _reading() -> Iterator[None]:
         raise _Damaged(" ".join(str(error).split()) or type(error).__name__) from error
 
 
+def _check_whole(path: str) -> None:
+    """Insist that an archive goes to its end: the library takes what is cut off for the end of it.
+
+    One that is cut exactly between two records cannot be told from a whole one.
+    """
+    count = 0
+    try:
+        with Path(path).open("rb") as file:
+            zipped = file.read(2) == b"\x1f\x8b"
+        if zipped:
+            with gzip.open(path) as file:
+                while file.read(1 << 20):
+                    pass
+    except (EOFError, zlib.error) as error:
+        raise bad_file(path, f"cut short or damaged; {error}") from None
+    except OSError as error:
+        raise bad_file(path, reason(error)) from None
+    with _records(path, no_record_parse=True) as records:
+        for record in records:
+            count += 1
+            with _reading():
+                length, left = 0, int(record.rec_headers.get_header("Content-Length") or 0)
+                while block := record.raw_stream.read(1 << 20):
+                    length += len(block)
+            if length != left:
+                raise bad_file(path, f"cut short or damaged: record {count} has {length:,} of {left:,} bytes")
+    if not count:
+        raise bad_file(path, "cut short, or not a WARC file: it holds no record")
+
+
 @contextmanager
-def _records(path: str) -> Iterator[Iterator[Any]]:
+def _records(path: str, **how: bool) -> Iterator[Iterator[Any]]:
     """Give the records of an archive, whose digests are checked."""
     from warcio.archiveiterator import ArchiveIterator
 
     def records(file: IO[bytes]) -> Iterator[Any]:
         with _reading():
-            found = iter(ArchiveIterator(file, check_digests="raise"))
+            found = iter(ArchiveIterator(file, **(how or {"check_digests": "raise"})))
         while True:
             with _reading():
                 record = next(found, None)

@@ -56,7 +56,18 @@ class World:
         return [time for time, name in self.polls if name == key]
 
 
-def make(folder, *, store=None, copies=None, tick=600.0, clock=None, content=None, **settings):
+def make(
+    folder,
+    *,
+    store=None,
+    copies=None,
+    tick=600.0,
+    clock=None,
+    content=None,
+    sample_every=60.0,
+    beside=None,
+    **settings,
+):
     """Return a mirror of a world, and the world."""
     clock = SimulatedClock(START) if clock is None else clock
     world = World(clock, content or {})
@@ -69,6 +80,8 @@ def make(folder, *, store=None, copies=None, tick=600.0, clock=None, content=Non
         clock=clock,
         sources={"python": world},
         tick=tick,
+        sample_every=sample_every,
+        beside=beside,
     )
     return mirror, world
 

@@ -200,6 +200,20 @@ def test_damage_is_named_and_nothing_is_recorded(mirror, tmp_path):
         assert not copies(new)
 
 
+@pytest.mark.parametrize("name", ["copies.warc", "copies.warc.gz"])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.31, 0.5, 0.9, 0.999])
+def test_an_archive_that_is_cut_short_is_refused_as_a_whole(mirror, tmp_path, name, share):
+    path = tmp_path / name
+    export_warc(mirror, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with open_mirror(tmp_path / "new.db") as new:
+        with pytest.raises(InvalidInput, match="cut short"):
+            import_warc(new, path)
+        assert not copies(new)
+        assert not list(new.elements())
+
+
 @given(st.integers(0, 2**32), st.integers(1, 20))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
 def test_garbled_archives_never_crash(mirror, tmp_path, seed, count):

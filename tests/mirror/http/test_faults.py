@@ -305,3 +305,29 @@ def test_a_task_that_is_done_when_its_time_is_over_is_not_cancelled_afterwards()
         return task.cancelling()
 
     assert asyncio.run(main()) == 0
+
+
+def test_a_process_that_stood_still_blames_nobody():
+    deadlines = Deadlines(0.5)
+
+    async def main():
+        progress = Progress()
+
+        async def wait():
+            task = deadlines.start(1.0, progress)
+            progress.since = time.monotonic()
+            try:
+                await asyncio.sleep(2.0)
+            except asyncio.CancelledError:
+                return deadlines.ended(task)
+            finally:
+                deadlines.stop(task)
+            return "done"
+
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0.05)
+        time.sleep(2.5)  # noqa: ASYNC251  (as if the process had been stopped)
+        await asyncio.sleep(0.1)
+        return await task
+
+    assert asyncio.run(main()) == "done"

@@ -57,14 +57,17 @@ class Pages:
         """Return ``http:HOST``, with the port if it is not the default one."""
         return f"http:{host_of(key, port=True)}"
 
-    async def poll(self, known: Known, terms: Terms) -> Found:
-        """Ask for a page."""
+    def load(self) -> Poller:
+        """Load what polls need: only they need what comes with aiohttp, which takes a quarter of a second."""
         if self._poller is None:
-            # only a poll needs what comes with aiohttp; to add a page must not take a quarter of a second
             from .http_poll import Poller
 
             self._poller = Poller(self._settings)
-        return await self._poller.poll(known, terms)
+        return self._poller
+
+    async def poll(self, known: Known, terms: Terms) -> Found:
+        """Ask for a page."""
+        return await (self._poller or self.load()).poll(known, terms)
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 __all__ = ["Deadlines"]
 
 _TICK = 0.2
+_STALL = 1.0
+"""Seconds by which the timer is late if the process stood still."""
 
 
 class Waiting(Protocol):
@@ -33,6 +35,8 @@ class Deadlines:
         """When tasks have to be done, what they wait for, and how often others had cancelled them before."""
         self._late: dict[asyncio.Task[Any], tuple[str, int]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        """When the timer should be heard of."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, seconds: float, waiting: Waiting | None = None) -> asyncio.Task[Any]:
@@ -48,7 +52,7 @@ class Deadlines:
             raise RuntimeError("a poll must be made in a task")
         self._ends[task] = monotonic() + seconds, waiting, task.cancelling()
         if self._timer is None:
-            self._timer = loop.call_later(_TICK, self._tick, loop)
+            self._wind(loop)
         return task
 
     def ended(self, task: asyncio.Task[Any]) -> str:
@@ -75,6 +79,8 @@ class Deadlines:
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         now = monotonic()
+        if now - self._due > _STALL:  # it was we who did nothing: what came meanwhile has not been read yet
+            self._forgive(now - self._due)
         before = now - self._silence
         for task, (end, waiting, cancelled) in list(self._ends.items()):
             if end <= now:
@@ -85,4 +91,17 @@ class Deadlines:
                 continue
             del self._ends[task]
             task.cancel()
-        self._timer = loop.call_later(_TICK, self._tick, loop) if self._ends else None
+        self._timer = None
+        if self._ends:
+            self._wind(loop)
+
+    def _wind(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due = monotonic() + _TICK
+        self._timer = loop.call_later(_TICK, self._tick, loop)
+
+    def _forgive(self, seconds: float) -> None:
+        """Give all so many seconds more."""
+        for task, (end, waiting, cancelled) in self._ends.items():
+            self._ends[task] = end + seconds, waiting, cancelled
+            if waiting is not None:
+                waiting.since += seconds

@@ -71,6 +71,8 @@ class Progress:
     """Bytes of the body as announced."""
     fresh: bool = False
     """Whether a connection was made for it."""
+    start: Callable[[], None] | None = None
+    """To be called when the first request is about to be sent; see `Terms`."""
     since: float = inf
     """Since when (`time.monotonic`) the other side has been silent, if something is expected of it."""
 
@@ -97,6 +99,9 @@ class _Request(aiohttp.ClientRequest):
     def send(self, conn: Any) -> Coroutine[Any, Any, aiohttp.ClientResponse]:  # noqa: ANN401
         if (progress := _progress.get()) is not None:
             progress.phase, progress.since = "answer", monotonic()
+            if (start := progress.start) is not None:
+                progress.start = None
+                start()
         return super().send(conn)
 
 

@@ -14,7 +14,7 @@ from aiohttp import ClientResponse
 
 from ...errors import InvalidInput, MissingExtra
 from ..settings import Settings
-from ..source import Found, Known, Terms
+from ..source import Found, Known, Late, Terms
 from . import content as contents
 from .guard import Lookup, is_public, look_up, named_private
 from .http_body import Content
@@ -92,7 +92,7 @@ class Poller:
 
     async def poll(self, known: Known, terms: Terms) -> Found:
         """Ask for a page."""
-        progress = Progress()
+        progress = Progress(start=terms.start)
         task = self._deadlines.start(terms.timeout, progress)
         try:
             visit = _Visit(known, terms, progress, contents.definition(known.options))
@@ -110,11 +110,16 @@ class Poller:
             )
         except (InvalidInput, MissingExtra) as error:  # options that rules have given it since
             return Found("failed", str(error), traffic=progress.traffic)
+        except Late as late:
+            late.traffic = progress.traffic
+            raise
         except asyncio.CancelledError:
             if not (why := self._deadlines.ended(task)):
                 raise
-            late = why == "late"
-            words = _late(progress, terms.timeout) if late else silent(progress, self._http.read_timeout)
+            if why == "late":
+                words = _late(progress, terms.timeout)
+            else:
+                words = silent(progress, self._http.read_timeout)
             return Found("failed", words, traffic=progress.traffic)
         finally:
             self._deadlines.stop(task)
@@ -154,8 +159,6 @@ class Poller:
         visit.progress.phase = "robots"
         rules, traffic = await self._robots.learn(origin, visit.inside)
         visit.progress.traffic += traffic
-        if visit.terms.start is not None:  # others may have waited for the same robots.txt
-            visit.terms.start()
         return rules
 
     def _permit(self, visit: _Visit, rules: Rules) -> None:
