@@ -262,6 +262,16 @@ def test_every_answer_has_the_headers(still, path):
     assert "access-control-allow-origin" not in answer.headers
 
 
+def test_what_is_the_same_for_everybody_needs_no_token_and_can_be_kept(still):
+    answer = still(token=TOKEN).get("/static/style.css")
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-cache"
+    tag = {"if-none-match": answer.headers["etag"]}
+    assert still(token=TOKEN).get("/static/style.css", headers=tag).status_code == 304
+    for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd"):
+        assert still().get(path).status_code == 404
+
+
 def test_refusals_have_them_too(still):
     for answer in (
         still().get("/", headers={"host": "evil.example"}),

@@ -63,7 +63,11 @@ Examples:
     metavar="NAME",
     help="A name that requests may call this server by, besides localhost; with a token, any.",
 )
-@click.option("--with-parent", is_flag=True, hidden=True, help="End when standard input ends.")
+@click.option(
+    "--with-parent",
+    is_flag=True,
+    help="End when standard input does, and have lower priority: for programs that start this one.",
+)
 @mirror_options
 def serve(
     *,

@@ -121,7 +121,7 @@ class Guarded:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
-        send = _with_headers(send)
+        send = _with_headers(send, still=scope["path"].startswith("/static/"))
         headers = Headers(scope=scope)
         as_page = wants_page(scope["path"], headers.get("accept", ""))
         try:
@@ -189,12 +189,14 @@ class Guarded:
         return answer
 
 
-def _with_headers(send: Send) -> Send:
-    """Add to answers the headers that they do not have yet."""
+def _with_headers(send: Send, *, still: bool) -> Send:
+    """Add to answers the headers that they do not have yet; what is ``still`` may be kept and asked after."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
+            if still:
+                headers.setdefault("Cache-Control", "no-cache")
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
         await send(message)

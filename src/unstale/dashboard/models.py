@@ -461,7 +461,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-_Amount = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
+_Amount = Annotated[float, Field(ge=1e-9, le=1e12, allow_inf_nan=False)]
 
 
 class Budget(_Strict):

@@ -82,7 +82,7 @@ class Place:
                 t.read(reads, mirror.clock.now())
 
         try:
-            await self.do(write)
+            await asyncio.shield(self.do(write))  # also while we are being closed
         except (Trouble, OSError):  # they are written with the next ones
             self._reads.update(reads)
 
