@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import io
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -67,12 +68,13 @@ class ImaginaryWeb:
         }
         self.weights = np.minimum(40.0 / np.arange(1, count + 1) ** 0.8, 12.0)
         rng.shuffle(self.weights[1:])
-        self.held: dict[str, int] = {}
 
     def version(self, key: str) -> int:
+        """Return the version of now."""
         return int(np.searchsorted(self.changes[key], self.clock.now()))
 
     def content(self, key: str, version: int) -> bytes:
+        """Return a page as it is in some version."""
         rng = np.random.default_rng([version // 3, len(key), int(key[-3:])])
         lines = [_WORDS[n] for n in rng.permutation(len(_WORDS))[:6]]
         lines[version % 6] = _WORDS[version % len(_WORDS)]
@@ -86,32 +88,30 @@ class ImaginaryWeb:
             f"<html><head><title>{title}</title></head><body><h1>{title}</h1>\n{body}</body></html>".encode()
         )
 
-    def truth(self, _: float) -> Mapping[str, float]:
-        fresh = [self.held.get(key) == self.version(key) for key in self.keys]
-        return {"true": float(np.average(fresh, weights=self.weights))}
-
     def key(self, text: str, _: Mapping[str, Json]) -> str:
+        """Return the key."""
         return text
 
     def group(self, key: str, _: Mapping[str, Json]) -> str:
+        """Return the host."""
         return f"http:{key.split('/')[2]}"
 
     async def poll(self, known: Known, _: Mapping[str, Json]) -> Found:
+        """Answer a poll."""
         await asyncio.sleep(0)
         number = int(known.key[-3:])
         if number % 131 == 13:
             raise OSError("the server closed the connection")
         if number % 50 == 8 and self.clock.now() > START + (DAYS - 0.02) * DAY:
             return Found("failed", "429 Too Many Requests", wait=1800.0)
-        self.held[known.key] = version = self.version(known.key)
-        body = self.content(known.key, version)
+        body = self.content(known.key, self.version(known.key))
         meta = {"title": f"{known.key.split('/')[3].title()} {known.key[-3:]}"}
         return Found(
             "changed", "200 OK", body=body, media_type="text/html", traffic=len(body) + 320, meta=meta
         )
 
     async def close(self) -> None:
-        pass
+        """Let go of nothing."""
 
 
 def build(folder: Path, count: int = 400, days: float = DAYS) -> tuple[Mirror, ImaginaryWeb]:
@@ -184,6 +184,7 @@ def pages(mirror: Mirror) -> dict[str, str]:
 
 
 def main() -> None:
+    """Draw what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parent / "pictures")
     parser.add_argument("--only", default="overview,what-if,element,elements,changes")
@@ -210,7 +211,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         for scheme in given.schemes.split(","):
             context = browser.new_context(
-                viewport={"width": given.wide, "height": 860 if given.wide > 600 else 780},
+                viewport={"width": given.wide, "height": 1080 if given.wide > 600 else 780},
                 color_scheme=scheme,
             )
             page = context.new_page()
@@ -224,9 +225,8 @@ def main() -> None:
                 png = small(page.screenshot(full_page=given.whole))
                 (given.folder / f"{name}-{scheme}.png").write_bytes(png)
                 wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                print(
-                    f"{name}-{scheme}.png: {len(png):,} bytes" + (f", {wide} px too wide" if wide > 0 else "")
-                )  # noqa: T201
+                told = f", {wide} px too wide" if wide > 0 else ""
+                sys.stdout.write(f"{name}-{scheme}.png: {len(png):,} bytes{told}\n")
             context.close()
         browser.close()
     if given.keep is None:

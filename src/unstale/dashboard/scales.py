@@ -38,6 +38,8 @@ class Scale:
             low, high, value = log10(low), log10(high), log10(max(value, self.low))
         middle = 0.5 * low + 0.5 * high
         half = 0.5 * high - 0.5 * low  # the difference of two huge numbers may be beyond all numbers
+        if not half > 0:  # nor is half of the least number there is above 0
+            return 0.5
         return min(max(0.5 + 0.5 * ((value - middle) / half), 0.0), 1.0)
 
 

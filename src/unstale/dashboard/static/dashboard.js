@@ -88,6 +88,9 @@ function slide(slider) {
     const query = new URLSearchParams({ budget: field.value, objective: objective.value });
     try {
       swap(verdict, await fetched(`/fragments/what-if?${query}`, asked.signal));
+      verdict.removeAttribute("data-stale");
+      document.getElementById("said").textContent =
+        [...verdict.querySelectorAll("#verdict-title, .big")].map((one) => one.textContent).join(": ");
       history.replaceState(null, "", `/what-if?${query}`);
     } catch (error) {
       if (error.name !== "AbortError") verdict.dataset.stale = "";

@@ -1,0 +1,100 @@
+"""What the pages draw and say of a mirror's figures."""
+
+from math import inf, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unstale.dashboard import figures
+from unstale.dashboard.coming import _coming
+from unstale.mirror.insight import Audit
+from unstale.mirror.prospect import Prospect
+from unstale.mirror.store import Sample
+
+NOW = 1.7e9
+shares = st.floats(0, 1) | st.just(nan)
+
+
+def sample(time, freshness=0.7, **more):
+    given = {"low": freshness - 0.05, "high": freshness + 0.05, "age": 60.0, "predicted": 0.72, "price": 3.0}
+    counts = {"polls": 60, "failed": 1, "traffic": 1000}
+    return Sample(time=time, freshness=freshness, **(given | counts | more))
+
+
+def audit(time, true=0.6, predicted=0.65):
+    return Audit(time, 100, predicted, true, true - 0.1, true + 0.1, agrees=True, failed=0)
+
+
+def prospect(objective="freshness"):
+    budgets = np.geomspace(1 / 16, 16.0, 41)
+    best = budgets / (1 + budgets)
+    curves = best, best**1.2, best**1.5
+    if objective == "age":
+        curves = tuple(1 / curve for curve in curves)
+    return Prospect(budgets, *curves, present=1.0, present_value=0.5 if objective == "freshness" else 2.0,
+                    objective=objective, unit="polls")  # fmt: skip
+
+
+def test_all_that_is_known_is_drawn():
+    samples = [sample(NOW + n, beside={"true": 0.7, "uniform": 0.5}) for n in range(100)]
+    figure = figures.freshness(samples, [audit(NOW + 50)], NOW + 100)
+    assert [kind for kind, _, _ in figure.legend] == ["estimated", "true", "uniform", "predicted", "audit"]
+    for kind in ("estimated", "true", "uniform", "predicted"):
+        assert f'class="line {kind}"' in figure.svg
+    assert 'class="dot audit"' in figure.svg
+    assert 10 <= len(figure.rows) <= 25
+    assert len(figure.rows[0]) == len(figure.columns)
+
+
+def test_an_audit_corrects_the_estimate_by_how_far_it_was_off():
+    figure = figures.freshness([sample(NOW, 0.8)], [audit(NOW, true=0.6, predicted=0.65)], NOW)
+    assert figure.legend[-1] == ("audit", "Corrected by audits", "75.0 %")
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), shares, shares), max_size=20), st.lists(shares, max_size=3))
+def test_freshness_of_anything(rows, audits):
+    samples = [sample(NOW + t, f, predicted=p) for t, f, p in sorted(rows, key=lambda row: row[0])]
+    figures.freshness(samples, [audit(NOW + 1, true) for true in audits], NOW + 1e6)
+    assert len(figures.small_multiples(samples)) == 5
+
+
+def test_rates_are_per_time():
+    samples = [sample(NOW + 60 * n, polls=120) for n in range(5)]
+    values = {small.name: small.value for small in figures.small_multiples(samples)}
+    assert values["Polls"] == "172,800 polls/day"
+
+
+@pytest.mark.parametrize("objective", ["freshness", "age"])
+@pytest.mark.parametrize("policy", ["optimal", "uniform", "proportional"])
+def test_budgets_and_what_they_buy_are_inverse(objective, policy):
+    about = prospect(objective)
+    for budget in (0.1, 1.0, 3.3, 15.0):
+        value = figures.bought(about, budget, policy)
+        assert figures.budget_of(about, value, policy) == pytest.approx(budget, rel=1e-6)
+    best = 0.999 if objective == "freshness" else 0.01
+    assert figures.budget_of(about, best, policy) == inf
+
+
+@pytest.mark.parametrize("objective", ["freshness", "age"])
+@pytest.mark.parametrize("tried", [None, 0.1, 1.0, 16.0])
+def test_the_present_and_the_tried_budget_are_marked(objective, tried):
+    figure = figures.what_if(prospect(objective), tried)
+    assert 'class="dot present"' in figure.svg
+    assert ('class="dot tried"' in figure.svg) == (tried is not None)
+    assert len(figure.rows[0]) == len(figure.columns) == 4
+
+
+def test_outcomes_are_told_in_one_order():
+    figure = figures.outcomes({"failed": 1, "changed": 2, "odd": 3, "gone": 0})
+    assert [name for name, _, _ in figure.legend] == ["changed", "failed", "odd"]
+
+
+def test_what_comes_next(mirror):
+    found = _coming(mirror, 8)
+    assert {one.key for one in found} == {"python:news", "python:about"}
+    assert [one.moment for one in found] == sorted(one.moment for one in found)
+    mirror.add("python:third", poll=lambda: "x")
+    assert _coming(mirror, 1)[0].key == "python:third"  # who has no copy comes first
+    assert _coming(mirror, 1)[0].worth == inf
