@@ -100,8 +100,8 @@ class Demand:
             return floor
         which = np.flatnonzero(np.isin(self.group, over))
         part = self._part(which)
-        low, high = np.full(self.limits.size, np.log(bottom)), np.full(self.limits.size, np.log(top))
-        for _ in range(34):
+        low, high = np.full(self.limits.size, np.log(bottom)), np.full(self.limits.size, np.log(top) + 60.0)
+        for _ in range(38):
             middle = 0.5 * (low + high)
             spent, _ = part.asked(np.zeros(1), np.exp(middle[part.group]))
             more = spent[:, 0] > self.limits

@@ -37,7 +37,7 @@ def list_samples(work: Work, since: float, limit: int = 2000) -> list[Sample]:
     if count <= limit:
         query: Select[Any] = select(history).where(known).order_by(history.c.time)
         return [_sample(row) for row in work.connection.execute(query)]
-    width = (last - first) / max(limit - 1, 1)
+    width = (last - first) / max(limit, 1) * (1.0 + 1e-9)
     part = _whole(work, (history.c.time - first) / width)
     query = _together(known, part)
     return [_sample(row) for row in work.connection.execute(query)]
