@@ -272,6 +272,14 @@ def test_what_is_the_same_for_everybody_needs_no_token_and_can_be_kept(still):
         assert still().get(path).status_code == 404
 
 
+@pytest.mark.parametrize("path", ["/", "/api/openapi.json", "/healthz", "/static/style.css", "/nothing"])
+def test_head_is_get_without_the_content(still, path):
+    head, got = still().head(path), still().get(path)
+    assert head.content == b""
+    assert head.status_code == got.status_code
+    assert head.headers["content-type"] == got.headers["content-type"]
+
+
 def test_refusals_have_them_too(still):
     for answer in (
         still().get("/", headers={"host": "evil.example"}),

@@ -184,3 +184,9 @@ def gone(address):
             return True
         time.sleep(0.1)
     return False
+
+
+def test_without_the_extra_it_says_what_to_install(folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["serve", "--mirror", str(folder)]) == 2
+    assert "pip install 'unstale[web]'" in capsys.readouterr().err

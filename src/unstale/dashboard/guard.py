@@ -144,6 +144,8 @@ class Guarded:
             answer = problem(refused.status, str(refused), as_page=as_page, headers=refused.headers)
             await answer(scope, receive, send)
             return
+        if scope["method"] == "HEAD" and not scope["path"].startswith("/copies/"):  # which knows better
+            scope, send = {**scope, "method": "GET"}, _without_body(send)
         await self._app(scope, receive, send)
 
     def _check_host(self, headers: Headers) -> None:
@@ -199,6 +201,17 @@ def _with_headers(send: Send, *, still: bool) -> Send:
                 headers.setdefault("Cache-Control", "no-cache")
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
+        await send(message)
+
+    return sent
+
+
+def _without_body(send: Send) -> Send:
+    """Answer HEAD as if it were GET, without the body."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
         await send(message)
 
     return sent
