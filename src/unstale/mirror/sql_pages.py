@@ -7,8 +7,8 @@ near the start those that are passed are looked up one by one; else the numbers 
 kept, whichever are fewer, are put together first.
 
 On SQLite with a million elements the first and last pages take some milliseconds, those in the middle a tenth
-of a second. With a state and a group that each hold a large part of all, the page and the count together take
-up to a second. A search goes through all keys twice, and takes half a second.
+of a second; filtered by what holds a large part of all, the middle takes up to half a second. A search goes
+through all keys twice, and takes half a second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FEW = 20_000
 """Elements that are collected and sorted."""
 _LOOKED_UP = 50_000
 """Elements that are looked up one by one."""
-_REMOVED = literal_column("'removed'")
+_REMOVED: ColumnElement[str] = literal_column("'removed'")
 _COLUMNS: dict[str, ColumnElement[Any]] = {
     "key": elements.c.key, "last": learned.c.last, "weight": elements.c.weight, "state": learned.c.state,
     "added": elements.c.id,
@@ -144,6 +144,10 @@ def _total(work: Work, filters: list[_Filter], everything: int, sought: ColumnEl
     """Return how many elements there are."""
     if sought is None and (len(filters) == 1 or filters[0].count == everything):
         return filters[-1].count
+    if sought is None and filters[1].count <= _LOOKED_UP:
+        few = select(func.count()).select_from(elements)
+        few = few.join(learned, learned.c.element == elements.c.id)
+        return _count(work, few.where(filters[1].hard, filters[0].soft))
     if sought is None and everything - filters[0].count <= _LOOKED_UP:
         by_state, by_group = filters
         others = by_state.left_out.join(elements, elements.c.id == learned.c.element).where(by_group.soft)
@@ -165,6 +169,7 @@ def _where(
     query: Select[Any] = select(number)
     own = "learned" if number is learned.c.element else "elements"
     joined = sought is not None and own == "learned"
+    few = any(one.count <= _FEW for one in filters)
     if sought is not None:
         query = query.where(sought)
     for one in filters:
@@ -173,7 +178,7 @@ def _where(
             continue
         if natural or one.count <= _FEW:
             condition = one.hard
-        elif passed <= _LOOKED_UP and min(one.count, everything - one.count) > _FEW:
+        elif few or (passed <= _LOOKED_UP and min(one.count, everything - one.count) > _FEW):
             condition = one.soft
         else:
             query = query.where(_set(number, one, everything))
