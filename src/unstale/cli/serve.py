@@ -33,6 +33,7 @@ PORT = 8321
 _PATIENCE = 10.0
 """Seconds in which a dashboard has ended."""
 _NICENESS = 5
+"""By how much it gives way to whoever runs the mirror."""
 _EXAMPLES = """\b
 Examples:
   unstale serve
@@ -66,7 +67,7 @@ Examples:
 @click.option(
     "--with-parent",
     is_flag=True,
-    help="End when standard input does, and have lower priority: for programs that start this one.",
+    help="End when standard input does: for programs that start this one.",
 )
 @mirror_options
 def serve(
@@ -82,7 +83,8 @@ def serve(
 ) -> None:
     """Serve the dashboard of a mirror, its copies, an API and metrics, until interrupted.
 
-    It polls nothing: the mirror is run by unstale run, in another process, or by run --serve.
+    It polls nothing: the mirror is run by unstale run, in another process, or by run --serve. To that it
+    leaves the processor.
 
     Without a token it listens on this machine only. On any other address a token is demanded: browsers are
     asked for it, programs send the header Authorization: Bearer TOKEN.
@@ -101,6 +103,8 @@ def serve(
         server = _server(config, guard)
         listening.listen(2048)  # from now on requests wait until it has started
         _tell(_address(listening), as_json=as_json)
+        if hasattr(os, "nice"):
+            os.nice(_NICENESS)
         if with_parent:
             _follow(server)
         with suppress(KeyboardInterrupt):
@@ -199,7 +203,7 @@ def _tell(address: str, *, as_json: bool) -> None:
 
 
 def _follow(server: uvicorn.Server) -> None:
-    """End when whoever has started us ends, and leave it the processor meanwhile."""
+    """End when whoever has started us ends."""
 
     def wait() -> None:
         with suppress(OSError, ValueError):
@@ -207,8 +211,6 @@ def _follow(server: uvicorn.Server) -> None:
                 pass
         server.should_exit = True
 
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
     threading.Thread(target=wait, daemon=True).start()
 
 
