@@ -37,6 +37,7 @@ DAY = 86400.0
 START = 1_793_000_000.0
 DAYS = 4.0
 BUDGET = 2400 / DAY
+HEIGHTS = {"overview": 1080, "element": 1080}
 HOSTS = ("news.example", "docs.example", "shop.example", "data.example", "blog.example")
 _WORDS = (
     "The council has moved the vote on the harbour bridge to Thursday.",
@@ -211,11 +212,13 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         for scheme in given.schemes.split(","):
             context = browser.new_context(
-                viewport={"width": given.wide, "height": 1080 if given.wide > 600 else 780},
+                viewport={"width": given.wide, "height": 780},
                 color_scheme=scheme,
             )
             page = context.new_page()
             for name in given.only.split(","):
+                if given.wide > 600:
+                    page.set_viewport_size({"width": given.wide, "height": HEIGHTS.get(name, 860)})
                 page.goto(root + addresses[name], wait_until="networkidle")
                 if name == "changes":
                     page.evaluate(

@@ -1,5 +1,6 @@
 """What the pages draw and say of a mirror's figures."""
 
+import asyncio
 from math import inf, nan
 
 import numpy as np
@@ -8,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.dashboard import figures
-from unstale.dashboard.coming import _coming
+from unstale.dashboard.coming import coming
+from unstale.dashboard.patience import Patient
+from unstale.dashboard.place import Place
 from unstale.mirror.insight import Audit
 from unstale.mirror.prospect import Prospect
 from unstale.mirror.store import Sample
@@ -92,9 +95,28 @@ def test_outcomes_are_told_in_one_order():
 
 
 def test_what_comes_next(mirror):
-    found = _coming(mirror, 8)
+    found = coming(mirror, 8)
     assert {one.key for one in found} == {"python:news", "python:about"}
     assert [one.moment for one in found] == sorted(one.moment for one in found)
     mirror.add("python:third", poll=lambda: "x")
-    assert _coming(mirror, 1)[0].key == "python:third"  # who has no copy comes first
-    assert _coming(mirror, 1)[0].worth == inf
+    assert coming(mirror, 1)[0].key == "python:third"  # who has no copy comes first
+    assert coming(mirror, 1)[0].worth == inf
+
+
+def test_what_takes_long_is_not_done_all_the_time(mirror, monkeypatch):
+    done = []
+
+    def work(_):
+        done.append(1)
+        return len(done)
+
+    async def asked(times):
+        place = Place(mirror, fresh_for=0.0)
+        patient = Patient("work", work)
+        return [await patient(place) for _ in range(times)]
+
+    assert asyncio.run(asked(3)) == [1, 2, 3]
+    monkeypatch.setattr("unstale.dashboard.patience._LONG", -1.0)
+    monkeypatch.setattr("unstale.dashboard.patience._TIMES", 1e9)
+    done.clear()
+    assert asyncio.run(asked(3)) == [1, 1, 1]

@@ -112,9 +112,9 @@ def chart(
     parts.append(
         plot.stretched([_band(plot, line) for line in lines] + [_path(plot, line) for line in lines])
     )
-    parts += [_dot(plot, dot) for dot in dots if isfinite(dot.x) and isfinite(dot.y)]
-    parts += [_level_label(plot, level) for level in levels if isfinite(level.y) and level.label]
     parts.append(_y_labels(plot, y))
+    parts += [_level_label(plot, level) for level in levels if isfinite(level.y) and level.label]
+    parts += [_dot(plot, dot) for dot in dots if isfinite(dot.x) and isfinite(dot.y)]
     return _svg(name, "chart", height, title, description, Markup().join(parts))
 
 

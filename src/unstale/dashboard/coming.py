@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from ..mirror.insight import due
 from ..mirror.mirror import Mirror
 from ..mirror.planner import load_agenda
-from .place import Place
 
 __all__ = ["Coming", "coming"]
 
@@ -30,26 +28,8 @@ class Coming:
     under_way: bool
 
 
-class _Asked:
-    """Looks at a mirror, and notes how long that took: of a million elements it is not done every time."""
-
-    def __init__(self) -> None:
-        self.took = 0.0
-
-    def __call__(self, mirror: Mirror, most: int = 8) -> list[Coming]:
-        began = time.monotonic()
-        try:
-            return _coming(mirror, most)
-        finally:
-            self.took = time.monotonic() - began
-
-
-async def coming(place: Place, asked: _Asked = _Asked()) -> list[Coming]:  # noqa: B008  (one for all requests)
+def coming(mirror: Mirror, most: int = 8) -> list[Coming]:
     """Return the next polls, the earliest first."""
-    return await place.kept("coming", asked, fresh_for=max(2.0, 20.0 * asked.took))
-
-
-def _coming(mirror: Mirror, most: int) -> list[Coming]:
     now = mirror.clock.now()
     with mirror.store.begin() as t:
         agenda, _ = load_agenda(mirror.settings, t)
@@ -67,11 +47,11 @@ def _coming(mirror: Mirror, most: int) -> list[Coming]:
         numbers = rows["id"][places]
         under_way = np.isin(numbers, list(handed_out))
         order = np.lexsort((-values, np.maximum(moments, now), ~under_way))[:most]
-        found = []
-        for n in order.tolist():
-            number = int(numbers[n])
-            element = next(iter(t.elements(number - 1, 1)), None)
-            if element is not None and element.id == number and np.isfinite(moments[n]):
-                share = float(values[n]) / agenda.price if agenda.price > 0 else np.inf
-                found.append(Coming(number, element.key, float(moments[n]), share, bool(under_way[n])))
-        return found
+        known = t.numbered([int(numbers[n]) for n in order])
+    found = []
+    for n in order.tolist():
+        element = known.get(int(numbers[n]))
+        if element is not None and np.isfinite(moments[n]):
+            share = float(values[n]) / agenda.price if agenda.price > 0 else np.inf
+            found.append(Coming(element.id, element.key, float(moments[n]), share, bool(under_way[n])))
+    return found

@@ -350,6 +350,7 @@ def worth(portrait: Portrait, now: float) -> Figure | None:
         close = abs(upcoming - now) < 0.12 * (times[-1] - times[0])
         marks = [Mark("now", now, "" if close else "now"), Mark("next", upcoming, "next poll")]
     present = float(np.interp(now, times, worths))
+    room = 0.06 * float(times[-1] - times[0])  # for the labels
     text = f"Now a poll is worth {shown.percent(present, 0)} of the price" + (
         f"; the next poll comes {shown.ago(upcoming, now)}." if isfinite(upcoming) else "."
     )
@@ -358,7 +359,7 @@ def worth(portrait: Portrait, now: float) -> Figure | None:
         [line],
         title="Worth of a poll against the price",
         description=text,
-        x=Axis(Scale(float(times[0]), float(times[-1])), time=True, count=5),
+        x=Axis(Scale(float(times[0]) - room, float(times[-1])), time=True, count=5),
         y=Axis(fitting([0.0, 1.0, *worths.tolist()], floor_at=0.0), _percent),
         levels=[Level("price", 1.0, "price")],
         dots=[Dot("present", now, present, "Now")],
