@@ -75,7 +75,10 @@ def demo(*, length: float | None, port: int, no_serve: bool, seed: int, as_json:
         show = _Show(Demo(Path(folder), seed=seed), console(stderr=as_json), folder)
         if not no_serve:
             show.dashboard = _serve(stack, folder, port, show.out)
-        summary = asyncio.run(show.demo.run(length, on_start=show.start, on_moment=show.moment))
+        try:
+            summary = asyncio.run(show.demo.run(length, on_start=show.start, on_moment=show.moment))
+        except KeyboardInterrupt:  # before the mirror was running, which takes it for the end
+            summary = show.demo.summary()
     if as_json:
         print_json(_as_json(summary))
     else:
@@ -126,7 +129,7 @@ class _Show:
         """Print a line now and then: means since the last one."""
         self._since.append(moment)
         after = moment.time - self._began
-        if after < self._next - 0.05:
+        if after < self._next:
             return
         some, self._since = self._since, []
         self._next = (after // _EVERY + 1.0) * _EVERY

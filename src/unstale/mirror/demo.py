@@ -68,6 +68,8 @@ match = "*"
 spacing = "0s"
 concurrency = 20
 """
+_OFTEN = 0.15
+"""Seconds after which the truth is looked at again."""
 _SAW = ("new", "changed", "unchanged")
 
 Ids = NDArray[np.int64]
@@ -186,8 +188,10 @@ class Demo:
         self._held: Ids = np.full(pages, -1, np.int64)
         self._answered: list[float] = []
         """When polls were answered that the others have not made yet."""
+        self._truth: dict[str, float] = {}
+        """What the mirror cannot know, to be kept with what it says of itself."""
         self._polls, self._allowed, self._paying = 0, 0.0, self.budget
-        self._began = self._looked = self.clock.now()
+        self._began = self._looked = self._followed = self.clock.now()
         self._audience = np.random.default_rng([seed, 1])
         self._places: dict[str, int] = {}
         self._ids: Ids = np.empty(0, np.int64)
@@ -220,7 +224,7 @@ class Demo:
             self._began = self._looked = self.clock.now()
             end = None if length is None else self._began + length
             await self.mirror.arun(end, on_event=self._hear)
-            return self._summary(self.clock.now())
+            return self.summary()
 
     def _plan(self, policy: Policy, budget: float | None = None) -> Plan:
         given = self.budget if budget is None else budget
@@ -238,18 +242,11 @@ class Demo:
             clock=self.clock,
             tick=tick,
             sample_every=1.0,
-            beside=self._beside,
+            beside=lambda _: self._truth,
         )
         with mirror.store.begin() as t:
             t.keep({"learner": _expectation(self.round)})
         return mirror
-
-    def _beside(self, _now: float) -> dict[str, float]:
-        """Return what the mirror cannot know, to be kept with what it says of itself."""
-        if not self.moments:
-            return {}
-        last = self.moments[-1]
-        return {"true": last.true, **{name: last.beside[name] for name in ("uniform", "proportional")}}
 
     def _add(self, url: str) -> None:
         """Add all pages, with their weights."""
@@ -268,6 +265,8 @@ class Demo:
 
     def _hear(self, event: Event) -> None:
         """Take in what the mirror did; when it says how fresh it is, see how fresh it is."""
+        if event.time >= self._followed + _OFTEN:
+            self._follow(event.time)
         if event.kind == "poll" and event.data["outcome"] in _SAW:
             if (page := self._places.get(event.key)) is not None:
                 time = float(self.site.answered[page])
@@ -277,18 +276,22 @@ class Demo:
         elif event.kind == "tick" and "freshness" in event.data:
             self._look(event.time, float(event.data["freshness"]))
 
-    def _look(self, now: float, estimated: float) -> None:
-        """Let the others poll as often as the mirror has, and compare."""
+    def _follow(self, now: float) -> dict[str, float]:
+        """Let the others poll as often as the mirror has; return how fresh the copies of each are."""
         times, self._answered = self._answered, []
-        for rival in self._rivals.values():
+        beside = {}
+        for name, rival in self._rivals.items():
             rival.poll(times)
-        moment = Moment(
-            time=now,
-            estimated=estimated,
-            true=self.site.true_freshness(self._held, now),
-            beside={name: self.site.true_freshness(rival.held, now) for name, rival in self._rivals.items()},
-            polls=self._polls,
-        )
+            beside[name] = self.site.true_freshness(rival.held, now)
+        true = self.site.true_freshness(self._held, now)
+        self._followed = now
+        self._truth = {"true": true, **{name: beside[name] for name in ("uniform", "proportional")}}
+        return beside
+
+    def _look(self, now: float, estimated: float) -> None:
+        """Compare what the mirror says with the truth, and with the others."""
+        beside = self._follow(now)
+        moment = Moment(now, estimated, self._truth["true"], beside, self._polls)
         self.moments.append(moment)
         self._read(now)
         if self._tell is not None:
@@ -308,7 +311,9 @@ class Demo:
         self._allowed += (now - self._looked) * budget
         self._looked, self._paying = now, budget
 
-    def _summary(self, end: float) -> Summary:
+    def summary(self) -> Summary:
+        """Return what has come of it so far."""
+        end = self.clock.now()
         self._pay(end, self._paying)
         seconds = end - self._began
         warm_up = min(_WARM_UP * self.round, 0.5 * seconds)

@@ -76,24 +76,24 @@ def refused(address):
 
 
 def test_it_ends_with_a_table(run):
-    said = run("--for", "7s", "--no-serve").end()
+    said = run("--for", "8s", "--no-serve").end()
     assert "has 500 pages" in said
     assert "Dashboard" not in said
-    assert re.search(r"^ +5s +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+$", said, re.MULTILINE)
+    assert re.search(r"^ +\d+s +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+$", said, re.MULTILINE)
     for name in ("as it estimates", "in truth", "optimum for known rates", "uniform", "proportional"):
         assert re.search(rf"{name}.* \d+\.\d%$", said, re.MULTILINE)
     polls, allowed = re.search(r"(\d+) polls of (\d+)", said).groups()
-    assert int(allowed) == 490
-    assert 0.5 * 490 < int(polls) <= 490
+    assert 560 <= int(allowed) <= 700  # the last poll may take a while
+    assert 0.3 * 560 < int(polls) <= int(allowed)
     assert refused(re.search(r"http://127\.0\.0\.1:\d+/", said)[0])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_it_with_the_summary(run, number):
     demo = run("--no-serve")
-    demo.wait_for(r"\n +5s ")
+    demo.wait_for(r"\n +\d+s ")
     demo.process.send_signal(number)
-    said = demo.end(20.0)
+    said = demo.end()
     assert "in truth" in said
     assert demo.err.read_text("utf-8").replace("compiling the kernels (once, some seconds) ...\n", "") == ""
 
@@ -102,7 +102,7 @@ def test_ctrl_c_at_the_start_ends_it(run):
     demo = run("--no-serve")
     demo.wait_for("Ctrl-C ends it")
     demo.process.send_signal(signal.SIGINT)
-    said = demo.end(20.0)
+    said = demo.end()
     assert "It ended after" in said or "in truth" in said
 
 
@@ -121,7 +121,7 @@ def test_the_dashboard_shows_it(run):
     pytest.importorskip("fastapi", reason="the dashboard is not installed")
     demo = run()
     address = demo.wait_for(r"Dashboard: (http://127\.0\.0\.1:\d+/)")[1]
-    demo.wait_for(r"\n +5s ")
+    demo.wait_for(r"\n +\d+s ")
     with urllib.request.urlopen(f"{address}api/status", timeout=20) as answer:  # noqa: S310
         status = json.loads(answer.read())
     assert status["running"]
@@ -138,7 +138,7 @@ def test_the_dashboard_shows_it(run):
     assert "500" in other.stdout
     assert "restart it" not in other.stdout
     demo.process.send_signal(signal.SIGINT)
-    demo.end(20.0)
+    demo.end()
     assert refused(address)
 
 

@@ -78,8 +78,6 @@ def test_each_second_is_in_the_history(played):
     samples = played.mirror.samples()
     assert len(samples) > 80
     assert {"true", "uniform", "proportional"} == set(samples[-1].beside)
-    told = {one.true for one in played.demo.moments}
-    assert all(sample.beside["true"] in told for sample in samples[5:])
     late = [one for one in samples if one.time > START + 50.0]
     assert np.mean([one.freshness - one.beside["true"] for one in late]) == pytest.approx(0.0, abs=0.03)
 
