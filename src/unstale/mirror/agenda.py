@@ -75,6 +75,8 @@ class Agenda:
         self.pace = Pace(settings, settings.budget, settings.byte_budget)
         self.rows, self.channels, self.price = rows, channels, price
         self.mean_size = mean_size
+        self.others = 0
+        """Elements that the budget is for, too, and that are not looked at here."""
         self.audit: dict[int, str] = {}
         """Elements to be polled out of turn, and for which audit."""
         self._objective = objective_named(settings.objective)
@@ -205,7 +207,9 @@ class Agenda:
     @property
     def round(self) -> float:
         """Seconds in which the budget pays for one poll of each element."""
-        return int(np.count_nonzero(self.rows.wanted)) / max(self.pace.rate(self.mean_size), 1e-300)
+        return (int(np.count_nonzero(self.rows.wanted)) + self.others) / max(
+            self.pace.rate(self.mean_size), 1e-300
+        )
 
     @property
     def tick(self) -> float:

@@ -332,7 +332,7 @@ def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
 
 def explain(settings: Settings, t: Transaction, element: Element, now: float) -> Explanation:
     """Return why an element is polled when it is."""
-    return explanation_of(load_agenda(settings, t)[0], t, element, now)
+    return explanation_of(load_agenda(settings, t, element.id)[0], t, element, now)
 
 
 def explanation_of(agenda: Agenda, t: Transaction, element: Element, now: float) -> Explanation:

@@ -35,16 +35,21 @@ def budgets(settings: Settings, state: Mapping[str, bytes]) -> Settings:
     return replace(settings, **changed)
 
 
-def load_agenda(settings: Settings, t: Transaction) -> tuple[Agenda, dict[str, Any]]:
-    """Read from a store all that the planner needs; return it, and where the planner had got to."""
+def load_agenda(settings: Settings, t: Transaction, only: int | None = None) -> tuple[Agenda, dict[str, Any]]:
+    """Read from a store all that the planner needs; return it, and where the planner had got to.
+
+    With ``only``, the number of an element, of elements that one alone is read: in a moment, whatever their
+    number.
+    """
     state = t.state()
     kept = json.loads(state.get("planner", b"{}"))
     shared = unpacked(state["learner"]) if "learner" in state else None
     rows = Rows()
     counts = t.count()
-    rows.reserve(sum(counts.values()) - counts.get("removed", 0), shared)
+    total = sum(counts.values()) - counts.get("removed", 0)
+    rows.reserve(total if only is None else 1, shared)
     start = 0
-    for columns in t.load():
+    for columns in t.load() if only is None else t.load([only]):
         rows.fill(start, columns)
         start += columns.id.size
     agenda = Agenda(
@@ -54,6 +59,7 @@ def load_agenda(settings: Settings, t: Transaction) -> tuple[Agenda, dict[str, A
         price=kept.get("price", 0.0),
         mean_size=kept.get("mean_size", 1000.0),
     )
+    agenda.others = max(total - len(rows), 0)
     agenda.pace.know(t.groups())
     agenda.pace.paid = kept.get("paid", -np.inf)
     agenda.pace.paid_bytes = kept.get("paid_bytes", -np.inf)

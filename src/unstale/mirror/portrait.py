@@ -47,7 +47,7 @@ class Portrait:
 
 def portrait(settings: Settings, t: Transaction, element: Element, now: float) -> Portrait:
     """Return what there is to be shown of an element."""
-    agenda, _ = load_agenda(settings, t)
+    agenda, _ = load_agenda(settings, t, element.id)
     explanation = explanation_of(agenda, t, element, now)
     polls = t.polls(element.id, _POLLS)
     law, why = _law(polls)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from unstale import InvalidInput
+from unstale.mirror.insight import explanation_of
+from unstale.mirror.planner import load_agenda
 
 from .worlds import DAY, add, make, run
 
@@ -65,3 +67,16 @@ def test_elements_are_paged_and_found_by_number(mirror):
     assert mirror.numbered(rows[0].id).key == "python:other/0"
     with pytest.raises(InvalidInput, match="number 99"):
         mirror.numbered(99)
+
+
+def test_one_element_is_read_alone_and_explained_as_among_all(mirror):
+    mirror.hint(["python:still"])
+    now = mirror.clock.now()
+    with mirror.store.begin() as t:
+        whole = load_agenda(mirror.settings, t)[0]
+        for element in t.elements():
+            alone = load_agenda(mirror.settings, t, element.id)[0]
+            assert len(alone.rows) == 1 < len(whole.rows)
+            assert alone.round == whole.round
+            one, among = (explanation_of(agenda, t, element, now) for agenda in (alone, whole))
+            assert repr(one) == repr(among)  # nan is like nan
