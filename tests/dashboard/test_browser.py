@@ -134,6 +134,18 @@ def test_the_overview_can_be_paused(page):
     assert page.inner_text("#live") == before
 
 
+def test_figures_under_the_pointer_are_told(page):
+    page.goto("/what-if")
+    page.locator("#what-if-chart").hover(position={"x": 300, "y": 100})
+    told = page.locator("#what-if-chart text.cross").text_content()
+    rows = page.locator("#what-if-table tr[data-x]").evaluate_all(
+        "rows => rows.map(row => `${row.cells[0].textContent} · ${row.cells[1].textContent}`)"
+    )
+    assert told in rows
+    page.locator("h1").hover()
+    assert page.locator(".cross").count() == 0
+
+
 def test_the_first_stop_leads_to_the_content(page):
     page.goto("/elements")
     page.keyboard.press("Tab")

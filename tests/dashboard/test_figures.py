@@ -47,7 +47,8 @@ def test_all_that_is_known_is_drawn():
     for kind in ("estimated", "true", "uniform", "predicted"):
         assert f'class="line {kind}"' in figure.svg
     assert 'class="dot audit"' in figure.svg
-    assert 10 <= len(figure.rows) <= 25
+    assert 10 <= len(figure.rows) == len(figure.places) <= 40
+    assert list(figure.places) == sorted(figure.places, reverse=True)
     assert len(figure.rows[0]) == len(figure.columns)
 
 
@@ -87,6 +88,8 @@ def test_the_present_and_the_tried_budget_are_marked(objective, tried):
     assert 'class="dot present"' in figure.svg
     assert ('class="dot tried"' in figure.svg) == (tried is not None)
     assert len(figure.rows[0]) == len(figure.columns) == 4
+    assert list(figure.places) == sorted(figure.places)
+    assert len(figure.places) == len(figure.rows)
 
 
 def test_outcomes_are_told_in_one_order():

@@ -31,7 +31,7 @@ __all__ = [
     "worth",
 ]
 
-_ROWS = 25
+_ROWS = 40
 """Of a table beside a chart, at most."""
 _SEEN = 90
 """Points of a small chart that can be told apart."""
@@ -49,6 +49,8 @@ class Figure:
     """Class, name, and the value now."""
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = field(default_factory=list)
+    places: Sequence[float] = ()
+    """Where each row is in the chart, as a share of the way across; none if that is not told."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,13 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
             + "".join(f"; {name.lower()} {value}" for _, name, value in legend[1:])
             + "."
         )
+    scale = Scale(start, max(now, *times) if times else now)
     svg = chart(
         "freshness-chart",
         lines,
         title="Freshness over time",
         description=description,
-        x=Axis(Scale(start, max(now, *times) if times else now), time=True, count=5),
+        x=Axis(scale, time=True, count=5),
         y=Axis(fitting(values, least=0.1, floor_at=0.0, top=1.0), _percent),
         dots=dots,
         height=300,
@@ -112,7 +115,8 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
         ]
         for sample in _thinned(samples)
     ]
-    return Figure(svg, "Freshness over time", legend, columns, rows[::-1])
+    places = [scale(sample.time) for sample in _thinned(samples)]
+    return Figure(svg, "Freshness over time", legend, columns, rows[::-1], places[::-1])
 
 
 def _corrected(samples: Sequence[Sample], audit: Audit) -> Dot:
@@ -280,7 +284,8 @@ def what_if(prospect: Prospect, tried: float | None) -> Figure:
         + [show(float(getattr(prospect, name)[n])) for name in ("optimal", "uniform", "proportional")]
         for n in range(0, len(budgets), every)
     ]
-    return Figure(svg, title, legend, ["Budget", "Optimal", "Uniform", "Proportional"], rows)
+    places = [scale(budgets[n] * unit.seconds) for n in range(0, len(budgets), every)]
+    return Figure(svg, title, legend, ["Budget", "Optimal", "Uniform", "Proportional"], rows, places)
 
 
 # --- one element
@@ -351,6 +356,7 @@ def worth(portrait: Portrait, now: float) -> Figure | None:
         marks = [Mark("now", now, "" if close else "now"), Mark("next", upcoming, "next poll")]
     present = float(np.interp(now, times, worths))
     room = 0.06 * float(times[-1] - times[0])  # for the labels
+    scale = Scale(float(times[0]) - room, float(times[-1]))
     text = f"Now a poll is worth {shown.percent(present, 0)} of the price" + (
         f"; the next poll comes {shown.ago(upcoming, now)}." if isfinite(upcoming) else "."
     )
@@ -359,16 +365,18 @@ def worth(portrait: Portrait, now: float) -> Figure | None:
         [line],
         title="Worth of a poll against the price",
         description=text,
-        x=Axis(Scale(float(times[0]) - room, float(times[-1])), time=True, count=5),
+        x=Axis(scale, time=True, count=5),
         y=Axis(fitting([0.0, 1.0, *worths.tolist()], floor_at=0.0), _percent),
         levels=[Level("price", 1.0, "price")],
         dots=[Dot("present", now, present, "Now")],
         marks=marks,
         height=240,
     )
-    every = max(1, times.size // 12)
+    every = max(1, times.size // 24)
     rows = [
         [shown.stamp(float(t)), shown.percent(float(w), 0)]
         for t, w in zip(times[::every], worths[::every], strict=True)
     ]
-    return Figure(svg, "Worth of a poll, as a share of the price", [], ["Time", "Worth, of the price"], rows)
+    places = [scale(float(t)) for t in times[::every]]
+    columns = ["Time", "Worth, of the price"]
+    return Figure(svg, "Worth of a poll, as a share of the price", [], columns, rows, places)

@@ -100,25 +100,36 @@ function slide(slider) {
   objective.addEventListener("change", () => objective.form.requestSubmit());
 }
 
+function drawn(name, parent) {
+  const old = parent.querySelector(`${name}.cross`);
+  if (old) return old;
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  made.setAttribute("class", "cross");
+  made.setAttribute("aria-hidden", "true");
+  return parent.appendChild(made);
+}
+
 function point(event) {
-  // A line under the pointer, and the row of the table that belongs there.
+  // A line at the figures that are nearest to the pointer, and the first of them.
   const svg = event.target.closest?.("svg.chart");
-  const old = document.querySelector("svg .cross");
-  if (!svg || event.type === "pointerleave") {
-    old?.remove();
-    return;
-  }
+  for (const old of document.querySelectorAll("svg.chart .cross")) if (!svg?.contains(old)) old.remove();
+  const rows = svg ? [...svg.closest("figure").querySelectorAll("tr[data-x]")] : [];
+  if (!rows.length) return;
   const box = svg.getBoundingClientRect();
-  const share = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
-  const line = old && svg.contains(old) ? old : document.createElementNS("http://www.w3.org/2000/svg", "line");
-  line.setAttribute("class", "cross");
-  for (const end of ["x1", "x2"]) line.setAttribute(end, `${(100 * share).toFixed(2)}%`);
-  line.setAttribute("y1", "12");
+  const share = (event.clientX - box.left) / box.width;
+  const far = (row) => Math.abs(Number(row.dataset.x) - share);
+  const row = rows.reduce((best, one) => (far(one) < far(best) ? one : best));
+  const at = Number(row.dataset.x);
+  const line = drawn("line", svg);
+  for (const end of ["x1", "x2"]) line.setAttribute(end, `${(100 * at).toFixed(2)}%`);
+  line.setAttribute("y1", "14");
   line.setAttribute("y2", String(box.height - 24));
-  if (line !== old) {
-    old?.remove();
-    svg.append(line);
-  }
+  const text = drawn("text", svg);
+  text.setAttribute("x", `${(100 * at).toFixed(2)}%`);
+  text.setAttribute("y", String(box.height - 32));
+  text.setAttribute("dx", at > 0.5 ? "-8" : "8");
+  text.setAttribute("text-anchor", at > 0.5 ? "end" : "start");
+  text.textContent = `${row.cells[0].textContent} · ${row.cells[1].textContent}`;
 }
 
 document.addEventListener("keydown", (event) => {
