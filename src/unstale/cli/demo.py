@@ -173,6 +173,8 @@ def _print_summary(out: Console, summary: Summary) -> None:
         f"{summary.polls:,} polls of {round(summary.allowed):,} that the budget allowed. What the mirror "
         f"says of itself is {abs(off):.1f} points too {'high' if off > 0 else 'low'} on average.",
     )
+    if summary.short:
+        say(out, "So short a run says little; within a minute you see it learn.")
 
 
 def _as_json(summary: Summary) -> dict[str, Any]:

@@ -105,6 +105,11 @@ class Summary:
     """What the budget buys on average if the laws of changes are known."""
 
     @property
+    def short(self) -> bool:
+        """Whether it has ended before the mirror could learn much."""
+        return self.warm_up >= 0.5 * self.seconds
+
+    @property
     def difference(self) -> float:
         """By how much the mirror believes to be fresher than it is."""
         return self.estimated - self.true
@@ -279,7 +284,7 @@ class Demo:
     def _follow(self, now: float) -> dict[str, float]:
         """Let the others poll as often as the mirror has; return how fresh the copies of each are."""
         times, self._answered = self._answered, []
-        beside = {}
+        beside: dict[str, float] = {}
         for name, rival in self._rivals.items():
             rival.poll(times)
             beside[name] = self.site.true_freshness(rival.held, now)

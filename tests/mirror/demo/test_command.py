@@ -82,6 +82,7 @@ def test_it_ends_with_a_table(run):
     assert re.search(r"^ +\d+s +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+$", said, re.MULTILINE)
     for name in ("as it estimates", "in truth", "optimum for known rates", "uniform", "proportional"):
         assert re.search(rf"{name}.* \d+\.\d%$", said, re.MULTILINE)
+    assert "So short a run says little" in said
     polls, allowed = re.search(r"(\d+) polls of (\d+)", said).groups()
     assert 560 <= int(allowed) <= 700  # the last poll may take a while
     assert 0.3 * 560 < int(polls) <= int(allowed)

@@ -42,6 +42,7 @@ def test_estimated_and_true_freshness_differ_by_less_than_two_points(played):
     """Of other sites it is 0.2 to 1.3 points; the noise of the mean is about half a point."""
     print(played.summary)  # noqa: T201  (shown with -s)
     assert abs(played.summary.difference) < 0.02
+    assert not played.summary.short
     counted = [one for one in played.demo.moments if one.time >= START + played.summary.warm_up]
     assert len(counted) > 60
     assert abs(np.mean([one.estimated - one.true for one in counted])) < 0.02
