@@ -228,8 +228,13 @@ def _check_health(opened: Opened) -> list[Check]:
 
 def check_sources(opened: Opened, sample: int) -> list[Check]:
     """Poll a few elements, each of another group, and see whether their sources answer."""
+    from unstale.mirror.insight import dead
+
     chosen: dict[str, Element] = {}
     with opened.mirror.store.begin() as transaction:
+        if sample and any(not dead(worker) for worker in transaction.workers(time.time())):
+            told = f"not polled: the mirror is running, so see unstale status{opened.again}"
+            return [Check("ok", "sources", told)]  # polls from here would come on top of its budget
         blocked = {group.name for group in transaction.groups() if group.blocked_until > time.time()}
     for i, element in enumerate(opened.mirror.elements()):
         if len(chosen) == sample or i > _MOST:

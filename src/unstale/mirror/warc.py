@@ -296,7 +296,7 @@ def _check_whole(path: str) -> None:
 
 
 @contextmanager
-def _records(path: str, **how: bool) -> Iterator[Iterator[Any]]:
+def _records(path: str, **how: Any) -> Iterator[Iterator[Any]]:  # noqa: ANN401
     """Give the records of an archive, whose digests are checked."""
     from warcio.archiveiterator import ArchiveIterator
 
