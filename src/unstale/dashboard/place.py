@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from math import inf
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from ..errors import Trouble
 from ..mirror.insight import Status
@@ -25,6 +25,17 @@ __all__ = ["Place"]
 _T = TypeVar("_T")
 _WRITE_READS = 2.0
 """Seconds after which reads are written."""
+_SHARE = 10.0
+"""What has taken a second is not done again for so many."""
+_PATIENCE = 0.5
+"""Seconds for which one waits for something new while there is something old."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    at: float
+    took: float
+    value: object
 
 
 class Place:
@@ -34,8 +45,8 @@ class Place:
         self.mirror = mirror
         self.fresh_for = fresh_for
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="unstale-dashboard")
-        self._kept: dict[str, tuple[float, Any]] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._kept: dict[str, _Kept] = {}
+        self._tasks: dict[str, asyncio.Task[object]] = {}
         self._reads: Counter[int] = Counter()
         self._writing: asyncio.Task[None] | None = None
 
@@ -44,19 +55,37 @@ class Place:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, self.mirror)
 
     async def kept(self, name: str, work: Callable[[Mirror], _T], *, fresh_for: float | None = None) -> _T:
-        """Do something at most once in a while, and return what it gave the last time."""
-        lock = self._locks.setdefault(name, asyncio.Lock())
+        """Do something at most once in a while, and return what it gave the last time.
+
+        What takes long is done less often, and who asks meanwhile gets what there was before.
+        """
         limit = self.fresh_for if fresh_for is None else fresh_for
-        async with lock:
-            at, value = self._kept.get(name, (-inf, None))
-            if time.monotonic() > at + limit:
-                value = await self.do(work)
-                self._kept[name] = time.monotonic(), value
+        if limit <= 0:
+            return await self.do(work)
+        before = self._kept.get(name)
+        if before is not None and time.monotonic() <= before.at + max(limit, _SHARE * before.took):
+            return cast("_T", before.value)
+        task = self._tasks.get(name)
+        if task is None:
+            task = self._tasks[name] = asyncio.create_task(self._renew(name, work, self._kept))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # somebody has looked
+        if before is not None and not (await asyncio.wait({task}, timeout=_PATIENCE))[0]:
+            return cast("_T", before.value)
+        return cast("_T", await asyncio.shield(task))
+
+    async def _renew(self, name: str, work: Callable[[Mirror], object], kept: dict[str, _Kept]) -> object:
+        began = time.monotonic()
+        try:
+            value = await self.do(work)
+            kept[name] = _Kept(time.monotonic(), time.monotonic() - began, value)
             return value
+        finally:
+            if self._kept is kept:  # nothing has been forgotten meanwhile
+                self._tasks.pop(name, None)
 
     def forget(self) -> None:
         """Look anew at everything: something has been changed from here."""
-        self._kept.clear()
+        self._kept, self._tasks = {}, {}
 
     async def status(self) -> Status:
         """Return how fresh the mirror is; at most some seconds old."""
