@@ -1,6 +1,7 @@
 """What the pages draw and say of a mirror's figures."""
 
 import asyncio
+import time
 from math import inf, nan
 
 import numpy as np
@@ -8,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unstale import Mirror
 from unstale.dashboard import figures
 from unstale.dashboard.coming import coming
 from unstale.dashboard.patience import Patient
 from unstale.dashboard.place import Place
 from unstale.mirror.insight import Audit
 from unstale.mirror.prospect import Prospect
+from unstale.mirror.settings import Settings
+from unstale.mirror.source import Found
 from unstale.mirror.store import Sample
 
 NOW = 1.7e9
@@ -111,6 +115,7 @@ def test_what_takes_long_is_not_done_all_the_time(mirror, monkeypatch):
 
     def work(_):
         done.append(1)
+        time.sleep(0.002)
         return len(done)
 
     async def asked(times):
@@ -123,3 +128,28 @@ def test_what_takes_long_is_not_done_all_the_time(mirror, monkeypatch):
     monkeypatch.setattr("unstale.dashboard.patience._TIMES", 1e9)
     done.clear()
     assert asyncio.run(asked(3)) == [1, 1, 1]
+
+
+def test_who_must_wait_comes_later(tmp_path):
+    class Source:
+        def key(self, text, _):
+            return text
+
+        def group(self, key, _):
+            return key.split("/")[0]
+
+        async def poll(self, known, _):
+            if known.key.startswith("python:busy"):
+                return Found("failed", "429", wait=1000.0)
+            return Found("changed", "200", body=b"x")
+
+        async def close(self):
+            pass
+
+    with Mirror(tmp_path / "m.db", settings=Settings(budget=100.0), sources={"python": Source()}) as mirror:
+        for name in ("busy/1", "busy/2", "calm/1"):
+            mirror.add(f"python:{name}")
+        mirror.step()
+        found = coming(mirror)
+    assert found[0].key == "python:calm/1"
+    assert all(one.moment > mirror.clock.now() + 900 for one in found if "busy" in one.key)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..arguments import Floats
+from ..mirror.agenda import Agenda
 from ..mirror.insight import due
 from ..mirror.mirror import Mirror
 from ..mirror.planner import load_agenda
@@ -41,9 +43,10 @@ def coming(mirror: Mirror, most: int = 8) -> list[Coming]:
         never = np.isnan(rows["last"][places])
         values = np.where(never, np.inf, agenda.worths(places, rows.since(places, now)))
         values += np.where(rows.since(places, now) > rows["max_age"][places], np.inf, 0.0)
-        best = np.argsort(-values, kind="stable")[:_LOOKED_AT]
-        places, values = places[best], values[best]
-        moments = due(agenda, places, now)
+        waits = _waits(agenda, now)[rows["group"][places]]
+        best = np.lexsort((-values, waits > now))[:_LOOKED_AT]
+        places, values, waits = places[best], values[best], waits[best]
+        moments = np.maximum(due(agenda, places, now), waits)
         numbers = rows["id"][places]
         under_way = np.isin(numbers, list(handed_out))
         order = np.lexsort((-values, np.maximum(moments, now), ~under_way))[:most]
@@ -55,3 +58,12 @@ def coming(mirror: Mirror, most: int = 8) -> list[Coming]:
             share = float(values[n]) / agenda.price if agenda.price > 0 else np.inf
             found.append(Coming(element.id, element.key, float(moments[n]), share, bool(under_way[n])))
     return found
+
+
+def _waits(agenda: Agenda, now: float) -> Floats:
+    """Return from when on each group may be polled, by its number, as far as that is worth a word."""
+    waits = np.zeros(int(agenda.rows["group"].max(initial=0)) + 1)
+    for number, group in agenda.pace.groups.items():
+        if number < waits.size:
+            waits[number] = max(group.blocked, group.paid if group.paid > now + 60.0 else 0.0)
+    return waits
