@@ -204,5 +204,4 @@ history = Table(
 PAGES = (
     Index("ix_elements_group", elements.c.group_id, elements.c.key),
     Index("ix_elements_weight", elements.c.weight),
-    Index("ix_learned_last", learned.c.last),
 )

@@ -1,22 +1,38 @@
 """One element in pictures."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from unstale import InvalidInput
+from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.insight import explanation_of
 from unstale.mirror.planner import load_agenda
 
 from .worlds import DAY, add, make, run
 
+CONTENT = {"python:regular": lambda now: str(int(now // 21600)).encode(), "python:still": b"same"}
 
-@pytest.fixture
-def mirror(tmp_path):
-    content = {"python:regular": lambda now: str(int(now // 21600)).encode(), "python:still": b"same"}
-    made, _ = make(tmp_path, budget=100 / DAY, content=content, keep=5)
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory):
+    """A mirror that has been running for some days; its folder, and the time."""
+    folder = tmp_path_factory.mktemp("lived")
+    made, _ = make(folder, budget=100 / DAY, content=CONTENT, keep=5)
     with made:
         add(made, "regular", "still", *(f"other/{i}" for i in range(5)))
         run(made, 15 * DAY)
+        return folder, made.clock.now()
+
+
+@pytest.fixture
+def mirror(tmp_path, lived):
+    folder, now = lived
+    shutil.copytree(folder, tmp_path / "mirror")
+    clock = SimulatedClock(now)
+    made, _ = make(tmp_path / "mirror", budget=100 / DAY, content=CONTENT, keep=5, clock=clock)
+    with made:
         yield made
 
 

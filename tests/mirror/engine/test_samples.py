@@ -11,7 +11,7 @@ from .worlds import DAY, START, add, make, run
 
 def test_a_sample_is_kept_once_a_minute_and_counts_every_poll(tmp_path):
     content = {"python:down": OSError("down")}
-    mirror, world = make(tmp_path, budget=2000 / DAY, tick=10.0, content=content)
+    mirror, world = make(tmp_path, budget=2000 / DAY, tick=10.0, content=content, sample_every=60.0)
     with mirror:
         add(mirror, "down", *(f"a/{i}" for i in range(20)))
         run(mirror, 3600.0)

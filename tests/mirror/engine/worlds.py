@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from math import inf
 
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.mirror import Mirror
@@ -64,7 +65,7 @@ def make(
     tick=600.0,
     clock=None,
     content=None,
-    sample_every=60.0,
+    sample_every=inf,
     beside=None,
     **settings,
 ):
