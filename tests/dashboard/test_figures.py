@@ -1,7 +1,5 @@
 """What the pages draw and say of a mirror's figures."""
 
-import asyncio
-import time
 from math import inf, nan
 
 import numpy as np
@@ -12,8 +10,6 @@ from hypothesis import strategies as st
 from unstale import Mirror
 from unstale.dashboard import figures
 from unstale.dashboard.coming import coming
-from unstale.dashboard.patience import Patient
-from unstale.dashboard.place import Place
 from unstale.mirror.insight import Audit
 from unstale.mirror.prospect import Prospect
 from unstale.mirror.settings import Settings
@@ -108,26 +104,6 @@ def test_what_comes_next(mirror):
     mirror.add("python:third", poll=lambda: "x")
     assert coming(mirror, 1)[0].key == "python:third"  # who has no copy comes first
     assert coming(mirror, 1)[0].worth == inf
-
-
-def test_what_takes_long_is_not_done_all_the_time(mirror, monkeypatch):
-    done = []
-
-    def work(_):
-        done.append(1)
-        time.sleep(0.002)
-        return len(done)
-
-    async def asked(times):
-        place = Place(mirror, fresh_for=0.0)
-        patient = Patient("work", work)
-        return [await patient(place) for _ in range(times)]
-
-    assert asyncio.run(asked(3)) == [1, 2, 3]
-    monkeypatch.setattr("unstale.dashboard.patience._LONG", -1.0)
-    monkeypatch.setattr("unstale.dashboard.patience._TIMES", 1e9)
-    done.clear()
-    assert asyncio.run(asked(3)) == [1, 1, 1]
 
 
 def test_who_must_wait_comes_later(tmp_path):

@@ -21,7 +21,6 @@ from . import differences, edits, figures, shown
 from .coming import coming
 from .guard import csrf_token
 from .marked import marked
-from .patience import Patient
 from .place import Place
 from .reference import operations
 from .trying import tried
@@ -50,7 +49,7 @@ def router(place: Place) -> APIRouter:
 
 
 class _Look:
-    """Templates, and what many of them use."""
+    """Templates, and what all of them use."""
 
     def __init__(self) -> None:
         self._templates = jinja2.Environment(
@@ -60,7 +59,6 @@ class _Look:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.status = Patient("status", Mirror.status)
         self._templates.filters.update(shown.FILTERS)
         self._templates.globals.update(csrf=csrf_token, unstale_version=version_of("unstale"))
 
@@ -70,12 +68,10 @@ class _Look:
 
 
 def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
-    next_polls = Patient("coming", coming)
-
     async def values(span: str) -> dict[str, object]:
         if span not in SPANS:
             raise HTTPException(404, f"span must be one of {', '.join(SPANS)}")
-        status = await look.status(place)
+        status = await place.status()
         since = status.now - SPANS[span]
         samples = await place.kept(f"samples {span}", lambda mirror: mirror.samples(since))
         audits = await place.kept("audits", lambda mirror: mirror.audits())
@@ -92,7 +88,7 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
             "chart": figures.freshness(samples, audits, status.now),
             "small": figures.small_multiples(samples),
             "outcomes": figures.outcomes(dict(status.polls)),
-            "coming": await next_polls(place),
+            "coming": await place.kept("coming", coming),
             "limited": limited[:20],
             "groups": [g for g in status.groups if g not in limited][:8],
             "numbers": numbers,
@@ -188,7 +184,7 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
                 search, state, group, sort, descending=down, offset=offset, limit=_PAGE
             )
         )
-        status = await look.status(place)
+        status = await place.status()
         given = {"search": search, "state": state, "group": group, "sort": sort, "down": "1" if down else ""}
 
         def link(**other: object) -> str:
