@@ -78,7 +78,7 @@ def _step(about: float) -> float:
 
 
 def _tidy(value: float) -> float:
-    return float(f"{value:.12g}")
+    return float(f"{value:.15g}")
 
 
 def ticks(scale: Scale, count: int = 4) -> list[float]:
@@ -89,7 +89,10 @@ def ticks(scale: Scale, count: int = 4) -> list[float]:
     """
     if not scale.high > scale.low:
         return [scale.low]
-    step = _step(scale.high / count - scale.low / count)
+    about = scale.high / count - scale.low / count
+    if not about > 1e-12 * max(abs(scale.low), abs(scale.high)):  # no room for a number between them
+        return [scale.low, scale.high]
+    step = _step(about)
     first, last = ceil(scale.low / step - 1e-6), floor(scale.high / step + 1e-6)
     if last - first > 10 * count:  # too far from 0 for steps that small
         return [scale.low, scale.high]
