@@ -89,7 +89,7 @@ def test_it_ends_with_a_table(run):
     assert refused(re.search(r"http://127\.0\.0\.1:\d+/", said)[0])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_ctrl_c_ends_it_with_the_summary(run, number):
     demo = run("--no-serve")
     demo.wait_for(r"\n +\d+s ")
@@ -99,6 +99,7 @@ def test_ctrl_c_ends_it_with_the_summary(run, number):
     assert demo.err.read_text("utf-8").replace("compiling the kernels (once, some seconds) ...\n", "") == ""
 
 
+@pytest.mark.long
 def test_ctrl_c_at_the_start_ends_it(run):
     demo = run("--no-serve")
     demo.wait_for("Ctrl-C ends it")
@@ -107,6 +108,7 @@ def test_ctrl_c_at_the_start_ends_it(run):
     assert "It ended after" in said or "in truth" in said
 
 
+@pytest.mark.long
 def test_json(run):
     answer = json.loads(run("--for", "4s", "--no-serve", "--json").end())
     assert set(answer) == {
@@ -118,6 +120,7 @@ def test_json(run):
     assert answer["polls"] <= answer["allowed"]
 
 
+@pytest.mark.long
 def test_the_dashboard_shows_it(run):
     pytest.importorskip("fastapi", reason="the dashboard is not installed")
     demo = run()
