@@ -36,6 +36,25 @@ _CLOSE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
+class _Floors:
+    """What limited groups pay, by group."""
+
+    price: Floats
+    """The least that its elements pay; 0: nothing but the price of all."""
+    spare: Floats
+    """What they leave of their limit at this price, and would take at any lower.
+
+    An element that changes many times between two polls is worth the same at any number of them, in all
+    digits of a float. So it asks for nothing at one price, and for as much as there is at the next.
+    """
+
+    @classmethod
+    def none(cls, groups: int) -> _Floors:
+        """Return those of groups that are not limited."""
+        return cls(np.zeros(groups), np.zeros(groups))
+
+
+@dataclass(frozen=True, eq=False)
 class Demand:
     """Elements among which a budget is divided, for freshness or for age."""
 
@@ -56,19 +75,24 @@ class Demand:
         """Return the mean over all elements: what is hopeless is never fresh, and not counted for age."""
         return np.asarray(value if self.age else np.multiply(value, self.hope))
 
-    def asked(self, prices: Floats, floor: Floats) -> tuple[Floats, Floats]:
+    def asked(self, prices: Floats, floors: _Floors) -> tuple[Floats, Floats]:
         """Return what is spent at prices, which rise, by group; and the mean of what that buys."""
         spent, value = np.zeros((2, self.limits.size, prices.size))
+        floor = floors.price[self.group]
         add_asked(
             self.age, self.shape, self.scale, self.weight, self.cost, floor, self.group, prices, spent, value
         )
+        if floors.spare.any():
+            more = np.where(prices <= floors.price[:, None], floors.spare[:, None], 0.0)
+            spent += more
+            value += (-more if self.age else more) * floors.price[:, None]
         return spent, value.sum(axis=0) / self.weight.sum()
 
     def _bracket(self, low: float, high: float) -> tuple[float, float]:
         """Return prices at which more than ``high`` and less than ``low`` is spent, by some elements."""
         every = slice(None, None, -(-self.shape.size // _SOME))
         some, share = self._part(every), float(self.cost.sum() / self.cost[every].sum())
-        free, unit = np.zeros(some.shape.size), float(np.median(self.weight / (self.cost * self.scale)))
+        free, unit = _Floors.none(self.limits.size), float(np.median(self.weight / (self.cost * self.scale)))
         ends = []
         for wanted in (high, low):
             under, over = np.log(unit) - 90.0, np.log(unit) + 90.0
@@ -91,36 +115,40 @@ class Demand:
             group=self.group[which],
         )
 
-    def _floors(self, bottom: float, top: float) -> Floats:
-        """Return the price of each element's group: 0 unless it would ask for more than it may have."""
-        floor = np.zeros(self.shape.size)
-        spent, _ = self.asked(np.array([bottom]), floor)
-        over = np.flatnonzero(spent[:, 0] > self.limits)
-        if not over.size:
-            return floor
-        which = np.flatnonzero(np.isin(self.group, over))
-        part = self._part(which)
+    def _floors(self, bottom: float, top: float) -> _Floors:
+        """Return what groups pay that would ask for more than they may have."""
+        free = _Floors.none(self.limits.size)
+        spent, _ = self.asked(np.array([bottom]), free)
+        over = spent[:, 0] > self.limits
+        if not over.any():
+            return free
+        part = self._part(np.flatnonzero(over[self.group]))
         low, high = np.full(self.limits.size, np.log(bottom)), np.full(self.limits.size, np.log(top) + 60.0)
         for _ in range(38):
             middle = 0.5 * (low + high)
-            spent, _ = part.asked(np.zeros(1), np.exp(middle[part.group]))
+            spent, _ = part.asked(np.zeros(1), replace(free, price=np.exp(middle)))
             more = spent[:, 0] > self.limits
             low, high = np.where(more, middle, low), np.where(more, high, middle)
-        floor[which] = np.exp(high[part.group])
-        return floor
+        found = replace(free, price=np.where(over, np.exp(high), 0.0))
+        spent, _ = part.asked(np.zeros(1), found)
+        return replace(found, spare=np.where(over, self.limits, 0.0) - np.where(over, spent[:, 0], 0.0))
+
+    def _all_limited(self, floors: _Floors) -> bool:
+        """Tell whether no element could take more at any price."""
+        return bool((floors.price[self.group] > 0).all())
 
     def curve(self, rates: Floats) -> Floats:
         """Return what rates buy, by the optimal plan: mean freshness or age of what is worthy."""
         bottom, top = self._bracket(float(rates.min()), float(rates.max()))
         for _ in range(12):
-            floor = self._floors(bottom, top)
-            most = self.asked(np.array([bottom]), floor)[0].sum()
-            if most >= rates.max() or (floor > 0).all():
+            floors = self._floors(bottom, top)
+            most = self.asked(np.array([bottom]), floors)[0].sum()
+            if most >= rates.max() or self._all_limited(floors):
                 break
             bottom *= 1e-2  # others get what limited groups may not have
         points = int(np.clip(_EVALUATIONS // self.shape.size, 65, 2001))
         prices = np.geomspace(bottom, top, points)
-        columns, value = self.asked(prices, floor)
+        columns, value = self.asked(prices, floors)
         spent = np.maximum(columns.sum(axis=0), 1e-300)
         spent, value = spent[::-1], value[::-1]
         if self.age:
@@ -140,22 +168,22 @@ class Demand:
         guess = self.rate if by_value else target
         bottom, top = self._bracket(guess, guess)
         for _ in range(12):
-            floor = self._floors(bottom, top)
-            spent, value = self.asked(np.array([bottom, top]), floor)
+            floors = self._floors(bottom, top)
+            spent, value = self.asked(np.array([bottom, top]), floors)
             goal = value if by_value else spent.sum(axis=0)
-            if self._reached(goal[0], target, by_value=by_value) or (floor > 0).all():
+            if self._reached(goal[0], target, by_value=by_value) or self._all_limited(floors):
                 break
             bottom *= 1e-2
         if not self._reached(goal[0], target, by_value=by_value):  # it is more than limits allow
             return (inf if by_value else float(spent[:, 0].sum())), float(value[0])
         while self._reached(goal[-1], target, by_value=by_value) and top < 1e100 * bottom:
             top *= 100.0
-            spent, value = self.asked(np.array([bottom, top]), floor)
+            spent, value = self.asked(np.array([bottom, top]), floors)
             goal = value if by_value else spent.sum(axis=0)
         low, high = bottom, top
         for _ in range(40):
             prices = np.geomspace(low, high, _STEPS)
-            columns, value = self.asked(prices, floor)
+            columns, value = self.asked(prices, floors)
             spent = columns.sum(axis=0)
             goal = value if by_value else spent
             enough = [self._reached(one, target, by_value=by_value) for one in goal]

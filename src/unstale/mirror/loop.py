@@ -334,6 +334,8 @@ class Loop:
         """
         assert self.planner is not None  # noqa: S101  (prepared before)
         alone = self.workers <= 1
+        self.planner.take_in(t, now, self._sample(t, now))
+        now = self._clock.now()
         start = now + self._lead + (0.0 if alone else _AHEAD)
         if horizon <= now:
             room = 0
@@ -343,7 +345,7 @@ class Loop:
         crowd = self._hands.crowd() if alone else {}
         leases = self.planner.plan(
             t, start, end=end, room=room, crowd=crowd, worker=self.worker if alone else "",
-            expires=self._expires(now), sample=self._sample(t, now),
+            expires=self._expires(now),
         )  # fmt: skip
         self._more = self.planner.more
         return leases if alone else []

@@ -15,6 +15,7 @@ import numpy as np
 
 from .agenda import Agenda, backoff
 from .channels import Channels
+from .history import sampled
 from .rows import FAILING, Places, Rows
 from .settings import Settings
 from .store import Edit, Lease, Sample, Transaction
@@ -91,6 +92,8 @@ class Planner:
         self._next_reads = 0.0
         self._kept = b""
         self.more = False
+        self._dirty: Places | None = None
+        """Where rows have changed since they were saved; None if nothing has been taken in."""
         self._busy = np.empty(0, np.int64)
         self._mend(t, now, self.agenda.tick if ahead is None else ahead, shift)
 
@@ -109,6 +112,23 @@ class Planner:
         places = np.arange(min(len(agenda.rows), 2))
         agenda.worths(places, agenda.rows.since(places, now))
         agenda.fresh(places, now)
+        sampled(agenda, now, (0, 0, 0))
+
+    def take_in(
+        self, t: Transaction, now: float, sample: Callable[[Agenda, Sequence[int]], Sample] | None = None
+    ) -> None:
+        """Take in what has happened since the last time, before the next polls are chosen.
+
+        ``sample`` says how the mirror does, if that is to be kept; it gets the polls since the last time,
+        those of them that failed, their bytes. It takes a while, so it is not a matter of `plan`.
+        """
+        self._edit(t, now)
+        rescaled = self.agenda.rescaled()  # before anything is learned, so that it does not fade at once
+        self._dirty = self._listen(t)
+        if rescaled:
+            self._dirty = np.arange(len(self.agenda.rows))
+        if sample is not None:
+            self._sample(t, sample)
 
     def plan(
         self,
@@ -120,27 +140,21 @@ class Planner:
         crowd: Mapping[int, float],
         worker: str = "",
         expires: float = 0.0,
-        sample: Callable[[Agenda, Sequence[int]], Sample] | None = None,
     ) -> list[Lease]:
-        """Take in what has happened, and hand out polls before ``end``: all of them to a worker, if named.
+        """Hand out polls before ``end``: all of them to a worker, if named. Returns those.
 
-        Returns those; ``more`` tells whether the budget allows for more. ``sample`` says how the mirror does,
-        if that is to be kept; it gets the polls since the last time, those of them that failed, their bytes.
+        ``more`` tells whether the budget allows for more. If nothing was taken in before, it is now.
         """
         agenda = self.agenda
-        self._edit(t, now)
-        rescaled = agenda.rescaled()  # before anything is learned, so that it does not fade at once
-        dirty = [self._listen(t)]
-        if sample is not None:
-            self._sample(t, sample)
+        if self._dirty is None:
+            self.take_in(t, now)
         self._see_leased(t)
         if agenda.settings.importance == "reads" and now >= self._next_reads:
             self._count_reads(t, now)
-        if rescaled:
-            dirty = [np.arange(len(agenda.rows))]
         agenda.pace.crowd = crowd
         leases = agenda.choose(now, end, room)
-        places = np.unique(np.concatenate(dirty)).astype(np.intp)
+        assert self._dirty is not None  # noqa: S101
+        places, self._dirty = np.unique(self._dirty).astype(np.intp), None
         if leases:
             t.release(leases, worker=worker, expires=expires)
             self._busy = np.union1d(self._busy, [lease.element for lease in leases])
