@@ -1,6 +1,7 @@
 """Who may ask for what."""
 
 import asyncio
+from base64 import b64encode
 
 import pytest
 
@@ -71,6 +72,8 @@ def test_nothing_without_the_token(still):
             {"authorization": "Bearer wrong"},
             {"authorization": f"Basic {TOKEN}"},
             {"authorization": "Bearer"},
+            {"authorization": "Basic " + b64encode(f"{TOKEN}:wrong".encode()).decode()},
+            {"authorization": "Basic " + b64encode(b"\xff\xfe:x").decode()},
             {"authorization": f"Bearer {TOKEN}x"},
             {"cookie": f"{COOKIE}={TOKEN}"},
             {"cookie": f"{COOKIE}="},
@@ -79,8 +82,15 @@ def test_nothing_without_the_token(still):
         ):
             answer = client.get(path, headers=headers)
             assert answer.status_code == 401
-            assert answer.headers["www-authenticate"] == "Bearer"
+            assert answer.headers["www-authenticate"] == 'Bearer, Basic realm="unstale"'
             assert "news" not in answer.text
+
+
+def test_readers_of_feeds_send_it_as_a_password(ask):
+    client = ask(token=TOKEN)
+    assert client.get("/changes.atom", auth=("anybody", TOKEN)).status_code == 200
+    refused = client.get("/changes.atom", headers={"sec-fetch-mode": "cors"})
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
 
 
 def test_edits_need_it_too(ask):

@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -162,13 +163,16 @@ class Guarded:
         path, token = scope["path"], self._guard.token
         if token is None or path in _OPEN or path.startswith("/static/"):
             return
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and _same(given.strip(), token):
+        if _same(_authorization(headers), token) or _same(_cookie(headers), self._guard.cookie):
             return
-        if _same(_cookie(headers), self._guard.cookie):
-            return
-        message = "a token is needed: send the header 'Authorization: Bearer TOKEN', or go to /login"
-        raise _Refused(401, message, {"WWW-Authenticate": "Bearer"})
+        message = (
+            "a token is needed: send the header 'Authorization: Bearer TOKEN', or the token as the password "
+            "of any user, or go to /login"
+        )
+        browser = "sec-fetch-mode" in headers  # which would ask for a name and a password, beside our page
+        raise _Refused(
+            401, message, {"WWW-Authenticate": "Bearer" + ("" if browser else ', Basic realm="unstale"')}
+        )
 
     async def _login(self, scope: Scope, headers: Headers, receive: Receive) -> Response:
         """Take the token from a person, whose browser keeps a cookie for it."""
@@ -311,6 +315,19 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 def _too_large() -> _Refused:
     return _Refused(413, f"a body can have {_LARGEST:,} bytes at most", {"Connection": "close"})
+
+
+def _authorization(headers: Headers) -> str:
+    """Return the token that is sent as one, or as a password, which is all that readers of feeds know."""
+    kind, _, given = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return given.strip()
+    if kind.lower() != "basic":
+        return ""
+    try:
+        return b64decode(given, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _cookie(headers: Headers) -> str:
