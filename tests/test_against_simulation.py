@@ -309,7 +309,15 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+LONG = {"constant-Pareto-0.5", "constant-Pareto6-0.5"}
+"""Quarter of a minute each."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.long] if case.name in LONG else []) for case in CASES],
+    ids=lambda case: case.name,
+)
 def test_formula_agrees_with_simulation(case):
     seed = [ord(letter) for letter in case.name]
     found = simulate(case.changes, case.polls, size=case.size, seed=seed)

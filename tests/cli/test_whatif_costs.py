@@ -29,7 +29,11 @@ def test_json_has_what_a_budget_buys_of_the_objective(name, objective, ask):
 
 @pytest.mark.parametrize(
     ("objective", "heading"),
-    [("missed-updates", "changes"), ("harmonic", "cost"), ("currency:6h", "behind")],
+    [
+        ("missed-updates", "changes"),
+        ("harmonic", "cost"),
+        pytest.param("currency:6h", "behind", marks=pytest.mark.long),
+    ],
 )
 def test_table_has_what_a_budget_buys_of_the_objective(objective, heading, run):
     out, _ = run("whatif", "pages.csv", "--objective", objective)
@@ -109,6 +113,7 @@ def test_curves_reach_the_budget_and_labels_do_not_overlap(budget, drawn):
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
+@pytest.mark.long
 def test_curves_without_points_have_no_entry(drawn):
     figure = drawn("whatif", "pages.csv", "--objective", "currency:1h", "--max-frequency", "0.001/day")
     for axes in figure.axes:

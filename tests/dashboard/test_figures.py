@@ -61,12 +61,12 @@ def test_an_audit_corrects_the_estimate_by_how_far_it_was_off():
 def test_freshness_of_anything(rows, audits):
     samples = [sample(NOW + t, f, predicted=p) for t, f, p in sorted(rows, key=lambda row: row[0])]
     figures.freshness(samples, [audit(NOW + 1, true) for true in audits], NOW + 1e6)
-    assert len(figures.small_multiples(samples)) == 5
+    assert len(figures.small_multiples(samples, "freshness")) == 5
 
 
 def test_rates_are_per_time():
     samples = [sample(NOW + 60 * n, polls=120) for n in range(5)]
-    values = {small.name: small.value for small in figures.small_multiples(samples)}
+    values = {small.name: small.value for small in figures.small_multiples(samples, "freshness")}
     assert values["Polls"] == "172,800 polls/day"
 
 

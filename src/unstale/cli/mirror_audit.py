@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from unstale.quantities import show_duration, show_share
+from unstale.wording import plural, show_budget
 
 from .mirror_open import mirror_options, open_mirror
-from .mirror_shown import in_json, plural, print_pairs, show_budget, show_interval
+from .mirror_shown import in_json, print_pairs, show_interval
 from .progress import progress, told_of_compilation
 from .screen import console, print_json, say
 

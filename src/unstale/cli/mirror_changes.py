@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import click
 
 from unstale.errors import InvalidInput
+from unstale.wording import show_size, show_time
 
 from .mirror_open import Opened, mirror_options, open_mirror
-from .mirror_shown import show_size, show_time
 from .screen import console, print_json, printable
 from .surroundings import discard_output
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 
 from unstale.errors import UnstaleError
 from unstale.quantities import show_duration
+from unstale.wording import plural, show_budget, show_size, show_time
 
 from .mirror_open import Opened
-from .mirror_shown import plural, show_budget, show_size, show_time
 
 if TYPE_CHECKING:
     from unstale.mirror.config import Config

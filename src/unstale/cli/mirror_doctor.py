@@ -7,10 +7,10 @@ from collections import Counter
 import click
 
 from unstale.errors import InvalidInput, Trouble
+from unstale.wording import plural
 
 from .mirror_checks import Check, check_all, check_settings, check_sources
 from .mirror_open import configured, mirror_options, open_mirror
-from .mirror_shown import plural
 from .progress import progress
 from .screen import console, print_json, printable, say
 

@@ -15,9 +15,10 @@ import click
 
 from unstale import quantities
 from unstale.errors import InvalidInput
+from unstale.wording import plural
 
 from .mirror_open import Opened, mirror_options, open_mirror, read_lines
-from .mirror_shown import as_moment, plural, print_item
+from .mirror_shown import as_moment, print_item
 from .options import Quantity
 from .progress import progress
 from .screen import console, print_json, printable, say

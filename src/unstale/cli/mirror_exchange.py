@@ -12,9 +12,10 @@ import click
 
 from unstale.errors import InvalidInput
 from unstale.tables import check_writable
+from unstale.wording import plural
 
 from .mirror_open import Opened, mirror_options, open_mirror
-from .mirror_shown import plural, print_item
+from .mirror_shown import print_item
 from .progress import progress, told_of_compilation
 from .screen import console, print_json, printable
 

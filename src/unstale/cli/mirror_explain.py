@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from unstale.quantities import show_duration, show_number, show_share
+from unstale.wording import distance, plural, show_price, show_rate, show_rates, show_size, show_time
 
 from .mirror_open import Opened, mirror_options, open_mirror
-from .mirror_shown import distance, in_json, plural, print_pairs, show_rate, show_size, show_time
+from .mirror_shown import in_json, print_pairs
 from .progress import told_of_compilation
 from .screen import console, print_json, print_table, printable, say
 
@@ -100,7 +101,7 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
             *_memory(got),
             ("copy", _copy(got, now)),
             ("weight", _weight(got)),
-            *_worth(got),
+            *_worth(got, opened.mirror.settings.objective),
             ("next poll", _next(got, now)),
             *_limits(got),
         ],
@@ -117,7 +118,12 @@ def _rate(got: Explanation) -> list[tuple[str, str]]:
         return []
     if not math.isfinite(got.element.last):
         return [("changes", "not known yet; it is taken to be like the others")]
-    pairs = [("changes", f"about {show_rate(got.rate, got.low, got.high)}, with 90 % confidence")]
+    pairs = [
+        (
+            "changes",
+            f"about {show_rate(got.rate)} ({show_rates(got.rate, got.low, got.high)}), with 90 % confidence",
+        )
+    ]
     if got.hopeless > _DOUBT:
         share = show_share(got.hopeless)
         pairs.append(("doubt", f"with probability {share} it is different at each look, so no poll helps"))
@@ -152,12 +158,12 @@ def _weight(got: Explanation) -> str:
     return text
 
 
-def _worth(got: Explanation) -> list[tuple[str, str]]:
+def _worth(got: Explanation, objective: str) -> list[tuple[str, str]]:
     if got.element.state == "removed" or (got.element.version is None and got.element.state == "gone"):
         return []
     if got.element.version is None:
         return [("worth", "without a copy, a poll is worth any price")]
-    text = f"{show_number(got.worth)} now; the price is {show_number(got.price)}"
+    text = f"{show_price(got.worth, objective)} now; the price is {show_price(got.price, objective)}"
     if math.isfinite(got.worth) and math.isfinite(got.price) and got.price > 0:
         reached = got.worth / got.price
         text += f", so it has reached {reached:.0%} of it" if reached < _FAR else ", which is far below it"

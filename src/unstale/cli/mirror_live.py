@@ -15,17 +15,9 @@ import click
 
 from unstale.errors import UnstaleError
 from unstale.quantities import show_duration
+from unstale.wording import distance, plural, show_size, show_time
 
-from .mirror_shown import (
-    as_moment,
-    distance,
-    in_json,
-    plural,
-    show_interval,
-    show_outcomes,
-    show_size,
-    show_time,
-)
+from .mirror_shown import as_moment, in_json, show_interval, show_outcomes
 from .mirror_status import elements_of, limited, status_pairs
 from .screen import printable
 

@@ -15,9 +15,9 @@ import click
 
 from unstale import quantities
 from unstale.errors import InvalidInput
+from unstale.wording import show_budget
 
 from .mirror_open import Opened, mirror_options, open_mirror
-from .mirror_shown import show_budget
 from .options import Quantity
 from .progress import told_of_compilation
 from .screen import console, say

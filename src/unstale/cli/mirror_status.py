@@ -9,20 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from unstale.quantities import show_duration, show_share
+from unstale.wording import distance, plural, show_budget, show_rate, show_size
 
 from .mirror_open import Opened, mirror_options, open_mirror
-from .mirror_shown import (
-    distance,
-    in_json,
-    plural,
-    print_item,
-    print_pairs,
-    show_budget,
-    show_interval,
-    show_outcomes,
-    show_polls,
-    show_size,
-)
+from .mirror_shown import in_json, print_item, print_pairs, show_interval, show_outcomes
 from .progress import progress, told_of_compilation
 from .screen import console, print_json, print_table, printable, say
 
@@ -144,8 +134,8 @@ def bottlenecks(got: Status) -> list[str]:
         return []
     return [
         f"{printable(group.name)} has {plural(group.elements, 'element')} and at most "
-        f"{show_polls(group.fastest)} (spacing {show_duration(group.spacing)}): that is what limits their "
-        "freshness"
+        f"{show_rate(group.fastest, 'poll')} (spacing {show_duration(group.spacing)}): that is what limits "
+        "their freshness"
         for group in got.groups
         if group.fastest < 0.5 * got.budget * group.elements / count
         and group.elements > _ROUND * group.fastest

@@ -10,6 +10,7 @@ from math import inf, isfinite, nan
 import numpy as np
 from markupsafe import Markup
 
+from .. import wording
 from ..mirror.insight import Audit
 from ..mirror.portrait import Portrait
 from ..mirror.prospect import Prospect
@@ -90,7 +91,7 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     description = "No figures yet."
     if last is not None:
         description = (
-            f"From {shown.stamp(start)} to {shown.stamp(times[-1])}. Last: estimated "
+            f"From {wording.show_time(start)} to {wording.show_time(times[-1])}. Last: estimated "
             f"{shown.percent(last.freshness)}, from {shown.percent(last.low)} to {shown.percent(last.high)}"
             + "".join(f"; {name.lower()} {value}" for _, name, value in legend[1:])
             + "."
@@ -109,7 +110,7 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     columns = ["Time", "Estimated", "From", "To", "Plan predicts", *(_BESIDE[name] for name in beside)]
     rows = [
         [
-            shown.stamp(sample.time),
+            wording.show_time(sample.time),
             *map(shown.percent, (sample.freshness, sample.low, sample.high, sample.predicted)),
             *(shown.percent(sample.beside.get(name, nan)) for name in beside),
         ]
@@ -147,7 +148,7 @@ def _thinned(entries: Sequence[Sample]) -> list[Sample]:
     return list(entries[::-1][::every][::-1])
 
 
-def small_multiples(samples: Sequence[Sample]) -> list[Small]:
+def small_multiples(samples: Sequence[Sample], objective: str) -> list[Small]:
     """Draw what else is measured, side by side on the same time."""
     times = [sample.time for sample in samples]
     gaps = [b - a for a, b in pairwise(times)]
@@ -156,10 +157,13 @@ def small_multiples(samples: Sequence[Sample]) -> list[Small]:
     def over_time(values: Sequence[float]) -> list[float]:
         return [value / span if span > 0 else nan for value, span in zip(values, spans, strict=True)]
 
+    def price(value: float) -> str:
+        return wording.show_price(value, objective)
+
     kinds: list[tuple[str, str, list[float], Callable[[float], str]]] = [
         ("age", "Expected age of a copy", [sample.age for sample in samples], shown.duration),
-        ("price", "Price of a poll", [sample.price for sample in samples], shown.number),
-        ("rate", "Polls", over_time([float(s.polls) for s in samples]), shown.per_time),
+        ("price", "Price of a poll", [sample.price for sample in samples], price),
+        ("rate", "Polls", over_time([float(s.polls) for s in samples]), wording.show_amount),
         ("failed", "Polls that failed", over_time([float(s.failed) for s in samples]), _or_none),
         ("traffic", "Traffic", over_time([float(s.traffic) for s in samples]), _traffic),
     ]
@@ -184,11 +188,11 @@ def _means(times: list[float], values: list[float]) -> tuple[list[float], list[f
 
 
 def _or_none(per_second: float) -> str:
-    return shown.per_time(per_second) if per_second > 0 else "none"
+    return wording.show_amount(per_second) if per_second > 0 else "none"
 
 
 def _traffic(per_second: float) -> str:
-    return shown.per_time(per_second, "bytes")
+    return wording.show_amount(per_second, "bytes")
 
 
 def outcomes(counts: dict[str, int]) -> Figure:
@@ -242,10 +246,10 @@ def what_if(prospect: Prospect, tried: float | None) -> Figure:
     if tried is not None and inside:
         marks.append(Mark("tried", tried, "tried" if abs(np.log(tried / prospect.present)) > 0.5 else ""))
         dots.append(Dot("tried", tried, bought(prospect, tried), "The budget you try"))
-    unit = shown.amount_unit(prospect.present)
+    unit = wording.amount_unit(prospect.present)
 
     def budget_label(per_second: float) -> str:
-        text = shown.per_time(per_second / unit.seconds, kind, unit)
+        text = wording.show_amount(per_second / unit.seconds, kind, unit)
         return text.replace(" polls/", "/").replace(" poll/", "/")
 
     scale = Scale(budgets[0] * unit.seconds, budgets[-1] * unit.seconds, log=True)
@@ -266,9 +270,9 @@ def what_if(prospect: Prospect, tried: float | None) -> Figure:
         "what-if-chart",
         lines,
         title=title,
-        description=f"At {shown.per_time(at, kind)}: "
+        description=f"At {wording.show_amount(at, kind)}: "
         + ", ".join(f"{name} {value}" for _, name, value in legend)
-        + f". The present budget is {shown.per_time(prospect.present, kind)}.",
+        + f". The present budget is {wording.show_amount(prospect.present, kind)}.",
         x=Axis(scale, budget_label, count=5),
         y=Axis(
             fitting(values, least=0.1 if fresh else 0.0, floor_at=0.0, top=1.0 if fresh else None),
@@ -280,7 +284,7 @@ def what_if(prospect: Prospect, tried: float | None) -> Figure:
     )
     every = max(1, len(budgets) // _ROWS)
     rows = [
-        [shown.per_time(budgets[n], kind, unit if kind == "polls" else None)]
+        [wording.show_amount(budgets[n], kind, unit if kind == "polls" else None)]
         + [show(float(getattr(prospect, name)[n])) for name in ("optimal", "uniform", "proportional")]
         for n in range(0, len(budgets), every)
     ]
@@ -301,14 +305,14 @@ def polls(portrait: Portrait, now: float) -> Figure:
     if isfinite(upcoming) and upcoming > now:
         end = min(upcoming, now + max(0.5 * (now - start), 60.0))
     room = 0.02 * max(end - start, 1.0)
-    events = [(poll.time, _kind(poll), f"{shown.stamp(poll.time)}: {poll.outcome}") for poll in records]
+    events = [(poll.time, _kind(poll), f"{wording.show_time(poll.time)}: {poll.outcome}") for poll in records]
     marks = [Mark("now", now, "now")]
     if now < upcoming <= end:
         close = upcoming - now < 0.12 * (end - start)
         marks = [Mark("now", now, "" if close else "now"), Mark("next", upcoming, "next poll")]
     changes = sum(poll.outcome == "changed" for poll in records)
     failed = sum(poll.outcome in {"failed", "refused"} for poll in records)
-    counted = f"{shown.plural(len(records), 'poll')} since {shown.stamp(start)}"
+    counted = f"{wording.plural(len(records), 'poll')} since {wording.show_time(start)}"
     text = f"{counted}, {changes} saw a change, {failed} failed."
     svg = time_line(
         "poll-line",
@@ -320,7 +324,7 @@ def polls(portrait: Portrait, now: float) -> Figure:
     )
     rows = [
         [
-            shown.stamp(poll.time),
+            wording.show_time(poll.time),
             poll.outcome,
             shown.duration(poll.elapsed),
             shown.percent(poll.predicted),
@@ -358,7 +362,7 @@ def worth(portrait: Portrait, now: float) -> Figure | None:
     room = 0.06 * float(times[-1] - times[0])  # for the labels
     scale = Scale(float(times[0]) - room, float(times[-1]))
     text = f"Now a poll is worth {shown.percent(present, 0)} of the price" + (
-        f"; the next poll comes {shown.ago(upcoming, now)}." if isfinite(upcoming) else "."
+        f"; the next poll comes {wording.distance(upcoming, now)}." if isfinite(upcoming) else "."
     )
     svg = chart(
         "worth-chart",
@@ -374,7 +378,7 @@ def worth(portrait: Portrait, now: float) -> Figure | None:
     )
     every = max(1, times.size // 24)
     rows = [
-        [shown.stamp(float(t)), shown.percent(float(w), 0)]
+        [wording.show_time(float(t)), shown.percent(float(w), 0)]
         for t, w in zip(times[::every], worths[::every], strict=True)
     ]
     places = [scale(float(t)) for t in times[::every]]

@@ -6,7 +6,7 @@ from math import isfinite
 
 import numpy as np
 
-from .. import quantities
+from .. import quantities, wording
 from ..errors import InvalidInput, NoAnswer
 from ..mirror.mirror import Mirror
 from ..mirror.prospect import Prospect
@@ -74,7 +74,7 @@ def _amount(text: str, prospect: Prospect) -> float:
     """Read a budget, per second; a plain number has the unit that the page shows."""
     plain = text.replace(",", "")
     if plain.replace(".", "", 1).isdecimal():
-        plain += f"{'B' if prospect.unit == 'bytes' else ''}/{shown.amount_unit(prospect.present).name}"
+        plain += f"{'B' if prospect.unit == 'bytes' else ''}/{wording.amount_unit(prospect.present).name}"
     given = quantities.flow("budget", plain)
     if given.kind != prospect.unit:
         example = "1000/day" if prospect.unit == "polls" else "20MB/h"
@@ -101,7 +101,7 @@ def _verdict(prospect: Prospect, amount: float | None) -> dict[str, object]:
     """Return the figures that the words of the page are made of."""
     at = prospect.present if amount is None else amount
     buys = figures.bought(prospect, at)
-    unit = shown.amount_unit(prospect.present)
+    unit = wording.amount_unit(prospect.present)
     return {
         "prospect": prospect,
         "fresh": prospect.objective == "freshness",

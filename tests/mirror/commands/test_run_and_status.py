@@ -167,7 +167,7 @@ def test_moments_in_json_are_of_one_kind(ask, polled):
 
 @pytest.mark.usefixtures("polled")
 def test_what_was_used_is_compared_with_the_time_it_ran(run):
-    told = r"^budget +3 polls \(0% of 17,280,000 polls/day\), \S+ k?B; in the last 1 minute$"
+    told = r"^budget +3 polls \(0% of 200 polls/second\), \S+ k?B; in the last 1 minute$"
     assert re.search(told, run("status")[0], re.MULTILINE)
     then = time.time() - 3 * 60
     with sqlite3.connect("mirror.db") as connection:

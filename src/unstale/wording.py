@@ -1,0 +1,155 @@
+"""How moments, spans, amounts and rates are written for people: each with its unit, and short."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+from .quantities import TimeUnit, show_flow, show_number, time_unit
+
+__all__ = [
+    "amount_unit", "distance", "plural", "show_amount", "show_budget", "show_price", "show_rate",
+    "show_rates", "show_size", "show_time",
+]  # fmt: skip
+
+_UNITS = tuple(
+    time_unit("unit", name) for name in ("second", "minute", "hour", "day", "week", "month", "year")
+)
+_SECOND, _DAY = time_unit("unit", "second"), time_unit("unit", "day")
+_FAST = 200_000.0
+"""Polls a day from which on a budget reads better per second."""
+
+
+def plural(count: int, noun: str) -> str:
+    """Return so many of something.
+
+    >>> plural(1, "element"), plural(1234, "element")
+    ('1 element', '1,234 elements')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def show_time(seconds: float) -> str:
+    """Return a moment, in UTC.
+
+    >>> show_time(0.0), show_time(float("nan")), show_time(1e300)
+    ('1970-01-01 00:00:00 UTC', 'never', 'never')
+    """
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, OSError, ValueError):
+        return "never"
+
+
+def distance(seconds: float, now: float) -> str:
+    """Return how far a moment is from now.
+
+    >>> distance(100.0, 160.0), distance(280.0, 100.0), distance(float("nan"), 0.0), distance(5.0, 5.1)
+    ('1 minute ago', 'in 3 minutes', 'never', 'now')
+    """
+    if not math.isfinite(seconds):
+        return "never"
+    gap = seconds - now
+    if abs(gap) < 1:
+        return "now"
+    return f"in {_about(gap)}" if gap > 0 else f"{_about(-gap)} ago"
+
+
+def _about(seconds: float) -> str:
+    """Return a span as one would say it, in two digits or so.
+
+    >>> [_about(x) for x in (59.6, 60.0, 5000.0, 8000.0, 2e5, 1e7, 1e9)]
+    ['60 seconds', '1 minute', '83 minutes', '2.2 hours', '2.3 days', '116 days', '32 years']
+    """
+    for unit, seconds_of in (("year", 31557600.0), ("day", 86400.0), ("hour", 3600.0), ("minute", 60.0)):
+        value = seconds / seconds_of
+        if value >= 2.0 or abs(value - 1.0) < 0.005:
+            text = f"{value:.1f}".removesuffix(".0") if value < 9.95 else f"{value:,.0f}"
+            return f"{text} {unit}{'' if text == '1' else 's'}"
+    return f"{seconds:.0f} second{'' if round(seconds) == 1 else 's'}"
+
+
+def show_size(size: float) -> str:
+    """Return a number of bytes.
+
+    >>> show_size(0), show_size(1234), show_size(5e6), show_size(float("nan"))
+    ('0 B', '1.23 kB', '5 MB', 'unknown')
+    """
+    if not math.isfinite(size):
+        return "unknown"
+    return show_flow(size, "bytes", TimeUnit("x", 1.0)).removesuffix("/x")
+
+
+def show_rate(per_second: float, noun: str = "change") -> str:
+    """Return how often something happens, in the unit that suits it.
+
+    >>> show_rate(2 / 86400), show_rate(0.0), show_rate(float("nan")), show_rate(0.8, "poll")
+    ('2 changes/day', '0 changes/year', 'unknown', '48 polls/minute')
+    """
+    if not math.isfinite(per_second):
+        return "unknown"
+    unit = _unit(per_second)
+    text = show_number(per_second * unit.seconds)
+    return f"{text} {noun}{'' if text == '1' else 's'}/{unit.name}"
+
+
+def show_rates(per_second: float, low: float, high: float) -> str:
+    """Return the interval of a rate, in the unit of the rate.
+
+    >>> show_rates(2 / 86400, 1 / 86400, 4 / 86400)
+    '1 to 4'
+    """
+    if not math.isfinite(per_second):
+        return "unknown"
+    unit = _unit(per_second)
+    return f"{show_number(low * unit.seconds)} to {show_number(high * unit.seconds)}"
+
+
+def _unit(per_second: float) -> TimeUnit:
+    return next((one for one in _UNITS if per_second * one.seconds >= 0.9995), _UNITS[-1])
+
+
+def amount_unit(per_second: float) -> TimeUnit:
+    """Return the unit of time in which polls at such a rate are told.
+
+    >>> amount_unit(1.0).name, amount_unit(50.0).name
+    ('day', 'second')
+    """
+    return _SECOND if math.isfinite(per_second) and per_second * _DAY.seconds > _FAST else _DAY
+
+
+def show_amount(per_second: float, kind: str = "polls", unit: TimeUnit | None = None) -> str:
+    """Return polls or bytes per time.
+
+    >>> show_amount(1000 / 86400), show_amount(50.0), show_amount(float("nan"))
+    ('1,000 polls/day', '50 polls/second', 'unknown')
+    """
+    if math.isnan(per_second):
+        return "unknown"
+    if math.isinf(per_second):
+        return "no limit"
+    if kind == "bytes":
+        return show_flow(per_second * _DAY.seconds, "bytes", _DAY)
+    unit = amount_unit(per_second) if unit is None else unit
+    return show_flow(per_second * unit.seconds, "polls", unit)
+
+
+def show_budget(polls: float | None, traffic: float | None) -> str:
+    """Return a budget from what it is per second.
+
+    >>> show_budget(1000 / 86400, None), show_budget(None, None)
+    ('1,000 polls/day', 'no limit')
+    """
+    parts = [] if polls is None else [show_amount(polls)]
+    parts += [] if traffic is None else [show_amount(traffic, "bytes")]
+    return " and ".join(parts) or "no limit"
+
+
+def show_price(price: float, objective: str) -> str:
+    """Return what a poll must be worth: time that copies are fresh, times weight; or time times age.
+
+    >>> show_price(2510.0, "freshness"), show_price(3e6, "age"), show_price(float("nan"), "age")
+    ('2,510 s', '3,000,000 s\u00b2', 'unknown')
+    """
+    unit = "s" if objective == "freshness" else "s\u00b2"
+    return "unknown" if math.isnan(price) else f"{show_number(price)} {unit}"
