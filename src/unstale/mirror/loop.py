@@ -140,11 +140,12 @@ class Loop:
         telling = asyncio.create_task(notifier.run(quiet)) if notifier is not None else None
         try:
             while not self._stopping and self._clock.now() < end:
+                began = self._clock.now()
                 wait = await self.turn(end)
                 if notifier is not None and self._news:
                     self._news = False
                     notifier.wake()
-                await self._rest(min(self._clock.now() + wait, end))
+                await self._rest(min(began + wait, end))
         finally:
             await self._leave()
             if notifier is not None and telling is not None:
@@ -341,7 +342,7 @@ class Loop:
             room = 0
         elif not alone:
             room = self._queue * self.workers - len(t.leased())
-        end = min(start + self._span, horizon)
+        end = min(start + self._span + self._lead, horizon)  # the next transaction may take longer
         crowd = self._hands.crowd() if alone else {}
         leases = self.planner.plan(
             t, start, end=end, room=room, crowd=crowd, worker=self.worker if alone else "",

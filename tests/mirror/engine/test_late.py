@@ -6,6 +6,7 @@ import time
 import pytest
 
 from unstale.mirror.hands import Hands
+from unstale.mirror.loop import Loop
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Settings
 from unstale.mirror.source import Found
@@ -35,9 +36,9 @@ class Slow:
         pass
 
 
-def open_mirror(folder, source, **settings):
+def open_mirror(folder, source, count=6, **settings):
     mirror = Mirror(folder / "mirror.db", settings=Settings(**settings), sources={"python": source})
-    for number in range(6):
+    for number in range(count):
         mirror.add(f"python:{number}")
     return mirror
 
@@ -141,3 +142,20 @@ def test_one_step_polls_a_page_whose_robots_txt_takes_long(tmp_path):
 
     assert asyncio.run(main()) == (1, b"hello")
     assert asked == ["/robots.txt", "/page"]
+
+
+def test_a_store_that_takes_its_time_does_not_cost_budget(tmp_path, monkeypatch):
+    record = Loop._transact
+
+    def slowly(self, *arguments):
+        time.sleep(0.05)
+        return record(self, *arguments)
+
+    source = Slow()
+    with open_mirror(tmp_path, source, 100, budget=100.0, groups=(GroupLimit("*", concurrency=9),)) as mirror:
+        mirror.run(time.time() + 2.0)  # code is compiled
+        monkeypatch.setattr(Loop, "_transact", slowly)
+        before = len(source.began)
+        mirror.run(time.time() + 4.0)
+    began = source.began[before:]
+    assert (len(began) - 1) / (began[-1] - began[0]) > 85.0
