@@ -223,6 +223,7 @@ def test_hints(client, mirror, path):
     assert wrong.json()["error"] == "there is no element 'python:nothing' in this mirror; no hint was taken"
     for body in (
         {},
+        {"keys": ["python:news"], "time": "2999-01-01T00:00:00"},
         {"keys": []},
         {"keys": [""]},
         {"keys": [5]},

@@ -54,15 +54,12 @@ def add(mirror: Mirror, wishes: Iterable[tuple[str, Mapping[str, Json]]]) -> Add
 
 def hint(mirror: Mirror, keys: Sequence[str], time: float | None = None) -> int:
     """Say that elements may have changed, now or at a moment; all must be there."""
-    now = mirror.clock.now()
     with mirror.store.begin() as t:
         found = find(t, mirror, keys)
-        for key, element in zip(keys, found, strict=True):
-            if element is None:
-                raise InvalidInput(f"there is no element {key[:300]!r} in this mirror; no hint was taken")
-        numbers = sorted({element.id for element in found if element is not None})
-        t.edit([("hint", number, now if time is None else time, "api") for number in numbers])
-    return len(numbers)
+    for key, element in zip(keys, found, strict=True):
+        if element is None:
+            raise InvalidInput(f"there is no element {key[:300]!r} in this mirror; no hint was taken")
+    return mirror.hint(sorted({element.key for element in found if element is not None}), time=time)
 
 
 def _on_the_web(key: str) -> bool:

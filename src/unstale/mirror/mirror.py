@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import InvalidInput
+from ..wording import show_time
 from .clock import Clock, RealClock
 from .copies import Copies
 from .discovery import Discovery, differs
@@ -37,6 +38,8 @@ __all__ = ["Added", "Copy", "Mirror"]
 
 _DEFAULT_BUDGET = 1000.0 / 86400.0
 _AT_ONCE = 1000
+_AHEAD = 60.0
+"""Seconds by which clocks of others may be ahead of ours."""
 _T = TypeVar("_T")
 
 
@@ -257,11 +260,24 @@ class Mirror:
         return len(ids)
 
     def hint(self, keys: Iterable[str], *, time: float | None = None, channel: str = "api") -> int:
-        """Say that elements may have changed, now or at a moment; return how many."""
+        """Say that elements may have changed, now or at a moment before; return how many."""
         now = self.clock.now()
+        moment = now if time is None else time
+        if not moment <= now + _AHEAD:
+            raise InvalidInput(
+                "a hint is about what has happened, so its time must not be in the future; it is "
+                f"{show_time(moment)}, and now it is {show_time(now)}"
+            )
         ids = self._numbers(keys)
         with self.store.begin() as t:
-            t.edit([("hint", number, now if time is None else time, channel) for number in ids])
+            for batch in _batches(ids):
+                for element in t.numbered(batch).values():
+                    if element.state == "removed":
+                        raise InvalidInput(
+                            f"{element.key} was removed from this mirror, so nothing would come of a hint; "
+                            "no hint was taken"
+                        )
+            t.edit([("hint", number, moment, channel) for number in ids])
         return len(ids)
 
     # --- running --------------------------------------------------------------------------------------------

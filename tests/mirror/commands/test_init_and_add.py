@@ -157,5 +157,10 @@ def test_hints(run, ask, refuse, polled):
     assert "--time must be a moment" in refuse("hint", polled.host + "/a", "--time", "noon")
     out, _ = run("hint", polled.host + "/a")
     assert out == f"Noted 1 hint.\n\nWhat it changes: unstale explain {polled.host}/a\n"
+    assert "must not be in the future; it is 2999-01-31 12:00:00 UTC" in refuse(
+        "hint", polled.host + "/a", "--time", "2999-01-31T12:00Z"
+    )
     Path("changed.txt").write_text(f"{polled.host}/a\n{polled.host}/b\n")
     assert ask("hint", "--from", "changed.txt", "--time", "2026-01-31T12:00Z")["hinted"] == 2
+    run("remove", polled.host + "/a", "--yes")
+    assert "was removed from this mirror" in refuse("hint", polled.host + "/a")
