@@ -177,7 +177,7 @@ def _server(config: Config, guard: Guard) -> uvicorn.Server:
     mirror = Mirror(config.store, settings=config.settings, copies=config.copies)
     return uvicorn.Server(
         uvicorn.Config(
-            create_app(Place(mirror), guard),
+            create_app(Place(mirror), guard, early=True),
             log_config=None,
             log_level="error",
             access_log=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -29,12 +30,18 @@ _ABOUT = (
 )
 
 
-def create_app(place: Place, guard: Guard) -> FastAPI:
-    """Return the dashboard of a mirror, which it closes in the end."""
+def create_app(place: Place, guard: Guard, *, early: bool = False) -> FastAPI:
+    """Return the dashboard of a mirror, which it closes in the end.
+
+    ``early``: what takes long with a million elements is begun at once, not when somebody asks for it.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        looking = asyncio.gather(*pages.overview_of(place), return_exceptions=True) if early else None
         yield
+        if looking is not None:
+            looking.cancel()
         await place.close()
 
     app = FastAPI(

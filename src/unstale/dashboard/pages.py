@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated
@@ -12,20 +14,21 @@ from fastapi import APIRouter, Form, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from ..mirror.insight import Status
 from ..mirror.mirror import Mirror
 from ..mirror.portrait import Portrait
 from ..mirror.prospect import Prospect
 from ..mirror.source import Json
 from ..mirror.store import SORTS, STATES, Element, Transaction, Version
 from . import differences, edits, figures, shown
-from .coming import coming
+from .coming import Coming, coming
 from .guard import csrf_token
 from .marked import marked
 from .place import Place
 from .reference import operations
 from .trying import tried
 
-__all__ = ["router"]
+__all__ = ["overview_of", "router"]
 
 SPANS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0, "year": 365 * 86400.0}
 _PAGE = 50
@@ -71,7 +74,7 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
     async def values(span: str) -> dict[str, object]:
         if span not in SPANS:
             raise HTTPException(404, f"span must be one of {', '.join(SPANS)}")
-        status = await place.status()
+        status, soon = await asyncio.gather(*overview_of(place))
         since = status.now - SPANS[span]
         samples = await place.kept(f"samples {span}", lambda mirror: mirror.samples(since))
         audits = await place.kept("audits", lambda mirror: mirror.audits())
@@ -89,7 +92,7 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
             "small": figures.small_multiples(samples, place.mirror.settings.objective),
             "objective": place.mirror.settings.objective,
             "outcomes": figures.outcomes(dict(status.polls)),
-            "coming": await place.kept("coming", coming),
+            "coming": soon,
             "limited": limited[:20],
             "groups": [g for g in status.groups if g not in limited][:8],
             "numbers": numbers,
@@ -104,6 +107,11 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
     @routes.get("/fragments/overview")
     async def overview_fragment(span: str = "day") -> Response:
         return look("_overview.html", **await values(span))
+
+
+def overview_of(place: Place) -> tuple[Awaitable[Status], Awaitable[list[Coming]]]:
+    """Return what takes long of the overview: how the mirror does, and what is polled next."""
+    return place.status(), place.kept("coming", coming)
 
 
 def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:
