@@ -2,7 +2,7 @@
 
 import pytest
 
-from unstale import Mirror
+from unstale.dashboard import place
 from unstale.errors import Trouble
 from unstale.mirror.source import Found
 
@@ -296,7 +296,7 @@ def test_a_store_that_cannot_be_read_is_trouble_for_now(client, monkeypatch):
     def fails(_):
         raise Trouble("the store is busy")
 
-    monkeypatch.setattr(Mirror, "status", fails)
+    monkeypatch.setattr(place, "_view", fails)
     answer = client.get("/api/groups")
     assert (answer.status_code, answer.json()) == (503, {"error": "the store is busy"})
     assert answer.headers["retry-after"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unstale import Mirror
 from unstale.dashboard import figures
-from unstale.dashboard.coming import coming
+from unstale.dashboard.place import _view
 from unstale.mirror.insight import Audit
 from unstale.mirror.prospect import Prospect
 from unstale.mirror.settings import Settings
@@ -98,12 +98,12 @@ def test_outcomes_are_told_in_one_order():
 
 
 def test_what_comes_next(mirror):
-    found = coming(mirror, 8)
+    found = _view(mirror).coming
     assert {one.key for one in found} == {"python:news", "python:about"}
     assert [one.moment for one in found] == sorted(one.moment for one in found)
     mirror.add("python:third", poll=lambda: "x")
-    assert coming(mirror, 1)[0].key == "python:third"  # who has no copy comes first
-    assert coming(mirror, 1)[0].worth == inf
+    assert _view(mirror).coming[0].key == "python:third"  # who has no copy comes first
+    assert _view(mirror).coming[0].worth == inf
 
 
 def test_who_must_wait_comes_later(tmp_path):
@@ -126,6 +126,6 @@ def test_who_must_wait_comes_later(tmp_path):
         for name in ("busy/1", "busy/2", "calm/1"):
             mirror.add(f"python:{name}")
         mirror.step()
-        found = coming(mirror)
+        found = _view(mirror).coming
     assert found[0].key == "python:calm/1"
     assert all(one.moment > mirror.clock.now() + 900 for one in found if "busy" in one.key)

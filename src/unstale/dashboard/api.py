@@ -174,11 +174,9 @@ def _add_budgets(routes: APIRouter, place: Place) -> None:
         ] = None,
     ) -> models.Prospect:
         """Tell what other budgets would buy, by the optimal plan and by two others."""
-        got = await place.kept(
-            f"prospect {objective or place.mirror.settings.objective}",
-            lambda mirror: mirror.prospect(objective=objective),
-            fresh_for=_PROSPECT,
-        )
+        chosen = objective or place.mirror.settings.objective
+        market = await place.market(chosen)
+        got = await place.kept(f"prospect {chosen}", lambda _: market.prospect(), fresh_for=_PROSPECT)
         return models.Prospect.of(got)
 
     @routes.get("/api/budget-for", responses=problems(), tags=["budgets"])
@@ -188,13 +186,9 @@ def _add_budgets(routes: APIRouter, place: Place) -> None:
         ],
     ) -> models.BudgetFor:
         """Tell the smallest budget that buys a freshness."""
-        needed = await place.do(lambda mirror: mirror.budget_for(freshness))
-        status = await place.status()
-        return models.BudgetFor(
-            freshness=freshness,
-            budget=models.number(needed),
-            unit="bytes" if status.budget is None else "polls",
-        )
+        market = await place.market("freshness")
+        needed = await place.do(lambda _: market.budget_for(freshness))
+        return models.BudgetFor(freshness=freshness, budget=models.number(needed), unit=market.unit)
 
     @routes.post("/api/budget", responses=problems(edit=True), tags=["budgets"])
     async def set_budget(budget: models.Budget) -> models.Budget:

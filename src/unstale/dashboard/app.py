@@ -38,10 +38,10 @@ def create_app(place: Place, guard: Guard, *, early: bool = False) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        looking = asyncio.gather(*pages.overview_of(place), return_exceptions=True) if early else None
+        looking = asyncio.create_task(place.view() if early else asyncio.sleep(0))
+        looking.add_done_callback(lambda done: done.cancelled() or done.exception())  # who asks will be told
         yield
-        if looking is not None:
-            looking.cancel()
+        looking.cancel()
         await place.close()
 
     app = FastAPI(

@@ -9,8 +9,7 @@ import numpy as np
 from ..arguments import Floats
 from ..mirror.agenda import Agenda
 from ..mirror.insight import due
-from ..mirror.mirror import Mirror
-from ..mirror.planner import load_agenda
+from ..mirror.store import Transaction
 
 __all__ = ["Coming", "coming"]
 
@@ -30,27 +29,24 @@ class Coming:
     under_way: bool
 
 
-def coming(mirror: Mirror, most: int = 8) -> list[Coming]:
+def coming(agenda: Agenda, t: Transaction, now: float, most: int = 8) -> list[Coming]:
     """Return the next polls, the earliest first."""
-    now = mirror.clock.now()
-    with mirror.store.begin() as t:
-        agenda, _ = load_agenda(mirror.settings, t)
-        rows = agenda.rows
-        handed_out = {element for element, _, _ in t.leased()}
-        places = np.flatnonzero(rows.wanted & ~(rows["not_before"] > now + 3600.0))
-        if not places.size:
-            return []
-        never = np.isnan(rows["last"][places])
-        values = np.where(never, np.inf, agenda.worths(places, rows.since(places, now)))
-        values += np.where(rows.since(places, now) > rows["max_age"][places], np.inf, 0.0)
-        waits = _waits(agenda, now)[rows["group"][places]]
-        best = np.lexsort((-values, waits > now))[:_LOOKED_AT]
-        places, values, waits = places[best], values[best], waits[best]
-        moments = np.maximum(due(agenda, places, now), waits)
-        numbers = rows["id"][places]
-        under_way = np.isin(numbers, list(handed_out))
-        order = np.lexsort((-values, np.maximum(moments, now), ~under_way))[:most]
-        known = t.numbered([int(numbers[n]) for n in order])
+    rows = agenda.rows
+    handed_out = {element for element, _, _ in t.leased()}
+    places = np.flatnonzero(rows.wanted & ~(rows["not_before"] > now + 3600.0))
+    if not places.size:
+        return []
+    never = np.isnan(rows["last"][places])
+    values = np.where(never, np.inf, agenda.worths(places, rows.since(places, now)))
+    values += np.where(rows.since(places, now) > rows["max_age"][places], np.inf, 0.0)
+    waits = _waits(agenda, now)[rows["group"][places]]
+    best = np.lexsort((-values, waits > now))[:_LOOKED_AT]
+    places, values, waits = places[best], values[best], waits[best]
+    moments = np.maximum(due(agenda, places, now), waits)
+    numbers = rows["id"][places]
+    under_way = np.isin(numbers, list(handed_out))
+    order = np.lexsort((-values, np.maximum(moments, now), ~under_way))[:most]
+    known = t.numbered([int(numbers[n]) for n in order])
     found = []
     for n in order.tolist():
         element = known.get(int(numbers[n]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated
@@ -14,21 +12,19 @@ from fastapi import APIRouter, Form, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from ..mirror.insight import Status
 from ..mirror.mirror import Mirror
 from ..mirror.portrait import Portrait
 from ..mirror.prospect import Prospect
 from ..mirror.source import Json
 from ..mirror.store import SORTS, STATES, Element, Transaction, Version
 from . import differences, edits, figures, shown
-from .coming import Coming, coming
 from .guard import csrf_token
 from .marked import marked
 from .place import Place
 from .reference import operations
 from .trying import tried
 
-__all__ = ["overview_of", "router"]
+__all__ = ["router"]
 
 SPANS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0, "year": 365 * 86400.0}
 _PAGE = 50
@@ -74,7 +70,8 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
     async def values(span: str) -> dict[str, object]:
         if span not in SPANS:
             raise HTTPException(404, f"span must be one of {', '.join(SPANS)}")
-        status, soon = await asyncio.gather(*overview_of(place))
+        view = await place.view()
+        status = view.status
         since = status.now - SPANS[span]
         samples = await place.kept(f"samples {span}", lambda mirror: mirror.samples(since))
         audits = await place.kept("audits", lambda mirror: mirror.audits())
@@ -92,7 +89,7 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
             "small": figures.small_multiples(samples, place.mirror.settings.objective),
             "objective": place.mirror.settings.objective,
             "outcomes": figures.outcomes(dict(status.polls)),
-            "coming": soon,
+            "coming": view.coming,
             "limited": limited[:20],
             "groups": [g for g in status.groups if g not in limited][:8],
             "numbers": numbers,
@@ -107,11 +104,6 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
     @routes.get("/fragments/overview")
     async def overview_fragment(span: str = "day") -> Response:
         return look("_overview.html", **await values(span))
-
-
-def overview_of(place: Place) -> tuple[Awaitable[Status], Awaitable[list[Coming]]]:
-    """Return what takes long of the overview: how the mirror does, and what is polled next."""
-    return place.status(), place.kept("coming", coming)
 
 
 def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:

@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from ..errors import Trouble
-from ..mirror.insight import Status
+from ..errors import InvalidInput, Trouble
+from ..mirror.insight import Status, status
 from ..mirror.mirror import Mirror
+from ..mirror.planner import load_agenda
+from ..mirror.prospect import Market, market
+from .coming import Coming, coming
 
-__all__ = ["Place"]
+__all__ = ["Place", "View"]
 
 _T = TypeVar("_T")
 _WRITE_READS = 2.0
@@ -36,6 +39,29 @@ class _Kept:
     at: float
     took: float
     value: object
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is told of all elements, from one reading of them."""
+
+    status: Status
+    coming: Sequence[Coming]
+    markets: Mapping[str, Market | InvalidInput]
+    """By objective; or why there is none."""
+
+
+def _view(mirror: Mirror) -> View:
+    with mirror.store.begin() as t:
+        agenda, state = load_agenda(mirror.settings, t)
+        now = mirror.clock.now()
+        markets: dict[str, Market | InvalidInput] = {}
+        for objective in ("freshness", "age"):
+            try:
+                markets[objective] = market(agenda, now, objective)
+            except InvalidInput as error:
+                markets[objective] = error
+        return View(status(agenda, state, t, now), coming(agenda, t, now), markets)
 
 
 class Place:
@@ -87,9 +113,20 @@ class Place:
         """Look anew at everything: something has been changed from here."""
         self._kept, self._tasks = {}, {}
 
+    async def view(self) -> View:
+        """Return how the mirror does; at most some seconds old."""
+        return await self.kept("view", _view)
+
     async def status(self) -> Status:
         """Return how fresh the mirror is; at most some seconds old."""
-        return await self.kept("status", Mirror.status)
+        return (await self.view()).status
+
+    async def market(self, objective: str) -> Market:
+        """Return what elements ask for, for an objective."""
+        market = (await self.view()).markets[objective]
+        if isinstance(market, InvalidInput):
+            raise InvalidInput(str(market))
+        return market
 
     def read(self, element: int) -> None:
         """Count a read of a copy."""

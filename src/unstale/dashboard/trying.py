@@ -8,8 +8,7 @@ import numpy as np
 
 from .. import quantities, wording
 from ..errors import InvalidInput, NoAnswer
-from ..mirror.mirror import Mirror
-from ..mirror.prospect import Prospect
+from ..mirror.prospect import Market, Prospect
 from . import figures, shown
 from .place import Place
 
@@ -28,9 +27,8 @@ async def tried(place: Place, budget: str, freshness: str, objective: str) -> di
     }  # fmt: skip
     chosen = objective or place.mirror.settings.objective
     try:
-        prospect = await place.kept(
-            f"prospect {chosen}", lambda mirror: mirror.prospect(objective=chosen), fresh_for=15.0
-        )
+        market = await place.market(chosen)
+        prospect = await place.kept(f"prospect {chosen}", lambda _: market.prospect(), fresh_for=15.0)
     except (InvalidInput, NoAnswer) as error:
         return found | {"complaint": str(error)}
     amount = None
@@ -41,7 +39,7 @@ async def tried(place: Place, budget: str, freshness: str, objective: str) -> di
             amount = _amount(budget.strip(), prospect)
         if amount is not None:
             wanted = amount
-            prospect = await place.do(lambda mirror: _wide_enough(mirror, prospect, wanted))
+            prospect = await place.do(lambda _: _wide_enough(market, prospect, wanted))
     except (InvalidInput, NoAnswer) as error:
         found["complaint"], amount = str(error), None
     return found | _verdict(prospect, amount)
@@ -49,7 +47,8 @@ async def tried(place: Place, budget: str, freshness: str, objective: str) -> di
 
 async def _for_freshness(place: Place, text: str) -> float:
     share = quantities.share("freshness", _with_percent(text))
-    amount = await place.do(lambda mirror: mirror.budget_for(share))
+    market = await place.market("freshness")
+    amount = await place.do(lambda _: market.budget_for(share))
     if not isfinite(amount):
         raise InvalidInput(
             f"No budget makes {shown.percent(share)} of this mirror fresh: some elements change so often, or "
@@ -86,7 +85,7 @@ def _amount(text: str, prospect: Prospect) -> float:
     return given.amount / given.unit.seconds
 
 
-def _wide_enough(mirror: Mirror, prospect: Prospect, amount: float) -> Prospect:
+def _wide_enough(market: Market, prospect: Prospect, amount: float) -> Prospect:
     """Return a prospect with this budget in it, however far from the present that is."""
     low, high = float(prospect.budgets[0]), float(prospect.budgets[-1])
     if low <= amount <= high:
@@ -94,7 +93,7 @@ def _wide_enough(mirror: Mirror, prospect: Prospect, amount: float) -> Prospect:
     if not prospect.present * 1e-6 <= amount <= prospect.present * 1e6:
         raise InvalidInput("budget must be within a million times of the present one")
     low, high = min(low, amount / 2), max(high, amount * 2)
-    return mirror.prospect(objective=prospect.objective, budgets=np.geomspace(low, high, 41))
+    return market.prospect(np.geomspace(low, high, 41))
 
 
 def _verdict(prospect: Prospect, amount: float | None) -> dict[str, object]:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isfinite, nan, sqrt
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -152,9 +153,8 @@ def due(agenda: Agenda, places: Places, now: float) -> Floats:
     return np.where(rows["state"][places] == REMOVED, inf, moment)
 
 
-def status(settings: Settings, t: Transaction, now: float) -> Status:
-    """Return how the mirror does."""
-    agenda, kept_state = load_agenda(settings, t)
+def status(agenda: Agenda, kept_state: Mapping[str, Any], t: Transaction, now: float) -> Status:
+    """Return how the mirror does, by what `load_agenda` has read."""
     rows = agenda.rows
     places = np.flatnonzero(rows.wanted)
     fresh = agenda.fresh(places, now)

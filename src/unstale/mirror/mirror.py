@@ -26,8 +26,9 @@ from .copies import Copies
 from .discovery import Discovery, differs
 from .insight import Audit, Explanation, Status, audits, dead, explain, judged, kept, status
 from .loop import SAMPLE_EVERY, Event, Loop, check_settings
+from .planner import load_agenda
 from .portrait import Portrait, portrait
-from .prospect import Prospect, budget_for, prospect
+from .prospect import Market, Prospect, market
 from .registry import Sources, load_sources
 from .settings import Settings
 from .source import Json, New, Source
@@ -349,7 +350,7 @@ class Mirror:
     def status(self) -> Status:
         """Return how fresh the mirror is, what it spends, and what is neglected."""
         with self.store.begin() as t:
-            return status(self.settings, t, self.clock.now())
+            return status(*load_agenda(self.settings, t), t, self.clock.now())
 
     def explain(self, key: str) -> Explanation:
         """Return why an element is polled when it is."""
@@ -377,15 +378,17 @@ class Mirror:
         self, *, objective: str | None = None, budgets: ArrayLike | None = None, points: int = 41
     ) -> Prospect:
         """Return what other budgets, per second, would buy."""
-        with self.store.begin() as t:
-            return prospect(
-                self.settings, t, self.clock.now(), objective=objective, budgets=budgets, points=points
-            )
+        return self.market(objective).prospect(budgets, points)
 
     def budget_for(self, freshness: float) -> float:
         """Return the smallest budget, per second, that buys this freshness; inf if none does."""
+        return self.market("freshness").budget_for(freshness)
+
+    def market(self, objective: str | None = None) -> Market:
+        """Return what elements ask for now, which tells what budgets buy."""
         with self.store.begin() as t:
-            return budget_for(self.settings, t, self.clock.now(), freshness)
+            agenda, _ = load_agenda(self.settings, t)
+        return market(agenda, self.clock.now(), self.settings.objective if objective is None else objective)
 
     def changes(self, after: int = 0, limit: int = 1000) -> list[Version]:
         """Return versions in the order in which they were recorded, after one of them."""

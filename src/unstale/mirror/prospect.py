@@ -13,11 +13,8 @@ from ..arguments import Floats, choice, scalar, whole
 from ..errors import InvalidInput
 from .agenda import Agenda
 from .demand import Demand, demand_of
-from .planner import load_agenda
-from .settings import Settings
-from .store import Transaction
 
-__all__ = ["Prospect", "budget_for", "prospect"]
+__all__ = ["Market", "Prospect", "market"]
 
 _SPAN = 16.0
 """How many times the present budget the largest of the curve is, and how many times less the smallest."""
@@ -50,60 +47,56 @@ class Prospect:
         return budget, None if self.byte_budget is None else self.byte_budget * budget / self.present
 
 
-def prospect(
-    settings: Settings,
-    t: Transaction,
-    now: float,
-    *,
-    objective: str | None = None,
-    budgets: ArrayLike | None = None,
-    points: int = 41,
-) -> Prospect:
-    """Return what other budgets would buy: those given, or some around that of today."""
-    measure = choice("objective", objective or settings.objective, ("freshness", "age"))
-    agenda, demand, present = _present(settings, t, now, age=measure == "age")
-    if budgets is None:
-        wanted = present * np.geomspace(1.0 / _SPAN, _SPAN, whole("points", points, at_least=2))
-    else:
-        wanted = np.atleast_1d(np.asarray(budgets, float))
-        if not (wanted.ndim == 1 and wanted.size and np.isfinite(wanted).all() and (wanted > 0).all()):
-            raise InvalidInput(f"budgets must be finite numbers above 0; they are {budgets!r}")
-    rates = demand.rate / present * wanted
-    uniform = demand.plain(rates, np.ones(demand.shape.size))
-    proportional = demand.plain(rates, demand.shape * demand.scale)
-    better = np.minimum if demand.age else np.maximum  # the curve is good to four digits
-    optimal = better(demand.curve(rates), better(uniform, proportional))
-    return Prospect(
-        budgets=wanted,
-        optimal=demand.worthy(optimal),
-        uniform=demand.worthy(uniform),
-        proportional=demand.worthy(proportional),
-        present=present,
-        present_value=float(demand.worthy(demand.best(demand.rate))),
-        objective=measure,
-        unit="bytes" if agenda.settings.budget is None else "polls",
-        byte_budget=None if agenda.settings.budget is None else agenda.settings.byte_budget,
-    )
+@dataclass(frozen=True, eq=False)
+class Market:
+    """What elements ask for: it tells what budgets buy, without another look at the elements."""
+
+    demand: Demand
+    present: float
+    unit: Literal["polls", "bytes"]
+    byte_budget: float | None
+
+    def prospect(self, budgets: ArrayLike | None = None, points: int = 41) -> Prospect:
+        """Return what other budgets would buy: those given, or some around that of today."""
+        if budgets is None:
+            wanted = self.present * np.geomspace(1.0 / _SPAN, _SPAN, whole("points", points, at_least=2))
+        else:
+            wanted = np.atleast_1d(np.asarray(budgets, float))
+            if not (wanted.ndim == 1 and wanted.size and np.isfinite(wanted).all() and (wanted > 0).all()):
+                raise InvalidInput(f"budgets must be finite numbers above 0; they are {budgets!r}")
+        demand = self.demand
+        rates = demand.rate / self.present * wanted
+        uniform = demand.plain(rates, np.ones(demand.shape.size))
+        proportional = demand.plain(rates, demand.shape * demand.scale)
+        better = np.minimum if demand.age else np.maximum  # the curve is good to four digits
+        optimal = better(demand.curve(rates), better(uniform, proportional))
+        return Prospect(
+            budgets=wanted,
+            optimal=demand.worthy(optimal),
+            uniform=demand.worthy(uniform),
+            proportional=demand.worthy(proportional),
+            present=self.present,
+            present_value=float(demand.worthy(demand.best(demand.rate))),
+            objective="age" if demand.age else "freshness",
+            unit=self.unit,
+            byte_budget=self.byte_budget,
+        )
+
+    def budget_for(self, freshness: float) -> float:
+        """Return the smallest budget, per second, that buys this freshness; inf if none does."""
+        demand, target = self.demand, scalar("freshness", freshness, at_least=0, below=1)
+        if target >= demand.hope:
+            return inf
+        return demand.needed(target / demand.hope) / demand.rate * self.present
 
 
-def budget_for(settings: Settings, t: Transaction, now: float, freshness: float) -> float:
-    """Return the smallest budget, per second, that buys this freshness; inf if none does."""
-    target = scalar("freshness", freshness, at_least=0, below=1)
-    _, demand, present = _present(settings, t, now)
-    if target >= demand.hope:
-        return inf
-    return demand.needed(target / demand.hope) / demand.rate * present
-
-
-def _present(
-    settings: Settings, t: Transaction, now: float, *, age: bool = False
-) -> tuple[Agenda, Demand, float]:
-    """Return what is known, and the budget of today."""
-    agenda, _ = load_agenda(settings, t)
-    places = np.flatnonzero(agenda.rows.wanted)
-    demand = demand_of(agenda, places, now, age=age)
+def market(agenda: Agenda, now: float, objective: str) -> Market:
+    """Return what elements ask for, for freshness or for age."""
+    age = choice("objective", objective, ("freshness", "age")) == "age"
+    demand = demand_of(agenda, np.flatnonzero(agenda.rows.wanted), now, age=age)
     if demand is None or not demand.hope > 0:
         raise InvalidInput("there is nothing to plan yet: add elements first, with weights above 0")
-    present = agenda.settings.budget if agenda.settings.budget is not None else agenda.settings.byte_budget
+    polls, traffic = agenda.settings.budget, agenda.settings.byte_budget
+    present = traffic if polls is None else polls
     assert present is not None  # noqa: S101  (checked when the mirror was opened)
-    return agenda, demand, present
+    return Market(demand, present, "bytes" if polls is None else "polls", None if polls is None else traffic)
