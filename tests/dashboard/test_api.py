@@ -190,6 +190,15 @@ def test_a_budget_is_set(client, mirror):
     told = client.post("/api/budget", json={"budget": 5.0})
     assert told.json() == {"budget": 5.0, "byte_budget": None}
     assert mirror.status().budget == 5.0
+    assert client.get("/api/status").json()["instead_of"] == {
+        "budget": mirror.settings.budget, "byte_budget": None
+    }  # fmt: skip
+    assert client.post("/api/budget", json={"byte_budget": 9.0}).json() == {"budget": 5.0, "byte_budget": 9.0}
+    only = client.post("/api/budget", json={"budget": None})
+    assert only.json() == {"budget": None, "byte_budget": 9.0}
+    none = client.post("/api/budget", json={"byte_budget": None})
+    assert (none.status_code, "would leave none" in none.json()["error"]) == (422, True)
+    assert client.post("/api/budget", json={"budget": 5.0, "byte_budget": None}).status_code == 200
     for wrong in (
         {},
         {"budget": 0},

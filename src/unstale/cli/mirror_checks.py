@@ -146,7 +146,10 @@ def _check_clock(opened: Opened) -> list[Check]:
 
 def _check_budget(opened: Opened) -> list[Check]:
     """Check that the budget is enough for what max_age demands, and for a poll of each now and then."""
-    settings = opened.mirror.settings
+    from unstale.mirror.planner import budgets
+
+    with opened.mirror.store.begin() as t:
+        settings = budgets(opened.mirror.settings, t.state())
     demand, bytes_demanded, urgent, count = 0.0, 0.0, 0, 0
     for element in opened.mirror.elements():
         count += 1
@@ -170,6 +173,9 @@ def _check_budget(opened: Opened) -> list[Check]:
     if count and polls * 30 * 86400 < count:
         told = f"{shown} for {plural(count, 'element')} is less than a poll of each in a month"
         return [Check("warn", "budget", told, "raise the budget, or remove elements")]
+    if settings != opened.mirror.settings:
+        said = show_budget(opened.mirror.settings.budget, opened.mirror.settings.byte_budget)
+        shown += f", as it was set since; mirror.toml says {said}"
     return [Check("ok", "budget", shown)]
 
 

@@ -111,7 +111,12 @@ def _used(got: Status) -> str:
     parts = [_part(plural(polls, "poll"), polls / span, got.budget, None)]
     parts.append(_part(show_size(moved), moved / span, None, got.byte_budget))
     lately = "24 hours" if span > 0.99 * _DAY else show_duration(float(round(span)))
-    return f"{', '.join(parts)}; in the last {lately}"
+    text = f"{', '.join(parts)}; in the last {lately}"
+    if got.instead_of is not None:
+        text += (
+            f". It was set so; mirror.toml says {show_budget(*got.instead_of)}, from when it is next changed"
+        )
+    return text
 
 
 def _part(shown: str, used: float, polls: float | None, moved: float | None) -> str:

@@ -191,13 +191,16 @@ def _add_budgets(routes: APIRouter, place: Place) -> None:
         return models.BudgetFor(freshness=freshness, budget=models.number(needed), unit=market.unit)
 
     @routes.post("/api/budget", responses=problems(edit=True), tags=["budgets"])
-    async def set_budget(budget: models.Budget) -> models.Budget:
+    async def set_budget(budget: models.Budget) -> models.Budgets:
         """Set the budgets, which count from now on, also for one who runs the mirror now."""
-        if budget.budget is None and budget.byte_budget is None:
+        if not budget.model_fields_set:
             raise HTTPException(422, "budget or byte_budget must be given")
-        await place.do(lambda mirror: mirror.set_budget(budget.budget, budget.byte_budget))
+        now = (await place.status()).budgets | budget.model_dump(exclude_unset=True)
+        if now["budget"] is None and now["byte_budget"] is None:
+            raise HTTPException(422, "a mirror needs a budget of polls or of bytes; this would leave none")
+        await place.do(lambda mirror: mirror.set_budget(**now))
         place.forget()
-        return budget
+        return models.Budgets(**now)
 
 
 def _add_edits(routes: APIRouter, place: Place) -> None:

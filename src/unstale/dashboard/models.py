@@ -164,6 +164,13 @@ class Audit(BaseModel):
         )  # fmt: skip
 
 
+class Budgets(BaseModel):
+    """Budgets of polls and of bytes."""
+
+    budget: float | None = Field(description="Polls per second; null: no limit by polls.")
+    byte_budget: float | None = Field(description="Bytes per second; null: no limit by bytes.")
+
+
 class Status(BaseModel):
     """How the mirror does."""
 
@@ -186,6 +193,7 @@ class Status(BaseModel):
     groups: int = Field(description="How many there are; see /api/groups.")
     trouble: list[str]
     audit: Audit | None = Field(description="The last one.")
+    instead_of: Budgets | None = Field(description="What the configuration says, if others were set since.")
 
     @classmethod
     def of(cls, one: insight.Status) -> Status:
@@ -200,6 +208,9 @@ class Status(BaseModel):
             spent=number(one.spent), traffic=number(one.traffic), polls=dict(one.polls), changes=one.changes,
             overdue=one.overdue, neglected=neglected, groups=len(one.groups), trouble=list(one.trouble),
             audit=None if one.audit is None else Audit.of(one.audit),
+            instead_of=None if one.instead_of is None else Budgets(
+                budget=number(one.instead_of[0]), byte_budget=number(one.instead_of[1])
+            ),
         )  # fmt: skip
 
 
@@ -465,7 +476,7 @@ _Amount = Annotated[float, Field(ge=1e-9, le=1e12, allow_inf_nan=False)]
 
 
 class Budget(_Strict):
-    """Budgets; at least one."""
+    """Budgets to be set; what is left out stays."""
 
     budget: _Amount | None = Field(None, description="Polls per second; null: no limit by polls.")
     byte_budget: _Amount | None = Field(None, description="Bytes per second; null: no limit by bytes.")

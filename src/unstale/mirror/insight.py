@@ -112,6 +112,13 @@ class Status:
     workers: int
     changes: int
     audit: Audit | None = None
+    instead_of: tuple[float | None, float | None] | None = None
+    """The budgets that the settings say, of polls and of bytes, if others were set since."""
+
+    @property
+    def budgets(self) -> dict[str, float | None]:
+        """Of polls and of bytes, per second."""
+        return {"budget": self.budget, "byte_budget": self.byte_budget}
 
 
 @dataclass(frozen=True)
@@ -190,7 +197,19 @@ def status(agenda: Agenda, kept_state: Mapping[str, Any], t: Transaction, now: f
         workers=len(workers),
         changes=outcomes.get("changed", 0),
         audit=audits(state)[-1] if audits(state) else None,
+        instead_of=_instead_of(state, said),
     )
+
+
+def _instead_of(
+    state: Mapping[str, bytes], said: Sequence[float | None]
+) -> tuple[float | None, float | None] | None:
+    """Return the budgets of the settings, if others have been set since."""
+    changed = json.loads(state.get("budgets", b"{}"))
+    settings = changed.get("instead_of", said)
+    if settings == said or [changed["budget"], changed["byte_budget"]] != said:
+        return None
+    return settings[0], settings[1]
 
 
 def dead(worker: str) -> bool:

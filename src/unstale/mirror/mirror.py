@@ -415,10 +415,14 @@ class Mirror:
         return Copy(wanted[0], self.copies.read(wanted[0].digest))
 
     def set_budget(self, budget: float | None = None, byte_budget: float | None = None) -> None:
-        """Set other budgets, per second, which count from now on, also for one who runs the mirror now."""
+        """Set other budgets, per second, which count from now on, also for one who runs the mirror now.
+
+        They count until the mirror is opened with other budgets than it has now.
+        """
         check_settings(replace(self.settings, budget=budget, byte_budget=byte_budget))
+        said = [self.settings.budget, self.settings.byte_budget]
         with self.store.begin() as t:
-            changed = {"budget": budget, "byte_budget": byte_budget}
+            changed = {"budget": budget, "byte_budget": byte_budget, "instead_of": said}
             t.keep({"budgets": json.dumps(changed).encode()})
             t.edit([("settings", 0, self.clock.now(), "")])
 

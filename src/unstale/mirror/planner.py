@@ -31,8 +31,10 @@ _READS_EVERY, _READS_HALF_LIFE = 600.0, 7 * 86400.0
 
 
 def budgets(settings: Settings, state: Mapping[str, bytes]) -> Settings:
-    """Return the settings with the budgets that were set while the mirror ran, if any."""
+    """Return the settings with the budgets that were set since, unless settings have changed after that."""
     changed = json.loads(state.get("budgets", b"{}"))
+    if changed.pop("instead_of", said := [settings.budget, settings.byte_budget]) != said:
+        return settings
     return replace(settings, **changed)
 
 

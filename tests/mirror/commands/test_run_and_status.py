@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from unstale.cli.mirror_live import LogLines, Seen
+from unstale.mirror.config import load
 from unstale.mirror.insight import Audit
 from unstale.mirror.loop import Event
 from unstale.mirror.mirror import Mirror
+from unstale.wording import show_budget
 
 
 @pytest.mark.usefixtures("mirror")
@@ -340,3 +342,22 @@ def test_mistakes_of_changes(refuse):
     assert "--webhook must be an address" in refuse("changes", "--follow", "--webhook", "example.org")
     assert "--command must be a command" in refuse("changes", "--follow", "--command", "'")
     assert Path("mirror.db").exists()
+
+
+@pytest.mark.usefixtures("polled")
+def test_a_budget_that_was_set_counts_until_the_file_is_changed(run):
+    file = Path("mirror.toml")
+    config = load(file)
+    with Mirror(config.store, settings=config.settings, copies=config.copies) as mirror:
+        mirror.set_budget(2.0)
+    said = show_budget(config.settings.budget, config.settings.byte_budget)
+    told = " ".join(run("status")[0].split())
+    assert "of 172,800 polls/day)" in told
+    assert f"It was set so; mirror.toml says {said}, from when it is next changed" in told
+    assert f"172,800 polls/day, as it was set since; mirror.toml says {said}" in " ".join(
+        run("doctor")[0].split()
+    )
+    file.write_text(re.sub(r"(?m)^budget = .*$", 'budget = "7/s"', file.read_text()))
+    told = " ".join(run("status")[0].split())
+    assert "of 7 polls/second)" in told or "of 604,800 polls/day)" in told
+    assert "mirror.toml says" not in told
