@@ -280,3 +280,23 @@ def test_what_was_read_just_now_is_at_hand_for_a_moment(monkeypatch):
     shelf.put((("b", None),), served(1))
     assert len(shelf._served) == 1
     assert shelf._size == 4001
+
+
+LATIN = "text/html; charset=latin-1"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "told"),
+    [
+        ("é".encode(), ("text/html", ""), "text/html; charset=utf-8"),
+        ("é".encode("latin-1"), ("text/html", ""), "text/html"),
+        ("é".encode("latin-1"), ("text/html", LATIN), LATIN),
+        (b"x", ("text/plain", LATIN), "text/plain; charset=utf-8"),
+        (b"x", ("text/html", "text/html; a=\r\nX: y"), "text/html; charset=utf-8"),
+        (b"PNG", ("image/png", "image/png"), "image/png"),
+    ],
+)
+def test_letters_are_those_of_the_source(get, mirror, body, kind, told):
+    add(mirror, "page", body, media_type=kind[0], meta={"headers": {"content-type": kind[1]}})
+    answer = get("/copies/python%3Apage")
+    assert (answer.headers["content-type"], answer.content) == (told, body)

@@ -238,7 +238,7 @@ async def _answer(place: Place, request: Request, served: _Served) -> Response:
 def _headers(served: _Served) -> dict[str, str]:
     element, version, glance = served.element, served.version, served.glance
     headers = {
-        "Content-Type": safe_type(version.media_type),
+        "Content-Type": _content_type(version, served.body),
         "Content-Security-Policy": _SANDBOX,
         "Cache-Control": "no-cache",
         "ETag": f'"{version.digest}"',
@@ -252,6 +252,22 @@ def _headers(served: _Served) -> dict[str, str]:
         headers["X-Unstale-Fresh"] = f"{glance.fresh:.6f}"
         headers["X-Unstale-Age"] = f"{glance.age:.3f}"
     return headers
+
+
+def _content_type(version: Version, body: bytes | None) -> str:
+    """Return the type of a copy and the letters it is written in: as its source says, or UTF-8 if it is."""
+    plain = safe_type(version.media_type)
+    headers = version.meta.get("headers")
+    said = headers.get("content-type") if isinstance(headers, dict) else None
+    if isinstance(said, str) and safe_type(said).partition(";")[0].strip().lower() == plain.lower():
+        plain = safe_type(said)
+    if body is None or ";" in plain or not plain.lower().startswith("text/"):
+        return plain
+    try:
+        body.decode()
+    except ValueError:
+        return plain
+    return f"{plain}; charset=utf-8"
 
 
 def _modified(version: Version) -> int:
