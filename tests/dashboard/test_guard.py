@@ -311,3 +311,19 @@ def test_other_sites_get_no_leave_to_look(still):
     answer = still().options("/hints", headers=asked)
     assert answer.status_code == 405
     assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_what_programs_do_wrong_is_said(ask):
+    client = ask()
+    form = client.post("/hints", content=b'{"keys": ["python:news"]}', headers=FORM)
+    assert (form.status_code, form.json()) == (
+        415, {"error": "the header Content-Type must be application/json"}
+    )  # fmt: skip
+    kind = {"content-type": "application/json"}
+    broken = client.post("/hints", content=b'{"keys": [', headers=kind)
+    assert (broken.status_code, broken.json()["error"][:21]) == (422, "the body is not JSON:")
+    assert "there is no body" in client.post("/hints", headers=kind).json()["error"]
+    assert client.put("/api/elements/1", content=b"x").status_code == 405
+    secret = ask(token=TOKEN)
+    wrong = secret.get("/api/status", headers={"authorization": "Bearer wrong"})
+    assert (wrong.status_code, wrong.json()) == (401, {"error": "that is not the token"})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -77,10 +78,7 @@ def _tell_errors(app: FastAPI) -> None:
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101
-        parts = [
-            f"{'.'.join(map(str, one['loc'][1:])) or one['loc'][0]}: {one['msg']}" for one in error.errors()
-        ]
-        return tell(request, 422, "; ".join(parts[:5])[:2000])
+        return tell(request, 422, "; ".join(map(_said, error.errors()[:5]))[:2000])
 
     async def refused(request: Request, error: Exception) -> Response:
         return tell(request, 422, str(error))
@@ -97,3 +95,13 @@ def _tell_errors(app: FastAPI) -> None:
     app.add_exception_handler(NoAnswer, refused)
     app.add_exception_handler(Trouble, trouble)
     app.add_exception_handler(Exception, bug)
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    """Say what is wrong with a request."""
+    where = [str(one) for one in error["loc"]]
+    if error["type"] == "json_invalid":
+        return f"the body is not JSON: {error.get('ctx', {}).get('error', 'it cannot be read')}"
+    if where == ["body"] and error["type"] == "missing":
+        return "there is no body; it must be JSON"
+    return f"{'.'.join(where[1:]) or where[0]}: {error['msg']}"

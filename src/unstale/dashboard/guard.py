@@ -44,11 +44,15 @@ _LARGEST = 1_000_000
 _PATIENCE = 30.0
 """Seconds in which a body must have come."""
 _SHORTEST_TOKEN = 16
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE, _KNOWN = frozenset({"GET", "HEAD", "OPTIONS"}), frozenset({"POST", "DELETE"})
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?").fullmatch
 _FORM = "application/x-www-form-urlencoded"
 _OPEN = ("/healthz", "/login")
 """Paths that take no token; nor does what is in /static/, which is the same for everybody."""
+_NEEDED = (
+    "a token is needed: send the header 'Authorization: Bearer TOKEN', or the token as the password of any user, "
+    "or go to /login"
+)
 _HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -136,7 +140,8 @@ class Guarded:
             if scope["method"] not in _SAFE:
                 _check_origin(headers)
                 body = await _body(receive)
-                _check_content(scope["method"], headers, body)
+                if scope["method"] in _KNOWN:  # others are refused for what they are
+                    _check_content(scope, headers, body)
                 receive = _again(body, receive)
         except _Refused as refused:
             if refused.status == 401 and as_page and scope["method"] in _SAFE:
@@ -163,12 +168,10 @@ class Guarded:
         path, token = scope["path"], self._guard.token
         if token is None or path in _OPEN or path.startswith("/static/"):
             return
-        if _same(_authorization(headers), token) or _same(_cookie(headers), self._guard.cookie):
+        given = _authorization(headers)
+        if _same(given, token) or _same(_cookie(headers), self._guard.cookie):
             return
-        message = (
-            "a token is needed: send the header 'Authorization: Bearer TOKEN', or the token as the password "
-            "of any user, or go to /login"
-        )
+        message = "that is not the token" if given else _NEEDED
         browser = "sec-fetch-mode" in headers  # which would ask for a name and a password, beside our page
         raise _Refused(
             401, message, {"WWW-Authenticate": "Bearer" + ("" if browser else ', Basic realm="unstale"')}
@@ -255,13 +258,13 @@ def _same_host(one: str, other: str, scheme: str) -> bool:
     return one.lower().removesuffix(port) == other.lower().removesuffix(port)
 
 
-def _check_content(method: str, headers: Headers, body: bytes) -> None:
+def _check_content(scope: Scope, headers: Headers, body: bytes) -> None:
     """Refuse what a form of another site could have sent."""
-    kind = _content_type(headers)
-    if kind == _FORM:
+    kind, path = _content_type(headers), scope["path"]
+    if kind == _FORM and not (path.startswith("/api/") or path == "/hints"):
         if not _same(_fields(body).get("csrf", ""), csrf_token()):
             raise _Refused(403, "this form is not from here, or from before a restart: load the page again")
-    elif kind != "application/json" and (body or method != "DELETE"):
+    elif kind != "application/json" and (body or scope["method"] != "DELETE"):
         raise _Refused(415, "the header Content-Type must be application/json")
 
 
