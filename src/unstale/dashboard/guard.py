@@ -50,8 +50,8 @@ _FORM = "application/x-www-form-urlencoded"
 _OPEN = ("/healthz", "/login")
 """Paths that take no token; nor does what is in /static/, which is the same for everybody."""
 _NEEDED = (
-    "a token is needed: send the header 'Authorization: Bearer TOKEN', or the token as the password of any user, "
-    "or go to /login"
+    "a token is needed: send the header 'Authorization: Bearer TOKEN', or the token as the password of any "
+    "user, or go to /login"
 )
 _HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
-from sqlalchemy import ColumnElement, Select, func, literal_column, select
+from sqlalchemy import ColumnElement, Select, func, literal_column, or_, select
 
 from unstale.errors import InvalidInput
 
@@ -80,7 +81,7 @@ def page(
         if number is None:
             return [], 0
         filters.append(_by_group(work, number))
-    sought = elements.c.key.contains(text_of(search), autoescape=True) if search else None
+    sought = _sought(search) if search else None
     total = _total(work, filters, everything, sought)
     if offset >= total or not limit:
         return [], total
@@ -97,6 +98,12 @@ def page(
         ids.reverse()
     found = numbered(work, ids)
     return [found[one] for one in ids if one in found], total
+
+
+def _sought(search: str) -> ColumnElement[bool]:
+    """Return the condition for keys that have a text in them, as it is or as addresses write it."""
+    ways = dict.fromkeys((search, quote(search, safe="/:?#[]@!$&'()*+,;=~%", errors="replace")))
+    return or_(*(elements.c.key.contains(text_of(way), autoescape=True) for way in ways))
 
 
 def _count(work: Work, query: Select[Any]) -> int:

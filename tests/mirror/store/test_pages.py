@@ -1,6 +1,7 @@
 """Tables of elements, a page at a time: every way to find them gives the same."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -69,6 +70,16 @@ def test_signs_of_patterns_in_a_search_are_just_signs(store):
         for sign in ("%", "_", "\\", "'", "\0"):
             assert t.page(search=sign) == ([], 0)
         assert t.page(search="host1")[1] == 1
+
+
+def test_letters_are_found_as_addresses_write_them(store):
+    one, other = additions(2)
+    keys = ("https://example.org/caf%C3%A9/a%20b", "file:/srv/caf\u00e9")
+    with store.begin() as t:
+        t.add([replace(one, key=keys[0]), replace(other, key=keys[1])], 1.0)
+        assert {e.key for e in t.page(search="caf\u00e9")[0]} == set(keys)
+        assert [e.key for e in t.page(search="a b")[0]] == [keys[0]]
+        assert [e.key for e in t.page(search="%C3%A9")[0]] == [keys[0]]
 
 
 def test_a_page_that_cannot_be_is_refused(store):
