@@ -309,3 +309,13 @@ def test_a_store_that_cannot_be_read_is_trouble_for_now(client, monkeypatch):
     answer = client.get("/api/groups")
     assert (answer.status_code, answer.json()) == (503, {"error": "the store is busy"})
     assert answer.headers["retry-after"]
+
+
+def test_elements_are_told_with_how_fresh_they_are_and_how_often_they_change(client, mirror):
+    mirror.add("python:new", poll=lambda: "x")
+    told = {one["key"]: one for one in client.get("/api/elements").json()["elements"]}
+    for key in ("python:news", "python:about"):
+        explained = client.get(f"/api/elements/{told[key]['id']}").json()
+        assert told[key]["fresh"] == pytest.approx(explained["fresh"], abs=0.01)
+        assert told[key]["rate"] == pytest.approx(explained["rate"], rel=0.01)
+    assert (told["python:new"]["fresh"], told["python:new"]["rate"]) == (None, None)

@@ -95,7 +95,9 @@ def _add_elements(routes: APIRouter, place: Place) -> None:
             return mirror.page(search, state, group, sort, descending=descending, offset=offset, limit=limit)
 
         some, total = await place.do(look)
-        return models.Elements(elements=[models.Element.of(one) for one in some], total=total, offset=offset)
+        glances = await place.glances(one.id for one in some)
+        told = [models.Element.of(one, glances.get(one.id)) for one in some]
+        return models.Elements(elements=told, total=total, offset=offset)
 
     @routes.get("/api/elements/{element}", responses=problems(on404=_NO_ELEMENT), tags=["elements"])
     async def explain(element: _Number) -> models.Explanation:

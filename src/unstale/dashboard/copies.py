@@ -36,8 +36,6 @@ __all__ = ["router"]
 
 _AT_ONCE = 1 << 20
 """Bytes up to which a copy is read at once, and checked; a larger one is sent in such blocks."""
-_OUTLOOK = 5.0
-"""Seconds for which what was learned of all elements is kept."""
 _SHELF, _SHELF_ROOM = 1.0, 1 << 25
 """Seconds for which what was read just now is served again, and bytes of it that are kept."""
 _SANDBOX = (
@@ -73,7 +71,7 @@ def router(place: Place) -> APIRouter:
         (probability that it is fresh), `X-Unstale-Age` (expected age in seconds), `X-Unstale-Version` and
         `X-Unstale-Key` (percent-encoded) say what is known of it. It counts as a read.
         """
-        outlook = await place.kept("outlook", Outlook, fresh_for=_OUTLOOK)
+        outlook = await place.outlook()
         wanted = _wanted(request)
         served = shelf.get(wanted)
         if served is None:

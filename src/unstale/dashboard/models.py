@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..mirror import insight, portrait, prospect, store
 from .copy_headers import copy_path
+from .outlook import Glance
 
 __all__ = [
     "Added", "Budget", "BudgetFor", "Change", "Changes", "Difference", "Element", "Elements", "Explanation",
@@ -278,9 +279,13 @@ class Element(BaseModel):
     size: float | None = Field(description="Bytes that a poll takes, on average.")
     moved: str | None = Field(description="Where it is now for good.")
     copy_path: str = Field(description="Where its copy is served.")
+    fresh: Share = Field(
+        None, description="Probability that its copy is fresh; null: see the element itself."
+    )
+    rate: float | None = Field(None, description="Changes per second, as estimated.")
 
     @classmethod
-    def of(cls, one: store.Element) -> Element:
+    def of(cls, one: store.Element, glance: Glance | None = None) -> Element:
         """Tell it; not what its source is told, which may be secret."""
         return cls(
             id=one.id, key=one.key, source=one.source, group=one.group, state=one.state, detail=one.detail,
@@ -288,6 +293,8 @@ class Element(BaseModel):
             failures=one.failures, version=one.version, weight=one.weight, max_age=number(one.max_age),
             min_interval=one.min_interval, jitter=one.jitter, windows=one.windows, size=number(one.size),
             moved=one.moved, copy_path=copy_path(one.key),
+            fresh=None if glance is None else number(glance.fresh),
+            rate=None if glance is None else number(glance.rate),
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import nan
 from typing import cast
@@ -36,6 +37,8 @@ class Glance:
     """Probability that it is fresh; nan if that cannot be told."""
     age: float
     """Expected age, in seconds; nan if that cannot be told."""
+    rate: float = nan
+    """Changes per second, if that was asked for."""
 
 
 class Outlook:
@@ -58,17 +61,44 @@ class Outlook:
         if columns is None or columns.id.size != 1 or not np.isfinite(columns.last[0]):
             return Glance(nan, nan)
         agenda = self._agenda()
-        rows = agenda.rows
-        rows.learner.evidence[:] = 0.0
-        rows.fill(0, columns)
-        channel, hints = self._hints.get(int(columns.id[0]), ("", 0))
-        rows["channel"][0], rows["hints"][0] = self._channels.number(channel), hints
+        agenda.rows.learner.evidence[:] = 0.0
+        self._fill(agenda.rows, 0, columns)
         return Glance(float(agenda.fresh(_ONE, now)[0]), float(ages(agenda, _ONE, now)[0]))
+
+    def glances(self, parts: Iterable[Columns], now: float) -> dict[int, Glance]:
+        """Tell of some elements how fresh their copies are and how often they change, by number."""
+        parts = list(parts)
+        agenda = self._for(sum(columns.id.size for columns in parts))
+        rows, start = agenda.rows, 0
+        for columns in parts:
+            self._fill(rows, start, columns)
+            start += columns.id.size
+        if not start:
+            return {}
+        places = np.flatnonzero(~np.isnan(rows["last"]))
+        law, _ = rows.learner.outlook(rows.since(places, now), places)
+        told = zip(
+            rows["id"][places].tolist(), agenda.fresh(places, now).tolist(),
+            ages(agenda, places, now).tolist(), (np.asarray(law.shape) * np.asarray(law.scale)).tolist(),
+            strict=True,
+        )  # fmt: skip
+        return {number: Glance(fresh, age, rate) for number, fresh, age, rate in told}
+
+    def _fill(self, rows: Rows, start: int, columns: Columns) -> None:
+        """Take up elements, with the hints that there are."""
+        rows.fill(start, columns)
+        for place, element in enumerate(columns.id.tolist(), start):
+            channel, hints = self._hints.get(element, ("", 0))
+            rows["channel"][place], rows["hints"][place] = self._channels.number(channel), hints
+
+    def _for(self, elements: int) -> Agenda:
+        """Return what has room for so many."""
+        rows = Rows()
+        rows.reserve(elements, self._learner)
+        return Agenda(self._settings, rows=rows, channels=self._channels)
 
     def _agenda(self) -> Agenda:
         """Return one for this thread, with room for one element."""
         if not hasattr(self._local, "agenda"):
-            rows = Rows()
-            rows.reserve(1, self._learner)
-            self._local.agenda = Agenda(self._settings, rows=rows, channels=self._channels)
+            self._local.agenda = self._for(1)
         return cast("Agenda", self._local.agenda)

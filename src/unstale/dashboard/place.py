@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from ..mirror.mirror import Mirror
 from ..mirror.planner import load_agenda
 from ..mirror.prospect import Market, market
 from .coming import Coming, coming
+from .outlook import Glance, Outlook
 
 __all__ = ["Place", "View"]
 
@@ -30,6 +31,8 @@ _WRITE_READS = 2.0
 """Seconds after which reads are written."""
 _SHARE = 10.0
 """What has taken a second is not done again for so many."""
+_OUTLOOK = 5.0
+"""Seconds for which what was learned of all elements is taken as known."""
 _PATIENCE = 0.5
 """Seconds for which one waits for something new while there is something old."""
 
@@ -127,6 +130,20 @@ class Place:
         if isinstance(market, InvalidInput):
             raise InvalidInput(str(market))
         return market
+
+    async def outlook(self) -> Outlook:
+        """Return what was learned of all elements together; some seconds old."""
+        return await self.kept("outlook", Outlook, fresh_for=_OUTLOOK)
+
+    async def glances(self, elements: Iterable[int]) -> dict[int, Glance]:
+        """Tell of some elements how fresh their copies are and how often they change, by number."""
+        outlook, numbers = await self.outlook(), list(elements)
+
+        def look(mirror: Mirror) -> dict[int, Glance]:
+            with mirror.store.begin() as t:
+                return outlook.glances(t.load(numbers), mirror.clock.now())
+
+        return await self.do(look)
 
     def read(self, element: int) -> None:
         """Count a read of a copy."""
