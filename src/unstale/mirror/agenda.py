@@ -119,7 +119,7 @@ class Agenda:
         if not which.size:
             return np.empty(0, np.intp)
         places = rows.places(heard.element[which])
-        outcome = np.array([_AFTER[heard.outcome[i]] for i in which.tolist()], np.int8)
+        outcome = np.array([_AFTER.get(heard.outcome[i], FAILING) for i in which.tolist()], np.int8)
         changed = np.array([heard.outcome[i] == "changed" for i in which.tolist()])
         time, elapsed = heard.time[which], heard.elapsed[which]
         self._hear_of_hints(places, elapsed, changed, outcome == OK)

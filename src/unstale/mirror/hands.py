@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
+from typing import get_args
 
 from ..errors import Trouble
 from .clock import Clock
@@ -23,7 +24,7 @@ from .copies import Copies
 from .pace import GRACE
 from .registry import source_named
 from .settings import Settings
-from .source import Found, Late, Source, Terms
+from .source import Found, Late, Outcome, Source, Terms
 from .store import Finished, Lease
 
 __all__ = ["Hands"]
@@ -34,6 +35,7 @@ _CROWD = 0.6 * GRACE
 """Seconds for which polls of a group may wait for each other."""
 _LONGEST = 60.0
 """Seconds between two attempts to write a copy, at most."""
+_OUTCOMES = frozenset(get_args(Outcome))
 _AGAIN = 5.0
 """Seconds for which a poll that could not be made for want of a place for its content keeps a hand busy."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
@@ -294,11 +296,10 @@ class Hands:
         if found.spacing and found.spacing > self._spacing.get(lease.group, 0.0):  # nobody knew of it
             self._spacing[lease.group] = found.spacing
             self._blocked[lease.group] = max(self._blocked.get(lease.group, -inf), began + found.spacing)
+        if wrong := _wrong(lease, found):
+            found = Found("failed", wrong, traffic=found.traffic)
         if found.outcome != "changed":
             return Finished(lease, began, self._clock.now() - began, found, outcome=found.outcome)
-        if found.body is None:
-            found = Found("failed", "the source told of a change without content", traffic=found.traffic)
-            return Finished(lease, began, self._clock.now() - began, found, outcome="failed")
         return await self._copy(lease, found, began)
 
     def _ours(self, error: Exception) -> bool:
@@ -338,3 +339,12 @@ class Hands:
             lease, began, seconds, slim, digest=digest, size=size, fingerprint=fingerprint,
             outcome="new" if known is None else "changed",
         )  # fmt: skip
+
+
+def _wrong(lease: Lease, found: Found) -> str:
+    """Return what a source has said that cannot be; empty if nothing."""
+    if found.outcome not in _OUTCOMES:
+        return f"the source {lease.source!r} said {found.outcome!r}, which is no outcome"
+    if found.outcome == "changed" and found.body is None:
+        return "the source told of a change without content"
+    return ""

@@ -55,6 +55,7 @@ def load_agenda(settings: Settings, t: Transaction, only: int | None = None) -> 
     for columns in t.load() if only is None else t.load([only]):
         rows.fill(start, columns)
         start += columns.id.size
+    rows.leave_out(start)  # others may add and remove elements meanwhile
     agenda = Agenda(
         budgets(settings, state),
         rows=rows,

@@ -83,8 +83,16 @@ class Rows:
         self.learner.add(count)
 
     def fill(self, start: int, columns: Columns) -> None:
-        """Take up elements, in the order of their numbers, where room was made."""
+        """Take up elements, in the order of their numbers, where room was made; make more if need be."""
+        if (more := start + columns.id.size - len(self)) > 0:
+            for name, (kind, blank) in _COLUMNS.items():
+                self._columns[name] = np.concatenate([self[name], np.full(more, blank, kind)])
+            self.learner.add(more)
         self._write(np.arange(start, start + columns.id.size), columns, np.arange(columns.id.size))
+
+    def leave_out(self, start: int) -> None:
+        """Leave out room that was not needed: there is nothing in it."""
+        self["state"][start:], self["look"][start:] = REMOVED, inf
 
     def take_up(self, columns: Columns) -> None:
         """Take up new elements, and what is new about others."""

@@ -262,8 +262,26 @@ def text_of(text: str) -> str:
 
 
 def json_of(value: Mapping[str, Json]) -> str:
-    """Return a mapping as it is stored; what JSON does not know is stored as its text."""
-    return _ENCODE(dict(value)) if value else "{}"
+    r"""Return a mapping as it is stored; what JSON does not know is stored as its text.
+
+    >>> json_of({"a": ["b\ud800", {"c\0": 1}]})
+    '{"a":["b?",{"c\\ufffd":1}]}'
+    """
+    if not value:
+        return "{}"
+    text = _ENCODE(dict(value))
+    if "\\ud" in text or "\\u0000" in text:  # half a letter, or none, which nobody can write
+        return _ENCODE(_readable(json.loads(text)))
+    return text
+
+
+def _readable(value: Json) -> Json:
+    """Return a value whose texts are `text_of` themselves."""
+    if isinstance(value, str):
+        return text_of(value)
+    if isinstance(value, dict):
+        return {text_of(name): _readable(one) for name, one in value.items()}
+    return [_readable(one) for one in value] if isinstance(value, list) else value
 
 
 def from_json(text: str | dict[str, Json]) -> dict[str, Json]:

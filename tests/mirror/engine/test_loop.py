@@ -8,6 +8,7 @@ import pytest
 from unstale import InvalidInput
 from unstale.mirror.settings import GroupLimit, Rule
 from unstale.mirror.source import Found, New
+from unstale.mirror.sql_transaction import SqlTransaction
 
 from .worlds import DAY, START, add, make, run
 
@@ -317,6 +318,28 @@ def test_a_change_without_content_is_a_failure(tmp_path):
         add(mirror, "a")
         run(mirror, 600)
         assert "without content" in mirror.find("python:a").detail
+
+
+def test_an_outcome_that_is_none_is_a_failure(tmp_path):
+    mirror, _ = make(tmp_path, content={"python:a": Found("ok", body=b"x")})
+    with mirror:
+        add(mirror, "a")
+        run(mirror, 60.0)
+        assert mirror.find("python:a").detail == "the source 'python' said 'ok', which is no outcome"
+
+
+def test_elements_that_are_added_or_removed_while_all_are_read(tmp_path, monkeypatch):
+    mirror, _ = make(tmp_path)
+    with mirror:
+        add(mirror, *(str(i) for i in range(30)))
+        run(mirror, 3600.0)
+        for there in (10, 50):  # of 30, when they were counted
+            fresh = mirror.status().freshness.value
+            monkeypatch.setattr(SqlTransaction, "count", lambda _, n=there: {"ok": n})
+            assert mirror.status().freshness.value == fresh
+            assert mirror.prospect().optimal.size == 41
+            monkeypatch.undo()
+            run(mirror, 3600.0)
 
 
 def test_discovered_elements_are_added_and_those_no_longer_named_looked_at(tmp_path):
