@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, insert, select, update
 
 from .schema import elements, learned, polls, standing, versions
 from .source import Json
-from .sql_work import Work, chunks, json_of, or_none, text_of
+from .sql_work import Work, chunks, json_of, or_none, readable_json_of, text_of
 
 __all__ = ["Brought", "Past", "keys_of", "numbers_by_key", "recall"]
 
@@ -161,7 +161,7 @@ def _bring(
                 "id": numbers[moment], "element": past.element, "time": float(past.time),
                 "digest": copy.digest, "size": int(copy.size), "media_type": text_of(copy.media_type),
                 "modified": or_none(copy.modified), "first": past.outcome == "new",
-                "meta": json_of(copy.meta),
+                "meta": readable_json_of(copy.meta),
             }
         )  # fmt: skip
         last[past.element] = {

@@ -21,6 +21,8 @@ __all__ = ["Portrait", "portrait"]
 
 _DAY = 86400.0
 _POLLS, _VERSIONS, _POINTS = 500, 200, 121
+_FURTHER, _SHORTEST = 2.5, 5.0
+"""Worths are told for so many times the wait for the next poll, and for so many seconds at least."""
 _CHANGES = 20
 """Changes, at least, from which a law is told."""
 
@@ -65,12 +67,13 @@ def portrait(settings: Settings, t: Transaction, element: Element, now: float) -
 
 
 def _worths(agenda: Agenda, explanation: Explanation, now: float) -> tuple[Floats, Floats]:
-    """Return what a poll is worth over the coming time, up to twice as far as the next poll."""
+    """Return what a poll is worth over the coming time, past the next poll."""
     rows, number = agenda.rows, explanation.element.id
     if not rows.has([number])[0] or np.isnan(explanation.element.last):
         return np.empty(0), np.empty(0)
-    span = 2.0 * (explanation.next_poll - now)
-    span = min(max(span, 600.0), 60 * _DAY) if isfinite(span) else 7 * _DAY
+    held = now - explanation.element.last
+    span = max(_FURTHER * (explanation.next_poll - now), 0.5 * held, _SHORTEST)
+    span = min(span, 60 * _DAY) if isfinite(span) else 7 * _DAY
     times = now + np.linspace(0.0, span, _POINTS)
     place = int(rows.places([number])[0])
     since = np.maximum(times - explanation.element.last, 0.0)

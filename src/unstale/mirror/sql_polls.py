@@ -23,6 +23,7 @@ from .sql_work import (
     json_of,
     or_nan,
     or_none,
+    readable_json_of,
     text_of,
 )  # fmt: skip
 from .store import Finished, Lease, PollRecord, Version
@@ -181,7 +182,7 @@ def record(work: Work, worker: str, finished: Sequence[Finished]) -> list[Versio
     _ADD_VERSIONS.run(work.connection, [
         (
             version.id, version.element, version.time, version.digest, version.size, version.media_type,
-            version.modified, version.first, json_of(version.meta),
+            version.modified, version.first, readable_json_of(version.meta),
         )
         for version in found.values()
     ])  # fmt: skip

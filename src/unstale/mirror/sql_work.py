@@ -262,21 +262,24 @@ def text_of(text: str) -> str:
 
 
 def json_of(value: Mapping[str, Json]) -> str:
-    r"""Return a mapping as it is stored; what JSON does not know is stored as its text.
+    """Return a mapping as it is stored; what JSON does not know is stored as its text."""
+    return _ENCODE(dict(value)) if value else "{}"
 
-    >>> json_of({"a": ["b\ud800", {"c\0": 1}]})
+
+def readable_json_of(value: Mapping[str, Json]) -> str:
+    r"""Return a mapping for people to read as it is stored: its texts are `text_of` themselves.
+
+    >>> readable_json_of({"a": ["b\ud800", {"c\0": 1}]})
     '{"a":["b?",{"c\\ufffd":1}]}'
     """
-    if not value:
-        return "{}"
-    text = _ENCODE(dict(value))
+    text = json_of(value)
     if "\\ud" in text or "\\u0000" in text:  # half a letter, or none, which nobody can write
         return _ENCODE(_readable(json.loads(text)))
     return text
 
 
 def _readable(value: Json) -> Json:
-    """Return a value whose texts are `text_of` themselves."""
+    """Return a value whose texts can be written."""
     if isinstance(value, str):
         return text_of(value)
     if isinstance(value, dict):

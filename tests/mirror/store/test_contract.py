@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from unstale import InvalidInput
+from unstale.mirror.sql_work import text_of
 from unstale.mirror.store import Addition, Store
 
 from .making import additions, changed, columns, given_back, handed_out, lease, unchanged
@@ -457,6 +458,6 @@ def test_whatever_a_server_says_can_be_recorded(store, copies):
         element = t.find([taken[0].known.key])[taken[0].known.key]
         assert element.validators["etag"] == nasty
         assert "☃ \U0001f600 ' \" \\ %s :x" in element.detail
-        assert t.versions()[0].meta["title"] == nasty
+        assert t.versions()[0].meta["title"] == text_of(nasty)
         assert t.versions()[0].modified is None
         assert len(t.polls()) == 2
