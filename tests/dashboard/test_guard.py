@@ -4,6 +4,7 @@ import asyncio
 from base64 import b64encode
 
 import pytest
+from starlette.datastructures import Headers
 
 from unstale import InvalidInput
 from unstale.dashboard import guard as guarding
@@ -91,6 +92,12 @@ def test_readers_of_feeds_send_it_as_a_password(ask):
     assert client.get("/changes.atom", auth=("anybody", TOKEN)).status_code == 200
     refused = client.get("/changes.atom", headers={"sec-fetch-mode": "cors"})
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+
+
+@pytest.mark.parametrize("others", ['foo={"a":1}; {}', "{}; x[]=,", f"{COOKIE}=old; {{}}", "a;{};b", "{}"])
+def test_cookies_of_others_do_not_hide_ours(still, others):
+    cookie = others.replace("{}", f"{COOKIE}={Guard(TOKEN).cookie}")
+    assert still(token=TOKEN).get("/api/openapi.json", headers={"cookie": cookie}).status_code == 200
 
 
 def test_edits_need_it_too(ask):
@@ -237,6 +244,51 @@ def test_slow_requests_are_given_up(monkeypatch):
     assert sent[0]["status"] == 408
 
 
+def answered(app, *, method="GET", path="/healthz", parts=(b"",), **headers):
+    """Return how an application behind a guard answers, how many parts it took, and what it raised."""
+    sent, left = [], list(parts)
+
+    async def receive():
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    async def send(message):
+        sent.append(message)
+
+    given = {"host": "localhost", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    scope = {
+        "type": "http", "method": method, "path": path, "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+    }  # fmt: skip
+    raised = None
+    try:
+        asyncio.run(Guarded(app, Guard())(scope, receive, send))
+    except RuntimeError as error:
+        raised = error
+    return sent[0]["status"], Headers(raw=sent[0]["headers"]), len(parts) - len(left), raised
+
+
+async def well(_, __, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+def test_endless_bodies_of_requests_that_need_none_are_cut_off(method):
+    endless = [b"x" * 100_000] * 50
+    status, headers, taken, _ = answered(well, method=method, parts=endless, transfer_encoding="chunked")
+    assert (status, headers["connection"], taken) == (413, "close", 11)
+    status, headers, taken, _ = answered(well, method=method, parts=[b"x", b"y"], content_length="2")
+    assert (status, "connection" in headers, taken) == (200, False, 2)
+
+
+def test_who_is_refused_before_the_body_came_is_not_listened_to_any_more():
+    sent = {"method": "POST", "path": "/hints", "parts": [b"x"] * 5, "transfer_encoding": "chunked"}
+    status, headers, taken, _ = answered(well, origin="https://evil.example", **sent)
+    assert (status, headers["connection"], taken) == (403, "close", 0)
+    status, headers, taken, _ = answered(well, content_type="text/plain", **sent)
+    assert (status, "connection" in headers, taken) == (415, False, 5)
+
+
 def test_there_are_no_web_sockets():
     sent = []
 
@@ -297,6 +349,21 @@ def test_refusals_have_them_too(still):
         hint(still(), origin="https://evil.example"),
     ):
         assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_mistakes_of_ours_have_them_too_and_are_told_to_the_server(begun):
+    async def wrong(scope, receive, send):
+        if begun:
+            await well(scope, receive, send)
+        raise RuntimeError("secret")
+
+    status, headers, _, raised = answered(wrong)
+    assert status == (200 if begun else 500)
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+    assert str(raised) == "secret"
 
 
 def test_people_are_told_in_a_page_and_nothing_is_injected(still):

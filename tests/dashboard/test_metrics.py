@@ -1,11 +1,14 @@
 """Metrics for Prometheus, and health."""
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from unstale.dashboard import metrics
 from unstale.errors import Trouble
 
 from .conftest import HOSTILE
+
+TOKEN = "a-token-that-nobody-guesses"  # noqa: S105
 
 
 def told(client):
@@ -75,6 +78,16 @@ def test_openmetrics_if_it_is_asked_for(ask):
     assert answer.text.endswith("# EOF\n")
 
 
+@pytest.mark.parametrize(
+    "version", ["a", "1.a", "", "0.0.1;version=x", "9" * 5000, ";;=", "1.0.0;escaping=x"]
+)
+def test_versions_that_are_none_are_not_minded(ask, version):
+    for kind in ("application/openmetrics-text", "text/plain"):
+        answer = ask().get("/metrics", headers={"accept": f"{kind};version={version}"})
+        assert answer.status_code == 200
+        assert "unstale_freshness" in answer.text
+
+
 def test_health(ask):
     client = ask()
     assert client.get("/healthz").json() == {"status": "ok", "running": False, "detail": ""}
@@ -97,3 +110,16 @@ def test_a_store_in_trouble_is_not_healthy(ask, monkeypatch):
     monkeypatch.setattr(metrics, "_runs", fails)
     answer = ask().get("/healthz")
     assert (answer.status_code, answer.json()["detail"]) == (503, "the disk is full")
+
+
+def test_why_a_store_is_in_trouble_is_not_for_everybody(ask, monkeypatch):
+    def fails(_):
+        raise Trouble("/srv/secret/mirror.db is locked")
+
+    monkeypatch.setattr(metrics, "_runs", fails)
+    client = ask(token=TOKEN)
+    answer = client.get("/healthz")
+    assert (answer.status_code, "/srv" in answer.text) == (503, False)
+    assert "show the token" in answer.json()["detail"]
+    shown = client.get("/healthz", headers={"authorization": f"Bearer {TOKEN}"})
+    assert shown.json()["detail"] == "/srv/secret/mirror.db is locked"

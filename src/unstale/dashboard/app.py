@@ -86,15 +86,11 @@ def _tell_errors(app: FastAPI) -> None:
     async def trouble(request: Request, error: Exception) -> Response:
         return tell(request, 503, str(error), {"Retry-After": "5"})
 
-    async def bug(request: Request, _: Exception) -> Response:
-        return tell(request, 500, "this should not happen; the log of the server says more")
-
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(InvalidInput, refused)
     app.add_exception_handler(NoAnswer, refused)
     app.add_exception_handler(Trouble, trouble)
-    app.add_exception_handler(Exception, bug)
 
 
 def _said(error: Mapping[str, Any]) -> str:

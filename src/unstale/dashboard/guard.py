@@ -17,9 +17,8 @@ import hmac
 import re
 import secrets
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -29,12 +28,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..errors import InvalidInput
 from .answers import page, problem, wants_page
 
-__all__ = ["ANY", "LOOPBACK", "Guard", "Guarded", "csrf_token"]
+__all__ = ["ANY", "LOOPBACK", "TRUSTED", "Guard", "Guarded", "csrf_token"]
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 ANY = "*"
 """Instead of names of hosts: whatever name leads here."""
 COOKIE = "unstale-token"
+TRUSTED = "unstale.trusted"
+"""Where the scope of a request says whether it shows the token, or none is needed."""
 
 _SECRET = secrets.token_bytes(32)
 _LONGEST_ADDRESS = 8192
@@ -53,6 +54,7 @@ _NEEDED = (
     "a token is needed: send the header 'Authorization: Bearer TOKEN', or the token as the password of any "
     "user, or go to /login"
 )
+_BUG = "this should not happen; the log of the server says more"
 _HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -126,9 +128,20 @@ class Guarded:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
-        send = _with_headers(send, still=scope["path"].startswith("/static/"))
         headers = Headers(scope=scope)
         as_page = wants_page(scope["path"], headers.get("accept", ""))
+        answering = _Answering(scope, headers, receive, send)
+        try:
+            await self._let_in(scope, headers, answering.receive, answering.send, as_page=as_page)
+        except Exception:
+            if not answering.begun:
+                answer = problem(500, _BUG, as_page=as_page)
+                await answer(scope, answering.receive, answering.send)
+            raise  # the server writes it into its log
+
+    async def _let_in(
+        self, scope: Scope, headers: Headers, receive: Receive, send: Send, *, as_page: bool
+    ) -> None:
         try:
             _check_size(scope, headers)
             self._check_host(headers)
@@ -136,9 +149,11 @@ class Guarded:
                 answer = await self._login(scope, headers, receive)
                 await answer(scope, receive, send)
                 return
-            self._check_token(scope, headers)
-            if scope["method"] not in _SAFE:
+            scope[TRUSTED] = self._check_token(scope, headers)
+            safe = scope["method"] in _SAFE
+            if not safe:
                 _check_origin(headers)
+            if not safe or _has_body(headers):
                 body = await _body(receive)
                 if scope["method"] in _KNOWN:  # others are refused for what they are
                     _check_content(scope, headers, body)
@@ -164,13 +179,16 @@ class Guarded:
                 421, f"{found[1]} is not a name of this server; start it with --allow-host {found[1]}"
             )
 
-    def _check_token(self, scope: Scope, headers: Headers) -> None:
+    def _check_token(self, scope: Scope, headers: Headers) -> bool:
+        """Tell whether the token is shown, or none is needed; refuse whoever must show it and does not."""
         path, token = scope["path"], self._guard.token
-        if token is None or path in _OPEN or path.startswith("/static/"):
-            return
+        if token is None:
+            return True
         given = _authorization(headers)
-        if _same(given, token) or _same(_cookie(headers), self._guard.cookie):
-            return
+        if _same(given, token) or any(_same(one, self._guard.cookie) for one in _cookies(headers)):
+            return True
+        if path in _OPEN or path.startswith("/static/"):
+            return False
         message = "that is not the token" if given else _NEEDED
         browser = "sec-fetch-mode" in headers  # which would ask for a name and a password, beside our page
         raise _Refused(
@@ -198,19 +216,38 @@ class Guarded:
         return answer
 
 
-def _with_headers(send: Send, *, still: bool) -> Send:
-    """Add to answers the headers that they do not have yet; what is ``still`` may be kept and asked after."""
+class _Answering:
+    """Adds to an answer the headers that it does not have yet.
 
-    async def sent(message: Message) -> None:
+    What is in /static/ may be kept and asked after. Whoever is answered before all of a body has come is not
+    listened to any more: the rest may be endless.
+    """
+
+    def __init__(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
+        self._still = scope["path"].startswith("/static/")
+        self._more = _has_body(headers)
+        self.begun = False
+
+    async def receive(self) -> Message:
+        """Take a part of the request."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._more = message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer."""
         if message["type"] == "http.response.start":
+            self.begun = True
             headers = MutableHeaders(scope=message)
-            if still:
+            if self._still:
                 headers.setdefault("Cache-Control", "no-cache")
+            if self._more:
+                headers["Connection"] = "close"
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
-        await send(message)
-
-    return sent
+        await self._send(message)
 
 
 def _without_body(send: Send) -> Send:
@@ -233,6 +270,10 @@ def _check_size(scope: Scope, headers: Headers) -> None:
         raise _Refused(400, "Content-Length must be a number")
     if int(length) > _LARGEST:
         raise _too_large()
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
 
 
 def _check_origin(headers: Headers) -> None:
@@ -317,7 +358,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _too_large() -> _Refused:
-    return _Refused(413, f"a body can have {_LARGEST:,} bytes at most", {"Connection": "close"})
+    return _Refused(413, f"a body can have {_LARGEST:,} bytes at most")
 
 
 def _authorization(headers: Headers) -> str:
@@ -333,15 +374,13 @@ def _authorization(headers: Headers) -> str:
         return ""
 
 
-def _cookie(headers: Headers) -> str:
+def _cookies(headers: Headers) -> Iterator[str]:
+    """Return the cookies that may be ours: others set theirs for the same host, and write what they like."""
     for text in headers.getlist("cookie"):
-        try:
-            morsel = SimpleCookie(text).get(COOKIE)
-        except CookieError:
-            continue
-        if morsel is not None:
-            return morsel.value
-    return ""
+        for part in text.split(";"):
+            name, _, value = part.partition("=")
+            if name.strip() == COOKIE:
+                yield value.strip()
 
 
 def _same(one: str, other: str) -> bool:

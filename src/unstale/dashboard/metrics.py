@@ -16,6 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from ..errors import Trouble
 from ..mirror.insight import Status, dead
 from ..mirror.mirror import Mirror
+from .guard import TRUSTED
 from .models import Health, problems
 from .place import Place
 
@@ -24,6 +25,7 @@ __all__ = ["router"]
 _MOST_GROUPS = 50
 """Groups that are told apart; the others are one."""
 _OTHER = "other"
+_SECRET = "the store cannot be used; why is told to those who show the token"  # noqa: S105
 _AT_ONCE, _TURNS = 50_000, 10
 """Polls that are counted in one go, and in how many goes at each look."""
 
@@ -44,11 +46,15 @@ def router(place: Place) -> APIRouter:
         counted = await place.do(polls.count)
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Told(status, counted))
-        encode, kind = choose_encoder(request.headers.get("accept", ""))
+        try:
+            encode, kind = choose_encoder(request.headers.get("accept", ""))
+        except (TypeError, ValueError):  # it asks for a version that is no number
+            encode, kind = choose_encoder("")
         return Response(encode(registry), headers={"Content-Type": kind})
 
     @routes.get("/healthz", responses={**problems(), 503: {"model": Health, "description": "It cannot."}})
     async def healthz(
+        request: Request,
         response: Response,
         running: Annotated[bool, Query(description="Whether somebody must be polling.")] = False,  # noqa: FBT002
     ) -> Health:
@@ -56,7 +62,8 @@ def router(place: Place) -> APIRouter:
         try:
             runs = await place.kept("workers", _runs, fresh_for=1.0)
         except Trouble as trouble:
-            health = Health(status="trouble", running=False, detail=str(trouble))
+            detail = str(trouble) if request.scope.get(TRUSTED) else _SECRET
+            health = Health(status="trouble", running=False, detail=detail)
         else:
             well = runs or not running
             detail = "" if well else "nobody is polling; start with: unstale run"
