@@ -200,8 +200,7 @@ def _add_budgets(routes: APIRouter, place: Place) -> None:
         now = (await place.status()).budgets | budget.model_dump(exclude_unset=True)
         if now["budget"] is None and now["byte_budget"] is None:
             raise HTTPException(422, "a mirror needs a budget of polls or of bytes; this would leave none")
-        await place.do(lambda mirror: mirror.set_budget(**now))
-        place.forget()
+        await place.change(lambda mirror: mirror.set_budget(**now))
         return models.Budgets(**now)
 
 
@@ -212,7 +211,7 @@ def _add_edits(routes: APIRouter, place: Place) -> None:
         if said is not None and said.tzinfo is None:
             said = said.replace(tzinfo=UTC)
         time = None if said is None else said.timestamp()
-        count = await place.do(lambda mirror: edits.hint(mirror, hints.keys, time))
+        count = await place.change(lambda mirror: edits.hint(mirror, hints.keys, time), forget=False)
         return models.Hinted(hinted=count)
 
     for path in ("/hints", "/api/hints"):
@@ -230,8 +229,7 @@ def _add_edits(routes: APIRouter, place: Place) -> None:
     async def add(news: models.NewElements) -> models.Added:
         """Add pages, feeds and sitemaps; or change what is said of them."""
         wishes = [(new.key, new.model_dump(exclude={"key"}, exclude_none=True)) for new in news.elements]
-        done = await place.do(lambda mirror: edits.add(mirror, wishes))
-        place.forget()
+        done = await place.change(lambda mirror: edits.add(mirror, wishes))
         return models.Added(
             added=done.added,
             known=done.known,
@@ -251,8 +249,7 @@ def _add_edits(routes: APIRouter, place: Place) -> None:
         def work(mirror: Mirror) -> int:
             return mirror.remove([_numbered(mirror, element).key], forget=forget)
 
-        count = await place.do(work)
-        place.forget()
+        count = await place.change(work)
         return models.Removed(removed=count)
 
 

@@ -524,7 +524,6 @@ class NewElement(_Strict):
         None, ge=0, le=1, allow_inf_nan=False, description="Share by which intervals vary."
     )
     windows: str | None = Field(None, max_length=500, description="When it may be polled.")
-    group: str | None = Field(None, min_length=1, max_length=500)
 
 
 class NewElements(_Strict):

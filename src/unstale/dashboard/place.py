@@ -72,8 +72,12 @@ class Place:
 
     def __init__(self, mirror: Mirror, *, fresh_for: float = 2.0, threads: int = 8) -> None:
         self.mirror = mirror
+        self.trusted = False
+        """Whether whoever comes here has shown a token."""
         self.fresh_for = fresh_for
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="unstale-dashboard")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="unstale-dashboard-writer")
+        """Of its own: while somebody else writes for long, others can still read."""
         self._kept: dict[str, _Kept] = {}
         self._tasks: dict[str, asyncio.Task[object]] = {}
         self._reads: Counter[int] = Counter()
@@ -82,6 +86,14 @@ class Place:
     async def do(self, work: Callable[[Mirror], _T]) -> _T:
         """Do something that may wait for the store or take a while, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, self.mirror)
+
+    async def change(self, work: Callable[[Mirror], _T], *, forget: bool = True) -> _T:
+        """Do something that writes to the store, one after the other; then look anew at everything."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._writer, work, self.mirror)
+        finally:
+            if forget:
+                self.forget()
 
     async def kept(self, name: str, work: Callable[[Mirror], _T], *, fresh_for: float | None = None) -> _T:
         """Do something at most once in a while, and return what it gave the last time.
@@ -165,7 +177,8 @@ class Place:
                 t.read(reads, mirror.clock.now())
 
         try:
-            await asyncio.shield(self.do(write))  # also while we are being closed
+            loop = asyncio.get_running_loop()
+            await asyncio.shield(loop.run_in_executor(self._writer, write, self.mirror))  # also when we close
         except (Trouble, OSError):  # they are written with the next ones
             self._reads.update(reads)
 
@@ -176,5 +189,6 @@ class Place:
             with suppress(asyncio.CancelledError):
                 await self._writing
         await self._write()
-        self._threads.shutdown(wait=True)
+        for threads in (self._writer, self._threads):
+            threads.shutdown(wait=True, cancel_futures=True)
         self.mirror.close()
