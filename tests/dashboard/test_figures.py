@@ -1,6 +1,8 @@
 """What the pages draw and say of a mirror's figures."""
 
+import re
 from math import inf, nan
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from unstale import Mirror
 from unstale.dashboard import figures
 from unstale.dashboard.place import _view
-from unstale.mirror.insight import Audit
+from unstale.mirror.insight import Audit, Share
 from unstale.mirror.prospect import Prospect
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found
@@ -62,6 +64,50 @@ def test_freshness_of_anything(rows, audits):
     samples = [sample(NOW + t, f, predicted=p) for t, f, p in sorted(rows, key=lambda row: row[0])]
     figures.freshness(samples, [audit(NOW + 1, true) for true in audits], NOW + 1e6)
     assert len(figures.small_multiples(samples, "freshness")) == 5
+
+
+def status(**more):
+    known = {"now": NOW + 30, "freshness": Share(0.5, 0.4, 0.6), "age": 9.0, "predicted": 0.9, "price": 2.0}
+    return SimpleNamespace(**(known | more))
+
+
+def test_the_present_is_the_last_sample():
+    before = [sample(NOW, 0.0, predicted=0.1, beside={"true": 0.3}), sample(NOW + 31)]
+    samples = figures.up_to_now(before, status())
+    assert [one.time for one in samples] == [NOW, NOW + 30]  # nothing after what all else is of
+    legend = {name: value for _, name, value in figures.freshness(samples, [], NOW + 30).legend}
+    assert legend == {"Estimated": "50.0 %", "True": "30.0 %", "Plan predicts": "90.0 %"}
+    small = {one.name: one for one in figures.small_multiples(samples, "freshness", present=True)}
+    assert small["Expected age of a copy"].value == "9 seconds"
+    assert small["Price of a poll"].value == "2 s"
+    assert small["Polls"].value == "not yet"
+    assert figures.up_to_now(before, status(freshness=Share(nan, nan, nan))) == before[:1]
+
+
+def test_the_present_counts_no_polls():
+    samples = figures.up_to_now([sample(NOW - 60), sample(NOW, polls=6)], status())
+    small = {one.name: one for one in figures.small_multiples(samples, "freshness", present=True)}
+    assert (small["Polls"].value, small["Polls"].when) == ("8,640 polls/day", "in the last minute")
+
+
+@pytest.mark.parametrize(("rise", "wait"), [(0.1, 10.0), (1e4, 10.0), (1.0, 0.001)])
+def test_the_price_can_be_seen_whatever_a_poll_is_worth(rise, wait):
+    times = NOW + np.linspace(0.0, 2.5 * wait, 121)
+    found = (times, 0.5 + rise * (times - NOW))
+    why = SimpleNamespace(next_poll=NOW + wait)
+    figure = figures.worth(SimpleNamespace(worths=found, price=1.0, explanation=why), NOW)
+    assert 'class="level price"' in figure.svg
+    labels = [float(one) for one in re.findall(r'class="y"[^>]*>([\d.]+) %', figure.svg)]
+    assert 100.0 <= max(labels) <= 300.0
+    across = float(re.search(r'class="mark next" x1="([\d.]+)%', figure.svg)[1])
+    assert across == pytest.approx(40.0, abs=0.1)
+
+
+def test_ages_are_on_a_logarithmic_axis():
+    figure = figures.what_if(prospect("age"), None)
+    lines = re.findall(r'class="line optimal" d="M[\d.]+ ([\d.]+)L.* ([\d.]+)"', figure.svg)
+    place = float(re.search(r'class="dot present" cx="[\d.]+%" cy="([\d.]+)"', figure.svg)[1])
+    assert 0.2 < (place - 14) / (340 - 38) < 0.9, lines  # not at the bottom
 
 
 def test_rates_are_per_time():

@@ -1,8 +1,9 @@
 """Charts as SVG, made here: they are there before any script runs, and follow the colours of the page.
 
 A chart has a height in pixels and all the width there is: places along it are in per cent, so that text keeps
-its size on a telephone. Lines are in a picture of their own that is stretched, with strokes that are not. No
-styles are set here: the style sheet knows the classes.
+its size on a telephone. Labels of values are left of it: the style sheet leaves room there. Lines are in a
+picture of their own that is stretched, with strokes that are not. No styles are set here: the style sheet
+knows the classes.
 
 Whoever cannot see a chart reads its title and its description, and the same figures in a table beside it.
 """
@@ -36,12 +37,16 @@ class Axis:
     show: Callable[[float], str] = str
     time: bool = False
     count: int = 4
+    at: Sequence[float] = ()
+    """Where ticks are; where they fit best if none are given."""
 
     def labelled(self) -> list[tuple[float, str]]:
         """Return where ticks are, as shares, and what stands there."""
         if self.time:
             values = time_ticks(self.scale, self.count)
             labels = clock_labels(values)
+        elif self.at:
+            values, labels = list(self.at), [self.show(value) for value in self.at]
         else:
             values = (log_ticks if self.scale.log else ticks)(self.scale, self.count)
             labels = [self.show(value) for value in values]
@@ -243,9 +248,9 @@ def _grid(plot: _Plot, axis: Axis) -> Markup:
 
 
 def _y_labels(plot: _Plot, axis: Axis) -> Markup:
-    text = Markup('<text class="y" x="0" y="{}">{}</text>')
+    text = Markup('<text class="y" x="-8" y="{}" text-anchor="end">{}</text>')
     return Markup().join(
-        text.format(round(plot.top + (1.0 - share) * plot.depth - 4, 1), label)
+        text.format(round(plot.top + (1.0 - share) * plot.depth + 4, 1), label)
         for share, label in axis.labelled()
     )
 

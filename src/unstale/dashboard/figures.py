@@ -11,13 +11,14 @@ import numpy as np
 from markupsafe import Markup
 
 from .. import wording
-from ..mirror.insight import Audit
+from ..arguments import Floats
+from ..mirror.insight import Audit, Status
 from ..mirror.portrait import Portrait
 from ..mirror.prospect import Prospect
 from ..mirror.store import PollRecord, Sample
 from . import shown
 from .charts import Axis, Dot, Kind, Level, Line, Mark, bar, chart, sparkline, time_line
-from .scales import Scale, fitting
+from .scales import Scale, duration_ticks, fitting, log_fitting
 
 __all__ = [
     "Figure",
@@ -28,6 +29,7 @@ __all__ = [
     "outcomes",
     "polls",
     "small_multiples",
+    "up_to_now",
     "what_if",
     "worth",
 ]
@@ -37,6 +39,8 @@ _ROWS = 40
 _SEEN = 90
 """Points of a small chart that can be told apart."""
 _BESIDE = {"true": "True", "uniform": "Uniform polling", "proportional": "Proportional polling"}
+_MOST_WORTH = 3.0
+"""Times the price, up to which the worth of a poll is drawn."""
 _OUTCOMES = ("changed", "unchanged", "new", "gone", "refused", "failed")
 
 
@@ -61,6 +65,24 @@ class Small:
     name: str
     value: str
     svg: Markup
+    when: str = ""
+    """Of what time the value is."""
+
+
+def up_to_now(samples: Sequence[Sample], status: Status) -> list[Sample]:
+    """Return samples up to the present, with the present as the last: so all figures of a page agree.
+
+    What happened since the last sample is not known: its counts are 0, and not to be used.
+    """
+    before = [sample for sample in samples if sample.time < status.now]
+    if not isfinite(status.freshness.value):
+        return before
+    fresh = status.freshness
+    present = Sample(
+        time=status.now, freshness=fresh.value, low=fresh.low, high=fresh.high, age=status.age,
+        predicted=status.predicted, price=status.price, polls=0, failed=0, traffic=0,
+    )  # fmt: skip
+    return [*before, present]
 
 
 def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) -> Figure:
@@ -81,11 +103,15 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     last = samples[-1] if samples else None
     legend = [("estimated", "Estimated", shown.percent(last.freshness) if last else "")]
     legend += [
-        (name, _BESIDE[name], shown.percent(last.beside.get(name, nan)) if last else "") for name in beside
+        (
+            name,
+            _BESIDE[name],
+            next(shown.percent(s.beside[name]) for s in reversed(samples) if name in s.beside),
+        )
+        for name in beside
     ]
-    predicted = next((sample.predicted for sample in reversed(samples) if isfinite(sample.predicted)), nan)
-    if isfinite(predicted):
-        legend.append(("predicted", "Plan predicts", shown.percent(predicted)))
+    if last is not None and any(isfinite(sample.predicted) for sample in samples):
+        legend.append(("predicted", "Plan predicts", shown.percent(last.predicted)))
     if dots:
         legend.append(("audit", "Corrected by audits", shown.percent(dots[-1].y)))
     description = "No figures yet."
@@ -148,11 +174,15 @@ def _thinned(entries: Sequence[Sample]) -> list[Sample]:
     return list(entries[::-1][::every][::-1])
 
 
-def small_multiples(samples: Sequence[Sample], objective: str) -> list[Small]:
-    """Draw what else is measured, side by side on the same time."""
+def small_multiples(samples: Sequence[Sample], objective: str, *, present: bool = False) -> list[Small]:
+    """Draw what else is measured, side by side on the same time; the last may be the present, uncounted."""
     times = [sample.time for sample in samples]
     gaps = [b - a for a, b in pairwise(times)]
     spans = [nan, *gaps] if times else []  # since when the first one counts is not known
+    if present and spans:
+        spans[-1] = nan
+    known_spans = [span for span in spans if span > 0]
+    window = shown.window(known_spans[-1]) if known_spans else "known a minute after the start"
 
     def over_time(values: Sequence[float]) -> list[float]:
         return [value / span if span > 0 else nan for value, span in zip(values, spans, strict=True)]
@@ -169,13 +199,13 @@ def small_multiples(samples: Sequence[Sample], objective: str) -> list[Small]:
     ]
     found = []
     for name, title, values, show in kinds:
-        value = next((show(v) for v in reversed(values) if isfinite(v)), "unknown")
+        counted = name in {"rate", "failed", "traffic"}
+        value = next((show(v) for v in reversed(values) if isfinite(v)), "not yet" if counted else "unknown")
         known = [v for v in values if isfinite(v)]
         text = f"Last {value}" + (f"; between {show(min(known))} and {show(max(known))}." if known else ".")
         line = Line("small", *_means(times, values))
-        zero = name in {"rate", "failed", "traffic"}
-        svg = sparkline(f"{name}-spark", line, title=title, description=text, from_zero=zero)
-        found.append(Small(title, value, svg))
+        svg = sparkline(f"{name}-spark", line, title=title, description=text, from_zero=counted)
+        found.append(Small(title, value, svg, window if counted else "now"))
     return found
 
 
@@ -246,7 +276,7 @@ def what_if(prospect: Prospect, tried: float | None) -> Figure:
     if tried is not None and inside:
         marks.append(Mark("tried", tried, "tried" if abs(np.log(tried / prospect.present)) > 0.5 else ""))
         dots.append(Dot("tried", tried, bought(prospect, tried), "The budget you try"))
-    unit = wording.amount_unit(prospect.present)
+    unit = wording.amount_unit(max(prospect.present, tried or 0.0))
 
     def budget_label(per_second: float) -> str:
         text = wording.show_amount(per_second / unit.seconds, kind, unit)
@@ -274,10 +304,7 @@ def what_if(prospect: Prospect, tried: float | None) -> Figure:
         + ", ".join(f"{name} {value}" for _, name, value in legend)
         + f". The present budget is {wording.show_amount(prospect.present, kind)}.",
         x=Axis(scale, budget_label, count=5),
-        y=Axis(
-            fitting(values, least=0.1 if fresh else 0.0, floor_at=0.0, top=1.0 if fresh else None),
-            _percent if fresh else shown.duration,
-        ),
+        y=Axis(fitting(values, least=0.1, floor_at=0.0, top=1.0), _percent) if fresh else _ages(values),
         dots=dots,
         marks=marks,
         height=340,
@@ -292,23 +319,29 @@ def what_if(prospect: Prospect, tried: float | None) -> Figure:
     return Figure(svg, title, legend, ["Budget", "Optimal", "Uniform", "Proportional"], rows, places)
 
 
+def _ages(values: Sequence[float]) -> Axis:
+    """Return an axis of ages: they differ by factors, so it is logarithmic."""
+    scale = log_fitting(values)
+    return Axis(scale, shown.short_duration, at=duration_ticks(scale))
+
+
 # --- one element
 
 
-def polls(portrait: Portrait, now: float) -> Figure:
-    """Draw polls and changes of an element on a line of time, up to the next poll."""
+def polls(portrait: Portrait, now: float, *, running: bool = True) -> Figure:
+    """Draw polls and changes of an element on a line of time, up to the next poll if anybody makes it."""
     records = sorted(portrait.polls, key=lambda poll: poll.time)
     element = portrait.explanation.element
     start = records[0].time if records else element.added
     end = now
-    upcoming = portrait.explanation.next_poll
+    upcoming = portrait.explanation.next_poll if running else inf
     if isfinite(upcoming) and upcoming > now:
         end = min(upcoming, now + max(0.5 * (now - start), 60.0))
     room = 0.02 * max(end - start, 1.0)
     events = [(poll.time, _kind(poll), f"{wording.show_time(poll.time)}: {poll.outcome}") for poll in records]
     marks = [Mark("now", now, "now")]
     if now < upcoming <= end:
-        close = upcoming - now < 0.12 * (end - start)
+        close = upcoming - now < 0.25 * (end - start)  # there is no room for two labels on a telephone
         marks = [Mark("now", now, "" if close else "now"), Mark("next", upcoming, "next poll")]
     changes = sum(poll.outcome == "changed" for poll in records)
     failed = sum(poll.outcome in {"failed", "refused"} for poll in records)
@@ -353,14 +386,13 @@ def worth(portrait: Portrait, now: float) -> Figure | None:
     if np.count_nonzero(known) < 2 or not price > 0:
         return None
     times, worths = times[known], worths[known] / price
-    line = Line("estimated", times.tolist(), worths.tolist())
+    line = Line("estimated", *_below(times, worths, _MOST_WORTH))
     marks = [Mark("now", now, "now")]
     if times[0] <= upcoming <= times[-1]:
         close = abs(upcoming - now) < 0.12 * (times[-1] - times[0])
         marks = [Mark("now", now, "" if close else "now"), Mark("next", upcoming, "next poll")]
     present = float(np.interp(now, times, worths))
-    room = 0.06 * float(times[-1] - times[0])  # for the labels
-    scale = Scale(float(times[0]) - room, float(times[-1]))
+    scale = Scale(float(times[0]), float(times[-1]))
     text = f"Now a poll is worth {shown.percent(present, 0)} of the price" + (
         f"; the next poll comes {wording.distance(upcoming, now)}." if isfinite(upcoming) else "."
     )
@@ -370,7 +402,7 @@ def worth(portrait: Portrait, now: float) -> Figure | None:
         title="Worth of a poll against the price",
         description=text,
         x=Axis(scale, time=True, count=5),
-        y=Axis(fitting([0.0, 1.0, *worths.tolist()], floor_at=0.0), _percent),
+        y=Axis(fitting([0.0, 1.2, *np.minimum(worths, _MOST_WORTH).tolist()], floor_at=0.0), _percent),
         levels=[Level("price", 1.0, "price")],
         dots=[Dot("present", now, present, "Now")],
         marks=marks,
@@ -384,3 +416,14 @@ def worth(portrait: Portrait, now: float) -> Figure | None:
     places = [scale(float(t)) for t in times[::every]]
     columns = ["Time", "Worth, of the price"]
     return Figure(svg, "Worth of a poll, as a share of the price", [], columns, rows, places)
+
+
+def _below(times: Floats, values: Floats, top: float) -> tuple[list[float], list[float]]:
+    """Return a line up to where it leaves the chart at the top, and from where it comes back."""
+    xs, ys = times.tolist(), values.tolist()
+    found = [(xs[0], ys[0] if ys[0] <= top else nan)]
+    for (a, b), (before, after) in zip(pairwise(xs), pairwise(ys), strict=True):
+        if (before <= top) != (after <= top):
+            found.append((a + (b - a) * (top - before) / (after - before), top))
+        found.append((b, after if after <= top else nan))
+    return [x for x, _ in found], [y for _, y in found]

@@ -8,12 +8,34 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from math import ceil, floor, log10
 
-__all__ = ["Scale", "clock_labels", "fitting", "log_ticks", "ticks", "time_ticks"]
+__all__ = [
+    "Scale", "clock_labels", "duration_ticks", "fitting", "log_fitting", "log_ticks", "ticks", "time_ticks",
+]  # fmt: skip
 
 _HUGE = 1e290
 """What is larger is not drawn."""
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
 _DAYS = (1, 2, 7, 14, 30, 60, 90, 180, 365, 730, 1825, 3650, 36500)
+_SPANS = (1e-9, 1e-6, 1e-3, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0)
+_LONG_SPANS = tuple(86400.0 * 10.0**n for n in range(8))
+"""Seconds that people would choose on a logarithmic scale, about ten times apart."""
+_BETWEEN = (
+    0.02,
+    0.05,
+    0.2,
+    0.5,
+    2.0,
+    5.0,
+    30.0,
+    120.0,
+    300.0,
+    1800.0,
+    7200.0,
+    18000.0,
+    2 * 86400.0,
+    5 * 86400.0,
+)
+"""More of them, for scales on which there is room."""
 _TIME_STEPS = (*_STEPS, *(86400 * days for days in _DAYS))
 
 
@@ -69,6 +91,20 @@ def fitting(
     return Scale(_tidy(low), _tidy(high)) if high > low else Scale(low - 0.5, low + 0.5)
 
 
+def log_fitting(values: Iterable[float]) -> Scale:
+    """Return a logarithmic scale with some air around the values that are above 0.
+
+    >>> log_fitting([1.0, 100.0, 0.0])
+    Scale(low=0.8, high=125.0, log=True)
+    >>> log_fitting([])
+    Scale(low=1.0, high=10.0, log=True)
+    """
+    known = [value for value in values if 1.0 / _HUGE < value < _HUGE]
+    if not known:
+        return Scale(1.0, 10.0, log=True)
+    return Scale(_tidy(0.8 * min(known)), _tidy(1.25 * max(known)), log=True)
+
+
 def _step(about: float) -> float:
     """Return 1, 2, 2.5 or 5 times a power of ten, no less than this (as far as there are such numbers)."""
     power = 10.0 ** max(floor(log10(max(about, 1e-300))), -300)
@@ -112,6 +148,24 @@ def log_ticks(scale: Scale, count: int = 5) -> list[float]:
         if len(found) <= count + 1:
             return found or [scale.low, scale.high]
     return found[:: ceil((len(found) - 1) / (count - 1))]
+
+
+def duration_ticks(scale: Scale, count: int = 5) -> list[float]:
+    """Return spans on a logarithmic scale of seconds that people would choose: 10 seconds, 1 minute, 1 hour.
+
+    >>> duration_ticks(Scale(0.5, 100.0, log=True))
+    [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0]
+    >>> duration_ticks(Scale(0.5, 100000.0, log=True))
+    [1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0]
+    """
+    wide = [*_SPANS, *_LONG_SPANS]
+    for some in (sorted((*wide, *_BETWEEN)), wide):
+        found = [value for value in some if scale.low * 0.9999 <= value <= scale.high * 1.0001]
+        if len(found) <= count + 2:
+            break
+    if len(found) < 2:
+        return log_ticks(scale, count)
+    return found[:: ceil(len(found) / (count + 2))]
 
 
 def time_ticks(scale: Scale, count: int = 5) -> list[float]:
