@@ -2,10 +2,14 @@
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unstale import Mirror
+from unstale.dashboard import shown, trying
 from unstale.dashboard.app import create_app
 from unstale.dashboard.guard import Guard, csrf_token
 from unstale.dashboard.marked import marked
@@ -13,7 +17,7 @@ from unstale.dashboard.place import Place
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found
 
-from .conftest import HOSTILE, TestClient
+from .conftest import HOSTILE, TestClient, client_of
 
 VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 SVG_VOID = {"circle", "line", "path", "rect"}
@@ -252,6 +256,128 @@ def test_a_budget_is_applied_after_asking(ask, mirror):
     assert "has been set" in checked(client.get(answer.headers["location"])).text
 
 
+def test_both_budgets_are_named_before_and_after_in_one_unit(tmp_path):
+    settings = Settings(budget=2.0, byte_budget=1e9 / 86400)
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        mirror.add("python:a", poll=lambda: "x")
+        mirror.step()
+        with client_of(mirror.store.url, settings) as client:
+            page = checked(client.get("/what-if/apply?budget=5/s"))
+            assert "Set the budget to 5 polls/second and 2.5 GB/day?" in page.text
+            assert "from 2 to 5 polls/second" in page.text
+            assert "from 1 to 2.5 GB/day" in page.text
+            assert not any("autofocus" in attrs for _, attrs in page.tags)
+            assert "Nothing to keep fresh" not in page.text
+
+
+def test_an_empty_mirror_is_told_what_to_do(tmp_path):
+    with client_of(str(tmp_path / "mirror.db"), Settings(budget=1.0)) as client:
+        for address in ("/", "/what-if", "/fragments/what-if"):
+            page = checked(client.get(address), whole="fragments" not in address)
+            assert "Nothing to keep fresh yet" in page.text
+            assert "/elements#add" in [a.get("href") for a in page.all("a")]
+            assert not any(attrs.get("role") == "alert" for _, attrs in page.tags)
+
+
+def test_weights_of_nothing_are_told(tmp_path):
+    with Mirror(tmp_path / "mirror.db", settings=Settings(budget=1.0)) as mirror:
+        mirror.add("python:a", poll=lambda: "x", weight=0.0)
+        with client_of(mirror.store.url, mirror.settings) as client:
+            assert "give some a weight above 0" in checked(client.get("/what-if")).text
+
+
+def test_nobody_runs_it(ask, mirror):
+    mirror.add("python:third", poll=lambda: "x")
+    client = ask()
+    page = checked(client.get("/"))
+    assert "Nobody polls this mirror. Start it with: unstale run" in page.text
+    assert "In this order, when somebody runs it" in page.text
+    assert "1 element has not been polled yet" in page.text
+    assert "Nothing is neglected" not in page.text
+    assert "in line" not in page.text
+    page = checked(client.get(f"/elements/{mirror.find('python:third').id}"))
+    assert "when somebody runs it" in page.text
+    assert "due now" not in page.text
+    assert 'class="mark next"' not in client.get(f"/elements/{mirror.find('python:news').id}").text
+    mirror.remove(["python:third"])
+    assert "for as long as nobody runs" in checked(client.get("/")).text
+
+
+def test_somebody_runs_it(ask, mirror):
+    mirror.add("python:third", poll=lambda: "x")
+    with mirror.store.begin() as t:
+        t.alive("elsewhere:1:x", mirror.clock.now(), mirror.clock.now() + 60.0)
+    client = ask()
+    for address in ("/", f"/elements/{mirror.find('python:news').id}"):
+        text = checked(client.get(address)).text
+        assert "Nobody" not in text
+        assert "when somebody" not in text
+    assert "1 element has not been polled yet" in checked(client.get("/")).text
+
+
+def test_what_is_not_known_is_not_told_as_known(ask, mirror):
+    mirror.add("python:third", poll=lambda: "x")
+    client = ask()
+    text = checked(client.get(f"/elements/{mirror.find('python:third').id}")).text
+    assert "it is taken to be like the others" in text
+    assert "90 % interval" not in text
+    assert "no copy yet" in text
+    assert "90 % interval" in checked(client.get(f"/elements/{mirror.find('python:news').id}")).text
+    text = checked(client.get("/what-if")).text
+    assert "1 of 3 elements has not been polled yet" in text
+    text = checked(client.get("/what-if?freshness=99.99999999999"), status=422).text
+    assert "As far as is known, no budget" in text
+
+
+def test_the_first_minute_says_the_same_everywhere(ask, mirror):
+    assert mirror.samples()[-1].freshness == 0.0  # from before the first poll
+    page = checked(ask().get("/"))
+    hero = re.search(r"Fresh now, estimated\s+([\d.]+ %)", page.text)
+    predicted = re.search(r"Plan predicts([\d.]+ %)", page.text)
+    assert hero
+    assert predicted
+    assert f"Estimated {hero[1]}" in page.text
+    assert f"Plan predicts {predicted[1]}" in page.text
+    assert "in the last minute" in page.text
+
+
+def test_what_is_not_of_now_says_so(tmp_path):
+    place = Place(Mirror(tmp_path / "mirror.db", settings=Settings(budget=1.0)), fresh_for=3600.0)
+    place.mirror.add("python:a", poll=lambda: "x")
+    with TestClient(create_app(place, Guard()), base_url="http://127.0.0.1") as client:
+        assert "as of" not in checked(client.get("/")).text
+        now, clock = place.mirror.clock.now(), place.mirror.clock
+        place.mirror.clock = SimpleNamespace(now=lambda: now + 3600.0)
+        page = checked(client.get("/"))
+        place.mirror.clock = clock
+        assert re.search(r"as of \d\d:\d\d:\d\d UTC", page.text)
+
+
+def test_pages_say_which_mirror_it_is(tmp_path):
+    (tmp_path / "news").mkdir()
+    with client_of(str(tmp_path / "news" / "mirror.db"), Settings(budget=1.0)) as client:
+        for address in ("/", "/elements", "/what-if", "/changes", "/docs"):
+            answer = client.get(address)
+            assert " · news · unstale</title>" in answer.text
+            assert "Mirror: news" in checked(answer).text
+
+
+@given(st.floats(1e-6, 1e12), st.sampled_from(["polls", "bytes"]), st.integers(1, 8))
+def test_budgets_are_read_as_they_are_written(budget, kind, digits):
+    about = SimpleNamespace(unit=kind, present=1.0)
+    text = shown.written(budget, kind, digits)
+    read = trying._amount(text, about)
+    assert read == pytest.approx(budget, rel=5.001 * 10.0**-digits)
+    assert "e" not in text.partition("/")[0]
+    assert trying._amount(shown.written(read, kind, 15), about) == pytest.approx(read, rel=1e-12)
+
+
+def test_plain_numbers_have_the_unit_of_the_page():
+    assert trying._amount("20", SimpleNamespace(unit="bytes", present=8333.3)) == pytest.approx(20e6 / 86400)
+    assert trying._amount("1,000", SimpleNamespace(unit="polls", present=1.0)) == pytest.approx(1000 / 86400)
+    assert trying._amount("50", SimpleNamespace(unit="polls", present=70.0)) == 50.0
+
+
 def test_a_freshness_is_tried(ask):
     page = checked(ask().get("/what-if?freshness=90"))
     assert "You try" in page.text or "No budget" in page.text
@@ -273,7 +399,24 @@ def test_elements_are_found_filtered_sorted_and_paged(ask, mirror):
     assert keys("state=ok") == ["about", "news"]
     assert keys("search=%25") == keys("search='") == keys("group=none") == []
     assert client.get("/elements?page=-3").status_code == 200
+    assert keys("page=999999") == keys("page=3")
+    page = checked(client.get("/elements?page=999999&sort=weight&search=page"))
+    assert "Page 3 of 3" in page.text
+    assert "/elements?search=page&sort=weight" in [a.get("href") for a in page.all("a")]  # the first
+    fields = {a["name"]: a.get("value") for a in page.all("input") if a.get("type") == "hidden"}
+    assert (fields["sort"], fields["search"]) == ("weight", "page")
+    last = checked(client.get("/elements")).all("a")
+    assert "/elements?page=3" in [a.get("href") for a in last]
     assert client.get("/elements?sort=nothing").status_code == 422
+
+
+def test_long_keys_are_cut_and_told_whole(ask, mirror):
+    key = "python:" + "x" * 900
+    mirror.add(key, poll=lambda: "x")
+    client = ask()
+    for address in ("/", "/elements"):
+        page = checked(client.get(address))
+        assert key in [a.get("title") for a in page.all("a")]
 
 
 def test_elements_are_added_hinted_and_removed(ask, mirror):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from fastapi import APIRouter, Form, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from ..mirror.insight import Status, dead
 from ..mirror.mirror import Mirror
 from ..mirror.portrait import Portrait
 from ..mirror.prospect import Prospect
@@ -32,12 +34,14 @@ _CHANGES = 30
 _LARGEST, _LARGEST_IN_A_LIST = 50_000_000, 2_000_000
 """Bytes of versions whose difference is shown, on a page of its own and in the list of changes."""
 _MOST = 2**62
+_OLD = 10.0
+"""Seconds after which the overview says of when it is."""
 
 
 def router(place: Place) -> APIRouter:
     """Return the routes of all pages."""
     routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
-    look = _Look()
+    look = _Look(shown.mirror_name(place.mirror.store.url))
     _overview(routes, place, look)
     _what_if(routes, place, look)
     _elements(routes, place, look)
@@ -50,7 +54,7 @@ def router(place: Place) -> APIRouter:
 class _Look:
     """Templates, and what all of them use."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
             autoescape=True,
@@ -59,7 +63,9 @@ class _Look:
             lstrip_blocks=True,
         )
         self._templates.filters.update(shown.FILTERS)
-        self._templates.globals.update(csrf=csrf_token, unstale_version=version_of("unstale"))
+        self._templates.globals.update(
+            csrf=csrf_token, unstale_version=version_of("unstale"), mirror_name=name
+        )
 
     def __call__(self, template: str, code: int = 200, /, **values: object) -> HTMLResponse:
         """Return a page."""
@@ -73,20 +79,26 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
         view = await place.view()
         status = view.status
         since = status.now - SPANS[span]
-        samples = await place.kept(f"samples {span}", lambda mirror: mirror.samples(since))
+        kept = await place.kept(f"samples {span}", lambda mirror: mirror.samples(since))
+        samples = figures.up_to_now(kept, status)
+        present = len(samples) > 0 and samples[-1].time == status.now
         audits = await place.kept("audits", lambda mirror: mirror.audits())
         numbers = {}
         if status.neglected:
             keys = [one.key for one in status.neglected]
             numbers = await place.do(lambda mirror: _numbers(mirror, keys))
         limited = [g for g in status.groups if g.blocked_until > status.now or g.failed]
+        now = place.mirror.clock.now()
         return {
             "status": status,
-            "now": status.now,
+            "now": now,
+            "old": now - status.now > _OLD,
+            "counted": _counted(status),
+            "new": status.elements.get("new", 0),
             "span": span,
             "spans": list(SPANS),
             "chart": figures.freshness(samples, audits, status.now),
-            "small": figures.small_multiples(samples, place.mirror.settings.objective),
+            "small": figures.small_multiples(samples, place.mirror.settings.objective, present=present),
             "objective": place.mirror.settings.objective,
             "outcomes": figures.outcomes(dict(status.polls)),
             "coming": view.coming,
@@ -94,7 +106,7 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
             "groups": [g for g in status.groups if g not in limited][:8],
             "numbers": numbers,
             "total": sum(count for state, count in status.elements.items() if state != "removed"),
-            "truth": samples[-1].beside.get("true") if samples else None,
+            "truth": next((s.beside["true"] for s in reversed(samples) if "true" in s.beside), None),
         }
 
     @routes.get("/")
@@ -104,6 +116,12 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
     @routes.get("/fragments/overview")
     async def overview_fragment(span: str = "day") -> Response:
         return look("_overview.html", **await values(span))
+
+
+def _counted(status: Status) -> str:
+    """Return of what time is told what was spent: the last day, or less if the mirror is younger."""
+    polls = sum(status.polls.values())
+    return shown.window(polls / status.spent if status.spent > 0 else SPANS["day"])
 
 
 def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:
@@ -178,15 +196,9 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
         key: str = "",
         weight: str = "",
     ) -> Response:
-        page = min(max(page, 1), 10**9)
-        offset = (page - 1) * _PAGE
-        found, total = await place.do(
-            lambda mirror: mirror.page(
-                search, state, group, sort, descending=down, offset=offset, limit=_PAGE
-            )
-        )
-        status = await place.status()
         given = {"search": search, "state": state, "group": group, "sort": sort, "down": "1" if down else ""}
+        found, total, page = await place.do(lambda mirror: _on_page(mirror, given, page, down=down))
+        status = await place.status()
 
         def link(**other: object) -> str:
             new = {name: str(value) for name, value in {**given, **other}.items() if value}
@@ -199,7 +211,7 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
             422 if complaint else 200,
             found=found,
             total=total,
-            now=status.now,
+            now=place.mirror.clock.now(),
             counts=status.elements,
             groups=[one.name for one in status.groups[:200]],
             states=STATES,
@@ -240,6 +252,19 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
         return RedirectResponse(f"/elements/{number}?said=added" if number else "/elements", 303)
 
 
+def _on_page(
+    mirror: Mirror, given: Mapping[str, str], page: int, *, down: bool
+) -> tuple[list[Element], int, int]:
+    """Return the elements on a page, how many there are, and the page: the last, if beyond it."""
+    chosen = [given[name] for name in ("search", "state", "group", "sort")]
+    page = min(max(page, 1), 10**9)
+    found, total = mirror.page(*chosen, descending=down, offset=(page - 1) * _PAGE, limit=_PAGE)
+    if total and not found:
+        page = -(-total // _PAGE)
+        found, total = mirror.page(*chosen, descending=down, offset=(page - 1) * _PAGE, limit=_PAGE)
+    return found, total, page
+
+
 def _numbered(mirror: Mirror, number: int) -> Element:
     with mirror.store.begin() as t:
         found = t.numbered([number]).get(number) if 0 < number < _MOST else None
@@ -251,18 +276,22 @@ def _numbered(mirror: Mirror, number: int) -> Element:
 def _element(routes: APIRouter, place: Place, look: _Look) -> None:
     @routes.get("/elements/{number}")
     async def element(number: int, said: str = "") -> Response:
-        def work(mirror: Mirror) -> tuple[Portrait, float]:
-            return mirror.portrait(_numbered(mirror, number).key), mirror.clock.now()
+        def work(mirror: Mirror) -> tuple[Portrait, float, bool]:
+            now = mirror.clock.now()
+            with mirror.store.begin() as t:
+                running = any(not dead(worker) for worker in t.workers(now))
+            return mirror.portrait(_numbered(mirror, number).key), now, running
 
-        portrait, now = await place.do(work)
+        portrait, now, running = await place.do(work)
         return look(
             "element.html",
             portrait=portrait,
             why=portrait.explanation,
             element=portrait.explanation.element,
             now=now,
+            running=running,
             said=said,
-            polls=figures.polls(portrait, now),
+            polls=figures.polls(portrait, now, running=running),
             worth=figures.worth(portrait, now),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 
 import numpy as np
@@ -23,10 +24,13 @@ async def tried(place: Place, budget: str, freshness: str, objective: str) -> di
     """
     found: dict[str, object] = {
         "budget": budget.strip(), "freshness": freshness.strip(), "complaint": "", "prospect": None,
-        "tried": None,
+        "tried": None, "new": 0, "total": 0,
     }  # fmt: skip
     chosen = objective or place.mirror.settings.objective
     try:
+        status = await place.status()
+        found["new"] = status.elements.get("new", 0)
+        found["total"] = sum(count for state, count in status.elements.items() if state != "removed")
         market = await place.market(chosen)
         prospect = await place.kept(f"prospect {chosen}", lambda _: market.prospect(), fresh_for=15.0)
     except (InvalidInput, NoAnswer) as error:
@@ -50,11 +54,29 @@ async def _for_freshness(place: Place, text: str) -> float:
     market = await place.market("freshness")
     amount = await place.do(lambda _: market.budget_for(share))
     if not isfinite(amount):
-        raise InvalidInput(
-            f"No budget makes {shown.percent(share)} of this mirror fresh: some elements change so often, or "
-            "are so limited, that no polling keeps up."
-        )
+        counts = (await place.status()).elements
+        raise InvalidInput(_out_of_reach(share, counts))
     return amount
+
+
+def _out_of_reach(share: float, counts: Mapping[str, int]) -> str:
+    """Say that no budget buys a freshness, and no more than is known of why.
+
+    >>> _out_of_reach(0.99, {"ok": 3, "new": 7, "removed": 5})[61:]
+    '7 of 10 elements have not been polled yet, and are taken to be like the others.'
+    """
+    new, total = counts.get("new", 0), sum(n for state, n in counts.items() if state != "removed")
+    if new:
+        some = f"{new:,} of {wording.plural(total, 'element')}"
+        one = "has not been polled yet, and is" if new == 1 else "have not been polled yet, and are"
+        return (
+            f"As far as is known, no budget makes {shown.percent(share)} of this mirror fresh: {some} {one} "
+            "taken to be like the others."
+        )
+    return (
+        f"No budget makes {shown.percent(share)} of this mirror fresh: some elements seem to change so "
+        "often, or are so limited, that no polling keeps up."
+    )
 
 
 def _with_percent(text: str) -> str:
@@ -73,7 +95,7 @@ def _amount(text: str, prospect: Prospect) -> float:
     """Read a budget, per second; a plain number has the unit that the page shows."""
     plain = text.replace(",", "")
     if plain.replace(".", "", 1).isdecimal():
-        plain += f"{'B' if prospect.unit == 'bytes' else ''}/{wording.amount_unit(prospect.present).name}"
+        plain += shown.written(prospect.present, prospect.unit).lstrip("0123456789.")
     given = quantities.flow("budget", plain)
     if given.kind != prospect.unit:
         example = "1000/day" if prospect.unit == "polls" else "20MB/h"
@@ -100,7 +122,8 @@ def _verdict(prospect: Prospect, amount: float | None) -> dict[str, object]:
     """Return the figures that the words of the page are made of."""
     at = prospect.present if amount is None else amount
     buys = figures.bought(prospect, at)
-    unit = wording.amount_unit(prospect.present)
+    kind = prospect.unit
+    polls, traffic = prospect.split(at)
     return {
         "prospect": prospect,
         "fresh": prospect.objective == "freshness",
@@ -112,10 +135,11 @@ def _verdict(prospect: Prospect, amount: float | None) -> dict[str, object]:
         "more": figures.bought(prospect, at * 1.1) - buys,
         "uniform": figures.budget_of(prospect, buys, "uniform"),
         "proportional": figures.budget_of(prospect, buys, "proportional"),
-        "exact": f"{at * unit.seconds:.6g}{'B' if prospect.unit == 'bytes' else ''}/{unit.name}",
-        "present_exact": f"{prospect.present * unit.seconds:.6g}",
-        "low_exact": f"{float(prospect.budgets[0]) * unit.seconds:.6g}",
-        "high_exact": f"{float(prospect.budgets[-1]) * unit.seconds:.6g}",
-        "unit": unit.name,
+        "exact": shown.written(at, kind, 6),
+        "unit": wording.amount_unit(max(at, prospect.present)),
+        "polls": polls,
+        "traffic": traffic,
+        "low": float(prospect.budgets[0]),
+        "high": float(prospect.budgets[-1]),
         "chart": figures.what_if(prospect, amount),
     }

@@ -60,6 +60,15 @@ function live(target) {
   }
 }
 
+function written(perSecond, kind) {
+  // As shown.py writes it.
+  const day = 86400 * perSecond;
+  const short = (value) => String(Number(value.toPrecision(3)));
+  if (kind !== "bytes") return day > 200000 ? `${short(perSecond)}/second` : `${short(day)}/day`;
+  const [prefix, size] = [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]].find((one) => day >= one[1]) ?? ["", 1];
+  return `${short(day / size)}${prefix}B/day`;
+}
+
 function slide(slider) {
   const verdict = document.getElementById("verdict");
   const field = document.getElementById("budget");
@@ -69,14 +78,13 @@ function slide(slider) {
   const high = Math.log(Number(slider.dataset.high));
   const steps = Number(slider.max);
   const place = (amount) => Math.round(((Math.log(amount) - low) / (high - low)) * steps);
-  const start = parseFloat(field.value.replace(/,/g, "")) || Number(slider.dataset.now);
-  slider.value = String(Math.min(Math.max(place(start), 0), steps));
+  slider.value = String(Math.min(Math.max(place(Number(slider.dataset.now)), 0), steps));
   slider.closest("[hidden]").hidden = false;
   let wait = 0;
   let asked = null;
   function tell() {
-    const amount = Number(Math.exp(low + (high - low) * (Number(slider.value) / steps)).toPrecision(3));
-    field.value = `${amount}${slider.dataset.unit}`;
+    const amount = Math.exp(low + (high - low) * (Number(slider.value) / steps));
+    field.value = written(amount, slider.dataset.kind);
     wanted.value = "";
     slider.setAttribute("aria-valuetext", field.value);
     clearTimeout(wait);
@@ -116,7 +124,8 @@ function point(event) {
   const rows = svg ? [...svg.closest("figure").querySelectorAll("tr[data-x]")] : [];
   if (!rows.length) return;
   const box = svg.getBoundingClientRect();
-  const share = (event.clientX - box.left) / box.width;
+  const room = parseFloat(getComputedStyle(svg).paddingLeft) || 0;
+  const share = (event.clientX - box.left - room) / (box.width - room);
   const far = (row) => Math.abs(Number(row.dataset.x) - share);
   const row = rows.reduce((best, one) => (far(one) < far(best) ? one : best));
   const at = Number(row.dataset.x);
