@@ -94,6 +94,7 @@ class SqlStore:
         self.copies = copies
         self._engine = engine
         self._path = path
+        self._real = None if path is None else path.resolve()
         self._lock = lock
         self._closed = False
         self._planner: int | None = None
@@ -102,6 +103,8 @@ class SqlStore:
         """The connection that holds the planner's lock."""
         self._session: int | None = None
         """By which the server knows that connection."""
+        self._file: tuple[int, int] | None = None
+        """Which file it was when it was opened."""
 
     @property
     def _name(self) -> str:
@@ -133,12 +136,23 @@ class SqlStore:
                 finally:
                     if lock is not None:
                         lock.release()
+            self._file = self._identity()
             if self._lock is not None:
                 with self.begin() as transaction:
                     transaction.write()
                     runner = f"{os.getpid()} on {socket.gethostname()}"
                     transaction.connection.execute(delete(meta).where(meta.c.name == "runner"))
                     transaction.connection.execute(insert(meta), {"name": "runner", "value": runner})
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Return which file it is; None on PostgreSQL, or if it is not there."""
+        if self._real is None:
+            return None
+        try:
+            found = self._real.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _renew(self) -> None:
         """Make or migrate the tables, in one transaction and alone."""
@@ -174,6 +188,10 @@ class SqlStore:
         """All of what is done in here is recorded, or nothing: with an error, nothing."""
         if self._closed:
             raise InvalidInput(f"the store {self._name} has been closed")
+        if self._file is not None and self._identity() != self._file:
+            raise Trouble(
+                f"the store {self._name} was deleted or replaced while it was open; put it back, or restart"
+            )
         with troubles(self._name), self._engine.connect() as connection:
             yield SqlTransaction(connection, self.copies, self._planner)
             connection.commit()

@@ -326,3 +326,24 @@ def test_a_server_that_goes_away_and_comes_back(server, copies):
         with store.begin() as t:
             assert len(t.versions()) == 2
             assert sorted(element for element, _, _ in t.leased()) == [1, 3]
+
+
+def test_a_store_that_is_deleted_or_replaced_while_it_is_open_is_trouble(tmp_path, copies, monkeypatch):
+    file, aside = tmp_path / "mirror.db", tmp_path / "aside.db"
+    monkeypatch.chdir(tmp_path)
+    with open_store("mirror.db", copies=copies) as store:
+        monkeypatch.chdir("/")
+        with store.begin() as t:
+            t.add(additions(3), 1.0)
+        store.backup(aside)
+        file.rename(tmp_path / "elsewhere.db")
+        for _ in range(2):
+            with pytest.raises(Trouble, match="was deleted or replaced"), store.begin():
+                pass
+            assert not file.exists()  # nor is there an empty one now
+        shutil.copy(aside, file)
+        with pytest.raises(Trouble, match="was deleted or replaced"), store.begin():
+            pass
+        (tmp_path / "elsewhere.db").replace(file)
+        with store.begin() as t:
+            assert t.count() == {"new": 3}
