@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from sys import getsizeof
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, Trouble
 from ..mirror.difference import difference
 from ..mirror.mirror import Mirror
 from ..mirror.store import Transaction, Version
@@ -14,11 +15,17 @@ __all__ = ["before", "between"]
 
 _LARGEST = 50_000_000
 """Bytes of a version beyond which it is not compared."""
-_KEPT = 200
+_KEPT, _ROOM = 200, 8_000_000
+"""How many are kept, and bytes of them."""
+_AT_ONCE, _PATIENCE = 2, 10.0
+"""How many are worked out at a time, for each takes memory, and seconds for which others wait."""
 _LOOK = 200
 
-_found: OrderedDict[tuple[str, str, str, int], str] = OrderedDict()
+_Name = tuple[str, str, str, int]
+_found: OrderedDict[_Name, str] = OrderedDict()
+_size = 0
 _lock = threading.Lock()
+_turns = threading.BoundedSemaphore(_AT_ONCE)
 
 
 def before(t: Transaction, version: Version) -> Version | None:
@@ -36,18 +43,37 @@ def between(
     if max(old.size, new.size) > largest:
         return None
     name = old.digest, new.digest, new.media_type, lines
+    told = _known(name)
+    if told is not None:
+        return told
+    if not _turns.acquire(timeout=_PATIENCE):
+        raise Trouble("many versions are being compared just now; ask again")
+    try:
+        told = _known(name)  # somebody else may have asked for the same
+        if told is None:
+            told = difference(
+                mirror.copies.read(old.digest), mirror.copies.read(new.digest), new.media_type, lines=lines
+            )
+            _keep(name, told)
+    except InvalidInput:
+        return None
+    finally:
+        _turns.release()
+    return told
+
+
+def _known(name: _Name) -> str | None:
     with _lock:
         if name in _found:
             _found.move_to_end(name)
-            return _found[name]
-    try:
-        told = difference(
-            mirror.copies.read(old.digest), mirror.copies.read(new.digest), new.media_type, lines=lines
-        )
-    except InvalidInput:
-        return None
+        return _found.get(name)
+
+
+def _keep(name: _Name, told: str) -> None:
+    global _size  # noqa: PLW0603
     with _lock:
-        _found[name] = told
-        while len(_found) > _KEPT:
-            _found.popitem(last=False)
-    return told
+        if name not in _found:
+            _found[name] = told
+            _size += getsizeof(told)
+        while len(_found) > _KEPT or _size > _ROOM:
+            _size -= getsizeof(_found.popitem(last=False)[1])

@@ -6,6 +6,7 @@ are told apart by counts.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import re
@@ -28,6 +29,14 @@ _TEXT = re.compile(r"text/|application/(.*\+)?(json|xml|yaml|toml|javascript|x-n
 _HTML = re.compile(r"text/html|application/xhtml", re.IGNORECASE)
 _JSON = re.compile(r"application/(.*\+)?json\b", re.IGNORECASE)
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+"""Of Python, not of texts; some take time with the square of the length."""
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|\[\]|\{\}|[\[\]{}]|, |[^"\[\]{},]++', re.DOTALL)
+"""A string, a bracket, two of them with nothing between, a comma, or anything else that JSON has."""
+_MOST_LINES = 1_000_000
+"""Lines beyond which JSON is not laid out."""
+_DEEPEST = 20
+"""Spaces at most with which a line of JSON begins: hostile ones are nested a thousand times."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _BLOCKS = (
     "address article aside blockquote body br caption dd div dl dt figcaption figure footer form h1 h2 h3 "
@@ -49,6 +58,10 @@ def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> 
     """
     if old == new:
         return "no difference"
+    return _told(old, new, media_type, lines).encode("utf-8", "replace").decode()  # JSON has half characters
+
+
+def _told(old: bytes, new: bytes, media_type: str, lines: int) -> str:
     if all(part[:4] == part[-4:] == b"PAR1" for part in (old, new)):
         with suppress(ImportError):
             from .table_difference import table_difference
@@ -75,12 +88,12 @@ def _plain(old: bytes, new: bytes) -> str:
 def _readers(media_type: str) -> list[Callable[[bytes], list[str]]]:
     """Return ways to make lines of a content: what people see first, then all there is."""
     found = _CHARSET.search(media_type)
-    charset = found.group(1) if found else "utf-8"
+    charset = _charset(found.group(1)) if found else "utf-8"
 
     def text(content: bytes) -> str:
         try:
             return content.decode(charset, "replace")
-        except (LookupError, ValueError):  # no such charset
+        except (LookupError, ValueError):  # it is none of texts
             return content.decode("utf-8", "replace")
 
     def source(content: bytes) -> list[str]:
@@ -91,13 +104,54 @@ def _readers(media_type: str) -> list[Callable[[bytes], list[str]]]:
 
     def laid_out(content: bytes) -> list[str]:
         try:
-            return json.dumps(json.loads(text(content)), indent=1, ensure_ascii=False).splitlines()
+            found = _laid_out(json.dumps(json.loads(text(content)), ensure_ascii=False))
         except (ValueError, RecursionError):
-            return source(content)
+            found = None
+        return source(content) if found is None else found
 
     if _HTML.match(media_type):
         return [seen, source]
     return [laid_out, source] if _JSON.match(media_type) else [source]
+
+
+def _charset(name: str) -> str:
+    """Return the name of a charset; UTF-8 if there is none of that name."""
+    try:
+        found = codecs.lookup(name).name.replace("_", "-")
+    except (LookupError, ValueError):
+        return "utf-8"
+    return "utf-8" if found in _NO_CHARSETS else found
+
+
+def _laid_out(text: str) -> list[str] | None:
+    """Return JSON with a line for each value; None if that were too many."""
+    if text.count(",") + 2 * (text.count("[") + text.count("{")) > _MOST_LINES:
+        return None
+    lines: list[str] = []
+    parts: list[str] = []
+    depth = 0
+
+    def end_line() -> None:
+        lines.extend("".join(parts).splitlines())  # JSON has line separators within strings
+        parts[:] = [" " * min(depth, _DEEPEST)]
+
+    for found in _TOKEN.finditer(text):
+        part = found[0]
+        if part in {"[", "{"}:
+            depth += 1
+            parts.append(part)
+            end_line()
+        elif part in {"]", "}"}:
+            depth -= 1
+            end_line()
+            parts.append(part)
+        elif part == ", ":
+            parts.append(",")
+            end_line()
+        else:
+            parts.append(part)
+    end_line()
+    return lines
 
 
 def _lines(lines: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ _CELLS = 4_000_000
 """Of both tables together, beyond which rows are only counted."""
 _SHOWN = 20
 """Rows of each kind that are shown, at most."""
+_WIDTH = 300
 
 Codes = NDArray[np.int64]
 
@@ -36,12 +37,17 @@ def table_difference(old: bytes, new: bytes, lines: int) -> str:
         shared = [name for name in schemas[1].names if _once(schemas[0], name) and _once(schemas[1], name)]
         head = f"rows: {counts[0]:,} -> {counts[1]:,}"
         if not shared or sum(counts) * len(shared) > _CELLS:
-            return "\n".join([head, *said][:lines])
+            return _clipped([head, *said], lines)
         tables = [file.read(columns=shared) for file in files]
         of_rows, more = _rows(*tables)
     except (pa.ArrowException, OSError, ValueError):
         return ""
-    return "\n".join([f"{head} ({of_rows})", *said, *more][:lines])
+    return _clipped([f"{head} ({of_rows})", *said, *more], lines)
+
+
+def _clipped(said: list[str], lines: int) -> str:
+    """Return no more than so many lines, none of them long: columns can have any name."""
+    return "\n".join(line[:_WIDTH] for line in said[:lines])
 
 
 def _once(schema: Any, name: str) -> bool:  # noqa: ANN401  (Arrow has no types)
@@ -84,7 +90,7 @@ def _rows(old: Any, new: Any) -> tuple[str, list[str]]:  # noqa: ANN401
             for name, codes in columns.items()
             if codes[a] != codes[split + b]
         ]
-        lines.append(f"~ {key} {_value(new.column(key)[b])}: {', '.join(parts)}"[:300])
+        lines.append(f"~ {key} {_value(new.column(key)[b])}: {', '.join(parts)}"[:_WIDTH])
     told = f"{came.size:,} added, {gone.size:,} removed, {before.size:,} changed; told apart by {key}"
     return told, lines
 
@@ -121,7 +127,7 @@ def _surplus(some: Codes, others: Codes) -> Codes:
 
 def _shown(table: Any, at: int, key: str | None) -> str:  # noqa: ANN401
     names = [key, *(name for name in table.column_names if name != key)] if key else table.column_names
-    return ", ".join(f"{name} {_value(table.column(name)[at])}" for name in names)[:300]
+    return ", ".join(f"{name} {_value(table.column(name)[at])}" for name in names)[:_WIDTH]
 
 
 def _value(scalar: Any) -> str:  # noqa: ANN401

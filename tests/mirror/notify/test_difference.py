@@ -1,9 +1,11 @@
 """Differences that people can read: they are right, short, and soon there."""
 
 import io
+import json
 import random
 import re
 import time
+import tracemalloc
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.mirror.clock import SimulatedClock
-from unstale.mirror.difference import difference
+from unstale.mirror.difference import _laid_out, difference
 from unstale.mirror.site import ChangingSite
 
 
@@ -64,6 +66,64 @@ def test_json_is_laid_out():
     shown = difference(b'{"a": [1, 2], "b": 3}', b'{"a": [1, 4], "b": 3}', "application/json")
     assert "-  2\n+  4" in shown
     assert "-{oops" in difference(b"{oops", b"{}", "application/ld+json")
+
+
+def test_json_is_laid_out_as_one_expects():
+    value = {
+        "a": [1, -2.5, [], {}, [[]], {"b, [": 'x"\\', "c": None}],
+        "": {"d": [True, "é\\"]},
+        "e": "[1, 2]",
+    }
+    for one in (value, [], 5, "x", [value, [value]]):
+        assert (
+            _laid_out(json.dumps(one, ensure_ascii=False))
+            == json.dumps(one, indent=1, ensure_ascii=False).splitlines()
+        )
+
+
+@given(
+    st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+)
+def test_any_json_is_laid_out(value):
+    laid_out = json.dumps(value, indent=1, ensure_ascii=False)
+    if all(len(line) - len(line.lstrip(" ")) <= 20 for line in laid_out.splitlines()):
+        assert _laid_out(json.dumps(value, ensure_ascii=False)) == laid_out.splitlines()
+
+
+@pytest.mark.parametrize("kind", ["nested", "wide", "strings", "escapes"])
+def test_json_that_is_hostile_takes_little_memory(kind):
+    def content(last):
+        if kind == "nested":
+            return b"[" * 900 + b"0," * 50_000 + last + b"]" * 900
+        if kind == "wide":
+            return b"[" + b"0," * 100_000 + last + b"]"
+        inner = b"[,{" * 300_000 if kind == "strings" else b"\\n" * 400_000
+        return b'["' + inner + b'", ' + last + b"]"
+
+    old, new = content(b"1"), content(b"2")
+    tracemalloc.start()
+    try:
+        shown = difference(old, new, "application/json")
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(shown) < 5000
+    assert most < 40_000_000
+
+
+def test_what_cannot_be_written_is_replaced():
+    shown = difference(b'{"a": 1}', b'{"a": "\\ud800"}', "application/json")
+    assert '+ "a": "?"' in shown
+    for charset in ("unicode_escape", "raw-unicode-escape", "utf-7", "idna", "punycode", "hex", "undefined"):
+        shown = difference(rb"a \ud800", rb"b \ud800 +2AA-", f"text/plain; charset={charset}")
+        shown.encode()
+        assert "-a" in shown
+
+
+def test_charsets_that_are_none_of_texts_take_no_time():
+    began = time.perf_counter()
+    difference(b"a" * 3_000_000 + b"-bbbb", b"b" * 3_000_000 + b"-cccc" * 9, "text/plain; charset=punycode")
+    assert time.perf_counter() - began < 3.0
 
 
 def test_other_content_has_sizes_and_digests():
@@ -169,7 +229,13 @@ def test_counts_of_rows_add_up(old, new):
         assert added == sum(max(0, new.count(row) - old.count(row)) for row in set(new))
     else:
         changed = int(words[words.index("changed") - 1])
-        assert changed == sum(r not in old and any(o[0] == r[0] for o in old) for r in new)
+        key = "ab".index(words[-1])
+        assert changed == sum(r not in old and any(o[key] == r[key] for o in old) for r in new)
+
+
+def test_names_of_columns_can_be_long():
+    old, new = _parquet([{"x" * 100_000: 1}]), _parquet([{"y" * 100_000: 1}])
+    assert len(difference(old, new, "application/vnd.apache.parquet")) < 1000
 
 
 def test_a_damaged_table_is_bytes():
