@@ -13,6 +13,7 @@ import pytest
 
 from unstale import Mirror
 from unstale.cli import main
+from unstale.cli.serve import serving
 
 TOKEN = "a-token-that-nobody-guesses"  # noqa: S105
 EVERYWHERE = "0.0.0.0"  # noqa: S104
@@ -148,6 +149,18 @@ def test_run_serves_meanwhile(folder):
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
         assert gone(address)
+
+
+def test_the_dashboard_of_a_runner_can_have_a_token(folder):
+    (folder / "token").write_text(TOKEN)
+    with serving(str(folder), 0, str(folder / "token"), ("mirror.example",)) as address:
+        asked = f"{address}api/openapi.json"
+        shown = {"authorization": f"Bearer {TOKEN}"}
+        assert httpx.get(asked).status_code == 401
+        assert httpx.get(asked, headers=shown).status_code == 200
+        assert httpx.get(asked, headers={**shown, "host": "mirror.example"}).status_code == 200
+        assert httpx.get(asked, headers={**shown, "host": "other.example"}).status_code == 421
+    assert gone(address.rstrip("/"))
 
 
 def test_a_dashboard_does_not_outlive_its_runner(folder):

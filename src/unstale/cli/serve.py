@@ -215,10 +215,14 @@ def _follow(server: uvicorn.Server) -> None:
 
 
 @contextmanager
-def serving(mirror_file: str | None, port: int) -> Iterator[str]:
+def serving(
+    mirror_file: str | None, port: int, token_file: str | None = None, names: tuple[str, ...] = ()
+) -> Iterator[str]:
     """Serve a mirror in another process, which ends with this one; give its address."""
     command = [sys.executable, "-m", "unstale", "serve", "--json", "--with-parent", "--port", str(port)]
     command += [] if mirror_file is None else ["--mirror", mirror_file]
+    command += [] if token_file is None else [f"--token-file={token_file}"]
+    command += [f"--allow-host={name}" for name in names]
     with subprocess.Popen(  # noqa: S603  (ourselves)
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     ) as process:
