@@ -70,6 +70,7 @@ def init(*, folder: str, store: str, budget: str, contact: str | None, as_json: 
     out.print("  unstale add https://example.org/    what to keep a copy of")
     out.print("  unstale run                         poll, learn, and keep the copies fresh")
     out.print("  unstale status                      how fresh they are")
+    out.print("  unstale serve                       the same on pages in a browser, with curves")
 
 
 def _shown(store: str) -> str:

@@ -60,6 +60,9 @@ Examples:
     metavar="N",
     help=f"On which port; 0: any that is free.  [default: {PORT}]",
 )
+@click.option(
+    "--token-file", metavar="FILE", help="With --serve: a file that has the token in its first line."
+)
 @mirror_options
 def run(
     *,
@@ -69,6 +72,7 @@ def run(
     quiet: bool,
     serve: bool,
     port: int | None,
+    token_file: str | None,
     mirror_file: str | None,
     as_json: bool,
 ) -> None:
@@ -84,12 +88,13 @@ def run(
     ]
     if len(ends) > 1:
         raise InvalidInput(f"{ends[0]} cannot be had together with {ends[1]}")
-    if port is not None and not serve:
-        raise InvalidInput("--port is for the dashboard: say --serve, too")
+    for name, given in (("--port", port), ("--token-file", token_file)):
+        if given is not None and not serve:
+            raise InvalidInput(f"{name} is for the dashboard: say --serve, too")
     with ExitStack() as stack:
         opened = stack.enter_context(open_mirror(mirror_file))
         if serve:
-            address = stack.enter_context(serving(mirror_file, PORT if port is None else port))
+            address = stack.enter_context(serving(mirror_file, PORT if port is None else port, token_file))
             _tell_address(address, quiet=quiet, as_json=as_json)
         stack.enter_context(told_of_compilation())
         _work(opened, _end(length, until), once=once, quiet=quiet, as_json=as_json)
