@@ -77,8 +77,8 @@ def still(tmp_path_factory):
         yield client
 
 
-def client_of(store, settings, **guard):
-    place = Place(Mirror(store, settings=settings), fresh_for=0.0)
+def client_of(store, settings, copies=None, **guard):
+    place = Place(Mirror(store, settings=settings, copies=copies), fresh_for=0.0)
     return TestClient(
         create_app(place, Guard(**guard)), base_url="http://127.0.0.1:8321", follow_redirects=False
     )
