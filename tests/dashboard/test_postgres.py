@@ -11,12 +11,28 @@ from unstale.mirror.settings import Settings
 
 from .conftest import client_of
 
-PATHS = """
-    / /what-if?budget=5/s /what-if?freshness=50 /elements /elements/1
-    /changes /changes.atom /metrics /healthz /api/status
-    /api/groups /api/samples /api/elements?search=1 /api/elements/1 /api/elements/1/versions
-    /api/changes /api/prospect /api/prospect?objective=age /api/budget-for?freshness=0.4 /copies/python:0
-""".split()
+PATHS = [
+    "/",
+    "/what-if?budget=5/s",
+    "/what-if?freshness=50",
+    "/elements",
+    "/elements/1",
+    "/changes",
+    "/changes.atom",
+    "/metrics",
+    "/healthz",
+    "/api/status",
+    "/api/groups",
+    "/api/samples",
+    "/api/elements?search=1",
+    "/api/elements/1",
+    "/api/elements/1/versions",
+    "/api/changes",
+    "/api/prospect",
+    "/api/prospect?objective=age",
+    "/api/budget-for?freshness=0.4",
+    "/copies/python:0",
+]
 
 
 @pytest.fixture
