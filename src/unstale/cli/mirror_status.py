@@ -193,7 +193,7 @@ def _print_neglected(out: Console, opened: Opened, got: Status, top: int) -> Non
         return
     out.print("\nNeglected:")
     for one in got.neglected[:top]:
-        since = f"last seen {distance(one.last, got.now)}" if math.isfinite(one.last) else "never seen"
+        since = f"last answer {distance(one.last, got.now)}" if math.isfinite(one.last) else "no answer yet"
         print_item(out, printable(one.key))
         print_item(out, f"{since}: {printable(one.why)}", 4)
     if len(got.neglected) > top:
