@@ -3,7 +3,9 @@
 import hashlib
 import random
 import time
+from dataclasses import replace
 from email.utils import formatdate
+from math import inf, nan
 from urllib.parse import quote, unquote
 
 import pytest
@@ -221,6 +223,52 @@ def test_content_types_inject_no_headers(get, mirror, kind):
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("text/javascript", "text/plain; charset=utf-8"),
+        ("Application/X-JavaScript; charset=latin-1", "text/plain; charset=latin-1"),
+        ("text/javascript1.5", "text/plain; charset=utf-8"),
+        ("application/ecmascript", "text/plain; charset=utf-8"),
+        ("text/jscript", "text/plain; charset=utf-8"),
+        ("text/livescript ;a=b", "text/plain;a=b"),
+        ("text/css", "text/plain; charset=utf-8"),
+        ("text/cache-manifest", "text/plain; charset=utf-8"),
+        ("multipart/x-mixed-replace; boundary=x", "application/octet-stream"),
+        ("application/postscript", "application/postscript"),
+    ],
+)
+def test_a_copy_is_no_script_and_no_style(get, mirror, kind, told):
+    add(mirror, "evil", b"alert(1)", media_type=kind)
+    answer = get("/copies/python:evil")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, told)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_browsers_that_want_a_part_of_a_page_get_none(get):
+    for part in ("script", "style", "worker", "serviceworker", "manifest", "object", "xslt"):
+        assert get("/copies/python:news", headers={"sec-fetch-dest": part}).status_code == 403
+    for whole in ("document", "empty", "image", "frame"):
+        assert get("/copies/python:news", headers={"sec-fetch-dest": whole}).status_code == 200
+
+
+@pytest.mark.parametrize("moment", [1e300, inf, -inf, nan, -1e11, 3e11])
+def test_versions_of_odd_moments_are_served(get, monkeypatch, moment):
+    looked = copies._look
+
+    def odd(*given, **named):
+        served = looked(*given, **named)
+        version, element = replace(served.version, time=moment), replace(served.element, last=moment)
+        return replace(served, version=version, element=element)
+
+    monkeypatch.setattr(copies, "_look", odd)
+    answer = get("/copies/python:news", headers={"if-modified-since": "Thu, 01 Jan 1970 00:00:00 GMT"})
+    assert answer.status_code == 304
+    assert answer.headers["last-modified"] == "Thu, 01 Jan 1970 00:00:00 GMT"
+    assert "x-unstale-polled" not in answer.headers
+
+
 def test_moments_that_cannot_be_do_no_harm(get, mirror):
     for name, moment in (("future", 1e15), ("past", -1e12), ("nan", float("nan"))):
         add(mirror, name, b"content", modified=moment)
@@ -257,6 +305,37 @@ def test_a_copy_that_is_damaged_or_lost_is_not_served(get, mirror):
     assert str(path) not in answer.text
     path.unlink()
     assert get("/copies/python:news").status_code == 503
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("how", ["cut", "rubbish", "cut a little", "lost"])
+def test_a_large_copy_that_is_damaged_is_not_begun(get, mirror, packed, how):
+    size = 3 * _AT_ONCE
+    body = bytes(range(256)) * (size // 256) if packed else random.Random(1).randbytes(size)  # noqa: S311
+    add(mirror, "big", body)
+    path = mirror.copies.path(hashlib.sha256(body).hexdigest())
+    whole = path.read_bytes()
+    assert path.suffix == (".zst" if packed else ".raw")
+    if how == "lost":
+        path.unlink()
+    else:
+        path.write_bytes(
+            {"cut": whole[: len(whole) // 10], "rubbish": b"rubbish", "cut a little": whole[:-1]}[how]
+        )
+    for headers in ({}, {"range": f"bytes={size - 7}-"}):
+        if how == "cut a little" and packed and not headers:
+            continue  # which shows at the end only
+        answer = get("/copies/python:big", headers=headers)
+        assert (answer.status_code, "doctor" in answer.text) == (503, True)
+
+
+def test_a_large_copy_that_is_damaged_later_on_breaks_off(get, mirror):
+    body = random.Random(1).randbytes(_AT_ONCE // 2) * 8  # noqa: S311
+    add(mirror, "big", body)
+    path = mirror.copies.path(hashlib.sha256(body).hexdigest())
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(EOFError, match="a copy that is being sent is damaged"):
+        get("/copies/python:big")
 
 
 def test_what_was_read_just_now_is_at_hand_for_a_moment(monkeypatch):

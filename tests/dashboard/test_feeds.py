@@ -1,11 +1,14 @@
 """Feeds of changes: well-formed, whatever keys and titles hold."""
 
 import json
+from dataclasses import replace
+from math import inf, nan
 
 import feedparser
 import pytest
 from lxml import etree
 
+from unstale.dashboard import feeds
 from unstale.dashboard.feeds import _address
 from unstale.mirror.source import Found
 
@@ -77,6 +80,18 @@ def test_titles_and_keys_break_nothing(ask, mirror):
         assert any("<script>alert(1)</script>" in text for text in shown)
     assert len(client.get("/changes.json").json()["items"]) == 10
     json.dumps(client.get("/changes.json").json(), allow_nan=False)
+
+
+@pytest.mark.parametrize("moment", [1e300, inf, -inf, nan, -1e11, 3e11])
+def test_odd_moments_break_nothing(client, monkeypatch, moment):
+    looked = feeds._latest
+
+    def odd(mirror):
+        return [(replace(version, time=moment), told) for version, told in looked(mirror)]
+
+    monkeypatch.setattr(feeds, "_latest", odd)
+    for path in PATHS:
+        assert "1970" in client.get(path).text
 
 
 def test_addresses_of_pages_are_linked_and_no_others():

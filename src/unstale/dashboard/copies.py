@@ -19,6 +19,7 @@ from math import isfinite
 from typing import Any, BinaryIO, cast
 from urllib.parse import quote, unquote
 
+import zstandard
 from fastapi import APIRouter, HTTPException, Request, Response
 from starlette.responses import StreamingResponse
 
@@ -28,7 +29,7 @@ from ..mirror.mirror import Mirror
 from ..mirror.store import Element, Version
 from .copy_headers import safe_key, safe_type
 from .edits import find
-from .models import problems
+from .models import moment, problems
 from .outlook import Glance, Outlook
 from .place import Place
 
@@ -42,6 +43,14 @@ _SANDBOX = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
+_PARTS = frozenset(
+    {
+        "audioworklet", "embed", "manifest", "object", "paintworklet", "script", "serviceworker",
+        "sharedworker", "style", "worker", "xslt",
+    }
+)  # fmt: skip
+"""What a copy must not be for a page."""
+_DAMAGED = "the copy is lost or damaged; 'unstale doctor' tells more"
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII).fullmatch
 _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
 
@@ -71,6 +80,8 @@ def router(place: Place) -> APIRouter:
         (probability that it is fresh), `X-Unstale-Age` (expected age in seconds), `X-Unstale-Version` and
         `X-Unstale-Key` (percent-encoded) say what is known of it. It counts as a read.
         """
+        if request.headers.get("sec-fetch-dest") in _PARTS:
+            raise HTTPException(403, "a copy is no part of a page")
         outlook = await place.outlook()
         wanted = _wanted(request)
         served = shelf.get(wanted)
@@ -206,7 +217,7 @@ def _look(mirror: Mirror, wanted: _Wanted, outlook: Outlook) -> _Served:
         except InvalidInput:
             if again:  # it may have been deleted meanwhile, for there are later ones
                 continue
-    raise HTTPException(503, "the copy is lost or damaged; 'unstale doctor' tells more")
+    raise HTTPException(503, _DAMAGED)
 
 
 async def _answer(place: Place, request: Request, served: _Served) -> Response:
@@ -230,7 +241,7 @@ async def _answer(place: Place, request: Request, served: _Served) -> Response:
         return Response(status_code=status, headers=headers)
     if served.body is not None:
         return Response(served.body[start:stop], status, headers)
-    return StreamingResponse(await _opened(place, version.digest, start, stop), status, headers)
+    return StreamingResponse(await _opened(place, version, start, stop), status, headers)
 
 
 def _headers(served: _Served) -> dict[str, str]:
@@ -244,7 +255,7 @@ def _headers(served: _Served) -> dict[str, str]:
         "X-Unstale-Version": str(version.id),
         "X-Unstale-Key": safe_key(element.key),
     }
-    if isfinite(element.last):
+    if moment(element.last):
         headers["X-Unstale-Polled"] = timestamp(element.last)
     if isfinite(glance.fresh) and version.id == element.version:
         headers["X-Unstale-Fresh"] = f"{glance.fresh:.6f}"
@@ -270,8 +281,8 @@ def _content_type(version: Version, body: bytes | None) -> str:
 
 def _modified(version: Version) -> int:
     """Return when a version came to be: as its source says, if that can be."""
-    said = version.modified
-    return int(said if said is not None and 0 <= said <= version.time else max(version.time, 0.0))
+    said, seen = version.modified, version.time if moment(version.time) else 0.0
+    return int(said if said is not None and 0 <= said <= seen else max(seen, 0.0))
 
 
 def _is_known(request: Request, version: Version) -> bool:
@@ -305,30 +316,54 @@ def _range(request: Request, version: Version, size: int) -> tuple[int, int] | N
     return start, min(int(found[2]) + 1, size) if found[2] else size
 
 
-async def _opened(place: Place, digest: str, start: int, stop: int) -> AsyncIterator[bytes]:
-    """Open a large copy, and return what reads it, block by block."""
+async def _opened(place: Place, version: Version, start: int, stop: int) -> AsyncIterator[bytes]:
+    """Open a large copy, read its first block, and return what reads the others."""
     try:
-        file = await place.do(lambda mirror: _skipped(mirror.copies.open(digest), start))
-    except InvalidInput:
-        raise HTTPException(503, "the copy is lost or damaged; 'unstale doctor' tells more") from None
+        file, first = await place.do(partial(_begun, version=version, start=start, stop=stop))
+    except (InvalidInput, EOFError):
+        raise HTTPException(503, _DAMAGED) from None
 
     async def blocks() -> AsyncIterator[bytes]:
-        left = stop - start
+        left, block = stop - start, first
         try:
-            while left > 0:
-                block = await place.do(partial(_next, file=file, most=min(left, _AT_ONCE)))
-                if not block:
-                    return
+            while True:
                 left -= len(block)
                 yield block
+                if left <= 0:
+                    return
+                block = await place.do(partial(_next, file, min(left, _AT_ONCE)))
         finally:
             file.close()
 
     return blocks()
 
 
-def _next(_: Mirror, file: BinaryIO, most: int) -> bytes:
-    return file.read(most)
+def _begun(mirror: Mirror, version: Version, start: int, stop: int) -> tuple[BinaryIO, bytes]:
+    """Open a large copy, and read a block."""
+    path = mirror.copies.path(version.digest)
+    try:
+        whole = path.suffix != ".raw" or path.stat().st_size == version.size
+    except FileNotFoundError:  # it has been deleted just now
+        whole = False
+    if not whole:
+        raise EOFError
+    file = mirror.copies.open(version.digest)
+    try:
+        return file, _next(_skipped(file, start), min(stop - start, _AT_ONCE))
+    except BaseException:
+        file.close()
+        raise
+
+
+def _next(file: BinaryIO, most: int, _: Mirror | None = None) -> bytes:
+    """Read a block; `EOFError` if there is none, or only some of it."""
+    try:
+        block = file.read(most)
+    except zstandard.ZstdError:
+        block = b""
+    if len(block) < most:
+        raise EOFError("a copy that is being sent is damaged; 'unstale doctor' tells which")
+    return block
 
 
 def _skipped(file: BinaryIO, start: int) -> BinaryIO:
@@ -338,8 +373,5 @@ def _skipped(file: BinaryIO, start: int) -> BinaryIO:
             file.seek(start)
             return file
     while start > 0:
-        block = file.read(min(start, _AT_ONCE))
-        if not block:
-            break
-        start -= len(block)
+        start -= len(_next(file, min(start, _AT_ONCE)))
     return file

@@ -11,6 +11,10 @@ _TYPE = re.compile(
     r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+(\s*;\s*[a-z0-9_-]+=([a-z0-9_.:+-]+|\"[a-z0-9 _.:/+-]*\"))*",
     re.IGNORECASE | re.ASCII,
 ).fullmatch
+_USABLE = re.compile(
+    r"(application|text)/((x-)?(ecma|java|live)script.*|(x-)?jscript.*|css|cache-manifest)", re.IGNORECASE
+).fullmatch
+"""What browsers take for a script or a style of the page that names it."""
 
 
 def copy_path(key: str) -> str:
@@ -34,7 +38,15 @@ def safe_key(key: str) -> str:
 def safe_type(media_type: str) -> str:
     r"""Return a content type that can stand in a header.
 
+    Scripts and styles are plain text, which browsers show but do not use: the pages of the dashboard may
+    have scripts and styles of their own origin, and copies have the same.
+
     >>> safe_type("text/html; charset=utf-8"), safe_type("text/html\r\nSet-Cookie: a=b")
     ('text/html; charset=utf-8', 'application/octet-stream')
+    >>> safe_type("text/javascript; charset=latin-1"), safe_type("multipart/x-mixed-replace; boundary=x")
+    ('text/plain; charset=latin-1', 'application/octet-stream')
     """
-    return media_type if len(media_type) < 200 and _TYPE(media_type) else "application/octet-stream"
+    kind = media_type.partition(";")[0]
+    if len(media_type) >= 200 or not _TYPE(media_type) or kind.lower().startswith("multipart/"):
+        return "application/octet-stream"
+    return f"text/plain{media_type[len(kind) :]}" if _USABLE(kind.strip()) else media_type

@@ -128,7 +128,12 @@ def _clean(text: str) -> str:
 
 
 def _when(seconds: float) -> str:
-    return timestamp(seconds) if moment(seconds) else timestamp(0.0)
+    return timestamp(_seconds(seconds))
+
+
+def _seconds(seconds: float) -> float:
+    """Return a moment that can be written."""
+    return max(seconds, 0.0) if moment(seconds) else 0.0
 
 
 def _add(parent: Any, name: str, text: str | None = None, **attributes: str) -> Any:  # noqa: ANN401  (lxml has no types)
@@ -174,7 +179,7 @@ def _rss(request: Request, entries: Sequence[_Entry]) -> bytes:
         _add(item, "title", one.title)
         _add(item, "link", one.link)
         _add(item, "guid", one.name, isPermaLink="false")
-        _add(item, "pubDate", formatdate(max(one.version.time, 0.0), usegmt=True))
+        _add(item, "pubDate", formatdate(_seconds(one.version.time), usegmt=True))
         _add(item, "description", f"<pre>{html.escape(one.text)}</pre>")  # readers take it for HTML
     return _bytes(root)
 
