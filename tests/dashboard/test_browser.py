@@ -3,6 +3,7 @@
 Needs Chromium: ``apt install chromium`` (or ``chromium-browser``). Nothing is downloaded.
 """
 
+import itertools
 import re
 import shutil
 import threading
@@ -41,6 +42,7 @@ class Running:
         for n in range(60):
             key = f"python:page {n:02d}"
             self.mirror.add(key, poll=lambda n=n: self.content(n), weight=1.0 + n % 7)
+        self.mirror.add("python:" + "x" * 900, poll=lambda: str(time.time()), weight=9.0)
         self._runner = threading.Thread(target=self.mirror.run, daemon=True)
         self._runner.start()
         self.reader = Mirror(folder / "mirror.db", settings=settings)
@@ -237,6 +239,40 @@ def test_nothing_is_wider_than_a_telephone(browser, running, scheme):
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, address
     context.close()
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_labels_are_beside_lines_and_fields_in_a_row(browser, running, width):
+    context = browser.new_context(base_url=running.root, viewport={"width": width, "height": 740})
+    page = context.new_page()
+    number = running.reader.find("python:page 05").id
+    for address in ("/", "/what-if", "/what-if?objective=age", f"/elements/{number}"):
+        page.goto(address)
+        gaps = page.evaluate(_GAPS)
+        assert gaps or address.startswith("/elements"), address
+        assert all(gap > 0 for gap in gaps), (address, gaps)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    tops = page.locator("svg.chart text.mark").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).map(box => [box.left, box.right])"
+    )
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(sorted(tops))), tops
+    page.goto("/elements?sort=weight&down=1")
+    heights = page.locator("table a.key").evaluate_all("all => all.map(one => one.offsetHeight)")
+    assert max(heights) <= 2.5 * min(heights)
+    fields = page.locator(".filter select, .filter input:visible, .filter button").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).map(box => box.bottom)"
+    )
+    if width > 1000:
+        assert max(fields[:3]) - min(fields[:3]) < 0.6, fields
+    context.close()
+
+
+_GAPS = """() => [...document.querySelectorAll("svg.chart")].flatMap((svg) => {
+  const left = svg.querySelector("line.base").getBoundingClientRect().left;
+  const edge = svg.getBoundingClientRect().left - 0.5;
+  return [...svg.querySelectorAll("text.y")].map((one) => one.getBoundingClientRect())
+    .map((box) => Math.min(left - box.right, box.left - edge));
+})"""
 
 
 def test_pages_are_useful_without_a_script(browser, running):

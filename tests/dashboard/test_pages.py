@@ -1,6 +1,7 @@
 """Every page is there, whole and harmless, whatever is in the mirror."""
 
 import re
+import time
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -327,6 +328,29 @@ def test_what_is_not_known_is_not_told_as_known(ask, mirror):
     assert "1 of 3 elements has not been polled yet" in text
     text = checked(client.get("/what-if?freshness=99.99999999999"), status=422).text
     assert "As far as is known, no budget" in text
+
+
+def test_the_wait_between_retries_is_told(tmp_path):
+    pages, settings = dict.fromkeys("abcd", "x"), Settings(budget=20.0)
+    said = "what fails waits before it is tried again"
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        for name in pages:
+            mirror.add(f"python:{name}", poll=lambda name=name: pages[name])
+
+        def poll():
+            mirror.hint([f"python:{name}" for name in "abcd"])
+            time.sleep(0.1)
+            mirror.step()
+
+        while mirror.status().price == 0 or not mirror.status().polls.get("unchanged"):
+            poll()
+        with client_of(mirror.store.url, settings) as client:
+            number = mirror.find("python:a").id
+            assert said not in checked(client.get(f"/elements/{number}")).text
+            pages.clear()
+            while mirror.find("python:a").state != "failing":
+                poll()
+            assert said in checked(client.get(f"/elements/{number}")).text
 
 
 def test_the_first_minute_says_the_same_everywhere(ask, mirror):

@@ -378,7 +378,7 @@ def _kind(poll: PollRecord) -> Kind:
     return "seen" if poll.planned else "audit"
 
 
-def worth(portrait: Portrait, now: float) -> Figure | None:
+def worth(portrait: Portrait, now: float, *, running: bool = True) -> Figure | None:
     """Draw the worth of a poll over the coming time, against the price; None if there is nothing to draw."""
     times, worths = (np.asarray(part, float) for part in portrait.worths)
     price, upcoming = portrait.price, portrait.explanation.next_poll
@@ -386,15 +386,18 @@ def worth(portrait: Portrait, now: float) -> Figure | None:
     if np.count_nonzero(known) < 2 or not price > 0:
         return None
     times, worths = times[known], worths[known] / price
+    if not np.any(worths <= _MOST_WORTH):
+        return None
     line = Line("estimated", *_below(times, worths, _MOST_WORTH))
     marks = [Mark("now", now, "now")]
     if times[0] <= upcoming <= times[-1]:
         close = abs(upcoming - now) < 0.12 * (times[-1] - times[0])
-        marks = [Mark("now", now, "" if close else "now"), Mark("next", upcoming, "next poll")]
+        label = "next poll" if running else "due"
+        marks = [Mark("now", now, "" if close else "now"), Mark("next", upcoming, label)]
     present = float(np.interp(now, times, worths))
     scale = Scale(float(times[0]), float(times[-1]))
     text = f"Now a poll is worth {shown.percent(present, 0)} of the price" + (
-        f"; the next poll comes {wording.distance(upcoming, now)}." if isfinite(upcoming) else "."
+        f"; the next poll is due {wording.distance(upcoming, now)}." if isfinite(upcoming) else "."
     )
     svg = chart(
         "worth-chart",

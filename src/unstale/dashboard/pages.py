@@ -292,7 +292,7 @@ def _element(routes: APIRouter, place: Place, look: _Look) -> None:
             running=running,
             said=said,
             polls=figures.polls(portrait, now, running=running),
-            worth=figures.worth(portrait, now),
+            worth=figures.worth(portrait, now, running=running),
         )
 
     @routes.get("/elements/{number}/versions/{version}")
