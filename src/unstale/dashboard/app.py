@@ -58,6 +58,7 @@ def create_app(place: Place, guard: Guard, *, early: bool = False) -> FastAPI:
     )
     app.add_middleware(Guarded, guard=guard)
     _tell_errors(app)
+    place.trusted = guard.token is not None
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
     for part in (pages, api, copies, feeds, metrics):
