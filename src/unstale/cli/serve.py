@@ -22,9 +22,8 @@ from unstale.errors import InvalidInput, need
 from .mirror_open import configured, mirror_options
 
 if TYPE_CHECKING:
-    import uvicorn
-
     from unstale.dashboard.guard import Guard
+    from unstale.dashboard.server import Server
     from unstale.mirror.config import Config
 
 __all__ = ["PORT", "serve", "serving"]
@@ -166,27 +165,15 @@ def _hosts(host: str, names: tuple[str, ...], *, secret: bool) -> frozenset[str]
     return LOOPBACK | {name.lower() for name in (*given, shown)}
 
 
-def _server(config: Config, guard: Guard) -> uvicorn.Server:
+def _server(config: Config, guard: Guard) -> Server:
     """Return a server that has not been started yet."""
-    import uvicorn
-
     from unstale.dashboard.app import create_app
     from unstale.dashboard.place import Place
+    from unstale.dashboard.server import Server
     from unstale.mirror.mirror import Mirror
 
     mirror = Mirror(config.store, settings=config.settings, copies=config.copies)
-    return uvicorn.Server(
-        uvicorn.Config(
-            create_app(Place(mirror), guard, early=True),
-            log_config=None,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            lifespan="on",
-            limit_concurrency=1000,
-            timeout_graceful_shutdown=3,
-        )
-    )
+    return Server(create_app(Place(mirror), guard, early=True))
 
 
 def _address(listening: socket.socket) -> str:
@@ -202,7 +189,7 @@ def _tell(address: str, *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _follow(server: uvicorn.Server) -> None:
+def _follow(server: Server) -> None:
     """End when whoever has started us ends."""
 
     def wait() -> None:
