@@ -111,11 +111,11 @@ def window(seconds: float) -> str:
     return f"in the last {said}"
 
 
-def written(per_second: float, kind: str = "polls", digits: int = 3) -> str:
-    """Return a budget as somebody would type it, in the unit in which pages show it.
+def written(per_second: float, kind: str = "polls", digits: int | None = None) -> str:
+    """Return a budget as somebody would type it, as pages show it or with so many digits.
 
     >>> written(16.866), written(2.0), written(8333.333, "bytes"), written(1 / 7)
-    ('16.9/second', '173000/day', '720MB/day', '12300/day')
+    ('16.9/second', '172800/day', '720MB/day', '12343/day')
     """
     if kind != "bytes":
         unit = amount_unit(per_second)
@@ -128,13 +128,13 @@ def _prefix(amount: float) -> tuple[str, float]:
     return next((one for one in _PREFIXES if amount >= one[1]), _PREFIXES[-1])
 
 
-def _plain(value: float, digits: int) -> str:
+def _plain(value: float, digits: int | None) -> str:
     """Return a number as it is typed: without commas, and without an exponent if that is not too long.
 
-    >>> _plain(1457220.4, 3), _plain(0.00012345, 3), _plain(20.0, 6), _plain(1e30, 3)
-    ('1460000', '0.000123', '20', '1e+30')
+    >>> _plain(1457220.4, 3), _plain(0.000012345, None), _plain(20.0, 6), _plain(1e30, 3)
+    ('1460000', '0.0000123', '20', '1e+30')
     """
-    short = f"{value:.{digits}g}"
+    short = show_number(value).replace(",", "") if digits is None else f"{value:.{digits}g}"
     return f"{Decimal(short):f}" if 1e-9 < abs(value) < 1e15 else short
 
 
