@@ -38,11 +38,13 @@ _MOST_LINES = 1_000_000
 _DEEPEST = 20
 """Spaces at most with which a line of JSON begins: hostile ones are nested a thousand times."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_BLOCKS = (
+_NAMES = (
     "address article aside blockquote body br caption dd div dl dt figcaption figure footer form h1 h2 h3 "
     "h4 h5 h6 header hr html legend li main nav ol option p pre section summary table tbody td tfoot th "
     "thead title tr ul"
 )
+_BLOCKS = frozenset(_NAMES.split())
+"""Tags that begin a line of their own."""
 _UNSEEN = frozenset({"script", "style", "template", "noscript"})
 
 
@@ -165,34 +167,59 @@ def _lines(lines: Sequence[str]) -> list[str]:
 def _visible(html: str) -> list[str]:
     """Return the text of a page, a line for each block."""
     from lxml import etree
-    from lxml import html as parser
 
+    seen = _Seen()
+    parser = etree.HTMLParser(target=seen, encoding="utf-8")
     try:
-        root = parser.document_fromstring(html.encode(), parser=parser.HTMLParser(encoding="utf-8"))
+        parser.feed(html.encode("utf-8", "replace"))
+        parser.close()
     except (etree.LxmlError, ValueError):
         return html.splitlines()
-    own_line = set(_BLOCKS.split())
-    blocks: list[list[str]] = [[]]
-    hidden = None
-    for event, node in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
-        name = node.tag if isinstance(node.tag, str) else ""
-        if hidden is not None:
-            if event != "end" or node is not hidden:
-                continue
-            hidden = None
-        elif event == "start":
-            if name in own_line:
-                blocks.append([])
-            if name in _UNSEEN:
-                hidden = node
-                continue
-            blocks[-1].append(node.text or "")
-            continue
-        if name in own_line:
-            blocks.append([])
-        blocks[-1].append(node.tail or "")
-    joined = (" ".join("".join(block).split()) for block in blocks)
-    return [line for line in joined if line]
+    return seen.lines
+
+
+class _Seen:
+    """Hears of the parts of a page one by one: a tree of them can be large, and long in the making."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._line: list[str] = []
+        self._hidden = 0
+        """How deep we are in what is not seen."""
+
+    def start(self, name: str, _: object) -> None:
+        """Hear of a tag."""
+        if self._hidden or name in _UNSEEN:
+            self._hidden += 1
+        elif name in _BLOCKS:
+            self._end_line()
+
+    def data(self, text: str) -> None:
+        """Hear of a text."""
+        if not self._hidden:
+            self._line.append(text)
+
+    def end(self, name: str) -> None:
+        """Hear of the end of a tag."""
+        self._hidden = max(self._hidden - 1, 0)
+        if not self._hidden and name in _BLOCKS:
+            self._end_line()
+
+    def comment(self, text: str) -> None:
+        """Hear of a comment."""
+
+    def pi(self, target: str, data: str | None = None) -> None:
+        """Hear of an instruction."""
+
+    def close(self) -> None:
+        """Hear of the end of the page."""
+        self._end_line()
+
+    def _end_line(self) -> None:
+        line = " ".join("".join(self._line).split())
+        if line:
+            self.lines.append(line)
+        self._line.clear()
 
 
 # --- the least edits

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.mirror.clock import SimulatedClock
-from unstale.mirror.difference import _laid_out, difference
+from unstale.mirror.difference import _laid_out, _visible, difference
 from unstale.mirror.site import ChangingSite
 
 
@@ -60,6 +60,21 @@ def test_pages_are_compared_by_what_is_seen():
     assert "+<p>same</p><script>let x = 2</script>" in difference(*hidden, "text/html")
     inline = [f"<p>one <b>{word}</b> three</p><!-- no --><div>four<br>five</div>".encode() for word in "xy"]
     assert difference(*inline, "text/html") == "@@ -1,3 +1,3 @@\n-one x three\n+one y three\n four\n five"
+
+
+@pytest.mark.parametrize(
+    ("page", "seen"),
+    [
+        ("<title>t</title>a<b>b</b><p>c <i>d</i>\n e<script>x</script> f", ["t", "ab", "c d e f"]),
+        ("<template><p>x</p><div>y</div></template>z<style>p {}</style>", ["z"]),
+        ("<table><tr><td>a<td>b</table>c<!-- d --><?e?>f", ["a", "b", "cf"]),
+        ("<p>caf&eacute; &lt;b&gt;</p></body></html>after", ["café <b>", "after"]),
+        ("plain", ["plain"]),
+        ("", []),
+    ],
+)
+def test_what_people_see(page, seen):
+    assert _visible(page) == seen
 
 
 def test_json_is_laid_out():
@@ -167,6 +182,13 @@ def test_bounded_in_time_and_output(kind):
     assert time.perf_counter() - began < 3.0
     assert len(shown) < 25_000
     assert len(shown.splitlines()) <= 52
+
+
+def test_a_tag_with_many_attributes_takes_no_time():
+    tag = b"<p " + b" ".join(b"a%d" % k for k in range(100_000)) + b">"
+    began = time.perf_counter()
+    assert difference(tag + b"old", tag + b"new", "text/html") == "@@ -1 +1 @@\n-old\n+new"
+    assert time.perf_counter() - began < 3.0
 
 
 def _parquet(rows, **columns):
