@@ -503,3 +503,17 @@ def test_changes_can_be_paged(ask, mirror):
     assert len(numbers[0]) == 30
     assert not set(numbers[0]) & set(numbers[1])
     assert numbers[0] == sorted(numbers[0], key=int, reverse=True)
+
+
+def test_elements_are_shown_with_how_fresh_they_are_and_how_often_they_change(ask, mirror):
+    mirror.add("python:new", poll=lambda: "x")
+    page = ask().get("/elements").text
+    assert page.count('title="probability that its copy is fresh"') == 2  # of the new one nothing is known
+    assert page.count('title="how often it changes, as estimated"') == 2
+
+
+def test_a_budget_that_was_set_is_told_beside_that_of_the_file(ask, mirror):
+    client = ask()
+    assert "mirror.toml says" not in client.get("/").text
+    mirror.set_budget(2.0)
+    assert "The budget was set here; mirror.toml says 1,000 polls/second" in client.get("/").text

@@ -229,7 +229,7 @@ def _add_edits(routes: APIRouter, place: Place) -> None:
     async def add(news: models.NewElements) -> models.Added:
         """Add pages, feeds and sitemaps; or change what is said of them."""
         wishes = [(new.key, new.model_dump(exclude={"key"}, exclude_none=True)) for new in news.elements]
-        done = await place.change(lambda mirror: edits.add(mirror, wishes))
+        done = await place.change(lambda mirror: edits.add(mirror, wishes, trusted=place.trusted))
         return models.Added(
             added=done.added,
             known=done.known,

@@ -19,6 +19,7 @@ from ..mirror.portrait import Portrait
 from ..mirror.prospect import Prospect
 from ..mirror.source import Json
 from ..mirror.store import SORTS, STATES, Element, Transaction, Version
+from ..wording import show_budget
 from . import differences, edits, figures, shown
 from .guard import csrf_token
 from .marked import marked
@@ -100,6 +101,7 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
             "chart": figures.freshness(samples, audits, status.now),
             "small": figures.small_multiples(samples, place.mirror.settings.objective, present=present),
             "objective": place.mirror.settings.objective,
+            "instead_of": show_budget(*(status.instead_of or (None, None))),
             "outcomes": figures.outcomes(dict(status.polls)),
             "coming": view.coming,
             "limited": limited[:20],
@@ -161,8 +163,7 @@ def _what_if(routes: APIRouter, place: Place, look: _Look) -> None:
         prospect, amount = found["prospect"], found["tried"]
         if not isinstance(prospect, Prospect) or not isinstance(amount, float):
             raise HTTPException(422, str(found["complaint"]) or "budget is missing")
-        await place.do(lambda mirror: mirror.set_budget(*prospect.split(amount)))
-        place.forget()
+        await place.change(lambda mirror: mirror.set_budget(*prospect.split(amount)))
         return RedirectResponse("/what-if?said=applied", 303)
 
 
@@ -199,6 +200,7 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
         given = {"search": search, "state": state, "group": group, "sort": sort, "down": "1" if down else ""}
         found, total, page = await place.do(lambda mirror: _on_page(mirror, given, page, down=down))
         status = await place.status()
+        glances = await place.glances(one.id for one in found)
 
         def link(**other: object) -> str:
             new = {name: str(value) for name, value in {**given, **other}.items() if value}
@@ -210,6 +212,7 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
             "elements.html",
             422 if complaint else 200,
             found=found,
+            glances=glances,
             total=total,
             now=place.mirror.clock.now(),
             counts=status.elements,
@@ -238,17 +241,16 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
         given: dict[str, Json] = {} if amount is None else {"weight": amount}
 
         def work(mirror: Mirror) -> tuple[str, int]:
-            done = edits.add(mirror, [(key.strip(), given)])
+            done = edits.add(mirror, [(key.strip(), given)], trusted=place.trusted)
             if done.refused:
                 return done.refused[0][1], 0
             with mirror.store.begin() as t:
                 found = edits.find(t, mirror, [key.strip()])[0]
             return "", 0 if found is None else found.id
 
-        complaint, number = await place.do(work)
+        complaint, number = await place.change(work)
         if complaint:
             return await table(complaint=complaint, key=key, weight=weight)
-        place.forget()
         return RedirectResponse(f"/elements/{number}?said=added" if number else "/elements", 303)
 
 
@@ -327,8 +329,7 @@ def _difference(mirror: Mirror, old: Version | None, new: Version, *, lines: int
 def _edits(routes: APIRouter, place: Place, look: _Look) -> None:
     @routes.post("/elements/{number}/hint")
     async def hint(number: int) -> Response:
-        await place.do(lambda mirror: mirror.hint([_numbered(mirror, number).key], channel="dashboard"))
-        place.forget()
+        await place.change(lambda mirror: mirror.hint([_numbered(mirror, number).key], channel="dashboard"))
         return RedirectResponse(f"/elements/{number}?said=hint", 303)
 
     @routes.get("/elements/{number}/remove")
@@ -337,8 +338,7 @@ def _edits(routes: APIRouter, place: Place, look: _Look) -> None:
 
     @routes.post("/elements/{number}/remove")
     async def remove(number: int) -> Response:
-        await place.do(lambda mirror: mirror.remove([_numbered(mirror, number).key]))
-        place.forget()
+        await place.change(lambda mirror: mirror.remove([_numbered(mirror, number).key]))
         return RedirectResponse("/elements?said=removed", 303)
 
 
