@@ -8,7 +8,10 @@ from starlette.datastructures import Headers
 
 from unstale import InvalidInput
 from unstale.dashboard import guard as guarding
+from unstale.dashboard import metrics
 from unstale.dashboard.guard import ANY, COOKIE, LOOPBACK, Guard, Guarded, csrf_token
+
+from .conftest import TestClient
 
 TOKEN = "a-token-that-nobody-guesses"  # noqa: S105
 OURS = "http://127.0.0.1:8321"
@@ -364,6 +367,18 @@ def test_mistakes_of_ours_have_them_too_and_are_told_to_the_server(begun):
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["cache-control"] == "no-store"
     assert str(raised) == "secret"
+
+
+def test_mistakes_are_told_once_and_in_the_same_way(ask, monkeypatch):
+    def wrong(_):
+        raise ValueError("secret")
+
+    monkeypatch.setattr(metrics, "_runs", wrong)
+    client = TestClient(ask().app, OURS, raise_server_exceptions=False)
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.json()) == (500, {"error": guarding._BUG})
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert client.head("/healthz").status_code == 500
 
 
 def test_people_are_told_in_a_page_and_nothing_is_injected(still):

@@ -101,3 +101,11 @@ def test_secrets_are_not_sent_for_those_who_have_shown_none(made, said, refused)
     count, why = added(mirror, "https://a.example/x")
     assert (count, "headers that may be secret" in why) == (not refused, refused)
     assert added(mirror, "https://a.example/y", trusted=True) == (1, "")
+
+
+@pytest.mark.parametrize("token", [None, "a-token-that-nobody-guesses"])
+def test_it_is_the_token_that_counts(ask, token):
+    client = ask(token=token)
+    wish = {"elements": [{"key": "http://localhost:9/"}]}
+    done = client.post("/api/elements", json=wish, headers={"authorization": f"Bearer {token}"}).json()
+    assert (done["added"], len(done["refused"])) == ((0, 1) if token is None else (1, 0))
