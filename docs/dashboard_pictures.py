@@ -197,7 +197,8 @@ def main() -> None:
     browser_path = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser_path is None:
         parser.error("there is no Chromium; install it: apt install chromium")
-    folder = given.keep or Path(tempfile.mkdtemp())
+    folder = given.keep or Path(tempfile.mkdtemp()) / "my-mirror"
+    folder.mkdir(exist_ok=True)
     if (folder / "mirror.db").exists():
         clock = SimulatedClock(START + DAYS * DAY)
         web = ImaginaryWeb(clock, 400)
