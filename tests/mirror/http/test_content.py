@@ -249,3 +249,27 @@ def test_options_that_cannot_be_used_are_refused():
     ):
         with pytest.raises(InvalidInput):
             check_content_options(options)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        " ".join(f"a{n}=1" for n in range(100_000)),
+        'a=">" ' + "".join(f"a{n}='>'" for n in range(100_000)),
+        "/".join(f"a{n}" for n in range(100_000)),
+    ],
+)
+@pytest.mark.parametrize("options", [{"change": "text"}, {"selector": "p"}])
+def test_a_tag_with_attributes_without_end_takes_no_time(tag, options):
+    wanted = definition(options)
+    began = time.perf_counter()
+    with pytest.raises(NoContent, match="a tag has more than 5,000 attributes"):
+        fingerprint(wanted, f"<html><body><p {tag}>x</p></body></html>".encode(), "text/html")
+    assert time.perf_counter() - began < 5.0
+
+
+def test_a_picture_in_a_tag_is_one_attribute():
+    page = (
+        f'<html><body><p>some text</p><img src="data:image/png;base64,{"iVBOR/w0" * 50_000}"></body></html>'
+    )
+    assert fingerprint(definition({"selector": "p"}), page.encode(), "text/html")

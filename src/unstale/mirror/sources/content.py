@@ -42,6 +42,10 @@ _LONGEST_PATTERN = 1000
 _PATIENCE = 2.0
 """Seconds for all patterns on one page."""
 _LONGEST_TITLE = 300
+_TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+_BETWEEN = re.compile(r"[\s/\"=]+")
+_MOST_ATTRIBUTES = 5000
 
 
 class NoContent(Exception):  # noqa: N818
@@ -138,10 +142,11 @@ def _what_counts(wanted: Definition, body: bytes, content_type: str) -> str:
     if wanted.change == "json":
         return _json(body, wanted.selector)
     if wanted.selector is not None:
-        return _selected(wanted.selector, _decoded(body, content_type)[1], markup=wanted.change == "bytes")
+        text = _bearable(_decoded(body, content_type)[1])
+        return _selected(wanted.selector, text, markup=wanted.change == "bytes")
     if wanted.change == "text":
         _, text = _decoded(body, content_type)
-        return _main_text(text) if _is_html(content_type, body) else text
+        return _main_text(_bearable(text)) if _is_html(content_type, body) else text
     # exact, also where the charset is wrong: other bytes always are another text
     return body.decode(_charset(content_type), "surrogateescape")
 
@@ -169,6 +174,17 @@ def _is_html(content_type: str, body: bytes) -> bool:
         start = body[:1024].lstrip().lower()
         return start.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
     return "html" in kind
+
+
+def _bearable(text: str) -> str:
+    """Return a page that can be parsed in good time: each attribute of a tag is compared with all others."""
+    for tag in _TAG.finditer(text):
+        long = tag.end() - tag.start() > 2 * _MOST_ATTRIBUTES
+        if long and len(_BETWEEN.split(_QUOTED.sub('""', tag[0]))) > _MOST_ATTRIBUTES:
+            raise NoContent(
+                f"the content cannot be read: a tag has more than {_MOST_ATTRIBUTES:,} attributes"
+            )
+    return text
 
 
 def _calm(text: str) -> str:
