@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg  # noqa: F401  (what a mirror may need is loaded once)
 
-from unstale.mirror import loop, sql_transaction
+from unstale.mirror import hands, loop, sql_transaction
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Settings
 from unstale.mirror.sources import http_poll  # noqa: F401
@@ -56,6 +56,8 @@ def work(*, store, copies, settings, user=None, alive=None, tick=None):
         os.setuid(user)
     if alive is not None:
         loop._ALIVE = alive
+    if "timeout" in settings:  # a lease lasts as long as a poll can take, and the patience beyond that
+        hands._PATIENCE = settings["timeout"] / 2.0
     count_batches()
     mirror = Mirror(store, copies=copies, settings=settings_of(**settings), tick=tick)
     say(up=True)
