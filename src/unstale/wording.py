@@ -9,7 +9,7 @@ from .quantities import TimeUnit, show_flow, show_number, time_unit
 
 __all__ = [
     "amount_unit", "distance", "plural", "show_amount", "show_budget", "show_price", "show_rate",
-    "show_rates", "show_size", "show_time",
+    "show_rate_interval", "show_size", "show_time",
 ]  # fmt: skip
 
 _UNITS = tuple(
@@ -93,10 +93,10 @@ def show_rate(per_second: float, noun: str = "change") -> str:
     return f"{text} {noun}{'' if text == '1' else 's'}/{unit.name}"
 
 
-def show_rates(per_second: float, low: float, high: float) -> str:
+def show_rate_interval(per_second: float, low: float, high: float) -> str:
     """Return the interval of a rate, in the unit of the rate.
 
-    >>> show_rates(2 / 86400, 1 / 86400, 4 / 86400)
+    >>> show_rate_interval(2 / 86400, 1 / 86400, 4 / 86400)
     '1 to 4'
     """
     if not math.isfinite(per_second):

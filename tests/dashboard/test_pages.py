@@ -516,4 +516,4 @@ def test_a_budget_that_was_set_is_told_beside_that_of_the_file(ask, mirror):
     client = ask()
     assert "mirror.toml says" not in client.get("/").text
     mirror.set_budget(2.0)
-    assert "The budget was set here; mirror.toml says 1,000 polls/second" in client.get("/").text
+    assert "The budget was set since: what mirror.toml says (1,000 polls/second)" in client.get("/").text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from unstale.quantities import show_duration, show_number, show_share
-from unstale.wording import distance, plural, show_price, show_rate, show_rates, show_size, show_time
+from unstale.wording import distance, plural, show_price, show_rate, show_rate_interval, show_size, show_time
 
 from .mirror_open import Opened, mirror_options, open_mirror
 from .mirror_shown import in_json, print_pairs
@@ -118,12 +118,8 @@ def _rate(got: Explanation) -> list[tuple[str, str]]:
         return []
     if not math.isfinite(got.element.last):
         return [("changes", "not known yet; it is taken to be like the others")]
-    pairs = [
-        (
-            "changes",
-            f"about {show_rate(got.rate)} ({show_rates(got.rate, got.low, got.high)}), with 90 % confidence",
-        )
-    ]
+    between = show_rate_interval(got.rate, got.low, got.high)
+    pairs = [("changes", f"about {show_rate(got.rate)} ({between}), with 90 % confidence")]
     if got.hopeless > _DOUBT:
         share = show_share(got.hopeless)
         pairs.append(("doubt", f"with probability {share} it is different at each look, so no poll helps"))

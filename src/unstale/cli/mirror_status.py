@@ -107,15 +107,13 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
 def _used(got: Status) -> str:
     """Return how much of the budget was used in the last day, or since there are elements."""
     polls, moved = sum(got.polls.values()), sum(group.traffic for group in got.groups)
-    span = polls / got.spent if got.spent > 0 else _DAY
-    parts = [_part(plural(polls, "poll"), polls / span, got.budget, None)]
-    parts.append(_part(show_size(moved), moved / span, None, got.byte_budget))
-    lately = "24 hours" if span > 0.99 * _DAY else show_duration(float(round(span)))
+    parts = [_part(plural(polls, "poll"), got.spent, got.budget, None)]
+    parts.append(_part(show_size(moved), got.traffic, None, got.byte_budget))
+    lately = "24 hours" if got.span > 0.99 * _DAY else show_duration(float(round(got.span)))
     text = f"{', '.join(parts)}; in the last {lately}"
     if got.instead_of is not None:
-        text += (
-            f". It was set so; mirror.toml says {show_budget(*got.instead_of)}, from when it is next changed"
-        )
+        said = show_budget(*got.instead_of)
+        text += f". It was set since: what mirror.toml says ({said}) does not count until it is changed there"
     return text
 
 

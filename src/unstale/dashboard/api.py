@@ -15,7 +15,7 @@ from ..mirror.store import Element, Version
 from . import edits, models
 from .differences import before, between
 from .models import problems
-from .place import Place
+from .place import Place, numbered
 
 __all__ = ["router"]
 
@@ -104,7 +104,7 @@ def _add_elements(routes: APIRouter, place: Place) -> None:
         """Tell why an element is polled when it is, and what its polls saw."""
 
         def look(mirror: Mirror) -> Portrait:
-            found = _numbered(mirror, element)
+            found = numbered(mirror, element)
             with mirror.store.begin() as t:
                 return portrait(mirror.settings, t, found, mirror.clock.now())
 
@@ -118,7 +118,7 @@ def _add_versions(routes: APIRouter, place: Place) -> None:
         """Return the versions of an element that are kept, the latest first."""
 
         def look(mirror: Mirror) -> list[Version]:
-            number = _numbered(mirror, element).id
+            number = numbered(mirror, element).id
             with mirror.store.begin() as t:
                 return t.versions(element=number, limit=limit, latest_first=True)
 
@@ -142,7 +142,7 @@ def _add_versions(routes: APIRouter, place: Place) -> None:
         """Tell what is different between two versions, for people to read."""
 
         def look(mirror: Mirror) -> models.Difference:
-            number = _numbered(mirror, element).id
+            number = numbered(mirror, element).id
             with mirror.store.begin() as t:
                 later = _version(t.versions, number, new)
                 earlier = before(t, later) if old is None else _version(t.versions, number, old)
@@ -247,19 +247,10 @@ def _add_edits(routes: APIRouter, place: Place) -> None:
         """Remove an element: it is polled no more."""
 
         def work(mirror: Mirror) -> int:
-            return mirror.remove([_numbered(mirror, element).key], forget=forget)
+            return mirror.remove([numbered(mirror, element).key], forget=forget)
 
         count = await place.change(work)
         return models.Removed(removed=count)
-
-
-def _numbered(mirror: Mirror, number: int) -> Element:
-    """Return an element by its number."""
-    with mirror.store.begin() as t:
-        found = t.numbered([number]).get(number)
-    if found is None:
-        raise HTTPException(404, f"there is no element number {number} in this mirror")
-    return found
 
 
 def _version(versions: Callable[..., list[Version]], element: int, number: int | None) -> Version:

@@ -28,13 +28,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..errors import InvalidInput
 from .answers import page, problem, wants_page
 
-__all__ = ["ANY", "LOOPBACK", "TRUSTED", "Guard", "Guarded", "csrf_token"]
+__all__ = ["ADMITTED", "ANY", "LOOPBACK", "Guard", "Guarded", "csrf_token"]
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 ANY = "*"
 """Instead of names of hosts: whatever name leads here."""
 COOKIE = "unstale-token"
-TRUSTED = "unstale.trusted"
+ADMITTED = "unstale.admitted"
 """Where the scope of a request says whether it shows the token, or none is needed."""
 
 _SECRET = secrets.token_bytes(32)
@@ -149,7 +149,7 @@ class Guarded:
                 answer = await self._login(scope, headers, receive)
                 await answer(scope, receive, send)
                 return
-            scope[TRUSTED] = self._check_token(scope, headers)
+            scope[ADMITTED] = self._check_token(scope, headers)
             safe = scope["method"] in _SAFE
             if not safe:
                 _check_origin(headers)

@@ -16,7 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from ..errors import Trouble
 from ..mirror.insight import Status, dead
 from ..mirror.mirror import Mirror
-from .guard import TRUSTED
+from .guard import ADMITTED
 from .models import Health, problems
 from .place import Place
 
@@ -62,7 +62,7 @@ def router(place: Place) -> APIRouter:
         try:
             runs = await place.kept("workers", _runs, fresh_for=1.0)
         except Trouble as trouble:
-            detail = str(trouble) if request.scope.get(TRUSTED) else _SECRET
+            detail = str(trouble) if request.scope.get(ADMITTED) else _SECRET
             health = Health(status="trouble", running=False, detail=detail)
         else:
             well = runs or not running

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Form, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from ..mirror.insight import Status, dead
+from ..mirror.insight import dead
 from ..mirror.mirror import Mirror
 from ..mirror.portrait import Portrait
 from ..mirror.prospect import Prospect
@@ -23,7 +23,7 @@ from ..wording import show_budget
 from . import differences, edits, figures, shown
 from .guard import csrf_token
 from .marked import marked
-from .place import Place
+from .place import Place, numbered
 from .reference import operations
 from .trying import tried
 
@@ -34,7 +34,6 @@ _PAGE = 50
 _CHANGES = 30
 _LARGEST, _LARGEST_IN_A_LIST = 50_000_000, 2_000_000
 """Bytes of versions whose difference is shown, on a page of its own and in the list of changes."""
-_MOST = 2**62
 _OLD = 10.0
 """Seconds after which the overview says of when it is."""
 
@@ -94,7 +93,7 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
             "status": status,
             "now": now,
             "old": now - status.now > _OLD,
-            "counted": _counted(status),
+            "counted": shown.window(status.span),
             "new": status.elements.get("new", 0),
             "span": span,
             "spans": list(SPANS),
@@ -118,12 +117,6 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
     @routes.get("/fragments/overview")
     async def overview_fragment(span: str = "day") -> Response:
         return look("_overview.html", **await values(span))
-
-
-def _counted(status: Status) -> str:
-    """Return of what time is told what was spent: the last day, or less if the mirror is younger."""
-    polls = sum(status.polls.values())
-    return shown.window(polls / status.spent if status.spent > 0 else SPANS["day"])
 
 
 def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:
@@ -267,14 +260,6 @@ def _on_page(
     return found, total, page
 
 
-def _numbered(mirror: Mirror, number: int) -> Element:
-    with mirror.store.begin() as t:
-        found = t.numbered([number]).get(number) if 0 < number < _MOST else None
-    if found is None:
-        raise HTTPException(404, f"There is no element number {number} in this mirror.")
-    return found
-
-
 def _element(routes: APIRouter, place: Place, look: _Look) -> None:
     @routes.get("/elements/{number}")
     async def element(number: int, said: str = "") -> Response:
@@ -282,7 +267,7 @@ def _element(routes: APIRouter, place: Place, look: _Look) -> None:
             now = mirror.clock.now()
             with mirror.store.begin() as t:
                 running = any(not dead(worker) for worker in t.workers(now))
-            return mirror.portrait(_numbered(mirror, number).key), now, running
+            return mirror.portrait(numbered(mirror, number).key), now, running
 
         portrait, now, running = await place.do(work)
         return look(
@@ -300,7 +285,7 @@ def _element(routes: APIRouter, place: Place, look: _Look) -> None:
     @routes.get("/elements/{number}/versions/{version}")
     async def version(number: int, version: int) -> Response:
         def work(mirror: Mirror) -> dict[str, object]:
-            found = _numbered(mirror, number)
+            found = numbered(mirror, number)
             with mirror.store.begin() as t:
                 versions = t.versions(element=number, limit=10_000, latest_first=True)
             at = next((n for n, one in enumerate(versions) if one.id == version), None)
@@ -329,16 +314,16 @@ def _difference(mirror: Mirror, old: Version | None, new: Version, *, lines: int
 def _edits(routes: APIRouter, place: Place, look: _Look) -> None:
     @routes.post("/elements/{number}/hint")
     async def hint(number: int) -> Response:
-        await place.change(lambda mirror: mirror.hint([_numbered(mirror, number).key], channel="dashboard"))
+        await place.change(lambda mirror: mirror.hint([numbered(mirror, number).key], channel="dashboard"))
         return RedirectResponse(f"/elements/{number}?said=hint", 303)
 
     @routes.get("/elements/{number}/remove")
     async def ask(number: int) -> Response:
-        return look("remove.html", element=await place.do(lambda mirror: _numbered(mirror, number)))
+        return look("remove.html", element=await place.do(lambda mirror: numbered(mirror, number)))
 
     @routes.post("/elements/{number}/remove")
     async def remove(number: int) -> Response:
-        await place.change(lambda mirror: mirror.remove([_numbered(mirror, number).key]))
+        await place.change(lambda mirror: mirror.remove([numbered(mirror, number).key]))
         return RedirectResponse("/elements?said=removed", 303)
 
 

@@ -16,17 +16,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
+from starlette.exceptions import HTTPException
+
 from ..errors import InvalidInput, Trouble
 from ..mirror.insight import Status, status
 from ..mirror.mirror import Mirror
 from ..mirror.planner import load_agenda
 from ..mirror.prospect import Market, market
+from ..mirror.store import Element
 from .coming import Coming, coming
 from .outlook import Glance, Outlook
 
-__all__ = ["Place", "View"]
+__all__ = ["Place", "View", "numbered"]
 
 _T = TypeVar("_T")
+_MOST = 2**62
+"""No element has such a number."""
 _WRITE_READS = 2.0
 """Seconds after which reads are written."""
 _SHARE = 10.0
@@ -65,6 +70,14 @@ def _view(mirror: Mirror) -> View:
             except InvalidInput as error:
                 markets[objective] = error
         return View(status(agenda, state, t, now), coming(agenda, t, now), markets)
+
+
+def numbered(mirror: Mirror, number: int) -> Element:
+    """Return an element by its number, or say that there is none."""
+    try:
+        return mirror.numbered(number if 0 < number < _MOST else 0)
+    except InvalidInput:
+        raise HTTPException(404, f"there is no element number {number} in this mirror") from None
 
 
 class Place:

@@ -18,7 +18,7 @@ from ..wording import (
     show_amount,
     show_price,
     show_rate,
-    show_rates,
+    show_rate_interval,
     show_size,
     show_time,
 )
@@ -200,7 +200,7 @@ def coded(text: str) -> Markup:
 
 FILTERS = {
     "moment": moment, "ago": distance, "percent": percent, "number": number, "duration": duration,
-    "bytes": show_size, "rate": show_rate, "rate_interval": show_rates, "per_time": show_amount,
+    "bytes": show_size, "rate": show_rate, "rate_interval": show_rate_interval, "per_time": show_amount,
     "count": count, "plural": plural, "price": show_price, "copy_address": copy_address, "coded": coded,
     "clock": clock, "window": window, "written": written, "change": change,
 }  # fmt: skip

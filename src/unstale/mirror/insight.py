@@ -102,6 +102,8 @@ class Status:
     budget: float | None
     byte_budget: float | None
     polls: Mapping[str, int]
+    span: float
+    """Seconds in which polls and bytes were counted: the last day, or less if the mirror is younger."""
     spent: float
     traffic: float
     overdue: int
@@ -187,6 +189,7 @@ def status(agenda: Agenda, kept_state: Mapping[str, Any], t: Transaction, now: f
         budget=used[0],
         byte_budget=used[1],
         polls=outcomes,
+        span=span,
         spent=sum(outcomes.values()) / span,
         traffic=sum(size for _, _, _, size in tally) / span,
         overdue=_overdue(agenda, places, now),

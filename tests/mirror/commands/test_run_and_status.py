@@ -353,7 +353,7 @@ def test_a_budget_that_was_set_counts_until_the_file_is_changed(run):
     said = show_budget(config.settings.budget, config.settings.byte_budget)
     told = " ".join(run("status")[0].split())
     assert "of 172,800 polls/day)" in told
-    assert f"It was set so; mirror.toml says {said}, from when it is next changed" in told
+    assert f"It was set since: what mirror.toml says ({said}) does not count" in told
     assert f"172,800 polls/day, as it was set since; mirror.toml says {said}" in " ".join(
         run("doctor")[0].split()
     )
