@@ -21,11 +21,11 @@ import numpy as np
 from benchmarks.timing import at_least, required, side_by_side
 from unstale.mirror.copies import Copies
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.rows import OK
 from unstale.mirror.settings import GroupLimit, Http, Settings
 from unstale.mirror.source import Found, Json, Known, New, Terms
 from unstale.mirror.sql_store import open_store
 from unstale.mirror.store import Addition, Finished, Lease, Store
+from unstale.policy.element_table import OK
 
 PAGES, CONCURRENCY = 5000, 50
 ROUNDS, SECONDS, WARM = 5, 5.0, 1.5
@@ -230,7 +230,7 @@ def fill(folder: str, count: int) -> str:
         planner = Planner(Settings(budget=count / 86400.0), t, now)
         planner.plan(t, now, end=now, room=0, crowd={})  # takes in that elements were added
         t.prune(0, -np.inf, 10 * count, edits_to=planner.edited)
-    rows = planner.agenda.rows
+    rows = planner.policy.table
     everything = np.arange(len(rows))
     for _ in range(3):
         rows.learner.learn(everything, 86400.0 * rng.exponential(size=count), rng.random(count) < 0.4)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .poisson import frequency_for as frequency_for
     from .poisson import freshness as freshness
     from .poisson import perceived_freshness as perceived_freshness
+    from .policy import Learning as Learning
     from .polling import interval as interval
     from .polling import mean_cost as mean_cost
     from .polling import worth as worth
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from .processes import Weibull as Weibull
     from .schedule import EarliestDeadline as EarliestDeadline
     from .schedule import Index as Index
-    from .schedule import Learning as Learning
     from .schedule import Schedule as Schedule
     from .schedule import Windows as Windows
     from .simulation import Conditions as Conditions
@@ -77,6 +77,7 @@ _HOME = {
     ),
     "planning": ("Partitioning", "Plan", "budget_for", "plan", "plan_shards"),
     "poisson": ("age", "freshness", "frequency_for", "perceived_freshness"),
+    "policy": ("Learning",),
     "polling": ("interval", "mean_cost", "worth"),
     "processes": (
         "Empirical",
@@ -90,7 +91,7 @@ _HOME = {
         "UncertainPoisson",
         "Weibull",
     ),
-    "schedule": ("EarliestDeadline", "Index", "Learning", "Schedule", "Windows"),
+    "schedule": ("EarliestDeadline", "Index", "Schedule", "Windows"),
     "simulation": ("Conditions", "World", "simulate"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
@@ -102,6 +103,7 @@ _SUBMODULES = (
     "penalties",
     "planning",
     "poisson",
+    "policy",
     "polling",
     "processes",
     "renewal",

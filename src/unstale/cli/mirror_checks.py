@@ -146,7 +146,7 @@ def _check_clock(opened: Opened) -> list[Check]:
 
 def _check_budget(opened: Opened) -> list[Check]:
     """Check that the budget is enough for what max_age demands, and for a poll of each now and then."""
-    from unstale.mirror.planner import budgets
+    from unstale.mirror.policy import budgets
 
     with opened.mirror.store.begin() as t:
         settings = budgets(opened.mirror.settings, t.state())

@@ -16,13 +16,10 @@ from typing import cast
 
 import numpy as np
 
-from ..mirror.agenda import Agenda
-from ..mirror.channels import Channels
 from ..mirror.insight import ages
 from ..mirror.mirror import Mirror
-from ..mirror.planner import budgets, unpacked
-from ..mirror.rows import Rows
-from ..mirror.store import Columns
+from ..mirror.policy import MirrorPolicy, budgets, new_policy, unpacked
+from ..policy import Channels, ElementColumns, ElementTable
 
 __all__ = ["Glance", "Outlook"]
 
@@ -56,49 +53,49 @@ class Outlook:
             self._channels.number(channel)  # now: it is used by many threads
         self._local = threading.local()
 
-    def glance(self, columns: Columns | None, now: float) -> Glance:
+    def glance(self, columns: ElementColumns | None, now: float) -> Glance:
         """Tell how fresh the copy of an element is, by its row."""
         if columns is None or columns.id.size != 1 or not np.isfinite(columns.last[0]):
             return Glance(nan, nan)
-        agenda = self._agenda()
-        agenda.rows.learner.evidence[:] = 0.0
-        self._fill(agenda.rows, 0, columns)
-        return Glance(float(agenda.fresh(_ONE, now)[0]), float(ages(agenda, _ONE, now)[0]))
+        policy = self._one()
+        policy.table.learner.evidence[:] = 0.0
+        self._fill(policy.table, 0, columns)
+        return Glance(float(policy.fresh(_ONE, now)[0]), float(ages(policy, _ONE, now)[0]))
 
-    def glances(self, parts: Iterable[Columns], now: float) -> dict[int, Glance]:
+    def glances(self, parts: Iterable[ElementColumns], now: float) -> dict[int, Glance]:
         """Tell of some elements how fresh their copies are and how often they change, by number."""
         parts = list(parts)
-        agenda = self._for(sum(columns.id.size for columns in parts))
-        rows, start = agenda.rows, 0
+        policy = self._for(sum(columns.id.size for columns in parts))
+        table, start = policy.table, 0
         for columns in parts:
-            self._fill(rows, start, columns)
+            self._fill(table, start, columns)
             start += columns.id.size
         if not start:
             return {}
-        places = np.flatnonzero(~np.isnan(rows["last"]))
-        law, _ = rows.learner.outlook(rows.since(places, now), places)
+        places = np.flatnonzero(~np.isnan(table["last"]))
+        law, _ = table.learner.outlook(table.since(places, now), places)
         told = zip(
-            rows["id"][places].tolist(), agenda.fresh(places, now).tolist(),
-            ages(agenda, places, now).tolist(), (np.asarray(law.shape) * np.asarray(law.scale)).tolist(),
+            table["id"][places].tolist(), policy.fresh(places, now).tolist(),
+            ages(policy, places, now).tolist(), (np.asarray(law.shape) * np.asarray(law.scale)).tolist(),
             strict=True,
         )  # fmt: skip
         return {number: Glance(fresh, age, rate) for number, fresh, age, rate in told}
 
-    def _fill(self, rows: Rows, start: int, columns: Columns) -> None:
+    def _fill(self, table: ElementTable, start: int, columns: ElementColumns) -> None:
         """Take up elements, with the hints that there are."""
-        rows.fill(start, columns)
+        table.fill(start, columns)
         for place, element in enumerate(columns.id.tolist(), start):
             channel, hints = self._hints.get(element, ("", 0))
-            rows["channel"][place], rows["hints"][place] = self._channels.number(channel), hints
+            table["channel"][place], table["hints"][place] = self._channels.number(channel), hints
 
-    def _for(self, elements: int) -> Agenda:
+    def _for(self, elements: int) -> MirrorPolicy:
         """Return what has room for so many."""
-        rows = Rows()
-        rows.reserve(elements, self._learner)
-        return Agenda(self._settings, rows=rows, channels=self._channels)
+        table = ElementTable()
+        table.reserve(elements, self._learner)
+        return new_policy(self._settings, table, self._channels)
 
-    def _agenda(self) -> Agenda:
+    def _one(self) -> MirrorPolicy:
         """Return one for this thread, with room for one element."""
-        if not hasattr(self._local, "agenda"):
-            self._local.agenda = self._for(1)
-        return cast("Agenda", self._local.agenda)
+        if not hasattr(self._local, "policy"):
+            self._local.policy = self._for(1)
+        return cast("MirrorPolicy", self._local.policy)

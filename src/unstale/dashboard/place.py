@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from ..errors import InvalidInput, Trouble
 from ..mirror.insight import Status, status
 from ..mirror.mirror import Mirror
-from ..mirror.planner import load_agenda
+from ..mirror.policy import load_policy
 from ..mirror.prospect import Market, market
 from ..mirror.store import Element
 from .coming import Coming, coming
@@ -61,15 +61,15 @@ class View:
 
 def _view(mirror: Mirror) -> View:
     with mirror.store.begin() as t:
-        agenda, state = load_agenda(mirror.settings, t)
+        policy, state = load_policy(mirror.settings, t)
         now = mirror.clock.now()
         markets: dict[str, Market | InvalidInput] = {}
         for objective in ("freshness", "age"):
             try:
-                markets[objective] = market(agenda, now, objective)
+                markets[objective] = market(policy, now, objective)
             except InvalidInput as error:
                 markets[objective] = error
-        return View(status(agenda, state, t, now), coming(agenda, t, now), markets)
+        return View(status(policy, state, t, now), coming(policy, t, now), markets)
 
 
 def numbered(mirror: Mirror, number: int) -> Element:

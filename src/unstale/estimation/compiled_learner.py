@@ -12,6 +12,7 @@ likelier by as much as the gamma law had thought it unlikely, and one poll witho
 
 import math
 
+import numpy as np
 from numba import njit
 
 __all__ = ["gamma_law", "hear", "present"]
@@ -23,6 +24,8 @@ _SOON = 1.05
 elements at once, that is kinder than to take each of them for fast; it finds hopeless ones a little later."""
 _SURE = 3.0
 """-log of the probability of no change from which on a change is no news."""
+_LARGEST = 3e38
+"""What a number of four bytes can hold."""
 _STEP = 0.05
 """In the logarithms of shape and rate, to see how a law depends on its prior."""
 
@@ -99,6 +102,7 @@ def hear(
     probability that had been given to what each poll saw; ``slope`` and ``information`` how its logarithm
     depends on the prior: its gradient, and the Fisher information.
     """
+    seen = np.empty(5)
     for j in range(elements.size):
         i, t = elements[j], elapsed[j]
         if not t > least:
@@ -106,8 +110,8 @@ def hear(
         group = classes[i] if classes.size else 0
         for k in range(half_lives.size):
             fade = 2.0 ** (-t / half_lives[k])
-            seen = evidence[i, k]
-            seen *= fade
+            for m in range(5):
+                seen[m] = fade * evidence[i, k, m]
             hope = 1.0 / (1.0 + _HOPELESS * math.exp(min(seen[4], 700.0)))
             p, q = priors[group, k]
             here = _silence(p, q, seen, t)
@@ -125,6 +129,8 @@ def hear(
                 by = -1.0
                 seen[3] += t
                 seen[4] = 0.0
+            for m in range(5):
+                evidence[i, k, m] = min(seen[m], _LARGEST)
             by, odds = hope * by, hope * odds  # what is hopeless says nothing of the others
             slope[group, k, 0] += by * to_shape
             slope[group, k, 1] += by * to_rate
@@ -137,6 +143,7 @@ def hear(
 @njit(cache=True, nogil=True, error_model="numpy")
 def present(elements, since, classes, chosen, half_lives, priors, evidence, shape, time, hope):
     """Write the gamma laws of rates, so long after the last polls, and the probabilities of hope."""
+    seen = np.empty(5)
     for j in range(elements.size):
         i = elements[j]
         group = classes[i] if classes.size else 0
@@ -144,6 +151,7 @@ def present(elements, since, classes, chosen, half_lives, priors, evidence, shap
         fade = 2.0 ** (-max(since[j], 0.0) / half_lives[k])
         a0 = math.exp(priors[group, k, 0])
         b0 = a0 / math.exp(priors[group, k, 1])
-        counted, changes, busy, quiet, case = evidence[i, k] * fade
-        shape[j], time[j] = gamma_law(a0 + counted, b0, changes, busy, quiet)
-        hope[j] = 1.0 / (1.0 + _HOPELESS * math.exp(min(case, 700.0)))
+        for m in range(5):
+            seen[m] = fade * evidence[i, k, m]
+        shape[j], time[j] = gamma_law(a0 + seen[0], b0, seen[1], seen[2], seen[3])
+        hope[j] = 1.0 / (1.0 + _HOPELESS * math.exp(min(seen[4], 700.0)))

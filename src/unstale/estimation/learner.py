@@ -15,7 +15,7 @@ at constant rates choose a long one; where changes come in bursts, or rates drif
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..errors import InvalidInput
 from ..processes import UncertainPoisson
 from .compiled_learner import hear, present
 from .histories import flags
+from .posterior import GammaPrior
 
 __all__ = ["Learner"]
 
@@ -41,6 +42,8 @@ _CLASSES = 100_000
 """More classes than anyone has."""
 _NOTHING, _FAR = 1e-12, 1e12
 """Parts of a round that are too short to say anything, and too long to be true."""
+_SHORTEST, _LONGEST = 1e-20, 1e20
+"""Rounds: evidence is kept in numbers of four bytes, which have no room for more."""
 _STIFF, _PULL = 0.05, 0.005
 """How slowly priors move: as if there had been so much information, per element of the class, before any
 poll. It takes a part of a round to outweigh that, since polls of one moment may all see the same cause. A
@@ -52,7 +55,8 @@ class Learner:
 
     ``round`` is about the time between two polls of an element. ``classes`` says, by a number from 0 on,
     which class each element belongs to; one class has one prior and one half-life. ``half_life`` is the same
-    for all if it is given; with ``inf`` nothing is forgotten, as if elements changed at constant rates.
+    for all if it is given; with ``inf`` nothing is forgotten, as if elements changed at constant rates. With
+    a ``prior``, such as `GammaPrior.learned` from older polls, no other is learned.
 
     >>> learner = Learner(2, round=1.0)
     >>> for _ in range(50):
@@ -69,19 +73,25 @@ class Learner:
         round: float,  # noqa: A002
         classes: ArrayLike | None = None,
         half_life: float | None = None,
+        prior: GammaPrior | None = None,
     ) -> None:
         whole("n", n, at_least=0)
-        self._round = scalar("round", round, at_least=1e-100, at_most=1e100)
+        if not (prior is None or isinstance(prior, GammaPrior)):
+            raise InvalidInput(f"prior must be a GammaPrior; prior is {prior!r}")
+        self._round = scalar("round", round, at_least=_SHORTEST, at_most=_LONGEST)
         self._half_lives = self._round * _HALF_LIVES
         if half_life is not None:
             self._half_lives = np.array([scalar("half_life", half_life, above=0, infinite=True)])
         self._classes = _classes(classes, n)
         groups = int(self._classes.max(initial=0)) + 1
-        self._priors = np.tile(self._opinion, (groups, self._half_lives.size, 1))
+        start = self._opinion if prior is None else np.log([prior.shape, prior.rate])
+        self._priors = np.tile(start, (groups, self._half_lives.size, 1))
         self._surprise = np.zeros((groups, self._half_lives.size))
         self._information = np.zeros((groups, self._half_lives.size, 2, 2))
-        self._evidence = np.zeros((n, self._half_lives.size, 5))
+        self._evidence = np.zeros((n, self._half_lives.size, 5), np.float32)
         self._heard = 0.0
+        self._fixed = prior is not None
+        self._count()
 
     def __len__(self) -> int:
         return int(self._evidence.shape[0])
@@ -91,11 +101,11 @@ class Learner:
         """About the time between two polls of an element."""
         return self._round
 
-    @property
-    def _sizes(self) -> Floats:
-        """How many elements each class has."""
-        places = self._classes if self._classes.size else np.zeros(len(self), np.intp)
-        return np.bincount(places, minlength=self._surprise.shape[0]).astype(float)
+    def _count(self) -> None:
+        """Count how many elements each class has."""
+        self._sizes = np.bincount(self._classes, minlength=self._surprise.shape[0]).astype(float)
+        if not self._classes.size:
+            self._sizes[0] = len(self)
 
     @property
     def _opinion(self) -> Floats:
@@ -120,17 +130,56 @@ class Learner:
         return UncertainPoisson(shape, rate / shape)
 
     @property
-    def evidence(self) -> Floats:
+    def evidence(self) -> NDArray[np.float32]:
         """What is kept of each element: a row of numbers for each half-life, to be saved and written back."""
         return self._evidence
+
+    def write(self, elements: NDArray[np.integer], rows: Sequence[bytes]) -> None:
+        """Write rows of `evidence` back that were saved as bytes.
+
+        One that is empty, or of a strange length, says nothing. Numbers of eight bytes are read, too.
+        """
+        numbers_each = self._evidence[0].size
+        kinds = {4 * numbers_each: np.float32, 8 * numbers_each: np.float64}
+        self._evidence[elements] = 0.0
+        for length, kind in kinds.items():
+            which = [place for place, row in enumerate(rows) if len(row) == length]
+            flat = np.frombuffer(b"".join(rows[place] for place in which), kind)
+            self._evidence[elements[which]] = flat.reshape(-1, *self._evidence.shape[1:])
 
     @property
     def shared(self) -> dict[str, Any]:
         """What has been learned of all elements together: the `state` but for the evidence."""
-        return {name: np.copy(getattr(self, f"_{name}")) for name in _STATE if name != "evidence"}
+        return self._parts(*(name for name in _STATE if name != "evidence"))
 
     def learn(self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike) -> None:
         """Take in what polls saw, in the order of time: time since the last one, and if there is a change."""
+        places, times, seen = self.checked(elements, elapsed, changed)
+        if not places.size:
+            return
+        self._heard += places.size / len(self)
+        fade, fade_bets = (
+            np.exp(-places.size / len(self) / min(most, 1.0 + 0.5 * self._heard)) for most in (_MEMORY, _BETS)
+        )
+        slope = np.zeros(self._priors.shape)
+        self._surprise *= fade_bets
+        self._information *= fade
+        hear(
+            places, times, seen, _NOTHING * self._round, self._classes,
+            self._half_lives, self._priors, self._evidence, self._surprise, slope, self._information,
+        )  # fmt: skip
+        if self._fixed:
+            return
+        size = self._sizes[:, None, None]
+        slope -= (1.0 - fade) * _PULL * size * (self._priors - self._opinion)
+        stiff = self._information + _STIFF * size[..., None] * np.eye(2)
+        move = np.linalg.solve(stiff, slope[..., None])[..., 0]
+        self._priors += np.clip(move, -1.0, 1.0)
+
+    def checked(
+        self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike
+    ) -> tuple[NDArray[np.intp], Floats, NDArray[np.bool_]]:
+        """Insist on what `learn` can take in, and return it as columns."""
         places, times = np.asarray(elements), numbers("elapsed", elapsed, at_least=0)
         if places.shape != times.shape or places.ndim != 1:
             shapes = f"their shapes are {places.shape} and {times.shape}"
@@ -141,27 +190,10 @@ class Learner:
             longest = f"there is {times[np.argmax(far)]:g}"
             msg = f"elapsed must be at most {_FAR:g} rounds of {self._round:g}; {longest}"
             raise InvalidInput(msg)
-        if not places.size:
-            return
-        if places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= len(self):
+        if places.size and (places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= len(self)):
             msg = f"elements must be whole numbers from 0 to {len(self) - 1}; they are {elements!r}"
             raise InvalidInput(msg)
-        self._heard += places.size / len(self)
-        fade, fade_bets = (
-            np.exp(-places.size / len(self) / min(most, 1.0 + 0.5 * self._heard)) for most in (_MEMORY, _BETS)
-        )
-        slope = np.zeros(self._priors.shape)
-        self._surprise *= fade_bets
-        self._information *= fade
-        hear(
-            places.astype(np.intp), times, seen, _NOTHING * self._round, self._classes,
-            self._half_lives, self._priors, self._evidence, self._surprise, slope, self._information,
-        )  # fmt: skip
-        size = self._sizes[:, None, None]
-        slope -= (1.0 - fade) * _PULL * size * (self._priors - self._opinion)
-        stiff = self._information + _STIFF * size[..., None] * np.eye(2)
-        move = np.linalg.solve(stiff, slope[..., None])[..., 0]
-        self._priors += np.clip(move, -1.0, 1.0)
+        return places.astype(np.intp), times, seen
 
     def law(self, since: ArrayLike, elements: NDArray[np.integer] | None = None) -> UncertainPoisson:
         """Return how all elements, or these, seem to change, so long after the last poll of each."""
@@ -182,7 +214,7 @@ class Learner:
 
     def rescale(self, round: float) -> None:  # noqa: A002
         """Take polls to be so far apart from now on; half-lives that are not given are multiples of that."""
-        span = scalar("round", round, at_least=1e-100, at_most=1e100)
+        span = scalar("round", round, at_least=_SHORTEST, at_most=_LONGEST)
         if self._half_lives.size > 1:
             lives = span * _HALF_LIVES
             nearest = np.abs(np.log(lives)[:, None] - np.log(self._half_lives)).argmin(axis=1)
@@ -191,7 +223,7 @@ class Learner:
             for name in ("priors", "surprise", "information"):
                 setattr(self, f"_{name}", getattr(self, f"_{name}")[:, nearest].copy())
         self._round = span
-        if self._heard == 0.0:
+        if self._heard == 0.0 and not self._fixed:
             self._priors[:] = self._opinion
 
     def add(self, count: int, *, classes: ArrayLike | None = None) -> None:
@@ -205,7 +237,9 @@ class Learner:
             msg = f"classes must be below {self._chosen.size}, the number of classes; there is {new.max()}"
             raise InvalidInput(msg)
         self._classes = np.concatenate([self._classes, new])
-        self._evidence = np.concatenate([self._evidence, np.zeros((count, *self._evidence.shape[1:]))])
+        blank = np.zeros((count, *self._evidence.shape[1:]), np.float32)
+        self._evidence = np.concatenate([self._evidence, blank]) if len(self) else blank
+        self._count()
 
     # --- to be continued ------------------------------------------------------------------------------------
 
@@ -218,7 +252,10 @@ class Learner:
         >>> bool(again.law(0.0).rate == learner.law(0.0).rate)
         True
         """
-        return {name: np.copy(getattr(self, f"_{name}")) for name in _STATE}
+        return self._parts(*_STATE)
+
+    def _parts(self, *names: str) -> dict[str, Any]:
+        return {"fixed": self._fixed, **{name: np.copy(getattr(self, f"_{name}")) for name in names}}
 
     @classmethod
     def resume(cls, state: Mapping[str, Any]) -> Self:
@@ -230,6 +267,8 @@ class Learner:
         for name in _STATE:
             setattr(self, f"_{name}", np.array(state[name]))
         self._round, self._heard = float(self._round), float(self._heard)
+        self._evidence = self._evidence.astype(np.float32, copy=False)
+        self._fixed = bool(state.get("fixed", False))
         n, lives, groups = len(self), self._half_lives.size, int(self._classes.max(initial=0)) + 1
         shapes = {
             "evidence": (n, lives, 5),
@@ -244,6 +283,7 @@ class Learner:
                 wrong = f"{name!r} has shape {found.shape}, not {shape}, or is not finite"
                 msg = f"state must be what Learner.state returned; {wrong}"
                 raise InvalidInput(msg)
+        self._count()
         return self
 
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from ..arguments import Floats
 from ..objectives import objective_named
 from ..planning import plan
+from ..policy import Learning
 from ..processes import Empirical
-from ..schedule import Learning, Polls, Schedule
+from ..schedule import Polls, Schedule
 from ..simulation import Learned, Outcome, World, simulate
 from ..simulation.outcome import error_of_mean
 from ..simulation.policies import EstimatedOptimal, EstimatedProportional, Outcomes, Policy

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats
-from .agenda import Agenda
+from ..policy.element_table import Places
 from .compiled_demand import add_asked, kept_up
-from .rows import Places
+from .policy import MirrorPolicy
 
 __all__ = ["SAMPLE", "Demand", "bought", "demand_of"]
 
@@ -223,25 +223,25 @@ class Demand:
 
 
 def demand_of(
-    agenda: Agenda, places: Places, now: float, *, age: bool = False, most: int = SAMPLE
+    policy: MirrorPolicy, places: Places, now: float, *, age: bool = False, most: int = SAMPLE
 ) -> Demand | None:
     """Return what a plan starts from, by ``most`` elements if there are more; None if there is nothing."""
-    rows = agenda.rows
-    weights = rows["weight"][places].astype(float) * rows["reads"][places]
-    rate = agenda.pace.rate(agenda.mean_size)
+    table = policy.table
+    weights = table["weight"][places].astype(float) * table["reads"][places]
+    rate = policy.limits.rate(policy.mean_size)
     if not (places.size and weights.sum() > 0 and isfinite(rate)):
         return None
     share = 1.0
     if places.size > most:
         chosen = np.random.default_rng(0).choice(places.size, most, replace=False)
         share, places, weights = most / places.size, places[chosen], weights[chosen]
-    law, hope = rows.learner.outlook(rows.since(places, now), places)
+    law, hope = table.learner.outlook(table.since(places, now), places)
     worthy = weights * hope
     able = worthy > 0
     cost = np.ones(places.size)
-    if agenda.pace.byte_budget is not None:
-        cost = agenda.sizes(places) / agenda.mean_size
-    group, limits = _limits(agenda, rows["group"][places], share)
+    if policy.limits.byte_budget is not None:
+        cost = policy.sizes(places) / policy.mean_size
+    group, limits = _limits(policy, table["group"][places], share)
     shape = np.asarray(law.shape)
     sure = np.minimum(shape, _SURE)
     scale = np.asarray(law.scale) * (shape / sure)
@@ -249,10 +249,12 @@ def demand_of(
     return Demand(age, *columns, limits, rate * share, float(worthy.sum()) / float(weights.sum()))
 
 
-def _limits(agenda: Agenda, groups: NDArray[np.int32], share: float) -> tuple[NDArray[np.int64], Floats]:
+def _limits(
+    policy: MirrorPolicy, groups: NDArray[np.int32], share: float
+) -> tuple[NDArray[np.int64], Floats]:
     """Return which limit elements keep to, and what each allows."""
     fastest = np.full(int(groups.max()) + 1, inf)
-    for number, group in agenda.pace.groups.items():
+    for number, group in policy.limits.groups():
         if number < fastest.size:
             fastest[number] = share * group.fastest
     limited = np.flatnonzero(np.isfinite(fastest))
@@ -261,9 +263,9 @@ def _limits(agenda: Agenda, groups: NDArray[np.int32], share: float) -> tuple[ND
     return place[groups], np.concatenate([[inf], fastest[limited]])
 
 
-def bought(agenda: Agenda, places: Places, now: float, most: int = SAMPLE) -> float:
+def bought(policy: MirrorPolicy, places: Places, now: float, most: int = SAMPLE) -> float:
     """Return the freshness that the budget buys on average, by the plan for what is known."""
-    demand = demand_of(agenda, places, now, most=most)
+    demand = demand_of(policy, places, now, most=most)
     if demand is None:
         return nan
     return demand.best(demand.rate) * demand.hope if demand.hope > 0 else 0.0

@@ -33,7 +33,7 @@ from .config import load
 from .discovery import Discovery
 from .loop import Event
 from .mirror import Mirror
-from .planner import budgets, packed
+from .policy import budgets, packed
 from .site import ChangingSite
 from .source import New
 

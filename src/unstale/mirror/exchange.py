@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..errors import InvalidInput
+from ..policy import ElementTable
 from ..schedule import Windows
 from .discovery import Discovery
 from .past import Past, keys_of, numbers_by_key, recall
@@ -121,11 +122,11 @@ def export_elements(
     mirror: Mirror, path: str | PathLike[str], *, pattern: str | None = None, progress: Progress = _ignore
 ) -> int:
     """Write elements that are not removed to a file; return how many."""
-    from .planner import load_agenda
+    from .policy import load_policy
 
     with mirror.store.begin() as t:
-        agenda, _ = load_agenda(mirror.settings, t)
-    known, count, after = _Rates(agenda.rows, agenda.mean_size, mirror.clock.now()), 0, 0
+        policy, _ = load_policy(mirror.settings, t)
+    known, count, after = _Rates(policy.table, policy.mean_size, mirror.clock.now()), 0, 0
     with writing(fspath(path), ELEMENT_COLUMNS) as write:
         while True:
             with mirror.store.begin() as t:
@@ -143,16 +144,16 @@ def export_elements(
 class _Rates:
     """What has been learned of elements."""
 
-    def __init__(self, rows: Any, mean_size: float, now: float) -> None:  # noqa: ANN401
+    def __init__(self, table: ElementTable, mean_size: float, now: float) -> None:
         from scipy.special import gammaincinv
 
-        self._ids = rows["id"]
-        places = np.arange(len(rows))
-        law = rows.learner.law(rows.since(places, now), places)
-        shape, scale = (np.broadcast_to(part, len(rows)) * 1.0 for part in (law.shape, law.scale))
+        self._ids = table["id"]
+        places = np.arange(len(table))
+        law = table.learner.law(table.since(places, now), places)
+        shape, scale = (np.broadcast_to(part, len(table)) * 1.0 for part in (law.shape, law.scale))
         low, high = (gammaincinv(shape, share) * scale * _DAY for share in (0.05, 0.95))
-        size = np.where(rows["size"] > 0, rows["size"], mean_size)
-        self._columns = np.column_stack([law.rate * np.ones(len(rows)) * _DAY, low, high, size])
+        size = np.where(table["size"] > 0, table["size"], mean_size)
+        self._columns = np.column_stack([law.rate * np.ones(len(table)) * _DAY, low, high, size])
 
     def of(self, ids: list[int]) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return rate, low, high and size of elements; nan for one that came after."""

@@ -21,7 +21,7 @@ from typing import get_args
 from ..errors import Trouble
 from .clock import Clock
 from .copies import Copies
-from .pace import GRACE
+from .policy import GRACE
 from .registry import source_named
 from .settings import Settings
 from .source import Found, Late, Outcome, Source, Terms

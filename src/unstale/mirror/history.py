@@ -9,10 +9,10 @@ from math import nan, sqrt
 import numpy as np
 
 from ..arguments import Floats
+from ..policy.element_table import Places
 from ..polling import worth
-from .agenda import Agenda
 from .demand import SAMPLE, bought
-from .rows import Places
+from .policy import MirrorPolicy
 from .store import Sample
 
 __all__ = ["SURE", "Sample", "Share", "ages", "mean", "mean_age", "sampled"]
@@ -32,18 +32,18 @@ class Share:
     high: float
 
 
-def ages(agenda: Agenda, places: Places, now: float) -> Floats:
+def ages(policy: MirrorPolicy, places: Places, now: float) -> Floats:
     """Return expected ages of copies; the time since it was added if there is no copy.
 
     After a time t it is the integral of the probability of a change up to there: t G(t) less what the poll
     would be worth for freshness.
     """
-    rows = agenda.rows
-    since = rows.since(places, now)
-    law, _ = rows.learner.outlook(since, places)
+    table = policy.table
+    since = table.since(places, now)
+    law, _ = table.learner.outlook(since, places)
     changed = -np.expm1(-np.asarray(law.shape) * np.log1p(since * np.asarray(law.scale)))
     age = np.maximum(since * changed - np.asarray(worth("freshness", law, since)), 0.0)
-    return np.where(np.isnan(rows["last"][places]), since, age)
+    return np.where(np.isnan(table["last"][places]), since, age)
 
 
 def mean(fresh: Floats, weights: Floats) -> Share:
@@ -56,32 +56,32 @@ def mean(fresh: Floats, weights: Floats) -> Share:
     return Share(value, max(value - error, 0.0), min(value + error, 1.0))
 
 
-def mean_age(agenda: Agenda, places: Places, weights: Floats, now: float) -> float:
+def mean_age(policy: MirrorPolicy, places: Places, weights: Floats, now: float) -> float:
     """Return the expected age of copies, of those that there are."""
-    there = ~np.isnan(agenda.rows["last"][places]) & (weights > 0)
+    there = ~np.isnan(policy.table["last"][places]) & (weights > 0)
     if not there.any():
         return nan
-    return float(np.average(ages(agenda, places[there], now), weights=weights[there]))
+    return float(np.average(ages(policy, places[there], now), weights=weights[there]))
 
 
 def sampled(
-    agenda: Agenda, now: float, counted: Sequence[int], beside: Mapping[str, float] | None = None
+    policy: MirrorPolicy, now: float, counted: Sequence[int], beside: Mapping[str, float] | None = None
 ) -> Sample:
     """Return how the mirror does, from what the planner has in memory; ``counted``: polls, failed, bytes."""
-    places = np.flatnonzero(agenda.rows.wanted)
+    places = np.flatnonzero(policy.table.wanted)
     if places.size > SAMPLE:
         places = np.random.default_rng(0).choice(places, SAMPLE, replace=False)
-    weights = agenda.rows["weight"][places].astype(float) * agenda.rows["reads"][places]
-    share = mean(agenda.fresh(places, now), weights)
+    weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
+    share = mean(policy.fresh(places, now), weights)
     polls, failed, traffic = counted
     return Sample(
         time=now,
         freshness=share.value,
         low=share.low,
         high=share.high,
-        age=mean_age(agenda, places, weights, now),
-        predicted=bought(agenda, np.flatnonzero(agenda.rows.wanted), now, _FEWER),
-        price=agenda.price,
+        age=mean_age(policy, places, weights, now),
+        predicted=bought(policy, np.flatnonzero(policy.table.wanted), now, _FEWER),
+        price=policy.price,
         polls=polls,
         failed=failed,
         traffic=traffic,

@@ -14,12 +14,12 @@ import numpy as np
 from scipy import special
 
 from ..arguments import Floats
+from ..policy import PATIENCE
+from ..policy.element_table import FAILING, GONE, NEW, REFUSED, REMOVED, Places
 from ..quantities import show_duration, show_number
-from .agenda import PATIENCE, Agenda
 from .demand import SAMPLE, bought
 from .history import SURE, Share, ages, mean, mean_age
-from .planner import load_agenda
-from .rows import FAILING, GONE, NEW, REFUSED, REMOVED, Places
+from .policy import MirrorPolicy, load_policy
 from .settings import Settings
 from .store import Element, PollRecord, Transaction, Version
 
@@ -146,55 +146,55 @@ class Explanation:
     versions: Sequence[Version]
 
 
-def due(agenda: Agenda, places: Places, now: float) -> Floats:
+def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
     """Return when elements will be worth the price of today; inf if never."""
-    rows = agenda.rows
+    table = policy.table
     low, high = np.full(places.size, -2.0), np.full(places.size, 10.0)  # seconds, as powers of ten
     for _ in range(40):
         middle = 0.5 * (low + high)
-        enough = agenda.worths(places, 10.0**middle) >= agenda.price
+        enough = policy.worths(places, 10.0**middle) >= policy.price
         high, low = np.where(enough, middle, high), np.where(enough, low, middle)
     wait = np.where(high >= 10.0 - 1e-6, inf, 10.0**high)
-    wait = np.minimum(wait, np.minimum(rows["max_age"][places].astype(float), PATIENCE * agenda.round))
-    wait = np.maximum(wait, rows["min_interval"][places])
-    last = np.where(np.isnan(rows["last"][places]), -inf, rows["last"][places])
-    moment = np.maximum(np.maximum(last + wait, rows["not_before"][places]), agenda.pace.free(now))
-    return np.where(rows["state"][places] == REMOVED, inf, moment)
+    wait = np.minimum(wait, np.minimum(table["max_age"][places].astype(float), PATIENCE * policy.round))
+    wait = np.maximum(wait, table["min_interval"][places])
+    last = np.where(np.isnan(table["last"][places]), -inf, table["last"][places])
+    moment = np.maximum(np.maximum(last + wait, table["not_before"][places]), policy.limits.next(now))
+    return np.where(table["state"][places] == REMOVED, inf, moment)
 
 
-def status(agenda: Agenda, kept_state: Mapping[str, Any], t: Transaction, now: float) -> Status:
-    """Return how the mirror does, by what `load_agenda` has read."""
-    rows = agenda.rows
-    places = np.flatnonzero(rows.wanted)
-    fresh = agenda.fresh(places, now)
-    weights = rows["weight"][places].astype(float) * rows["reads"][places]
+def status(policy: MirrorPolicy, kept_state: Mapping[str, Any], t: Transaction, now: float) -> Status:
+    """Return how the mirror does, by what `load_policy` has read."""
+    table = policy.table
+    places = np.flatnonzero(table.wanted)
+    fresh = policy.fresh(places, now)
+    weights = table["weight"][places].astype(float) * table["reads"][places]
     tally = t.tally(now - _DAY)
     outcomes: dict[str, int] = {}
     for _, outcome, count, _ in tally:
         outcomes[outcome] = outcomes.get(outcome, 0) + count
-    begun = float(rows["added"].min()) if len(rows) else now
+    begun = float(table["added"].min()) if len(table) else now
     span = max(min(now - begun, _DAY), 60.0)
     workers = [worker for worker in t.workers(now) if not dead(worker)]
     state = t.state()
-    said = [agenda.settings.budget, agenda.settings.byte_budget]
+    said = [policy.limits.budget, policy.limits.byte_budget]
     used = kept_state.get("budgets", said) if workers else said
     trouble = ["the budget has been changed since the mirror was started; restart it"] if used != said else []
     return Status(
         now=now,
         elements=t.count(),
         freshness=mean(fresh, weights),
-        age=mean_age(agenda, places, weights, now),
-        predicted=bought(agenda, places, now),
-        price=agenda.price,
+        age=mean_age(policy, places, weights, now),
+        predicted=bought(policy, places, now),
+        price=policy.price,
         budget=used[0],
         byte_budget=used[1],
         polls=outcomes,
         span=span,
         spent=sum(outcomes.values()) / span,
         traffic=sum(size for _, _, _, size in tally) / span,
-        overdue=_overdue(agenda, places, now),
-        groups=_groups(agenda, t, places, fresh=fresh, weights=weights, now=now),
-        neglected=_neglected(agenda, t, now),
+        overdue=_overdue(policy, places, now),
+        groups=_groups(policy, t, places, fresh=fresh, weights=weights, now=now),
+        neglected=_neglected(policy, t, now),
         trouble=trouble,
         running=bool(workers),
         workers=len(workers),
@@ -230,39 +230,39 @@ def dead(worker: str) -> bool:
     return False
 
 
-def overview(agenda: Agenda, now: float) -> dict[str, object]:
+def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:
     """Return what can be told in a moment, from what the planner has in memory."""
-    places = np.flatnonzero(agenda.rows.wanted)
+    places = np.flatnonzero(policy.table.wanted)
     if places.size > SAMPLE:
         places = np.random.default_rng(0).choice(places, SAMPLE, replace=False)
-    weights = agenda.rows["weight"][places].astype(float) * agenda.rows["reads"][places]
-    share = mean(agenda.fresh(places, now), weights)
+    weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
+    share = mean(policy.fresh(places, now), weights)
     return {
-        "elements": int(np.count_nonzero(agenda.rows.wanted)),
+        "elements": int(np.count_nonzero(policy.table.wanted)),
         "freshness": share.value,
         "low": share.low,
         "high": share.high,
-        "price": agenda.price,
-        "next": agenda.pace.free(now),
+        "price": policy.price,
+        "next": policy.limits.next(now),
     }
 
 
-def _overdue(agenda: Agenda, places: Places, now: float) -> int:
+def _overdue(policy: MirrorPolicy, places: Places, now: float) -> int:
     """Return how many elements are worth far more than the price."""
-    if agenda.price <= 0:
+    if policy.price <= 0:
         return 0
-    rows = agenda.rows
-    able = places[(rows["not_before"][places] <= now) & ~np.isnan(rows["last"][places])]
-    values = agenda.worths(able, rows.since(able, now))
-    late = rows.since(able, now) > 1.5 * rows["max_age"][able]
-    return int(np.count_nonzero((values > 3.0 * agenda.price) | late))
+    table = policy.table
+    able = places[(table["not_before"][places] <= now) & ~np.isnan(table["last"][places])]
+    values = policy.worths(able, table.since(able, now))
+    late = table.since(able, now) > 1.5 * table["max_age"][able]
+    return int(np.count_nonzero((values > 3.0 * policy.price) | late))
 
 
 def _groups(
-    agenda: Agenda, t: Transaction, places: Places, *, fresh: Floats, weights: Floats, now: float
+    policy: MirrorPolicy, t: Transaction, places: Places, *, fresh: Floats, weights: Floats, now: float
 ) -> list[GroupStatus]:
     """Return how groups do, those with most elements first."""
-    owner = agenda.rows["group"][places]
+    owner = policy.table["group"][places]
     size = int(owner.max(initial=0)) + 1
     counts = np.bincount(owner, minlength=size)
     heavy = np.bincount(owner, weights, minlength=size)
@@ -278,7 +278,7 @@ def _groups(
         if group.id < size and counts[group.id]:
             polls, failed, traffic = seen.get(group.name, [0, 0, 0])
             value = float(sums[group.id] / heavy[group.id]) if heavy[group.id] > 0 else nan
-            spacing = max(group.spacing, agenda.settings.limit(group.name).spacing)
+            limits = policy.limits.group(group.id)
             found.append(
                 GroupStatus(
                     name=group.name,
@@ -289,33 +289,33 @@ def _groups(
                     freshness=value,
                     blocked_until=group.blocked_until,
                     why=group.why,
-                    spacing=spacing,
-                    fastest=agenda.pace.groups[group.id].fastest,
+                    spacing=limits.spacing,
+                    fastest=limits.fastest,
                 )
             )
     return sorted(found, key=lambda one: (-one.elements, one.name))
 
 
-def _neglected(agenda: Agenda, t: Transaction, now: float, most: int = 20) -> list[Neglected]:
+def _neglected(policy: MirrorPolicy, t: Transaction, now: float, most: int = 20) -> list[Neglected]:
     """Return elements that are polled less than one would think: those that matter most first."""
-    rows = agenda.rows
-    state, wanted = rows["state"], rows.wanted
-    blocked = np.zeros(int(rows["group"].max(initial=0)) + 1, np.bool_)
-    for number, group in agenda.pace.groups.items():
+    table = policy.table
+    state, wanted = table["state"], table.wanted
+    blocked = np.zeros(int(table["group"].max(initial=0)) + 1, np.bool_)
+    for number, group in policy.limits.groups():
         if number < blocked.size:
             blocked[number] = group.blocked > now or group.paid > now + 60.0
-    patience = max(10.0 * agenda.round, 3600.0)
-    since = rows.since(np.arange(len(rows)), now)
-    odd = wanted & (np.isin(state, [FAILING, REFUSED]) | blocked[rows["group"]] | (since > patience))
-    never = (state == GONE) & (rows["last"] - rows["added"] < _DAY)  # maybe there never was such a thing
+    patience = max(10.0 * policy.round, 3600.0)
+    since = table.since(np.arange(len(table)), now)
+    odd = wanted & (np.isin(state, [FAILING, REFUSED]) | blocked[table["group"]] | (since > patience))
+    never = (state == GONE) & (table["last"] - table["added"] < _DAY)  # maybe there never was such a thing
     odd = (odd & (state != GONE)) | (wanted & never)
     places = np.flatnonzero(odd)
-    places = places[np.argsort(-rows["weight"][places] * since[places], kind="stable")][:most]
+    places = places[np.argsort(-table["weight"][places] * since[places], kind="stable")][:most]
     found = []
     for place in places.tolist():
-        element = next(iter(t.elements(int(rows["id"][place]) - 1, 1)), None)
-        if element is not None and element.id == int(rows["id"][place]) and _odd(element):
-            why = _why_neglected(agenda, place, element, now)
+        element = next(iter(t.elements(int(table["id"][place]) - 1, 1)), None)
+        if element is not None and element.id == int(table["id"][place]) and _odd(element):
+            why = _why_neglected(policy, place, element, now)
             found.append(Neglected(element.key, element.last, why, float(since[place])))
     return found
 
@@ -326,12 +326,12 @@ def _odd(element: Element) -> bool:
 
 
 def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
-    agenda: Agenda, place: int, element: Element, now: float
+    policy: MirrorPolicy, place: int, element: Element, now: float
 ) -> str:
     """Say why an element gets so little."""
-    rows = agenda.rows
-    group = agenda.pace.groups.get(int(rows["group"][place]))
-    state = int(rows["state"][place])
+    table = policy.table
+    group = policy.limits.group(int(table["group"][place]))
+    state = int(table["state"][place])
     if state == REFUSED:
         return element.detail or "the source refuses it"
     if state == GONE:
@@ -341,38 +341,38 @@ def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
         return (
             f"{times}: {element.detail}; tried again in {show_duration(max(element.not_before - now, 1.0))}"
         )
-    if group is not None and group.blocked > now:
+    if group.blocked > now:
         return f"{group.name} asked to wait for {show_duration(group.blocked - now)} more: {group.why}"
-    if group is not None and group.paid > now + 60.0:
+    if group.paid > now + 60.0:
         return f"polls of {group.name} fail, so it is left alone for {show_duration(group.paid - now)}"
     if state == NEW:
         return "it waits for its first poll"
-    law = rows.learner.law(rows.since(np.array([place]), now), np.array([place]))
+    law = table.learner.law(table.since(np.array([place]), now), np.array([place]))
     rate = float(np.asarray(law.rate)[0]) * _DAY
     return f"a poll is worth less than the price: it seems to change {show_number(rate)} times a day"
 
 
 def explain(settings: Settings, t: Transaction, element: Element, now: float) -> Explanation:
     """Return why an element is polled when it is."""
-    return explanation_of(load_agenda(settings, t, element.id)[0], t, element, now)
+    return explanation_of(load_policy(settings, t, element.id)[0], t, element, now)
 
 
-def explanation_of(agenda: Agenda, t: Transaction, element: Element, now: float) -> Explanation:
-    """Return why an element is polled when it is, by an agenda that has been read."""
-    rows = agenda.rows
+def explanation_of(policy: MirrorPolicy, t: Transaction, element: Element, now: float) -> Explanation:
+    """Return why an element is polled when it is, by an policy that has been read."""
+    table = policy.table
     reads = sum(count for _, _, count in t.reads(now - 30 * _DAY, element.id))
     polls, versions = t.polls(element.id, 20), t.versions(element=element.id, limit=20, latest_first=True)
-    if not rows.has([element.id])[0]:
+    if not table.has([element.id])[0]:
         return Explanation(
-            element, nan, nan, nan, nan, nan, nan, element.weight, element.size, 0.0, agenda.price, inf,
+            element, nan, nan, nan, nan, nan, nan, element.weight, element.size, 0.0, policy.price, inf,
             "It was removed, so it is polled no more.", 0, reads, polls, versions,
         )  # fmt: skip
-    at = rows.places([element.id])
-    since = rows.since(at, now)
-    law, hope = rows.learner.outlook(since, at)
+    at = table.places([element.id])
+    since = table.since(at, now)
+    law, hope = table.learner.outlook(since, at)
     shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
-    moment = float(due(agenda, at, now)[0])
-    value = inf if np.isnan(rows["last"][at][0]) else float(agenda.worths(at, since)[0])
+    moment = float(due(policy, at, now)[0])
+    value = inf if np.isnan(table["last"][at][0]) else float(policy.worths(at, since)[0])
     low, high = (float(special.gammaincinv(shape, share)) * scale for share in (0.05, 0.95))
     return Explanation(
         element=element,
@@ -380,15 +380,15 @@ def explanation_of(agenda: Agenda, t: Transaction, element: Element, now: float)
         low=low,
         high=high,
         hopeless=1.0 - float(hope[0]),
-        half_life=float(rows.learner.half_life[0]),
-        fresh=float(agenda.fresh(at, now)[0]) if element.version is not None else 0.0,
-        weight=float(rows["weight"][at][0]) * float(rows["reads"][at][0]),
-        size=float(agenda.sizes(at)[0]),
+        half_life=float(table.learner.half_life[0]),
+        fresh=float(policy.fresh(at, now)[0]) if element.version is not None else 0.0,
+        weight=float(table["weight"][at][0]) * float(table["reads"][at][0]),
+        size=float(policy.sizes(at)[0]),
         worth=value,
-        price=agenda.price,
+        price=policy.price,
         next_poll=moment,
-        why=_why(agenda, int(at[0]), element, value=value, moment=moment, now=now),
-        hints=int(rows["hints"][at][0]),
+        why=_why(policy, int(at[0]), element, value=value, moment=moment, now=now),
+        hints=int(table["hints"][at][0]),
         reads=reads,
         polls=polls,
         versions=versions,
@@ -396,12 +396,12 @@ def explanation_of(agenda: Agenda, t: Transaction, element: Element, now: float)
 
 
 def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
-    agenda: Agenda, place: int, element: Element, *, value: float, moment: float, now: float
+    policy: MirrorPolicy, place: int, element: Element, *, value: float, moment: float, now: float
 ) -> str:
     """Say why the next poll comes when it does."""
-    rows = agenda.rows
-    group = agenda.pace.groups.get(int(rows["group"][place]))
-    state = int(rows["state"][place])
+    table = policy.table
+    group = policy.limits.group(int(table["group"][place]))
+    state = int(table["state"][place])
     if state == NEW:
         return "It has no copy yet: new elements are polled first, as far as half of the budget goes."
     if state == REFUSED:
@@ -412,28 +412,34 @@ def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
         return f"It is not there ({element.detail}), and never was since it was added."
     if state == GONE:
         return "It is gone at its source. The last copy stays, and it is looked for less and less often."
-    if group is not None and group.blocked > now:
+    if group.blocked > now:
         return f"Its group, {group.name}, asked to wait: {group.why}."
-    if rows["window"][place] and not bool(rows.clocks[int(rows["window"][place])].is_open(now)):
+    if table["window"][place] and not _is_open(policy, place, now):
         return f"It is polled only at certain times: {element.windows}."
     wait = moment - (element.last if isfinite(element.last) else now)
-    if wait >= float(rows["max_age"][place]) * 0.999:
-        return f"Its max_age of {show_duration(float(rows['max_age'][place]))} demands a poll then."
-    if 0 < wait <= float(rows["min_interval"][place]) * 1.001:
+    if wait >= float(table["max_age"][place]) * 0.999:
+        return f"Its max_age of {show_duration(float(table['max_age'][place]))} demands a poll then."
+    if 0 < wait <= float(table["min_interval"][place]) * 1.001:
         return f"Its min_interval of {show_duration(wait)} allows no earlier poll."
-    _, hope = rows.learner.outlook(rows.since(np.array([place]), now), np.array([place]))
+    _, hope = table.learner.outlook(table.since(np.array([place]), now), np.array([place]))
     if hope[0] < 0.5:
         return (
             "It seems to change all the time, so no copy of it stays fresh: it is polled now and then only."
         )
-    if wait >= 0.999 * PATIENCE * agenda.round:
+    if wait >= 0.999 * PATIENCE * policy.round:
         return "It is polled now and then whatever that seems to be worth."
     if not isfinite(moment):
         return "A poll will never be worth the price: it changes so often that a copy is stale again at once."
-    if value >= agenda.price:
+    if value >= policy.price:
         return "A poll is worth the price now, so it is next in line."
-    share = show_number(100 * value / agenda.price)
+    share = show_number(100 * value / policy.price)
     return f"The worth of a poll reaches the price then; now it is {share} % of it."
+
+
+def _is_open(policy: MirrorPolicy, place: int, now: float) -> bool:
+    """Tell whether the windows of an element allow polls now."""
+    hours = policy.table.hours[int(policy.table["window"][place])]
+    return hours is None or bool(hours.is_open(now))
 
 
 def judged(polls: Sequence[PollRecord], now: float) -> Audit:

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput, Trouble
-from .agenda import Agenda
 from .clock import Clock
 from .copies import Copies
 from .discovery import Discovery
@@ -35,6 +34,7 @@ from .history import sampled
 from .insight import overview
 from .notify import Notifier
 from .planner import Planner
+from .policy import MirrorPolicy
 from .settings import Settings
 from .source import Source
 from .sql_engines import own_places
@@ -256,7 +256,7 @@ class Loop:
     def _span(self) -> float:
         if self._tick is not None:
             return self._tick
-        return self.planner.agenda.tick if self.planner is not None else _OFTEN
+        return self.planner.tick if self.planner is not None else _OFTEN
 
     def _set_queue(self, finished: list[Finished]) -> None:
         """Decide how many polls to have in hand: so many that hands are never idle, nor polls too late."""
@@ -316,7 +316,7 @@ class Loop:
         self.planner, self._shift = planner, 0.0
         if not self._introduced:
             self._introduced = True
-            count = len(planner.agenda.rows)
+            count = len(planner.policy.table)
             self._tell("planner", f"planning for {count:,} {'element' if count == 1 else 'elements'}")
         if not self._clean:
             alone = self._store.url.startswith("sqlite")
@@ -351,7 +351,7 @@ class Loop:
         self._more = self.planner.more
         return leases if alone else []
 
-    def _sample(self, t: Transaction, now: float) -> Callable[[Agenda, Sequence[int]], Sample] | None:
+    def _sample(self, t: Transaction, now: float) -> Callable[[MirrorPolicy, Sequence[int]], Sample] | None:
         """Return how a sample is taken, if it is time for one: somebody else may have taken the last."""
         if now < self._next_sample or not isfinite(self._sample_every):
             return None
@@ -362,7 +362,7 @@ class Loop:
             return None
         self._next_sample = now + self._sample_every
         beside = {} if self._beside is None else self._beside(now)
-        return lambda agenda, counted: sampled(agenda, now, counted, beside)
+        return lambda policy, counted: sampled(policy, now, counted, beside)
 
     def _keep_house(self, t: Transaction, now: float, *, planning: bool) -> list[str]:
         """Do what is needed now and then; return digests that nothing refers to any more."""
@@ -413,12 +413,11 @@ class Loop:
             asyncio.get_running_loop().call_later(_SOON, self._wake.set)
 
     def _group_spacing(self, group: int) -> float:
-        known = self.planner.agenda.pace.groups.get(group) if self.planner is not None else None
-        return known.spacing if known is not None else 0.0
+        return self.planner.policy.limits.group(group).spacing if self.planner is not None else 0.0
 
     def _group_concurrency(self, group: int) -> int:
-        if self.planner is not None and group in self.planner.agenda.pace.groups:
-            return self.planner.agenda.pace.groups[group].concurrency
+        if self.planner is not None:
+            return self.planner.policy.limits.group(group).concurrency
         return 1_000_000  # another plans, and hands out no more than may run
 
     # --- telling --------------------------------------------------------------------------------------------
@@ -473,7 +472,7 @@ class Loop:
             "seconds": now - self._started,
         }
         if self.planner is not None:
-            data |= overview(self.planner.agenda, now)
+            data |= overview(self.planner.policy, now)
         self._tell("tick", "", **data)
 
 

@@ -26,7 +26,7 @@ from .copies import Copies
 from .discovery import Discovery, differs
 from .insight import Audit, Explanation, Status, audits, dead, explain, judged, kept, status
 from .loop import SAMPLE_EVERY, Event, Loop, check_settings
-from .planner import load_agenda
+from .policy import load_policy
 from .portrait import Portrait, portrait
 from .prospect import Market, Prospect, market
 from .registry import Sources, load_sources
@@ -350,7 +350,7 @@ class Mirror:
     def status(self) -> Status:
         """Return how fresh the mirror is, what it spends, and what is neglected."""
         with self.store.begin() as t:
-            return status(*load_agenda(self.settings, t), t, self.clock.now())
+            return status(*load_policy(self.settings, t), t, self.clock.now())
 
     def explain(self, key: str) -> Explanation:
         """Return why an element is polled when it is."""
@@ -387,8 +387,8 @@ class Mirror:
     def market(self, objective: str | None = None) -> Market:
         """Return what elements ask for now, which tells what budgets buy."""
         with self.store.begin() as t:
-            agenda, _ = load_agenda(self.settings, t)
-        return market(agenda, self.clock.now(), self.settings.objective if objective is None else objective)
+            policy, _ = load_policy(self.settings, t)
+        return market(policy, self.clock.now(), self.settings.objective if objective is None else objective)
 
     def changes(self, after: int = 0, limit: int = 1000) -> list[Version]:
         """Return versions in the order in which they were recorded, after one of them."""

@@ -8,75 +8,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from .agenda import Agenda, backoff
-from .channels import Channels
+from ..policy.element_table import FAILING, Places
+from ..policy.learning_policy import STEPS
 from .history import sampled
-from .rows import FAILING, Places, Rows
+from .policy import MirrorPolicy, backoff, budgets, know_groups, load_policy, packed
 from .settings import Settings
 from .store import Edit, Lease, Sample, Transaction
 
-__all__ = ["Planner", "budgets", "load_agenda", "packed", "unpacked"]
+__all__ = ["Planner"]
+
+_SHORTEST_TICK, _LONGEST_TICK = 0.1, 5.0
+"""Seconds between two choices, at least and at most."""
 
 _LEAD = 6.0
 """Seconds that a transaction may be begun before the first poll that it hands out, at most."""
 _AT_ONCE = 100_000
 """Polls that are heard of at once."""
+_HINTS_KEPT = 10_000
+"""Elements whose hints are kept, at most."""
 _READS_EVERY, _READS_HALF_LIFE = 600.0, 7 * 86400.0
 """Seconds between two looks at what has been read, and in which reads count half."""
 
 
-def budgets(settings: Settings, state: Mapping[str, bytes]) -> Settings:
-    """Return the settings with the budgets that were set since, unless settings have changed after that."""
-    changed = json.loads(state.get("budgets", b"{}"))
-    if changed.pop("instead_of", said := [settings.budget, settings.byte_budget]) != said:
-        return settings
-    return replace(settings, **changed)
-
-
-def load_agenda(settings: Settings, t: Transaction, only: int | None = None) -> tuple[Agenda, dict[str, Any]]:
-    """Read from a store all that the planner needs; return it, and where the planner had got to.
-
-    With ``only``, the number of an element, of elements that one alone is read: in a moment, whatever their
-    number.
-    """
-    state = t.state()
-    kept = json.loads(state.get("planner", b"{}"))
-    shared = unpacked(state["learner"]) if "learner" in state else None
-    rows = Rows()
-    counts = t.count()
-    total = sum(counts.values()) - counts.get("removed", 0)
-    rows.reserve(total if only is None else 1, shared)
-    start = 0
-    for columns in t.load() if only is None else t.load([only]):
-        rows.fill(start, columns)
-        start += columns.id.size
-    rows.leave_out(start)  # others may add and remove elements meanwhile
-    agenda = Agenda(
-        budgets(settings, state),
-        rows=rows,
-        channels=Channels.read(state.get("channels", b"")),
-        price=kept.get("price", 0.0),
-        mean_size=kept.get("mean_size", 1000.0),
-    )
-    agenda.others = max(total - len(rows), 0)
-    agenda.pace.know(t.groups())
-    agenda.pace.paid = kept.get("paid", -np.inf)
-    agenda.pace.paid_bytes = kept.get("paid_bytes", -np.inf)
-    for element, channel, hints in kept.get("hints", []):
-        if rows.has([element])[0]:
-            place = rows.places([element])
-            rows["hints"][place], rows["channel"][place] = hints, agenda.channels.number(channel)
-    agenda.audit = {int(element): name for element, name in kept.get("audit", {}).items()}
-    return agenda, kept
-
-
 class Planner:
-    """Decides what is handed out; see `Agenda` for how."""
+    """Decides what is handed out; see `LearningPolicy` for how."""
 
     def __init__(
         self,
@@ -89,7 +47,7 @@ class Planner:
     ) -> None:
         """``ahead``: for how many seconds polls are handed out; ``shift``: by how much time was set."""
         self.settings = settings
-        self.agenda, kept = load_agenda(settings, t)
+        self.policy, kept = load_policy(settings, t)
         self._heard, self._edited = kept.get("heard", 0), kept.get("edited", 0)
         self._counted = kept.get("counted", [0, 0, 0])
         self._next_reads = 0.0
@@ -98,27 +56,37 @@ class Planner:
         self._dirty: Places | None = None
         """Where rows have changed since they were saved; None if nothing has been taken in."""
         self._busy = np.empty(0, np.int64)
-        self._mend(t, now, self.agenda.tick if ahead is None else ahead, shift)
+        self._mend(t, now, self.tick if ahead is None else ahead, shift)
+
+    @property
+    def tick(self) -> float:
+        """Seconds between two choices."""
+        return float(np.clip(self.policy.round / STEPS, _SHORTEST_TICK, _LONGEST_TICK))
 
     def _mend(self, t: Transaction, now: float, ahead: float, shift: float) -> None:
         """Mend moments that are others now, or cannot be: the time has been set."""
-        rows, pace = self.agenda.rows, self.agenda.pace
-        if (wrong := rows.mend(now, backoff)).size:
-            t.save(rows.columns(wrong))
-        failing = set(np.unique(rows["group"][rows["state"] == FAILING]).tolist())
-        if changed := pace.set_back(now, ahead + _LEAD, failing, shift):
+        table, limits = self.policy.table, self.policy.limits
+        if (wrong := table.mend(now, backoff)).size:
+            t.save(table.columns(wrong))
+        failing = set(np.unique(table["group"][table["state"] == FAILING]).tolist())
+        largest = float(self.settings.max_size)
+        changed = limits.set_back(now, ahead + _LEAD, largest=largest, failing=failing, shift=shift)
+        if changed := {number: moment for number, moment in changed.items() if np.isfinite(moment)}:
             t.pay(changed)
 
     def rehearse(self, now: float) -> None:
         """Choose once and forget it, so that all code is loaded and compiled when it matters."""
-        agenda = self.agenda
-        places = np.arange(min(len(agenda.rows), 2))
-        agenda.worths(places, agenda.rows.since(places, now))
-        agenda.fresh(places, now)
-        sampled(agenda, now, (0, 0, 0))
+        policy = self.policy
+        places = np.arange(min(len(policy.table), 2))
+        policy.worths(places, policy.table.since(places, now))
+        policy.fresh(places, now)
+        sampled(policy, now, (0, 0, 0))
 
     def take_in(
-        self, t: Transaction, now: float, sample: Callable[[Agenda, Sequence[int]], Sample] | None = None
+        self,
+        t: Transaction,
+        now: float,
+        sample: Callable[[MirrorPolicy, Sequence[int]], Sample] | None = None,
     ) -> None:
         """Take in what has happened since the last time, before the next polls are chosen.
 
@@ -126,10 +94,10 @@ class Planner:
         those of them that failed, their bytes. It takes a while, so it is not a matter of `plan`.
         """
         self._edit(t, now)
-        rescaled = self.agenda.rescaled()  # before anything is learned, so that it does not fade at once
+        rescaled = self.policy.rescaled()  # before anything is learned, so that it does not fade at once
         self._dirty = self._listen(t)
         if rescaled:
-            self._dirty = np.arange(len(self.agenda.rows))
+            self._dirty = np.arange(len(self.policy.table))
         if sample is not None:
             self._sample(t, sample)
 
@@ -148,31 +116,45 @@ class Planner:
 
         ``more`` tells whether the budget allows for more. If nothing was taken in before, it is now.
         """
-        agenda = self.agenda
+        policy = self.policy
         if self._dirty is None:
             self.take_in(t, now)
         self._see_leased(t)
-        if agenda.settings.importance == "reads" and now >= self._next_reads:
+        if self.settings.importance == "reads" and now >= self._next_reads:
             self._count_reads(t, now)
-        agenda.pace.crowd = crowd
-        leases = agenda.choose(now, end, room)
+        policy.limits.crowd(crowd)
+        leases = self._leases(now, end, room)
         assert self._dirty is not None  # noqa: S101
         places, self._dirty = np.unique(self._dirty).astype(np.intp), None
         if leases:
             t.release(leases, worker=worker, expires=expires)
             self._busy = np.union1d(self._busy, [lease.element for lease in leases])
         self._keep(t, leases, places)
-        self.more = bool(leases) and agenda.pace.free(now) < end
+        self.more = bool(leases) and policy.limits.next(now) < end
         return leases
+
+    def _leases(self, now: float, end: float, room: int) -> list[Lease]:
+        """Choose polls: of each element one, since the store hands out no more at a time."""
+        policy, table = self.policy, self.policy.table
+        chosen = policy.choose(now, end, room=room)
+        places = chosen.places
+        columns = (table["id"][places], chosen.start, chosen.late, table["group"][places], chosen.fresh,
+                   chosen.size, table["last"][places])  # fmt: skip
+        return [
+            Lease(element, slot, late, group, fresh, element not in policy.audit, size, last=last)
+            for element, slot, late, group, fresh, size, last in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
+        ]
 
     @property
     def edited(self) -> int:
         """Number of the last edit that has been taken in, and will be by whoever is planner next."""
         return self._edited
 
-    def _sample(self, t: Transaction, sample: Callable[[Agenda, Sequence[int]], Sample]) -> None:
+    def _sample(self, t: Transaction, sample: Callable[[MirrorPolicy, Sequence[int]], Sample]) -> None:
         """Keep how the mirror does, with the polls since this was last done."""
-        t.sample(sample(self.agenda, self._counted))
+        t.sample(sample(self.policy, self._counted))
         self._counted = [0, 0, 0]
 
     def _listen(self, t: Transaction) -> Places:
@@ -182,7 +164,7 @@ class Planner:
         while more:
             heard = t.heard(self._heard, _AT_ONCE)
             if heard.poll.size:
-                places.append(self.agenda.hear(heard))
+                places.append(self.policy.hear(heard))
                 self._heard = int(heard.poll[-1])
                 self._counted[0] += heard.poll.size
                 self._counted[1] += sum(outcome in {"failed", "refused"} for outcome in heard.outcome)
@@ -194,41 +176,45 @@ class Planner:
         """Take in what others have edited."""
         while edits := t.edits(self._edited):
             self._edited = edits[-1].id
-            self._take_up(t, sorted({edit.subject for edit in edits if edit.kind == "element"}))
-            self.agenda.pace.know(t.groups())
+            groups = {edit.subject for edit in edits if edit.kind == "group"}
+            groups |= self._take_up(t, sorted({edit.subject for edit in edits if edit.kind == "element"}))
+            if groups:
+                know_groups(self.policy, self.settings, t.groups(sorted(groups)))
             self._other_edits(t, edits, now)
 
-    def _take_up(self, t: Transaction, ids: Sequence[int]) -> None:
-        """Read elements that are new or have changed; those that are not there are removed."""
-        if not ids:
-            return
+    def _take_up(self, t: Transaction, ids: Sequence[int]) -> set[int]:
+        """Read elements that are new or have changed; return groups that are new with them.
+
+        Those that are not there are removed.
+        """
         found: set[int] = set()
-        for columns in t.load(ids):
-            if columns.id.size:
-                self.agenda.rows.take_up(columns)
-                found.update(columns.id.tolist())
-        self.agenda.rows.drop([i for i in ids if i not in found])
+        groups: set[int] = set()
+        for columns in t.load(ids) if ids else ():
+            self.policy.table.take_up(columns)
+            found.update(columns.id.tolist())
+            groups.update(self.policy.limits.unknown(np.unique(columns.group).tolist()))
+        self.policy.table.drop([i for i in ids if i not in found])
+        return groups
 
     def _other_edits(self, t: Transaction, edits: Sequence[Edit], now: float) -> None:
         for edit in edits:
             if edit.kind == "hint":
-                self.agenda.hint(edit.subject, edit.channel, edit.time or now)
+                self.policy.hint(edit.subject, edit.channel, edit.time or now)
             elif edit.kind == "audit":
-                self.agenda.audit[edit.subject] = edit.channel
+                self.policy.audit[edit.subject] = edit.channel
             elif edit.kind == "settings":
-                self.agenda.settings = budgets(self.settings, t.state())
-                pace = self.agenda.pace
-                pace.budget, pace.byte_budget = self.agenda.settings.budget, self.agenda.settings.byte_budget
-                self.agenda.rows.look_again()
+                changed = budgets(self.settings, t.state())
+                self.policy.limits.change_budget(now, changed.budget, changed.byte_budget)
+                self.policy.table.look_again()
 
     def _see_leased(self, t: Transaction) -> None:
         """See which polls are handed out, by the store."""
-        rows = self.agenda.rows
+        table = self.policy.table
         leased = t.leased()
-        rows["busy"][rows.places(self._busy)] = False
-        self._busy = np.array(sorted(rows.known([element for element, _, _ in leased])), np.int64)
-        rows["busy"][rows.places(self._busy)] = True
-        self.agenda.pace.out(group for _, group, _ in leased)
+        table["busy"][table.places(self._busy)] = False
+        self._busy = np.array(sorted(table.known([element for element, _, _ in leased])), np.int64)
+        table["busy"][table.places(self._busy)] = True
+        self.policy.limits.hand_out(group for _, group, _ in leased)
 
     def _count_reads(self, t: Transaction, now: float) -> None:
         """Let what is read often matter more; reads fade."""
@@ -237,59 +223,40 @@ class Planner:
         for element, hour, count in t.reads(now - 8.0 * _READS_HALF_LIFE):
             sums[element] = sums.get(element, 0.0) + count * 2.0 ** ((hour - now) / _READS_HALF_LIFE)
         if sums:
-            self.agenda.read(sums)
+            self.policy.read(sums)
 
     def _keep(self, t: Transaction, leases: list[Lease], dirty: Places) -> None:
         """Write what has been learned and decided."""
-        agenda, rows = self.agenda, self.agenda.rows
-        groups = {lease.group for lease in leases} | set(np.unique(rows["group"][dirty]).tolist())
-        paid = {number: agenda.pace.groups[number].paid for number in groups if number in agenda.pace.groups}
-        if paid := {number: moment for number, moment in paid.items() if np.isfinite(moment)}:
+        policy, table, limits = self.policy, self.policy.table, self.policy.limits
+        groups = {lease.group for lease in leases} | set(np.unique(table["group"][dirty]).tolist())
+        if paid := limits.paid_of(groups):
             t.pay(paid)
         if dirty.size:
-            t.save(rows.columns(dirty))
-        hinted = np.flatnonzero(rows["hints"])
-        names = agenda.channels.names
+            t.save(table.columns(dirty))
+        hinted = table.places(table.known(sorted(policy.hinted)[:_HINTS_KEPT]))
+        names = policy.channels.names
         position = {
             "heard": self._heard,
             "edited": self._edited,
-            "price": agenda.price,
-            "paid": _finite(agenda.pace.paid),
-            "paid_bytes": _finite(agenda.pace.paid_bytes),
-            "mean_size": agenda.mean_size,
-            "budgets": [agenda.settings.budget, agenda.settings.byte_budget],
+            "price": policy.price,
+            "paid": _finite(limits.paid),
+            "paid_bytes": _finite(limits.paid_bytes),
+            "mean_size": policy.mean_size,
+            "budgets": [limits.budget, limits.byte_budget],
             "hints": [
-                [int(rows["id"][i]), names[int(rows["channel"][i])], int(rows["hints"][i])]
-                for i in hinted[:10_000].tolist()
+                [int(table["id"][i]), names[int(table["channel"][i])], int(table["hints"][i])]
+                for i in hinted.tolist()
             ],
-            "audit": agenda.audit,
+            "audit": policy.audit,
             "counted": self._counted,
         }
         text = json.dumps(position).encode()
         if text != self._kept:
             t.keep(
-                {"planner": text, "learner": packed(rows.learner.shared), "channels": agenda.channels.text()}
+                {"planner": text, "learner": packed(table.learner.shared), "channels": policy.channels.text()}
             )
             self._kept = text
 
 
 def _finite(moment: float) -> float:
     return moment if np.isfinite(moment) else 0.0
-
-
-def packed(arrays: Mapping[str, Any]) -> bytes:
-    """Return arrays as bytes: a line of JSON that says what they are, and their numbers."""
-    columns = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    head = {name: [array.dtype.str, list(np.shape(arrays[name]))] for name, array in columns.items()}
-    return json.dumps(head).encode() + b"\n" + b"".join(array.tobytes() for array in columns.values())
-
-
-def unpacked(text: bytes) -> dict[str, Any]:
-    """Return the arrays that were packed."""
-    head, _, rest = text.partition(b"\n")
-    found, start = {}, 0
-    for name, (kind, shape) in json.loads(head).items():
-        count = int(np.prod(shape, dtype=np.int64))
-        found[name] = np.frombuffer(rest, kind, count, start).reshape(shape)
-        start += count * np.dtype(kind).itemsize
-    return found

@@ -11,9 +11,8 @@ import numpy as np
 from ..arguments import Floats
 from ..errors import InvalidInput
 from ..estimation import fit_polls
-from .agenda import Agenda
 from .insight import Explanation, explanation_of
-from .planner import load_agenda
+from .policy import MirrorPolicy, load_policy
 from .settings import Settings
 from .store import Element, PollRecord, Transaction, Version
 
@@ -49,8 +48,8 @@ class Portrait:
 
 def portrait(settings: Settings, t: Transaction, element: Element, now: float) -> Portrait:
     """Return what there is to be shown of an element."""
-    agenda, _ = load_agenda(settings, t, element.id)
-    explanation = explanation_of(agenda, t, element, now)
+    policy, _ = load_policy(settings, t, element.id)
+    explanation = explanation_of(policy, t, element, now)
     polls = t.polls(element.id, _POLLS)
     law, why = _law(polls)
     days = min(max((now - element.added) / _DAY, 1.0), 30.0)
@@ -58,26 +57,26 @@ def portrait(settings: Settings, t: Transaction, element: Element, now: float) -
         explanation=explanation,
         polls=polls,
         versions=t.versions(element=element.id, limit=_VERSIONS, latest_first=True),
-        worths=_worths(agenda, explanation, now),
-        price=agenda.price,
+        worths=_worths(policy, explanation, now),
+        price=policy.price,
         law=law,
         why=why,
         reads_per_day=explanation.reads / days,
     )
 
 
-def _worths(agenda: Agenda, explanation: Explanation, now: float) -> tuple[Floats, Floats]:
+def _worths(policy: MirrorPolicy, explanation: Explanation, now: float) -> tuple[Floats, Floats]:
     """Return what a poll is worth over the coming time, past the next poll."""
-    rows, number = agenda.rows, explanation.element.id
-    if not rows.has([number])[0] or np.isnan(explanation.element.last):
+    table, number = policy.table, explanation.element.id
+    if not table.has([number])[0] or np.isnan(explanation.element.last):
         return np.empty(0), np.empty(0)
     held = now - explanation.element.last
     span = max(_FURTHER * (explanation.next_poll - now), 0.5 * held, _SHORTEST)
     span = min(span, 60 * _DAY) if isfinite(span) else 7 * _DAY
     times = now + np.linspace(0.0, span, _POINTS)
-    place = int(rows.places([number])[0])
+    place = int(table.places([number])[0])
     since = np.maximum(times - explanation.element.last, 0.0)
-    return times, agenda.worths(np.full(_POINTS, place), since)
+    return times, policy.worths(np.full(_POINTS, place), since)
 
 
 def _law(polls: Sequence[PollRecord]) -> tuple[str | None, str]:

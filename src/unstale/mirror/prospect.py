@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from ..arguments import Floats, choice, scalar, whole
 from ..errors import InvalidInput
-from .agenda import Agenda
 from .demand import Demand, demand_of
+from .policy import MirrorPolicy
 
 __all__ = ["Market", "Prospect", "market"]
 
@@ -90,13 +90,13 @@ class Market:
         return demand.needed(target / demand.hope) / demand.rate * self.present
 
 
-def market(agenda: Agenda, now: float, objective: str) -> Market:
+def market(policy: MirrorPolicy, now: float, objective: str) -> Market:
     """Return what elements ask for, for freshness or for age."""
     age = choice("objective", objective, ("freshness", "age")) == "age"
-    demand = demand_of(agenda, np.flatnonzero(agenda.rows.wanted), now, age=age)
+    demand = demand_of(policy, np.flatnonzero(policy.table.wanted), now, age=age)
     if demand is None or not demand.hope > 0:
         raise InvalidInput("there is nothing to plan yet: add elements first, with weights above 0")
-    polls, traffic = agenda.settings.budget, agenda.settings.byte_budget
+    polls, traffic = policy.limits.budget, policy.limits.byte_budget
     present = traffic if polls is None else polls
     assert present is not None  # noqa: S101  (checked when the mirror was opened)
     return Market(demand, present, "bytes" if polls is None else "polls", None if polls is None else traffic)

@@ -11,7 +11,7 @@ from sqlalchemy import Select, bindparam, literal_column, select, update
 
 from .schema import edits, elements, kept, learned, polls
 from .sql_work import Many, Whole, Work, chunks, numbers_of
-from .store import Columns, Edit, Heard
+from .store import Edit, ElementColumns, PollOutcomes
 
 _COLUMNS: Select[Any] = (
     select(
@@ -49,7 +49,7 @@ _HEARD = Whole(
 )  # fmt: skip
 
 
-def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 10_000) -> Iterator[Columns]:
+def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 10_000) -> Iterator[ElementColumns]:
     """Return all elements that are not removed, or these, as columns, in the order of numbers."""
     if ids is not None:
         for some in chunks(sorted(set(numbers_of(ids)))):
@@ -64,13 +64,13 @@ def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 10_000) -> I
         yield _columns(rows)
 
 
-def _columns(rows: Sequence[Any]) -> Columns:
+def _columns(rows: Sequence[Any]) -> ElementColumns:
     """Return rows as columns; NULL becomes nan."""
     (
         number, group, added, last, not_before, failures, weight, size, max_age, min_interval, jitter,
         windows, state, evidence,
     ) = zip(*rows, strict=True)  # fmt: skip
-    return Columns(
+    return ElementColumns(
         id=np.array(number, np.int64), group=np.array(group, np.int64), added=np.array(added, np.float64),
         last=np.array(last, np.float64), not_before=np.array(not_before, np.float64),
         failures=np.array(failures, np.int64), weight=np.array(weight, np.float64),
@@ -80,7 +80,7 @@ def _columns(rows: Sequence[Any]) -> Columns:
     )  # fmt: skip
 
 
-def save(work: Work, columns: Columns) -> None:
+def save(work: Work, columns: ElementColumns) -> None:
     """Keep last, not_before, failures, size, state and evidence of elements; removed ones stay removed."""
     work.write()
     work.plan()
@@ -122,11 +122,11 @@ def keep(work: Work, state: Mapping[str, bytes]) -> None:
         )
 
 
-def heard(work: Work, after: int, limit: int = 100_000) -> Heard:
+def heard(work: Work, after: int, limit: int = 100_000) -> PollOutcomes:
     """Return what polls saw, from the one after ``after`` on."""
     rows = sorted(_HEARD.run(work.connection, after=int(after), limit=int(limit)), key=itemgetter(0))
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * 8
-    return Heard(
+    return PollOutcomes(
         poll=np.array(columns[0], np.int64),
         element=np.array(columns[1], np.int64),
         time=np.array(columns[2], np.float64),

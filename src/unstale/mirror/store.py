@@ -35,11 +35,13 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..policy.element_table import STATES, ElementColumns
+from ..policy.learning_policy import PollOutcomes
 from .source import Found, Json, Known
 
 __all__ = [
-    "SORTS", "STATES", "Addition", "Columns", "Edit", "Element", "Finished", "Group", "Heard", "Lease",
-    "PollRecord", "Sample", "Store", "Transaction", "Version",
+    "SORTS", "STATES", "Addition", "Edit", "Element", "ElementColumns", "Finished", "Group", "Lease",
+    "PollOutcomes", "PollRecord", "Sample", "Store", "Transaction", "Version",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -177,8 +179,6 @@ class Sample:
     """What else was known of that moment, such as the true freshness in a simulated world."""
 
 
-STATES = ("new", "ok", "gone", "failing", "refused", "removed")
-"""Of elements."""
 SORTS = ("key", "last", "weight", "state", "added")
 """What a table of elements can be sorted by."""
 
@@ -232,41 +232,6 @@ class Finished:
     fingerprint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """What the planner keeps of elements, as columns; evidence has one row of bytes for each, or is empty."""
-
-    id: Ids
-    group: Ids
-    added: Floats
-    last: Floats
-    not_before: Floats
-    failures: Ids
-    weight: Floats
-    size: Floats
-    max_age: Floats
-    min_interval: Floats
-    jitter: Floats
-    windows: Sequence[str]
-    state: Sequence[str]
-    evidence: Sequence[bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What polls saw, as columns, for the planner."""
-
-    poll: Ids
-    element: Ids
-    time: Floats
-    elapsed: Floats
-    outcome: Sequence[str]
-    traffic: Floats
-    cost: Floats
-    """Bytes that the budget has been charged for in advance."""
-    planned: NDArray[np.bool_]
-
-
 class Transaction(Protocol):
     """What can be done to a store, all of it or nothing."""
 
@@ -314,10 +279,10 @@ class Transaction(Protocol):
 
     # --- what the planner keeps
 
-    def load(self, ids: Sequence[int] | None = None, chunk: int = 10_000) -> Iterator[Columns]:
+    def load(self, ids: Sequence[int] | None = None, chunk: int = 10_000) -> Iterator[ElementColumns]:
         """Return all elements that are not removed, or these, as columns, in the order of numbers."""
 
-    def save(self, columns: Columns) -> None:
+    def save(self, columns: ElementColumns) -> None:
         """Keep last, not_before, failures, size, state and evidence of elements."""
 
     def state(self) -> dict[str, bytes]:
@@ -326,7 +291,7 @@ class Transaction(Protocol):
     def keep(self, state: Mapping[str, bytes]) -> None:
         """Keep it; other names stay as they are."""
 
-    def heard(self, after: int, limit: int = 100_000) -> Heard:
+    def heard(self, after: int, limit: int = 100_000) -> PollOutcomes:
         """Return what polls saw, from the one after ``after`` on."""
 
     def edits(self, after: int, limit: int = 100_000) -> list[Edit]:

@@ -2,15 +2,13 @@
 
 Every schedule is a `Stream`: a lazy, endless, restartable stream of (time, element). `Schedule` plays the
 orders of Cho & Garcia-Molina by the `Clock` of its `Windows`; `EarliestDeadline` is Azar's Algorithm 3, and
-`Index` gives each slot to whom it is worth most; `Learning`
-learns what that is from its own polls; `replicas` are several schedules for one source. `effects`
+`Index` gives each slot to whom it is worth most; `replicas` are several schedules for one source. `effects`
 tells what windows and jitter cost.
 """
 
 from .clocks import Clock
 from .deadlines import EarliestDeadline
 from .index import Index
-from .learning import Learning
 from .orders import Schedule
 from .polls import Polls, Stream, one_by_one, some
 from .replicas import Together, replicas
@@ -20,7 +18,6 @@ __all__ = [
     "Clock",
     "EarliestDeadline",
     "Index",
-    "Learning",
     "Polls",
     "Schedule",
     "Stream",

@@ -34,6 +34,10 @@ class AllHours:
 
     when = worked
 
+    def is_open(self, t: ArrayLike) -> NDArray[np.bool_]:
+        """Tell that polls are allowed at any time."""
+        return np.ones(np.shape(t), np.bool_)
+
 
 class Clocks:
     """The clock of each element: one for all, or one for each group that has one."""

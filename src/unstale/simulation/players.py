@@ -14,7 +14,8 @@ from ..arguments import Floats, Order, choice
 from ..errors import InvalidInput
 from ..objectives import Objective
 from ..planning import POLICIES, Plan, plan
-from ..schedule import Clock, EarliestDeadline, Index, Learning, Schedule, Stream
+from ..policy import Learning
+from ..schedule import Clock, EarliestDeadline, Index, Schedule, Stream
 from ..schedule.clocks import AllHours
 from ..schedule.window_clocks import CalendarClock, CycleClock
 from .analysis import expect

@@ -18,7 +18,8 @@ from ..errors import InvalidInput
 from ..estimation.many import estimate_rates
 from ..objectives import Objective
 from ..planning import plan
-from ..schedule import Learning, Polls, Schedule, Stream
+from ..policy import Learning
+from ..schedule import Polls, Schedule, Stream
 from .compiled_tracking import look_at
 from .events import Events, Recorded
 from .visits import Bools, Hands, Visits, checked

@@ -8,7 +8,7 @@ import pytest
 from unstale import InvalidInput
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.insight import explanation_of
-from unstale.mirror.planner import load_agenda
+from unstale.mirror.policy import load_policy
 
 from .worlds import DAY, add, make, run
 
@@ -89,10 +89,10 @@ def test_one_element_is_read_alone_and_explained_as_among_all(mirror):
     mirror.hint(["python:still"])
     now = mirror.clock.now()
     with mirror.store.begin() as t:
-        whole = load_agenda(mirror.settings, t)[0]
+        whole = load_policy(mirror.settings, t)[0]
         for element in t.elements():
-            alone = load_agenda(mirror.settings, t, element.id)[0]
-            assert len(alone.rows) == 1 < len(whole.rows)
+            alone = load_policy(mirror.settings, t, element.id)[0]
+            assert len(alone.table) == 1 < len(whole.table)
             assert alone.round == whole.round
-            one, among = (explanation_of(agenda, t, element, now) for agenda in (alone, whole))
+            one, among = (explanation_of(policy, t, element, now) for policy in (alone, whole))
             assert repr(one) == repr(among)  # nan is like nan

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, event
 from unstale.mirror.copies import Copies
 from unstale.mirror.source import Found
 from unstale.mirror.sql_store import open_store
-from unstale.mirror.store import Addition, Columns, Finished, Lease
+from unstale.mirror.store import Addition, ElementColumns, Finished, Lease
 
 ELEMENTS = 30
 GROUPS = 3
@@ -63,7 +63,7 @@ def learned(t, heard, state):
             for number, before in zip(part.id.tolist(), part.evidence, strict=True)
         ]
         zeros, ones = np.zeros(count), np.zeros(count, np.int64)
-        t.save(Columns(
+        t.save(ElementColumns(
             part.id, part.group, zeros, zeros, zeros, ones, zeros, zeros, zeros, zeros, zeros, [""] * count,
             ["ok"] * count, evidence,
         ))  # fmt: skip

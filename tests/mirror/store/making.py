@@ -3,7 +3,7 @@
 import numpy as np
 
 from unstale.mirror.source import Found
-from unstale.mirror.store import Addition, Columns, Finished, Lease
+from unstale.mirror.store import Addition, ElementColumns, Finished, Lease
 
 NAN = float("nan")
 
@@ -41,7 +41,7 @@ def columns(ids, evidence=(), state="ok", **other):
     count = len(ids)
     names = ("added", "last", "not_before", "weight", "size", "max_age", "min_interval", "jitter")
     given = {name: np.full(count, other.get(name, 1.0)) for name in names}
-    return Columns(
+    return ElementColumns(
         id=np.array(ids, np.int64),
         group=np.ones(count, np.int64),
         failures=np.full(count, other.get("failures", 0), np.int64),

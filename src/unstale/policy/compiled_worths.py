@@ -2,9 +2,14 @@
 
 import math
 
+import numpy as np
 from numba import njit
 
-__all__ = ["gamma_worths"]
+from ..draws import PHASES, key_of, uniform
+
+__all__ = ["gamma_worths", "stretch"]
+
+_KEY = key_of(0, PHASES)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -30,3 +35,12 @@ def gamma_worths(shape, time, since, unit, values):
             values[i] = unit[i] * time[i] * _worth(shape[i], since[i] / time[i])
         else:
             values[i] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def stretch(since, jitter, element, last, found):
+    """Write the time since the last polls, stretched by the luck that each element has after that poll."""
+    polls = last.view(np.uint64)
+    for i in range(since.size):
+        luck = uniform(_KEY, element[i], polls[i])
+        found[i] = since[i] / (1.0 + jitter[i] * (2.0 * luck - 1.0))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from unstale import UncertainPoisson, worth
 from unstale.errors import InvalidInput
-from unstale.schedule import Learning
-from unstale.schedule.compiled_learning import gamma_worths
+from unstale.policy import Learning
+from unstale.policy.compiled_worths import gamma_worths
 
 
 def play(learning: Learning, rates: np.ndarray, end: float, rng: np.random.Generator) -> np.ndarray:
@@ -207,7 +207,8 @@ def test_not_looking_at_everything_changes_little() -> None:
     rng = np.random.default_rng(6)
     rates = rng.gamma(0.5, 2.0, 400)
     one, other = Learning(400, 400.0, seed=1), Learning(400, 400.0, seed=1)
-    other._wait = lambda *_: other._look_again()  # type: ignore[method-assign]
+    table = other.policy.table
+    table.due = lambda *_: np.arange(400)  # type: ignore[method-assign]
     counts = [play(each, rates, 30.0, np.random.default_rng(0)) for each in (one, other)]
     order = np.argsort(rates)
     shares = [part[order].reshape(8, 50).sum(axis=1) / part.sum() for part in counts]
@@ -230,8 +231,8 @@ BAD = [
     (lambda: setattr(Learning(2, 1.0), "weights", [1.0]), "weights must be"),
     (lambda: Learning.resume({"now": 0.0}), "Learning.state"),
     (lambda: Learning.resume(None), "Learning.state"),  # type: ignore[arg-type]
-    (lambda: Learning.resume({**Learning(2, 1.0).state(), "last": np.zeros(1)}), "'last' has shape"),
-    (lambda: Learning.resume({**Learning(2, 1.0).state(), "budget": -5.0}), "budget"),
+    (lambda: Learning.resume({**Learning(2, 1.0).state(), "table_last": np.zeros(1)}), "'last' has shape"),
+    (lambda: Learning.resume({**Learning(2, 1.0).state(), "limits_own": [-5.0, np.nan, 0, 0, 0]}), "budget"),
 ]
 
 

@@ -1,0 +1,29 @@
+"""The one policy: what is known of elements, what a poll is worth, what to poll next.
+
+What polls saw comes in (`learning_policy`) and changes what is known: a row for each element
+(`element_table`), with what the `Learner` knows of how it changes, and how good hints are (`hint_channels`).
+What a poll is worth follows. Polls are put in order (`choice`) and get their slots within the budget and the
+limits of groups (`rate_limits`). The mirror runs a `LearningPolicy`; `Learning` is the same with a plain
+face, for programs of your own, for the simulator and for the lab.
+"""
+
+from .element_table import ElementColumns, ElementTable
+from .hint_channels import Channels
+from .learning import Learning
+from .learning_policy import PATIENCE, Chosen, LearningPolicy, Limits, PollOutcomes
+from .rate_limits import GroupLimits, RateLimits, Slots
+
+__all__ = [
+    "PATIENCE",
+    "Channels",
+    "Chosen",
+    "ElementColumns",
+    "ElementTable",
+    "GroupLimits",
+    "Learning",
+    "LearningPolicy",
+    "Limits",
+    "PollOutcomes",
+    "RateLimits",
+    "Slots",
+]

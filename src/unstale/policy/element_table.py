@@ -1,0 +1,311 @@
+"""What a policy keeps of each element, as columns: at most 250 bytes each, with what is learned of it.
+
+Columns are as narrow as what they hold allows, so that ten million elements fit into one process: 160 bytes
+are the evidence of the learner, and 81 are these columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arguments import Floats
+from ..errors import InvalidInput
+from ..estimation.learner import Learner
+from ..schedule import Windows
+
+__all__ = [
+    "FAILING", "GONE", "NEW", "OK", "REFUSED", "REMOVED", "STATES", "ElementColumns", "ElementTable",
+    "OpeningHours", "Places",
+]  # fmt: skip
+
+Places = NDArray[np.intp]
+"""Where elements are in the table."""
+Ids = NDArray[np.int64]
+
+STATES = ("new", "ok", "gone", "failing", "refused", "removed")
+"""Of elements."""
+NEW, OK, GONE, FAILING, REFUSED, REMOVED = range(6)
+_SCANS = 12
+"""Choices for which one pass over all elements finds those that may become due."""
+
+_COLUMNS: Mapping[str, tuple[type, float]] = {
+    "id": (np.int64, 0), "group": (np.int32, 0), "added": (np.float64, 0.0), "last": (np.float64, np.nan),
+    "not_before": (np.float64, 0.0), "failures": (np.int32, 0), "weight": (np.float32, 0.0),
+    "size": (np.float64, np.nan), "max_age": (np.float32, inf), "min_interval": (np.float32, 0.0),
+    "jitter": (np.float32, 0.0), "window": (np.int16, 0), "state": (np.int8, 0), "look": (np.float64, -inf),
+    "reads": (np.float32, 1.0), "channel": (np.int16, 0), "hints": (np.int16, 0), "busy": (np.bool_, 0),
+    "soon": (np.bool_, 0),
+}  # fmt: skip
+_GIVEN = (
+    "id", "group", "added", "last", "not_before", "failures", "weight", "size", "max_age", "min_interval",
+    "jitter",
+)  # fmt: skip
+
+
+class OpeningHours(Protocol):
+    """When polls are allowed, as the clock of `Windows` tells it."""
+
+    def is_open(self, t: ArrayLike) -> NDArray[np.bool_]:
+        """Tell whether polls are allowed at a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementColumns:
+    """Elements as they are kept in a store; evidence has one row of bytes for each, or is empty."""
+
+    id: Ids
+    group: Ids
+    added: Floats
+    last: Floats
+    """Start of the last poll that saw something; nan if there was none."""
+    not_before: Floats
+    failures: Ids
+    weight: Floats
+    size: Floats
+    max_age: Floats
+    min_interval: Floats
+    jitter: Floats
+    windows: Sequence[str]
+    state: Sequence[str]
+    evidence: Sequence[bytes]
+
+
+class ElementTable:
+    """Columns, in the order of the elements' numbers, and the learner that has a row for each of them.
+
+    ``look``: no sooner is it worth looking at the element. ``soon``: it is among those that may become due
+    within the next choices. ``busy``: a poll of it is handed out. ``reads``: what its weight is multiplied
+    by. ``channel`` and ``hints``: who gives hints about it, and how many since the last poll.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.empty(0, kind) for name, (kind, _) in _COLUMNS.items()
+        }
+        self.hours: list[OpeningHours | None] = [None]
+        """Of windows, by number; 0 is any time."""
+        self._windows = {"": 0}
+        self._count: int | None = None
+        self._soon, self._soon_until = np.empty(0, np.intp), -inf
+        self._sooner: list[Places] = []
+        self.learner = Learner(0, round=1.0)
+
+    def __len__(self) -> int:
+        return int(self._columns["id"].size)
+
+    def __getitem__(self, column: str) -> NDArray[Any]:
+        return self._columns[column]
+
+    # --- elements -------------------------------------------------------------------------------------------
+
+    def places(self, ids: Iterable[int] | Ids) -> Places:
+        """Return where elements are, all of which must be there."""
+        return np.searchsorted(self["id"], np.asarray(ids, np.int64))
+
+    def has(self, ids: Sequence[int] | Ids) -> NDArray[np.bool_]:
+        """Tell which elements are there."""
+        wanted = np.asarray(ids, np.int64)
+        if not len(self):
+            return np.zeros(wanted.size, np.bool_)
+        at = np.minimum(self.places(wanted), len(self) - 1)
+        return self["id"][at] == wanted
+
+    def known(self, ids: Sequence[int]) -> list[int]:
+        """Return those of the elements that are there."""
+        return [i for i, there in zip(ids, self.has(ids).tolist(), strict=True) if there]
+
+    def reserve(self, count: int, shared: Mapping[str, Any] | None) -> None:
+        """Make room for so many elements, all at once, and go on from what was learned of all together."""
+        learner = Learner(0, round=1.0)
+        if shared is not None:
+            learner = Learner.resume({**shared, "evidence": learner.evidence})
+        self.start(count, learner)
+        self["id"][:] = np.iinfo(np.int64).max
+        self.learner.add(count)
+
+    def start(self, count: int, learner: Learner) -> None:
+        """Make room for so many elements, of which a learner may know something already."""
+        self._columns = {name: np.full(count, blank, kind) for name, (kind, blank) in _COLUMNS.items()}
+        self.learner = learner
+        self.look_again()
+
+    def _extend(self, count: int) -> None:
+        for name, (kind, blank) in _COLUMNS.items():
+            self._columns[name] = np.concatenate([self[name], np.full(count, blank, kind)])
+        self._soon_until, self._count = -inf, None
+
+    def fill(self, start: int, columns: ElementColumns) -> None:
+        """Take up elements, in the order of their numbers, where room was made; make more if need be."""
+        if (more := start + columns.id.size - len(self)) > 0:
+            self._extend(more)
+            self.learner.add(more)
+        self._write(np.arange(start, start + columns.id.size), columns, np.arange(columns.id.size))
+
+    def leave_out(self, start: int) -> None:
+        """Leave out room that was not needed: there is nothing in it."""
+        self["state"][start:], self["look"][start:] = REMOVED, inf
+        self._count = None
+
+    def extend(self, count: int, **columns: ArrayLike) -> Places:
+        """Add elements after all others, with these columns; return where they are."""
+        start = len(self)
+        self._extend(count)
+        places = np.arange(start, start + count)
+        first = int(self["id"][start - 1]) + 1 if start else 0
+        self["id"][places] = np.arange(first, first + count)
+        for name, values in columns.items():
+            self[name][places] = values
+        return places
+
+    def take_up(self, columns: ElementColumns) -> None:
+        """Take up new elements, and what is new about others."""
+        known = self.has(columns.id)
+        self._write(self.places(columns.id[known]), columns, np.flatnonzero(known))
+        new = np.flatnonzero(~known)
+        if not new.size:
+            return
+        start = len(self)
+        self._extend(new.size)
+        self.learner.add(new.size)
+        self._write(np.arange(start, start + new.size), columns, new)
+        if start and columns.id[new].min() < self["id"][start - 1]:
+            order = np.argsort(self["id"], kind="stable")
+            self._columns = {name: column[order] for name, column in self._columns.items()}
+            self.learner.evidence[:] = self.learner.evidence[order]
+
+    def _write(self, places: Places, columns: ElementColumns, which: Places) -> None:
+        if not places.size:
+            return
+        for name in _GIVEN:
+            self[name][places] = getattr(columns, name)[which]
+        chosen = which.tolist()
+        self["window"][places] = [self._window(columns.windows[i]) for i in chosen]
+        self["state"][places] = [STATES.index(columns.state[i]) for i in chosen]
+        self._count = None
+        self.touch(places)
+        rows = [columns.evidence[i] for i in chosen]
+        if any(rows):
+            self.learner.write(places, rows)
+
+    def _window(self, text: str) -> int:
+        if text not in self._windows:
+            self._windows[text] = len(self.hours)
+            self.hours.append(Windows.parse(text).clock(datetime(1970, 1, 1, tzinfo=UTC), unit_seconds=1.0))
+        return self._windows[text]
+
+    def drop(self, ids: Sequence[int]) -> None:
+        """Let elements go."""
+        places = self.places(self.known(ids))
+        self["state"][places] = REMOVED
+        self["look"][places] = inf
+        self._count = None
+
+    def columns(self, places: Places) -> ElementColumns:
+        """Return elements as they are kept in a store."""
+        texts = list(self._windows)
+        given: dict[str, Any] = {
+            name: self[name][places].astype(np.float64 if self[name].dtype.kind == "f" else np.int64)
+            for name in _GIVEN
+        }
+        return ElementColumns(
+            **given,
+            windows=[texts[i] for i in self["window"][places].tolist()],
+            state=[STATES[i] for i in self["state"][places].tolist()],
+            evidence=[row.tobytes() for row in self.learner.evidence[places]],
+        )
+
+    def since(self, places: Places, now: float) -> Floats:
+        """Return the time since the last poll that saw something, or since the element was added."""
+        last = self["last"][places]
+        return np.maximum(now - np.where(np.isnan(last), self["added"][places], last), 0.0)
+
+    def mend(self, now: float, backoff: Callable[[str, int], float]) -> Places:
+        """Mend moments that cannot be: polls in the future, and back-offs that are too long; tell where."""
+        ahead = self["last"] > now
+        self["last"][ahead] = now
+        places = np.flatnonzero(self["not_before"] > now)
+        states, failures = self["state"][places].tolist(), self["failures"][places].tolist()
+        longest = np.array(
+            [now + backoff(STATES[state], count) for state, count in zip(states, failures, strict=True)]
+        )
+        late = places[self["not_before"][places] > longest]
+        self["not_before"][places] = np.minimum(self["not_before"][places], longest)
+        return np.union1d(np.flatnonzero(ahead), late)
+
+    @property
+    def wanted(self) -> NDArray[np.bool_]:
+        """Which elements are to be kept fresh."""
+        return (self["state"] != REMOVED) & (self["weight"] > 0)
+
+    @property
+    def wanted_count(self) -> int:
+        """How many elements are to be kept fresh."""
+        if self._count is None:
+            self._count = int(np.count_nonzero(self.wanted))
+        return self._count
+
+    def weigh(self, weights: ArrayLike) -> None:
+        """Let elements matter so much from now on."""
+        self["weight"][:] = weights
+        self._count = None
+        self.look_again()
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all columns."""
+        return {name: column.copy() for name, column in self._columns.items()}
+
+    @classmethod
+    def resume(cls, state: Mapping[str, Any], learner: Learner) -> Self:
+        """Go on where `state` was taken; windows are told again."""
+        self = cls()
+        self.start(len(learner), learner)
+        for name in _COLUMNS:
+            found = np.asarray(state.get(name, ()))
+            if found.shape != (len(learner),):
+                shapes = f"{name!r} has shape {found.shape}, not {(len(learner),)}"
+                raise InvalidInput(f"state must be what Learning.state returned; {shapes}")
+            self[name][:] = found
+        return self
+
+    # --- when to look at them -------------------------------------------------------------------------------
+
+    def look_again(self) -> None:
+        """Look at all elements when polls are chosen next."""
+        self["look"][:] = np.where(self["state"] == REMOVED, inf, -inf)
+        self._soon_until = -inf
+        self._count = None
+
+    def touch(self, places: Places) -> None:
+        """Look at these elements when polls are chosen next."""
+        self["look"][places] = np.where(self["state"][places] == REMOVED, inf, -inf)
+        new = np.unique(places[~self["soon"][places]])
+        if new.size:
+            self["soon"][new] = True
+            self._sooner.append(new)
+
+    def due(self, now: float, end: float) -> Places:
+        """Return the elements that are worth looking at before ``end``.
+
+        One pass over all of them serves several choices: it finds those that may become due in the meantime.
+        """
+        look = self["look"]
+        if end > self._soon_until or len(self._sooner) > 1000:
+            self._soon_until = end + _SCANS * (end - now)
+            self["soon"][:] = look <= self._soon_until
+            self._soon = np.flatnonzero(self["soon"])
+        elif self._sooner:
+            self._soon = np.concatenate([self._soon, *self._sooner])
+        self._sooner = []
+        moments = look[self._soon]
+        later = moments > self._soon_until
+        if np.count_nonzero(later) > 0.2 * later.size:
+            self["soon"][self._soon[later]] = False
+            self._soon, moments = self._soon[~later], moments[~later]
+        return self._soon[moments <= end]

@@ -1,0 +1,355 @@
+"""A schedule that learns: polls where they seem to be worth most, and sees whether they were.
+
+It is the policy of the mirror with a plain face: numbered elements, a budget, and a step at a time. It starts
+knowing nothing but the budget, and polls everything equally often. What polls saw goes to a `Learner`, which
+says how each element changes as far as is known: a gamma law of its rate. The worth of a poll, averaged over
+that law, does the rest. It makes slow elements wait, gives up those that change too fast to be kept fresh,
+and as doubt keeps the worth growing with time, comes back to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arguments import Floats, numbers, scalar, whole
+from ..draws import PHASES, generator_of
+from ..errors import InvalidInput
+from ..estimation.learner import Learner
+from ..objectives import Objective
+from ..schedule.clocks import Clock, Clocks
+from ..schedule.polls import Polls, later
+from .element_table import NEW, OK, ElementTable, OpeningHours
+from .learning_policy import STEPS, LearningPolicy
+from .rate_limits import RateLimits
+
+__all__ = ["Learning"]
+
+_EACH = 50
+"""Polls of an element in a step."""
+_EVERYTHING = 1 << 62
+"""Polls that may be chosen at once."""
+
+
+class Learning:
+    """Polls within a budget from the first moment on, and better the more it has seen.
+
+    ``polls`` says what to poll until a moment, ``learn`` takes in what polls saw. ``classes``, ``half_life``
+    and ``prior`` are those of `Learner`. ``budget`` and ``weights`` may be set anew at any time, and count at
+    once. ``steps`` is how many times polls are chosen in the time in which the budget pays for one of each
+    element; fewer are less work, and what polls saw counts a little later.
+
+    Options of elements, one for all or one for each: ``max_age`` (poll at least this often), ``min_interval``
+    (no more often than this), ``jitter``. Elements of a group share its ``limits``: polls per unit time, a
+    mapping from label to limit. ``windows`` are the times at which polls are allowed, for all or by group.
+    Without ``copies`` the first poll of an element brings the first copy, and says nothing of changes.
+
+    >>> learning = Learning(2, budget=1.0)
+    >>> for day in range(1, 200):
+    ...     polls = learning.polls(float(day))
+    ...     learning.learn(polls.elements, np.full(len(polls), 2.0), polls.elements == 0)   # only 0 changes
+    >>> law = learning.learner.law(since=0.0)
+    >>> bool(law.rate[0] > 1.0), bool(law.rate[1] < 0.1)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        n: int,
+        budget: float,
+        *,
+        weights: ArrayLike | None = None,
+        sizes: ArrayLike | None = None,
+        objective: str | Objective = "freshness",
+        classes: ArrayLike | None = None,
+        half_life: float | None = None,
+        steps: float = STEPS,
+        groups: ArrayLike | None = None,
+        limits: Mapping[Any, float] | None = None,
+        windows: Clock | Mapping[Any, Clock] | None = None,
+        max_age: ArrayLike = np.inf,
+        min_interval: ArrayLike = 0.0,
+        jitter: ArrayLike = 0.0,
+        copies: bool = True,
+        seed: int = 0,
+        start: float = 0.0,
+    ) -> None:
+        whole("n", n, at_least=1)
+        self._steps = scalar("steps", steps, above=0)
+        self._now = self._chosen_until = scalar("start", start)
+        self._seed = whole("seed", seed)
+        self._times, self._elements, self._before = np.empty(0), np.empty(0, np.int64), np.empty(0)
+        table = ElementTable()
+        table.start(0, Learner(n, round=1.0, classes=classes, half_life=half_life))
+        labels, codes = _groups(groups, n)
+        table.extend(
+            n,
+            weight=_column("weights", weights, n),
+            size=_column("sizes", sizes, n),
+            max_age=_column("max_age", max_age, n),
+            min_interval=_column("min_interval", min_interval, n),
+            jitter=_column("jitter", jitter, n),
+            group=codes,
+            added=self._now,
+            state=OK if copies else NEW,
+        )
+        rates = RateLimits(byte_budget=0.0) if sizes is not None else RateLimits(budget=0.0)
+        _limit(rates, limits, labels)
+        _open(table, windows, groups)
+        self._policy: LearningPolicy[RateLimits] = LearningPolicy(table, rates, objective=objective)
+        self.budget = budget
+        if copies:
+            turns = generator_of(self._seed, PHASES).permutation(n)
+            table["last"][:] = self._now - self._span * (turns + 0.5) / n
+
+    def __len__(self) -> int:
+        return len(self._policy.table)
+
+    @property
+    def policy(self) -> LearningPolicy[RateLimits]:
+        """The policy itself: what is known of elements, what polls are worth, and the price."""
+        return self._policy
+
+    @property
+    def learner(self) -> Learner:
+        """What is known of how elements change."""
+        return self._policy.table.learner
+
+    @property
+    def now(self) -> float:
+        """The moment up to which polls have been given."""
+        return self._now
+
+    @property
+    def price(self) -> float:
+        """The worth at which elements are polled."""
+        return self._policy.price
+
+    @property
+    def _limits(self) -> RateLimits:
+        return self._policy.limits
+
+    @property
+    def budget(self) -> float:
+        """What all polls together may cost per unit time."""
+        limits = self._limits
+        budget = limits.budget if limits.byte_budget is None else limits.byte_budget
+        return 0.0 if budget is None else budget
+
+    @budget.setter
+    def budget(self, value: float) -> None:
+        budget = scalar("budget", value, at_least=0)
+        total = float(self._policy.table["size"].sum())
+        if budget > 0 and not 1e-15 < total / budget < 1e15:
+            raise InvalidInput(
+                f"budget must buy a poll of each in 1e-15 to 1e15 units of time; budget is {budget:g}"
+            )
+        self._reconsider()
+        by_size = self._limits.byte_budget is not None
+        self._limits.change_budget(self._now, None if by_size else budget, budget if by_size else None)
+        self._measure()
+
+    @property
+    def weights(self) -> Floats:
+        """How much each element matters."""
+        return self._policy.table["weight"].astype(np.float64)
+
+    @weights.setter
+    def weights(self, value: ArrayLike) -> None:
+        weights = _column("weights", value, len(self))
+        self._reconsider()
+        self._policy.table.weigh(weights)
+        self._measure()
+
+    def _measure(self) -> None:
+        """See what a poll takes on average, and how long a round is."""
+        table = self._policy.table
+        if (wanted := table.wanted).any():
+            self._policy.mean_size = float(table["size"][wanted].mean())
+        self._policy.rescaled()
+
+    def _reconsider(self) -> None:
+        """Take back the polls that have been chosen but not yet given, as if the step ended now."""
+        if self._elements.size:
+            limits, table = self._limits, self._policy.table
+            limits.paid = limits.paid_bytes = float(self._times[0])
+            table["last"][self._elements[::-1]] = self._before[::-1]  # of several polls the first counts
+            table["state"][self._elements] = np.where(np.isnan(table["last"][self._elements]), NEW, OK)
+            table.touch(self._elements)
+            self._times, self._elements, self._before = np.empty(0), np.empty(0, np.int64), np.empty(0)
+        self._chosen_until = self._now
+
+    @property
+    def _span(self) -> float:
+        """The length of a round; 1 as long as there is no budget."""
+        span = self._policy.round
+        return span if 0 < span < np.inf else 1.0
+
+    @property
+    def step(self) -> float:
+        """How far ahead it should be asked for polls: what they see counts from the next step on."""
+        if not self.budget:
+            return np.inf
+        one = float(self._policy.table["size"].mean() / self.budget)
+        return max(self._policy.round / self._steps, one)
+
+    def polls(self, end: float) -> Polls:
+        """Return the polls from now on to just before ``end``, which is now afterwards.
+
+        They are chosen a step at a time, whatever part of it is asked for.
+        """
+        end = later(self._now, end)
+        while self._chosen_until < end:
+            start = self._chosen_until
+            self._choose(start, max(start + self.step, np.nextafter(start, np.inf)))
+        self._now = end
+        due = int(np.searchsorted(self._times, end))
+        polls = Polls(self._times[:due], self._elements[:due])
+        self._times, self._elements = self._times[due:], self._elements[due:]
+        self._before = self._before[due:]
+        return polls
+
+    def _choose(self, start: float, end: float) -> None:
+        """Choose the polls of a step."""
+        self._chosen_until = end
+        if end == np.inf:  # there is no budget
+            return
+        chosen = self._policy.choose(start, end, room=_EVERYTHING, each=_EACH)
+        self._before = np.concatenate([self._before, self._policy.table["last"][chosen.places]])
+        self._policy.polled(chosen.places, chosen.start)
+        self._times = np.concatenate([self._times, chosen.start])
+        self._elements = np.concatenate([self._elements, chosen.places])
+
+    def learn(self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike) -> None:
+        """Take in what polls saw, in the order of time: how long after the last one, and whether it changed.
+
+        Polls that failed are left out: they saw nothing. So are those that brought a first copy.
+        """
+        places, times, seen = self.learner.checked(elements, elapsed, changed)
+        self._policy.learn(places, times, seen)
+
+    def hint(self, element: int, channel: str = "hints") -> None:
+        """Take in that an element may have changed; who says so is believed as far as it proves right."""
+        if not 0 <= whole("element", element) < len(self):
+            raise InvalidInput(f"element must be a number below {len(self)}; it is {element}")
+        self._reconsider()
+        self._policy.hint(element, channel, np.inf)
+
+    def add(
+        self,
+        count: int,
+        *,
+        weights: ArrayLike | None = None,
+        sizes: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+    ) -> None:
+        """Add elements; they are soon polled for the first time."""
+        whole("count", count, at_least=0)
+        weight, size = _column("weights", weights, count), _column("sizes", sizes, count)
+        self.learner.add(count, classes=classes)
+        last = self._now - self._span
+        self._policy.table.extend(count, weight=weight, size=size, added=self._now, last=last, state=OK)
+        self._measure()
+
+    # --- to be continued ------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return all that is needed to go on later, as numbers and arrays; an objective is given again.
+
+        >>> learning = Learning(3, budget=2.0)
+        >>> _ = learning.polls(5.0)
+        >>> again = Learning.resume(learning.state())
+        >>> bool((again.polls(9.0).elements == learning.polls(9.0).elements).all())
+        True
+        """
+        mine = {name: np.copy(getattr(self, f"_{name}")) for name in _STATE}
+        parts = {
+            "learner": self.learner.state(),
+            "table": self._policy.table.state(),
+            "limits": self._limits.state(),
+            "policy": self._policy.state(),
+        }
+        kept = {f"{part}_{name}": value for part, values in parts.items() for name, value in values.items()}
+        return {**mine, **kept}
+
+    @classmethod
+    def resume(
+        cls,
+        state: Mapping[str, Any],
+        *,
+        objective: str | Objective = "freshness",
+        windows: Clock | Mapping[Any, Clock] | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Go on where `state` was taken, poll for poll; an objective and windows are given again."""
+        known = state if hasattr(state, "__getitem__") and hasattr(state, "keys") else {}
+        if missing := [name for name in _STATE if name not in known]:
+            raise InvalidInput(f"state must be what Learning.state returned; it has no {missing[0]!r}")
+        self = cls.__new__(cls)
+        for name in _STATE:
+            value = np.array(state[name])
+            setattr(self, f"_{name}", value if value.ndim else value.item())
+        table = ElementTable.resume(_part(state, "table"), Learner.resume(_part(state, "learner")))
+        limits = RateLimits.resume(_part(state, "limits"))
+        self._policy = LearningPolicy(table, limits, objective=objective)
+        self._policy.resume(_part(state, "policy"))
+        _open(table, windows, groups)
+        scalar("state['budget']", self.budget, at_least=0)
+        return self
+
+
+_STATE = ("now", "chosen_until", "times", "elements", "before", "steps", "seed")
+
+
+def _part(state: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """Return the entries of a part, by their own names."""
+    return {name.removeprefix(f"{part}_"): state[name] for name in state if name.startswith(f"{part}_")}
+
+
+def _column(name: str, given: ArrayLike | None, n: int) -> Floats:
+    """Return one number for each element."""
+    given = 1.0 if given is None else given
+    if name == "sizes":
+        column = numbers(name, given, above=0)
+    else:
+        column = numbers(name, given, at_least=0, infinite=name == "max_age")
+    if column.shape not in {(), (n,)}:
+        raise InvalidInput(
+            f"{name} must be one number or one for each of the {n} elements; it has shape {column.shape}"
+        )
+    return np.array(np.broadcast_to(column, n))
+
+
+def _groups(groups: ArrayLike | None, n: int) -> tuple[dict[Any, int], NDArray[np.int64] | int]:
+    """Return the number of each label, and that of each element."""
+    if groups is None:
+        return {}, 0
+    labels = np.asarray(groups, dtype=object)
+    if labels.shape != (n,):
+        raise InvalidInput(f"groups must be one label for each of the {n} elements; it is {groups!r}")
+    known: dict[Any, int] = {}
+    return known, np.array([known.setdefault(label, len(known) + 1) for label in labels.tolist()])
+
+
+def _limit(rates: RateLimits, limits: Mapping[Any, float] | None, labels: Mapping[Any, int]) -> None:
+    """Let groups have no more polls per unit time than they may."""
+    for label, limit in (limits or {}).items():
+        most = scalar(f"limits[{label!r}]", limit, above=0)
+        if label not in labels:
+            raise InvalidInput(f"limits[{label!r}] is for a group that no element belongs to")
+        rates.know(labels[label], name=str(label), spacing=1.0 / most)
+
+
+def _open(table: ElementTable, windows: Clock | Mapping[Any, Clock] | None, groups: ArrayLike | None) -> None:
+    """Let elements be polled in their windows only."""
+    if windows is None:
+        return
+    clocks = Clocks(windows)
+    for clock in clocks.clocks[0 if clocks.alike else 1 :]:
+        if not hasattr(clock, "is_open"):
+            raise InvalidInput(f"windows must be clocks that tell when they are open; one is {clock!r}")
+        table.hours.append(cast("OpeningHours", clock))
+    table["window"][:] = 1 if clocks.alike else clocks.of(groups, len(table))

@@ -1,0 +1,502 @@
+"""The one policy: what is known of elements, what a poll is worth, and what to poll next.
+
+An element is due when the worth of a poll reaches the price; as the price is whatever makes the polls add up
+to the budget, those are, at any moment, the ones that are worth most. So polls are chosen best first, a
+little ahead of time, until the budget is spent; what the last of them is worth is the price.
+
+Everything else is a matter of worth, too. A copy older than its ``max_age`` is worth more than anything. An
+element without a copy is worth all that a poll of it can ever be; so that many new ones do not starve the
+others, they get half of the budget. What has failed, what is out of its window, what was polled less than its
+``min_interval`` ago and what is handed out already is worth nothing for now.
+
+No clock, no store: what happens is told, and the time is an argument. The mirror runs this object, with its
+budget and the limits of its groups; `unstale.Learning`, the simulator and the lab play the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import kernels
+from ..arguments import Floats
+from ..objectives import Objective, objective_named
+from ..polling import worth
+from .choice import far_apart, leading_within, turns
+from .compiled_worths import gamma_worths, stretch
+from .element_table import FAILING, GONE, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
+from .hint_channels import Channels
+from .rate_limits import Slots
+
+__all__ = ["PATIENCE", "Chosen", "LearningPolicy", "Limits", "PollOutcomes", "no_backoff"]
+
+STEPS = 50.0
+"""Times that polls are chosen while the budget pays for one of each element."""
+PATIENCE = 50.0
+"""Rounds after which an element is polled whatever that seems to be worth."""
+_RESCALE = 2.5
+"""Factor by which a round may become longer or shorter before the learner is told."""
+_AFTER = {"new": OK, "changed": OK, "unchanged": OK, "gone": GONE, "failed": FAILING, "refused": REFUSED}
+
+
+_STATE = ("price", "mean_size", "others", "_marked", "_turn", "_audited")
+
+
+class Limits(Protocol):
+    """What the policy asks of limits; `RateLimits` are some."""
+
+    def rate(self, size: float) -> float:
+        """Return how many polls of such a size the budget pays for per unit time."""
+
+    def next(self, now: float) -> float:
+        """Return from when on the budget allows the next poll."""
+
+    def affordable(self, now: float, end: float, size: float) -> float:
+        """Return how many polls of such a size can start before ``end``."""
+
+    def costs(self, sizes: Floats) -> Floats:
+        """Return what polls cost, per unit of the budget."""
+
+    def steps(self, sizes: Floats) -> Floats:
+        """Return how long after polls of such sizes the next may start."""
+
+    def is_open(self, groups: NDArray[np.integer], now: float, end: float) -> NDArray[np.bool_]:
+        """Tell of groups whether a poll of each can be handed out that starts before ``end``."""
+
+    def free(self, groups: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return how many more polls of groups may be handed out."""
+
+    def assign(
+        self, groups: NDArray[np.integer], sizes: Floats, *, now: float, end: float, room: int
+    ) -> Slots:
+        """Give polls their slots before ``end``, the first the earliest."""
+
+    def settle(self, expected: float, traffic: float, now: float) -> None:
+        """Set right what a poll was charged, now that it is known what it took."""
+
+    def saw(self, groups: NDArray[np.integer], failed: NDArray[np.bool_], time: Floats) -> None:
+        """Take in how polls of groups went."""
+
+
+AnyLimits = TypeVar("AnyLimits", bound=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class PollOutcomes:
+    """What polls saw, as columns, in the order in which they were recorded."""
+
+    poll: Ids
+    """Their numbers, where they are recorded."""
+    element: Ids
+    time: Floats
+    elapsed: Floats
+    """Time since the last poll of the element that saw something; nan if there was none."""
+    outcome: Sequence[str]
+    """``new``, ``changed``, ``unchanged``, ``gone``, ``failed`` or ``refused``."""
+    traffic: Floats
+    cost: Floats
+    """Bytes that the budget has been charged for in advance."""
+    planned: NDArray[np.bool_]
+    """False for those of an audit."""
+
+
+class Chosen(NamedTuple):
+    """Polls that were chosen, each with its slot."""
+
+    places: Places
+    start: Floats
+    late: Floats
+    """By how much each may start later."""
+    fresh: Floats
+    """Probability that the copy is fresh then; nan without a copy."""
+    size: Floats
+
+
+def no_backoff(state: str, failures: int) -> float:  # noqa: ARG001  (others look at them)
+    """Leave nothing alone, whatever its polls saw."""
+    return 0.0
+
+
+class LearningPolicy(Generic[AnyLimits]):
+    """Elements, what is known of them, and what to poll next.
+
+    ``backoff`` says for how long an element is left alone that is in a state (of `STATES`), after so many
+    polls in a row that saw nothing. ``shortest_round``: what is learned is not forgotten faster than in
+    rounds of this length, however often a few elements are polled. ``price`` and ``mean_size`` (the size of a
+    poll of which nothing is known) go on from where an earlier one was.
+    """
+
+    def __init__(
+        self,
+        table: ElementTable,
+        limits: AnyLimits,
+        *,
+        objective: str | Objective = "freshness",
+        channels: Channels | None = None,
+        backoff: Callable[[str, int], float] = no_backoff,
+        shortest_round: float = 0.0,
+        price: float = 0.0,
+        mean_size: float = 1.0,
+    ) -> None:
+        self.table, self.limits = table, limits
+        self.channels = Channels() if channels is None else channels
+        self.price, self.mean_size = price, mean_size
+        self.others = 0
+        """Elements that the budget is for, too, and that are not looked at here."""
+        self.audit: dict[int, str] = {}
+        """Elements to be polled out of turn, and for which audit."""
+        self.hinted: set[int] = set()
+        """Elements with hints that no poll has followed yet."""
+        self._backoff, self._shortest_round = backoff, shortest_round
+        self._objective = objective_named(objective)
+        self._growth = 2.0 if self._objective.kernel == kernels.FRESHNESS else 3.0
+        self._turn = self._audited = 0
+        """How many more polls others have had than those that are new, or asked for by an audit."""
+        self._marked = 0.0
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on later, besides the table and the limits."""
+        text = np.frombuffer(self.channels.text(), np.uint8)
+        return {"channels": text, **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE}}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        for name in _STATE:
+            setattr(self, name, np.asarray(state[name.strip("_")]).item())
+        self.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
+        self.hinted = set(self.table["id"][self.table["hints"] > 0].tolist())
+
+    # --- what happens ---------------------------------------------------------------------------------------
+
+    def hint(self, element: int, channel: str, told: float, count: int = 1) -> None:
+        """Take in that an element may have changed at a moment."""
+        if not self.table.has([element])[0]:
+            return
+        place = int(self.table.places([element])[0])
+        if told <= self.table["last"][place]:  # it has been looked at since
+            return
+        self.table["channel"][place] = self.channels.number(channel)
+        self.table["hints"][place] = min(int(self.table["hints"][place]) + count, 1000)
+        self.hinted.add(element)
+        self.table.touch(np.array([place]))
+
+    def read(self, reads: Mapping[int, float]) -> None:
+        """Take in how often copies are read: the more, the more they matter. Others count half the least."""
+        share = self.table["reads"]
+        share[:] = 0.5 * min(reads.values(), default=1.0)
+        ids = self.table.known(list(reads))
+        share[self.table.places(ids)] = [reads[i] for i in ids]
+        if (wanted := self.table.wanted).any():
+            share /= max(float(share[wanted].mean()), 1e-30)
+        self.table.look_again()
+
+    def polled(self, places: Places, time: Floats) -> None:
+        """Take it that polls of elements see something at these moments; of several the last counts."""
+        self.table["last"][places] = time
+        self.table["state"][places] = OK
+        self.table["busy"][places] = False
+        self._forget_hints(places)
+        self.table.touch(places)
+
+    def hear(self, heard: PollOutcomes) -> Places:
+        """Take in what polls saw; return the places of their elements, whose rows should be saved."""
+        table = self.table
+        for element in heard.element[~heard.planned].tolist():
+            self.audit.pop(element, None)  # not before: a poll that was given back is still wanted
+        there = table.has(heard.element)
+        which = np.flatnonzero(there)
+        if not which.size:
+            return np.empty(0, np.intp)
+        places = table.places(heard.element[which])
+        outcome = np.array([_AFTER.get(heard.outcome[i], FAILING) for i in which.tolist()], np.int8)
+        changed = np.array([heard.outcome[i] == "changed" for i in which.tolist()])
+        time, elapsed = heard.time[which], heard.elapsed[which]
+        first = np.array([heard.outcome[i] == "new" for i in which.tolist()])
+        saw = (outcome == OK) & np.isfinite(elapsed) & (table["state"][places] != GONE) & ~first
+        self.learn(places[saw], elapsed[saw], changed[saw])
+        traffic = heard.traffic[which]
+        for k in which.tolist():
+            self.limits.settle(float(heard.cost[k]), float(heard.traffic[k]), float(heard.time[k]))
+        self.limits.saw(table["group"][places], outcome == FAILING, time)
+        if self._all_well(places, outcome, time):
+            self._hear_well(places, time, traffic)
+        else:  # the order matters
+            for k, place in enumerate(places.tolist()):
+                self._hear_one(place, int(outcome[k]), float(time[k]), float(traffic[k]))
+        return np.unique(places)
+
+    def learn(self, places: Places, elapsed: Floats, changed: NDArray[np.bool_]) -> None:
+        """Learn how elements change, and how good hints are, from polls that saw something."""
+        self._learn_hints(places, elapsed, changed)
+        learner = self.table.learner
+        learner.learn(places, np.clip(elapsed, 0.0, 1e11 * learner.round), changed)
+
+    def _all_well(self, places: Places, outcome: NDArray[np.int8], time: Floats) -> bool:
+        """Tell whether polls are of different elements, and all of them saw something, just now."""
+        table = self.table
+        plain = bool((outcome == OK).all() and (table["state"][places] != REMOVED).all())
+        return plain and not (time < table["last"][places]).any() and np.unique(places).size == places.size
+
+    def _hear_well(self, places: Places, time: Floats, traffic: Floats) -> None:
+        """Take in polls that saw something, all at once."""
+        table = self.table
+        moved = traffic > 0
+        if moved.any():
+            at, size = places[moved], traffic[moved]
+            before = table["size"][at]
+            table["size"][at] = np.where(np.isnan(before), size, 0.7 * before + 0.3 * size)
+            fade = (1.0 - 1.0 / min(100.0, max(len(table), 10))) ** size.size
+            self.mean_size = fade * self.mean_size + (1.0 - fade) * float(size.mean())
+        table["failures"][places], table["not_before"][places] = 0, 0.0
+        table["last"][places], table["state"][places] = time, OK
+        self._forget_hints(places)
+        table.touch(places)
+
+    def _hear_one(self, place: int, outcome: int, time: float, traffic: float) -> None:
+        """Take in one poll."""
+        table = self.table
+        if table["state"][place] == REMOVED or time < table["last"][place]:  # old news, from an import
+            return
+        at = np.array([place])
+        if outcome == OK:
+            self._hear_well(at, np.array([time]), np.array([traffic]))
+            return
+        same = table["state"][place] == outcome
+        failures = int(table["failures"][place]) + 1 if same or outcome == FAILING else 1
+        table["failures"][place] = failures
+        table["not_before"][place] = time + self._backoff(STATES[outcome], failures)
+        if outcome == GONE:
+            table["last"][place] = time
+        table["state"][place] = outcome
+        self._forget_hints(at)
+        table.touch(at)
+        table["look"][place] = table["not_before"][place]
+
+    def _forget_hints(self, places: Places) -> None:
+        if self.hinted:
+            self.hinted.difference_update(self.table["id"][places].tolist())
+            self.table["hints"][places] = 0
+
+    def _learn_hints(self, places: Places, elapsed: Floats, changed: NDArray[np.bool_]) -> None:
+        """Learn how good hints are, from polls of elements that had some."""
+        told = np.flatnonzero(self.table["channel"][places] > 0)
+        if not told.size:
+            return
+        at = places[told]
+        law = self.table.learner.law(elapsed[told], at)
+        fresh = np.exp(-np.asarray(law.shape) * np.log1p(elapsed[told] * np.asarray(law.scale)))
+        for k, place in enumerate(at.tolist()):
+            channel = self.channels.channels[int(self.table["channel"][place])]
+            channel.learn(int(self.table["hints"][place]), float(fresh[k]), changed=bool(changed[told[k]]))
+
+    # --- what is known --------------------------------------------------------------------------------------
+
+    @property
+    def round(self) -> float:
+        """Time in which the budget pays for one poll of each element that is wanted; inf without any."""
+        rate = self.limits.rate(self.mean_size)
+        return (self.table.wanted_count + self.others) / rate if rate > 0 else inf
+
+    def rescaled(self) -> bool:
+        """See to it that what is learned fades as slowly as elements are polled; tell if that changed."""
+        span = max(self.round, self._shortest_round)
+        learner = self.table.learner
+        if not 0 < span < inf or 1.0 / _RESCALE < span / learner.round < _RESCALE:
+            return False
+        learner.rescale(span)
+        self.table.look_again()
+        return True
+
+    def sizes(self, places: Places) -> Floats:
+        """Return what polls take, in bytes or whatever sizes are in, as far as is known."""
+        size = self.table["size"][places]
+        return np.where(np.isnan(size), self.mean_size, size)
+
+    def worths(self, places: Places, since: Floats) -> Floats:
+        """Return what polls are worth so long after the last ones, per cost."""
+        table = self.table
+        law, hope = table.learner.outlook(since, places)
+        unit = table["weight"][places].astype(np.float64) * table["reads"][places]
+        unit /= self.limits.costs(self.sizes(places))
+        if self._objective.kernel != kernels.FRESHNESS:
+            return np.asarray(hope * unit * worth(self._objective, law, since), float)
+        values = np.empty(places.size)
+        gamma_worths(np.asarray(law.shape), 1.0 / np.asarray(law.scale), since, unit, values)
+        told = np.flatnonzero(table["channel"][places] > 0)
+        if told.size:
+            which, rate = places[told], np.asarray(law.rate)[told]
+            hinted = self.channels.worths(table["channel"][which], rate, since[told], table["hints"][which])
+            values[told] = unit[told] * hinted
+        return hope * values
+
+    def fresh(self, places: Places, now: float) -> Floats:
+        """Return the probabilities that copies are fresh; 0 where there is none."""
+        table = self.table
+        since = table.since(places, now)
+        law, hope = table.learner.outlook(since, places)
+        told = table["channel"][places]
+        exposed = since
+        if told.any():  # without a hint, only changes that give none can have come
+            recall = np.array([0.0, *(one.recall for one in self.channels.channels[1:])])
+            exposed = since * (1.0 - recall[told])
+        fresh = hope * np.exp(-np.asarray(law.shape) * np.log1p(exposed * np.asarray(law.scale)))
+        if told.any():
+            fresh *= self.channels.fresh(told, table["hints"][places])
+        return np.where(np.isnan(table["last"][places]), 0.0, fresh)
+
+    # --- choosing -------------------------------------------------------------------------------------------
+
+    def choose(self, now: float, end: float, *, room: int, each: int = 1) -> Chosen:
+        """Return what to poll before ``end``: at most ``room`` polls, and ``each`` of one element.
+
+        Elements of polls that were chosen are busy until `polled` or the holder of the table says otherwise.
+        """
+        table, limits = self.table, self.limits
+        if room <= 0 or not len(table) or not limits.next(now) < end:
+            none = np.empty(0)
+            return Chosen(np.empty(0, np.intp), none, none, none, none)
+        most = int(min(limits.affordable(now, end, self.mean_size) + 2.0, room))
+        new, old, values = self._candidates(now, end)
+        wanted, worths = self._in_order(new, old, values, most, now=now, end=end, each=each)
+        asked = self._audits()
+        if asked.size:
+            rest = ~np.isin(wanted, asked)
+            order = turns(asked.size, int(np.count_nonzero(rest)), self._audited)
+            wanted = np.concatenate([asked, wanted[rest]])[order]
+            worths = np.concatenate([np.full(asked.size, np.nan), worths[rest]])[order]
+        slots = limits.assign(table["group"][wanted], self.sizes(wanted), now=now, end=end, room=room)
+        chosen = wanted[slots.which]
+        self._count_turns(wanted, chosen, asked)
+        table["busy"][chosen] = True
+        self._set_price(old, values, worths[slots.which], end, short=chosen.size + 2 < most)
+        fresh = self.fresh(chosen, now)
+        fresh[np.isnan(table["last"][chosen])] = np.nan
+        return Chosen(chosen, slots.start, slots.late, fresh, self.sizes(chosen))
+
+    def _count_turns(self, wanted: Places, chosen: Places, asked: Places) -> None:
+        """Count who had how many polls: new elements, and those that an audit asks for, beside others."""
+        new = np.isnan(self.table["last"][wanted])
+        if new.any() and not new.all():
+            self._turn += int(np.sum(np.where(np.isnan(self.table["last"][chosen]), -1, 1)))
+        self._audited += (
+            int(np.sum(np.where(np.isin(chosen, asked), -1, 1))) if asked.size else -self._audited
+        )
+
+    def _audits(self) -> Places:
+        """Return where elements are that an audit asks for."""
+        if not self.audit:
+            return np.empty(0, np.intp)
+        places = self.table.places(self.table.known(sorted(self.audit)))
+        places = places[self.table["state"][places] != REMOVED]
+        self.audit = {i: self.audit[i] for i in self.table["id"][places].tolist()}
+        return places[~self.table["busy"][places]]
+
+    def _candidates(self, now: float, end: float) -> tuple[Places, Places, Floats]:
+        """Return elements that may be polled: those without a copy; others, and what that is worth."""
+        table = self.table
+        places = table.due(now, end)
+        is_open = np.array([hours is None or bool(hours.is_open(now)) for hours in table.hours])
+        able = ~table["busy"][places] & (table["not_before"][places] <= now) & (table["weight"][places] > 0)
+        places = places[able & is_open[table["window"][places]]]
+        places = places[self.limits.is_open(table["group"][places], now, end)]
+        is_new = np.isnan(table["last"][places])
+        new, old = places[is_new], places[~is_new]
+        old = old[table.since(old, now) >= table["min_interval"][old]]
+        since = table.since(old, end)
+        values = self.worths(old, self._stretched(old, since))
+        values[(since >= table["max_age"][old]) | (since > PATIENCE * self.round)] = inf
+        return new, old, values
+
+    def _stretched(self, places: Places, since: Floats) -> Floats:
+        """Stretch intervals by jitter, each by its own luck."""
+        jitter = self.table["jitter"][places]
+        if not jitter.any():
+            return since
+        found = np.empty(since.size)
+        stretch(since, jitter, self.table["id"][places], self.table["last"][places], found)
+        return found
+
+    def _in_order(
+        self,
+        new: Places,
+        old: Places,
+        values: Floats,
+        most: int,
+        *,
+        now: float,
+        end: float,
+        each: int,
+    ) -> tuple[Places, Floats]:
+        """Return polls in the order in which they should be made, and what they are worth; nan for new ones.
+
+        The best come first, and new ones have every second turn. Of those that must be polled in any case,
+        those that were polled longest ago come first.
+        """
+        table, limits, count = self.table, self.limits, 4 * most + 64
+        weight = table["weight"][new].astype(np.float64)
+        new = new[leading_within(weight, table["added"][new], table["group"][new], count, limits.free)]
+        polls, worths = old, values
+        if each > 1:
+            polls, worths = self._repeated(old, values, most, end, each)
+        rank = worths
+        if (overdue := np.isinf(worths)).any():
+            last = table["last"][polls]
+            rank = np.where(overdue, 1e290 * (1.0 + last.max() - last), worths)
+        best = leading_within(rank, table["id"][polls], table["group"][polls], count, limits.free)
+        if polls.size > old.size:
+            paid = np.cumsum(limits.steps(self.sizes(polls[best])))
+            head = int(np.searchsorted(paid, end - limits.next(now))) + 1
+            best[:head] = best[:head][far_apart(polls[best[:head]])]
+        if not (new.size and best.size):
+            self._turn = 0
+        order = turns(new.size, best.size, self._turn)
+        everyone = np.concatenate([new, polls[best]])[order]
+        return everyone, np.concatenate([np.full(new.size, np.nan), worths[best]])[order]
+
+    def _repeated(
+        self, places: Places, values: Floats, most: int, end: float, each: int
+    ) -> tuple[Places, Floats]:
+        """Return polls, several of an element where they are worth it, and what each is worth.
+
+        Of m polls since the last one, equally far apart, each is worth what one is after that part of time.
+        """
+        polls, worths = places, values
+        again, latest = np.flatnonzero(np.isfinite(values)), values[np.isfinite(values)]
+        for count in range(2, each + 1):
+            price = -np.partition(-worths, most - 1)[most - 1] if most < worths.size else 0.0
+            again = again[latest >= price]
+            since = self._stretched(places[again], self.table.since(places[again], end))
+            latest = self.worths(places[again], since / count)
+            if not (latest > price).any():
+                break
+            polls, worths = np.concatenate([polls, places[again]]), np.concatenate([worths, latest])
+        return polls, worths
+
+    def _set_price(self, places: Places, values: Floats, paid: Floats, end: float, *, short: bool) -> None:
+        """Note the price, and when others are worth looking at again.
+
+        At constant rates worth grows at most with a power of time, so it takes that long to reach the price.
+        """
+        table = self.table
+        paid = paid[np.isfinite(paid)]
+        if paid.size:
+            share = min(0.2 * STEPS * paid.size / max(len(table), 1), 0.5)
+            self.price += (float(paid.min()) - self.price) * (share if self.price > 0 else 1.0)
+        if short or self.price < 0.8 * self._marked:  # there is budget left, or polls are cheaper now
+            table.look_again()
+            self._marked = self.price
+            return
+        self._marked = max(self._marked, self.price)
+        rest = np.isfinite(values) & ~table["busy"][places]
+        places, values = places[rest], values[rest]
+        since = table.since(places, end)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            reach = 0.9 * (0.8 * self._marked / values) ** (1.0 / self._growth)
+        soon = 0.1 * float(table.learner.half_life.min())
+        wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * since, 0.0, soon)
+        table["look"][places] = end + np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))

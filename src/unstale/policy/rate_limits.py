@@ -1,0 +1,390 @@
+"""How fast polls may follow each other: the budget, and the limits of groups.
+
+Each limit has a moment until which what it allows has been *paid*. A poll gets the earliest slot that all of
+its limits allow, and moves their moments on by what it costs. There is never credit for time in which nothing
+was polled, so nothing bursts after an idle time, and where the moments are kept with the polls they paid for,
+nothing bursts after a crash either.
+
+With a ``grace`` a poll may start a little later than its slot: by so much, or a tenth of its group's spacing
+if that is less (but not below 1/20 second, or a quarter of it). So that a window of a minute, or two polls of
+a group, keep to the limit whatever the delays, slots are that much further apart. Of a budget, half a second
+of grace costs less than one per cent. Whoever polls on time, as a simulation does, needs none.
+
+A budget of bytes is charged for what a poll is expected to take, and set right when it is known.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from math import inf
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arguments import Floats
+
+__all__ = ["GroupLimits", "RateLimits", "Slots"]
+
+_WINDOW = 60.0
+"""Seconds: the shortest window over which a budget is held exactly, if polls may be late."""
+_FAILURES_IN_A_ROW = 5
+"""Failures in a row after which a whole group is left alone for a while."""
+_LONGEST_BLOCK = 7.0 * 86400.0
+"""Seconds for which a source can ask to be left alone, at most."""
+_UNLIMITED = 1 << 40
+"""Polls at a time."""
+_COLUMNS: Mapping[str, tuple[type, float]] = {
+    "spacing": (np.float64, 0.0), "concurrency": (np.int64, _UNLIMITED), "paid": (np.float64, -inf),
+    "blocked": (np.float64, -inf), "out": (np.int64, 0), "failures": (np.int64, 0),
+    "crowd": (np.float64, 1.0),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """What a group must keep to, and what it has used."""
+
+    name: str
+    spacing: float
+    """Time between the starts of two polls, at least."""
+    concurrency: int
+    """Polls that may run at the same time."""
+    paid: float
+    """From this moment on the next poll may start."""
+    blocked: float
+    """Before this moment the source wants no poll,"""
+    why: str
+    """for this reason."""
+    fastest: float
+    """Polls per unit time that the spacing allows."""
+
+
+class Slots(NamedTuple):
+    """Polls that got a slot: their places in what was asked for, when each starts, how late it may be."""
+
+    which: NDArray[np.intp]
+    start: Floats
+    late: Floats
+
+
+class RateLimits:
+    """Gives slots: so many polls per unit time, so many bytes, and what groups allow.
+
+    Groups are numbered, from 0 on. One that nobody has told anything about has no limit of its own.
+
+    >>> limits = RateLimits(budget=2.0)
+    >>> limits.assign(np.array([0, 0, 0]), np.ones(3), now=0.0, end=1.0, room=10).start.tolist()
+    [0.0, 0.5]
+    """
+
+    def __init__(
+        self, budget: float | None = None, byte_budget: float | None = None, *, grace: float = 0.0
+    ) -> None:
+        self.budget, self.byte_budget, self.grace = budget, byte_budget, grace
+        self.paid = self.paid_bytes = -inf
+        """Moments up to which the budgets are spent."""
+        self._groups: dict[str, NDArray[Any]] = {
+            name: np.full(1, blank, kind) for name, (kind, blank) in _COLUMNS.items()
+        }
+        self._names: dict[int, str] = {}
+        self._why: dict[int, str] = {}
+        self._crowded: list[int] = []
+        self._handed_out: list[int] = []
+
+    # --- groups ---------------------------------------------------------------------------------------------
+
+    def know(
+        self,
+        number: int,
+        *,
+        name: str = "",
+        spacing: float = 0.0,
+        concurrency: int = _UNLIMITED,
+        paid: float = -inf,
+        blocked: float = -inf,
+        why: str = "",
+    ) -> None:
+        """Take in what a group must keep to; its next poll may start no sooner than was known before."""
+        self.reserve(number)
+        groups = self._groups
+        groups["spacing"][number], groups["concurrency"][number] = spacing, concurrency
+        groups["paid"][number] = max(float(groups["paid"][number]), paid)
+        groups["blocked"][number] = blocked
+        self._names[number] = name
+        if why:
+            self._why[number] = why
+
+    def reserve(self, number: int) -> None:
+        """Make room for groups up to a number."""
+        if (more := number + 1 - self._groups["paid"].size) > 0:
+            more = max(more, self._groups["paid"].size)
+            for name, (kind, blank) in _COLUMNS.items():
+                self._groups[name] = np.concatenate([self._groups[name], np.full(more, blank, kind)])
+
+    def unknown(self, numbers: Iterable[int]) -> list[int]:
+        """Return those groups that nothing has been told about."""
+        return [number for number in numbers if number not in self._names]
+
+    def group(self, number: int) -> GroupLimits:
+        """Return what a group must keep to."""
+        self.reserve(number)
+        spacing, concurrency, paid, blocked = (
+            self._groups[name][number].item() for name in ("spacing", "concurrency", "paid", "blocked")
+        )
+        apart = spacing + self._late(spacing)
+        fastest = 1.0 / apart if spacing > 0 else inf
+        name, why = self._names.get(number, ""), self._why.get(number, "")
+        return GroupLimits(name, spacing, concurrency, paid, blocked, why, fastest)
+
+    def groups(self) -> Iterator[tuple[int, GroupLimits]]:
+        """Go through the groups that are known, with their numbers."""
+        for number in self._names:
+            yield number, self.group(number)
+
+    def paid_of(self, numbers: Iterable[int]) -> dict[int, float]:
+        """Return from when on the next polls of groups may start, of those where that is limited."""
+        paid = {number: float(self._groups["paid"][number]) for number in numbers}
+        return {number: moment for number, moment in paid.items() if np.isfinite(moment)}
+
+    def _late(self, spacing: float) -> float:
+        """Return by how much a poll of a group with this spacing may be late."""
+        if spacing <= 0:
+            return self.grace
+        return min(self.grace, max(0.1 * spacing, min(0.05, 0.25 * spacing)))
+
+    def hand_out(self, numbers: Iterable[int]) -> None:
+        """Take in which polls are handed out now: one number of a group for each."""
+        out = self._groups["out"]
+        out[self._handed_out] = 0
+        self._handed_out = [number for number in numbers if number < out.size]
+        np.add.at(out, self._handed_out, 1)
+
+    def crowd(self, crowd: Mapping[int, float]) -> None:
+        """Take in how many polls of groups may be handed out for each that may run; 1 if nothing is said.
+
+        It is more than 1 if there is but one worker, who sees to it that no more run at a time, and if they
+        take so little time that none is late.
+        """
+        self._groups["crowd"][self._crowded] = 1.0
+        self._crowded = [number for number in crowd if number < self._groups["crowd"].size]
+        self._groups["crowd"][self._crowded] = [crowd[number] for number in self._crowded]
+
+    def free(self, groups: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return how many more polls of each of these groups may be handed out."""
+        self.reserve(int(groups.max(initial=0)))
+        columns = self._groups
+        most = (columns["crowd"][groups] * columns["concurrency"][groups]).astype(np.int64)
+        return np.maximum(most - columns["out"][groups], 0)
+
+    def is_open(self, groups: NDArray[np.integer], now: float, end: float) -> NDArray[np.bool_]:
+        """Tell of each of these groups whether a poll of it can be handed out that starts before ``end``."""
+        free, columns = self.free(groups) > 0, self._groups
+        ready = np.maximum(columns["paid"][groups], columns["blocked"][groups])
+        return free & (np.maximum(ready, now) < end)
+
+    def saw(self, groups: NDArray[np.integer], failed: NDArray[np.bool_], time: Floats) -> None:
+        """Take in how polls of groups went; where all fail, the whole group is left alone for a while."""
+        self.reserve(int(groups.max(initial=0)))
+        columns = self._groups
+        if not failed.any():
+            columns["failures"][groups] = 0
+            return
+        for number, bad, moment in zip(groups.tolist(), failed.tolist(), time.tolist(), strict=True):
+            failures = int(columns["failures"][number]) + 1 if bad else 0
+            columns["failures"][number] = failures
+            if failures >= _FAILURES_IN_A_ROW:
+                wait = min(30.0 * 2.0 ** min(failures - _FAILURES_IN_A_ROW, 10), 3600.0)
+                columns["paid"][number] = max(float(columns["paid"][number]), moment + wait)
+
+    # --- the budget -----------------------------------------------------------------------------------------
+
+    def rate(self, size: float) -> float:
+        """Return how many polls of such a size the budget pays for per unit time; inf without a budget."""
+        step = float(self.steps(np.array([size]))[0])
+        return 1.0 / step if step > 0 else inf
+
+    def affordable(self, now: float, end: float, size: float) -> float:
+        """Return how many polls of such a size can start before ``end``."""
+        left = max(end - self.next(now), 0.0)
+        return left * self.rate(size) if left > 0 else 0.0
+
+    def next(self, now: float) -> float:
+        """Return from when on the budget allows the next poll."""
+        moment = now
+        if self.budget is not None:
+            moment = max(moment, self.paid)
+        if self.byte_budget is not None:
+            moment = max(moment, self.paid_bytes)
+        return moment
+
+    def _cost(self, amount: float, budget: float) -> float:
+        """Return the time that it takes to pay for so much."""
+        return amount / budget * (1.0 + self.grace / _WINDOW) if budget > 0 else inf
+
+    def steps(self, sizes: Floats) -> Floats:
+        """Return how long after polls of such sizes the next may start."""
+        steps = np.zeros(sizes.size)
+        if self.budget is not None:
+            steps[:] = self._cost(1.0, self.budget)
+        if self.byte_budget is not None:
+            steps = np.maximum(steps, sizes * self._cost(1.0, self.byte_budget))
+        return steps
+
+    def costs(self, sizes: Floats) -> Floats:
+        """Return what polls cost: 1 each, or their bytes; both, in polls, if there are both budgets."""
+        if self.byte_budget is None:
+            return np.ones(sizes.size)
+        if self.budget is None:
+            return sizes
+        return 1.0 + sizes * (self.budget / max(self.byte_budget, 1e-300))
+
+    def change_budget(self, now: float, budget: float | None, byte_budget: float | None) -> None:
+        """Go on with other budgets: what has been spent beyond ``now`` is paid for at the new ones."""
+        self.paid = _repaid(self.paid, now, self.budget, budget)
+        self.paid_bytes = _repaid(self.paid_bytes, now, self.byte_budget, byte_budget)
+        self.budget, self.byte_budget = budget, byte_budget
+
+    def settle(self, expected: float, traffic: float, now: float) -> None:
+        """Set right what a poll was charged, now that it is known what it took."""
+        if self.byte_budget is not None and traffic > expected:
+            self.paid_bytes = max(now, self.paid_bytes) + self._cost(traffic - expected, self.byte_budget)
+
+    # --- slots ----------------------------------------------------------------------------------------------
+
+    def assign(
+        self, groups: NDArray[np.integer], sizes: Floats, *, now: float, end: float, room: int
+    ) -> Slots:
+        """Give polls their slots before ``end``, the first the earliest, to at most ``room`` of them.
+
+        A poll whose group is not free yet lets others go first, so that the budget is used meanwhile.
+        """
+        start = self.next(now)
+        if not (start < end and groups.size and room > 0 and self.rate(1.0) > 0):
+            return Slots(np.empty(0, np.intp), np.empty(0), np.empty(0))
+        self.reserve(int(groups.max()))
+        ready = np.maximum(self._groups["paid"][groups], self._groups["blocked"][groups])
+        free = (ready <= start) & (self.free(groups) >= groups.size) & (self._groups["spacing"][groups] <= 0)
+        if free.all():
+            return self._in_a_row(groups, sizes, start, end, room)
+        return self._one_by_one(groups, sizes, start, end, room)
+
+    def _in_a_row(
+        self, groups: NDArray[np.integer], sizes: Floats, start: float, end: float, room: int
+    ) -> Slots:
+        """Give slots as fast as the budget allows."""
+        paid = start + np.concatenate([[0.0], np.cumsum(self.steps(sizes))])
+        count = min(int(np.searchsorted(paid[:-1], end)), room)
+        self._pay(float(paid[count - 1]), float(sizes[count - 1]))
+        limited = groups[:count][self._groups["concurrency"][groups[:count]] < _UNLIMITED]
+        np.add.at(self._groups["out"], limited, 1)
+        self._handed_out += limited.tolist()
+        return Slots(np.arange(count), paid[:count], np.full(count, self.grace))
+
+    def _one_by_one(
+        self, groups: NDArray[np.integer], sizes: Floats, start: float, end: float, room: int
+    ) -> Slots:
+        """Give slots as groups become free."""
+        columns = self._groups
+        numbers, free = groups.tolist(), dict(zip(groups.tolist(), self.free(groups).tolist(), strict=True))
+        which: list[int] = []
+        slots: list[float] = []
+        lates: list[float] = []
+        waiting: list[tuple[float, int]] = []
+        time, following = start, 0
+        while time < end and len(which) < room:
+            if waiting and waiting[0][0] <= time:
+                poll = heapq.heappop(waiting)[1]
+            elif following < len(numbers):
+                poll, following = following, following + 1
+            elif waiting:
+                time = waiting[0][0]
+                continue
+            else:
+                break
+            number = numbers[poll]
+            if free[number] <= 0:
+                continue
+            if (ready := max(float(columns["paid"][number]), float(columns["blocked"][number]))) > time:
+                if ready < end:
+                    heapq.heappush(waiting, (ready, poll))
+                continue
+            spacing = float(columns["spacing"][number])
+            late = self._late(spacing)
+            if spacing > 0:
+                columns["paid"][number] = time + spacing + late
+            if columns["concurrency"][number] < _UNLIMITED:
+                columns["out"][number] += 1
+                self._handed_out.append(number)
+            free[number] -= 1
+            which.append(poll)
+            slots.append(time)
+            lates.append(late)
+            time = self._pay(time, float(sizes[poll]))
+        return Slots(np.array(which, np.intp), np.array(slots), np.array(lates))
+
+    def _pay(self, time: float, size: float) -> float:
+        """Pay for a poll at a moment; return from when on the next may start."""
+        if self.budget is not None:
+            self.paid = time + self._cost(1.0, self.budget)
+        if self.byte_budget is not None:
+            self.paid_bytes = time + self._cost(size, self.byte_budget)
+        return self.next(time)
+
+    # --- to be continued ------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Floats]:
+        """Return all that is needed to go on later: nan stands for a budget that there is not."""
+        budgets = [np.nan if one is None else one for one in (self.budget, self.byte_budget)]
+        own = np.array([*budgets, self.grace, self.paid, self.paid_bytes])
+        return {"own": own, **{name: column.copy() for name, column in self._groups.items()}}
+
+    @classmethod
+    def resume(cls, state: Mapping[str, Floats]) -> Self:
+        """Go on where `state` was taken."""
+        budget, byte_budget, grace, paid, paid_bytes = np.asarray(state["own"]).tolist()
+        self = cls(*(None if np.isnan(one) else one for one in (budget, byte_budget)), grace=grace)
+        self.paid, self.paid_bytes = paid, paid_bytes
+        self._groups = {name: np.array(state[name]) for name in _COLUMNS}
+        return self
+
+    # --- a clock that is set --------------------------------------------------------------------------------
+
+    def set_back(
+        self,
+        now: float,
+        ahead: float,
+        *,
+        largest: float,
+        failing: AbstractSet[int] = frozenset(),
+        shift: float = 0.0,
+    ) -> dict[int, float]:
+        """See to it that no moment is further ahead than it can be, in case the time has been set back.
+
+        ``shift``: by how much it was set while we looked. ``failing``: groups that may be left alone for
+        long. ``largest``: bytes that a poll may take. Returns the groups that were mended, and from when on
+        their next polls may start.
+        """
+        if self.budget:
+            self.paid = min(self.paid + shift, now + ahead + self._cost(1.0, self.budget))
+        if self.byte_budget:
+            most = self._cost(largest, self.byte_budget)
+            self.paid_bytes = min(self.paid_bytes + shift, now + ahead + most)
+        columns = self._groups
+        longest = ahead + 2.0 * columns["spacing"]
+        longest[[number for number in failing if number < longest.size]] += 3600.0
+        paid = np.minimum(columns["paid"] + shift, now + longest)
+        mended = {int(number): float(paid[number]) for number in np.flatnonzero(paid != columns["paid"])}
+        columns["paid"] = paid
+        np.minimum(columns["blocked"], now + _LONGEST_BLOCK, out=columns["blocked"])
+        return mended
+
+
+def _repaid(paid: float, now: float, before: float | None, after: float | None) -> float:
+    """Return up to when what is spent beyond ``now`` is paid for at another budget."""
+    if not (before and after and paid > now):
+        return min(paid, now)
+    return now + (paid - now) * before / after
