@@ -5,8 +5,8 @@ import pytest
 
 from unstale import World, simulate
 from unstale.lab.histories import load
-from unstale.processes import Lognormal, Weibull
 from unstale.policy import Learning
+from unstale.processes import Lognormal, Weibull
 from unstale.simulation import RULES, Conditions, Learned
 from unstale.simulation.policies import Outcomes, Policy
 

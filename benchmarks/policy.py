@@ -1,0 +1,91 @@
+"""The policy of the mirror: what choosing costs at a million elements, and the memory of each.
+
+``python -m benchmarks policy``. Polls are taken in and chosen every five seconds, as the mirror does it, by
+the policy alone: without a store, and without polling anything. CPU time counts, as a share of one core.
+"""
+
+import time
+
+import numpy as np
+
+from benchmarks.mirror import resident
+from benchmarks.timing import required
+from unstale.estimation.learner import Learner
+from unstale.policy import ElementTable, LearningPolicy, PollOutcomes, RateLimits
+from unstale.policy.element_table import OK
+
+MILLION = 1_000_000
+POLLS_PER_SECOND, TICK, TICKS = 97.0, 5.0, 60
+DAY = 86400.0
+
+
+def run() -> None:
+    print(f"\nthe policy: {MILLION:,} elements, {POLLS_PER_SECOND:g} polls a second, chosen every {TICK:g} s")
+    for groups, spacing in ((1, 0.0), (10_000, 1.0), (200_000, 1.0)):
+        share, yardstick, chosen = measure_choosing(MILLION, groups, spacing)
+        print(
+            f"  {groups:>7,} groups, {spacing:g} s apart: of a core {required(100.0 * share, 5, '%')};"
+            f" {chosen:.0f} polls each time; yardstick: one NumPy pass each time {100.0 * yardstick:.2f} %"
+        )
+    print(f"  memory of each element: {required(measure_memory(5 * MILLION), 250, 'bytes')}")
+
+
+def policy_of(count: int, groups: int = 1, spacing: float = 0.0) -> LearningPolicy[RateLimits]:
+    """A policy that has polled its elements for a while."""
+    rng = np.random.default_rng(1)
+    table = ElementTable()
+    table.start(0, Learner(count, round=count / POLLS_PER_SECOND))
+    last = -count / POLLS_PER_SECOND * rng.exponential(size=count)
+    table.extend(count, weight=1.0, size=2000.0, last=last, state=OK, group=np.arange(count) % groups)
+    limits = RateLimits(POLLS_PER_SECOND, grace=0.5)
+    for number in range(groups):
+        limits.know(number, name=f"host{number}", spacing=spacing, concurrency=2 if spacing else 10_000)
+    return LearningPolicy(table, limits, shortest_round=3600.0)
+
+
+def measure_choosing(count: int, groups: int, spacing: float) -> tuple[float, float, float]:
+    """Shares of a core that choosing and one pass over a column take, and how many polls were chosen."""
+    rng = np.random.default_rng(2)
+    policy = policy_of(count, groups, spacing)
+    span = count / POLLS_PER_SECOND
+    for _ in range(3):
+        policy.learn(np.arange(count), span * rng.exponential(size=count), rng.random(count) < 0.4)
+    now, heard, taken, polls = 0.0, 0, [], 0
+    for tick in range(-20, TICKS):
+        began = time.process_time()
+        chosen = policy.choose(now, now + TICK, room=10_000)
+        places = chosen.places
+        spent = time.process_time() - began
+        seen = PollOutcomes(
+            np.arange(heard, heard + places.size), policy.table["id"][places], chosen.start,
+            chosen.start - policy.table["last"][places],
+            np.where(rng.random(places.size) < 0.4, "changed", "unchanged").tolist(),
+            np.full(places.size, 2000.0), np.full(places.size, 2000.0), np.ones(places.size, np.bool_),
+        )  # fmt: skip
+        began = time.process_time()
+        policy.hear(seen)
+        policy.table["busy"][places] = False
+        policy.limits.hand_out([])
+        policy.rescaled()
+        spent += time.process_time() - began
+        heard, now = heard + places.size, now + TICK
+        if tick >= 0:
+            taken.append(spent)
+            polls += places.size
+    began = time.process_time()
+    for _ in range(20):
+        np.count_nonzero(policy.table["look"] <= now)
+    one_pass = (time.process_time() - began) / 20
+    assert polls >= 0.97 * POLLS_PER_SECOND * TICK * TICKS
+    return float(np.mean(taken)) / TICK, one_pass / TICK, polls / TICKS
+
+
+def measure_memory(count: int) -> float:
+    """Bytes of each element, after polls have been chosen."""
+    policy_of(100).choose(0.0, TICK, room=100)
+    before = resident()
+    policy = policy_of(count)
+    policy.learn(np.arange(count), np.full(count, 1e5), np.zeros(count, np.bool_))
+    policy.choose(0.0, TICK, room=10_000)
+    policy.choose(TICK, 2.0 * TICK, room=10_000)
+    return (resident() - before) / count
