@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from benchmarks.timing import at_least, best
-from unstale.estimation import OnlineRates, estimate_rates
+from unstale.estimation import Learner, estimate_rates
 
 Floats = NDArray[np.float64]
 Columns = tuple[NDArray[np.int64], Floats, NDArray[np.bool_]]
@@ -57,7 +57,7 @@ def one_kind(name: str, columns: Columns) -> None:
     print(f"  {'':<20} Bayes, prior learned {found:4.1f} s; {loop * MILLION / found:.1f} x the loop")
     order = np.random.default_rng(2).permutation(MILLION)
     shuffled = (order[columns[0]], *columns[1:])
-    online = OnlineRates(MILLION)
+    online = Learner(MILLION, round=1.0)
     start = time.perf_counter()
     online.learn(*shuffled)
     learned = time.perf_counter() - start

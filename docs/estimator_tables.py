@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from unstale.estimation import GammaPrior, OnlineRates, estimate_rates
+from unstale.estimation import GammaPrior, Learner, estimate_rates
 
 Floats = NDArray[np.float64]
 
@@ -58,6 +58,18 @@ def polls(rng: np.random.Generator, rates: Floats, count: int, kind: str) -> dic
         "changed": (age < elapsed).ravel(),
         "modified": np.where(age < elapsed, age, np.nan).ravel(),
     }
+
+
+def learned(
+    columns: dict[str, NDArray[np.generic]], count: int, prior: GammaPrior | None
+) -> tuple[Floats, Floats]:
+    """Learn from polls in the order of time; return 90 % intervals of the rates."""
+    turns = np.argsort(np.cumsum(columns["elapsed"].reshape(count, -1), axis=1).ravel(), kind="stable")
+    learner = Learner(count, round=1.0, prior=prior, half_life=np.inf)
+    for part in np.array_split(turns, 100):
+        learner.learn(**{name: column[part] for name, column in columns.items()})
+    law = learner.law(0.0)
+    return law.quantile(0.05), law.quantile(0.95)
 
 
 def covered(low: Floats, high: Floats, rates: Floats) -> str:
@@ -147,7 +159,7 @@ def coverage_any() -> list[str]:
     """Coverage with the prior learned from rates of all decades, in and out of a batch."""
     rng = np.random.default_rng(6)
     counts = (5, 20, 50, 100, 500)
-    names = ("`estimate_rates`", "`OnlineRates`, learned prior", "`OnlineRates`, no prior")
+    names = ("`estimate_rates`", "`Learner`, prior given", "`Learner`, prior learned")
 
     def rows() -> Iterator[list[str]]:
         for kind in ("regular", "exponential"):
@@ -157,11 +169,9 @@ def coverage_any() -> list[str]:
                 columns = polls(rng, rates, count, kind)
                 del columns["modified"]
                 found = estimate_rates(**columns)
-                online = [OnlineRates(rates.size, prior=prior) for prior in (found.prior, None)]
-                for one in online:
-                    one.learn(**columns)
-                for name, each in zip(names, (found, *online), strict=True):
-                    cells[name].append(covered(each.low, each.high, rates))
+                cells[names[0]].append(covered(found.low, found.high, rates))
+                for name, prior in zip(names[1:], (found.prior, None), strict=True):
+                    cells[name].append(covered(*learned(columns, rates.size, prior), rates))
             for name, row in cells.items():
                 yield [name, kind, *row]
 
@@ -196,16 +206,15 @@ def coverage_online() -> list[str]:
     rng = np.random.default_rng(5)
 
     def rows() -> Iterator[list[str]]:
-        for name, prior in (("that of the population", True), ("none", False)):
+        for name, prior in (("that of the population", True), ("learned", False)):
             for count in (5, 50, 500):
                 cells = []
                 for mean in MEANS[1:4]:
                     rates = rng.gamma(1.0, mean, size=10_000 if count < 500 else 2_000)
                     columns = polls(rng, rates, count, "exponential")
                     del columns["modified"]
-                    online = OnlineRates(rates.size, prior=GammaPrior(1.0, mean) if prior else None)
-                    online.learn(**columns)
-                    cells.append(covered(online.low, online.high, rates))
+                    known = GammaPrior(1.0, mean) if prior else None
+                    cells.append(covered(*learned(columns, rates.size, known), rates))
                 yield [name, str(count), *cells]
 
     return table(["prior", "polls", *[f"mean {mean:g}" for mean in MEANS[1:4]]], rows())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .errors import UnstaleError as UnstaleError
     from .estimation import GammaPrior as GammaPrior
     from .estimation import HintedChanges as HintedChanges
-    from .estimation import OnlineRates as OnlineRates
+    from .estimation import Learner as Learner
     from .estimation import Profile as Profile
     from .estimation import estimate_hints as estimate_hints
     from .estimation import estimate_rate as estimate_rate
@@ -61,7 +61,7 @@ _HOME = {
     "estimation": (
         "GammaPrior",
         "HintedChanges",
-        "OnlineRates",
+        "Learner",
         "Profile",
         "estimate_hints",
         "estimate_rate",

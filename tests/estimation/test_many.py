@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import digamma
 
 from unstale.errors import InvalidInput
-from unstale.estimation import GammaPrior, OnlineRates, estimate_rate, estimate_rates
+from unstale.estimation import GammaPrior, Learner, estimate_rate, estimate_rates
 from unstale.estimation import population as population_module
 from unstale.estimation.polls import PollColumns
 from unstale.estimation.rates import METHODS
@@ -213,10 +213,10 @@ def test_forgetting_follows_a_rate_that_drifts():
     rate = np.where(np.arange(elements.size) < elements.size // 2, 0.2, 2.0)
     changed = rng.random(elements.size) < -np.expm1(-rate)
     rates = estimate_rates(elements, np.ones(elements.size), changed, prior=PRIOR, half_life=20.0)
-    online = OnlineRates(200, prior=PRIOR, half_life=20.0)
+    online = Learner(200, round=1.0, prior=PRIOR, half_life=20.0)
     online.learn(elements, np.ones(elements.size), changed)
     assert np.sqrt(np.mean((rates.rate - 2.0) ** 2)) < 0.5
-    assert np.sqrt(np.mean(np.log(rates.rate / online.rate) ** 2)) < 0.1
+    assert np.sqrt(np.mean(np.log(rates.rate / online.law(0.0).rate) ** 2)) < 0.1
 
 
 def test_classes_have_priors_of_their_own():

@@ -10,7 +10,7 @@ import pytest
 
 from unstale import estimation
 from unstale.errors import InvalidInput
-from unstale.estimation import GammaPrior, HintedChanges, OnlineRates
+from unstale.estimation import GammaPrior, HintedChanges, Learner
 
 POLLS: dict[str, Any] = {"elapsed": [1.0, 2.0, 1.0, 3.0, 1.0], "changed": [True, False, True, False, True]}
 GAPS: dict[str, Any] = {"gaps": [1.0, 2.0, 0.5, 3.0, 1.5, 2.5, 0.7, 1.1]}
@@ -90,11 +90,11 @@ def test_a_bad_argument_is_named(name: str, argument: str, value: object) -> Non
         (lambda: HintedChanges(-1.0, 0.5, 0.1), "rate"),
         (lambda: HintedChanges(1.0, 1.5, 0.1), "recall"),
         (lambda: HintedChanges(1.0, 0.5, np.nan), "false_alarms"),
-        (lambda: OnlineRates(-1), "n must be"),
-        (lambda: OnlineRates(1, half_life=0.0), "half_life"),
-        (lambda: OnlineRates(1).learn([1], [1.0], [True]), "element"),
-        (lambda: OnlineRates(1).learn([0], [-1.0], [True]), "elapsed"),
-        (lambda: OnlineRates.resume({}), "state"),
+        (lambda: Learner(-1, round=1.0), "n must be"),
+        (lambda: Learner(1, round=1.0, half_life=0.0), "half_life"),
+        (lambda: Learner(1, round=1.0).learn([1], [1.0], [True]), "element"),
+        (lambda: Learner(1, round=1.0).learn([0], [-1.0], [True]), "elapsed"),
+        (lambda: Learner.resume({}), "state"),
         (lambda: estimation.Profile(half_life=-1.0), "half_life"),
         (lambda: estimation.UserProfiles(most=0), "most"),
     ],

@@ -1,7 +1,7 @@
 """Estimation: how elements change, from what polls saw; what hints are worth; who wants what, from logs.
 
-`rates` and `many` estimate change rates, with intervals and as laws for a plan; `online` does so poll after
-poll, and `learner` for a policy that polls as it learns. `gaps`, `fits`, `rhythm` and `blind` tell what law
+`rates` and `many` estimate change rates, with intervals and as laws for a plan; `learner` does so poll after
+poll, also for a policy that polls as it learns. `gaps`, `fits`, `rhythm` and `blind` tell what law
 changes follow; `hints` and `hinted` how reliable hints are, and when to act on them; `profiles` how much
 elements are wanted.
 """
@@ -24,7 +24,6 @@ from .hints import HintEstimate, estimate_hints
 from .learner import Learner
 from .many import Rates, estimate_rates
 from .moments import best_moments
-from .online import OnlineRates
 from .poll_fits import fit_polls
 from .posterior import GammaPrior
 from .profiles import Profile
@@ -45,7 +44,6 @@ __all__ = [
     "HintedChanges",
     "HintedPlan",
     "Learner",
-    "OnlineRates",
     "PollTests",
     "Profile",
     "RateEstimate",

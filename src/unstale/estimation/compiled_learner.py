@@ -93,9 +93,13 @@ def _add_change(seen, shape, time, t):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def hear(
-    elements, elapsed, changed, least, classes, half_lives, priors, evidence, surprise, slope, information
-):
+    elements, elapsed, changed, ages, least, classes, half_lives, priors, evidence, surprise, slope,
+    information,
+):  # fmt: skip
     """Take in what polls saw, in the order given; those after ``least`` or less say nothing.
+
+    ``ages`` are those of the last changes; nan where unknown, and empty if that is everywhere. A change of
+    known age is one that can be counted, and nothing has changed since.
 
     ``priors`` are (class, half-life, log of shape and of mean rate), ``evidence`` (element, half-life,
     the five numbers). ``surprise`` adds up, for each class and half-life, -log of the
@@ -123,7 +127,11 @@ def hear(
                 surprise[group, k] -= math.log(1.0 - hope * (1.0 - stir))
                 by = odds
                 seen[4] -= math.log(stir)
-                _add_change(seen, math.exp(p), math.exp(p - q), t)
+                if ages.size > 0 and ages[j] >= 0.0:
+                    seen[0] += 1.0
+                    seen[3] += min(ages[j], t)
+                else:
+                    _add_change(seen, math.exp(p), math.exp(p - q), t)
             else:
                 surprise[group, k] += here - math.log(hope)
                 by = -1.0

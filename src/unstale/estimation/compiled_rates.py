@@ -21,73 +21,9 @@ __all__ = [
     "balance",
     "change",
     "fading",
-    "gamma_changed",
-    "gamma_unchanged",
-    "learn_polls",
     "likeliest",
     "tally",
 ]
-
-# --- a gamma law of the rate, poll after poll ---------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def gamma_unchanged(shape, time, elapsed):
-    """Return shape and time of the gamma law of the rate, after a poll that saw no change: exact.
-
-    A gamma law of a rate is known by its shape and its time, 1/scale: as if so many changes had been counted
-    in so much time.
-    """
-    return shape, time + elapsed
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def gamma_changed(shape, time, elapsed):
-    """Return shape and time of the gamma law with the mean and variance that follow a poll that saw a change.
-
-    With a the shape, x = elapsed/time and H_k = 1 - (1+x)^-(a+k), the k-th moment of the rate becomes
-    H_k/H_0 times what it was. Of the two forms of variance / mean^2, which are equal because
-    H_2 H_0 - H_1^2 = -(1+x)^-a (x/(1+x))^2, each keeps its digits where it is used.
-    """
-    log = math.log1p(elapsed / time)
-    h0 = -math.expm1(-shape * log)
-    h1 = -math.expm1(-(shape + 1.0) * log)
-    if h0 == 0.0:  # so short that shape * log underflows
-        return shape + 1.0, time
-    mean = shape / time * (h1 / h0)
-    if shape < 1.0:
-        h2 = -math.expm1(-(shape + 2.0) * log)
-        spread = (shape + 1.0) / shape * (h0 / h1) * (h2 / h1) - 1.0
-    else:
-        v = -math.expm1(-log) / h1
-        spread = (1.0 - (shape + 1.0) * (math.exp(-shape * log) * v * v)) / shape
-    return 1.0 / spread, 1.0 / (spread * mean)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def learn_polls(elements, elapsed, changed, ages, laws, first_shape, first_share, half_life):
-    """Update shape and time of each element, poll after poll; the third number is the time of its prior.
-
-    Where that is nan, the element has not been polled, and the time of its prior is ``first_share`` of its
-    first interval. Between polls shape and time decay to those of the prior.
-    """
-    for k in range(elements.size):
-        i, t = elements[k], elapsed[k]
-        shape, time, prior = laws[i]
-        if np.isnan(prior):
-            shape, time, prior = first_shape, first_share * t, first_share * t
-        elif half_life < np.inf:
-            left = 2.0 ** (-t / half_life)
-            shape = first_shape + left * (shape - first_shape)
-            time = prior + left * (time - prior)
-        if not changed[k]:
-            shape, time = gamma_unchanged(shape, time, t)
-        elif ages.size > 0 and not np.isnan(ages[k]):
-            shape, time = shape + 1.0, time + min(ages[k], t)
-        else:
-            shape, time = gamma_changed(shape, time, t)
-        laws[i] = shape, time, prior
-
 
 # --- what is needed of the polls ----------------------------------------------------------------------------
 

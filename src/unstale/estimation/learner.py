@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arguments import Floats, numbers, scalar, whole
+from ..arguments import Floats, as_floats, numbers, scalar, whole
 from ..errors import InvalidInput
 from ..processes import UncertainPoisson
 from .compiled_learner import hear, present
@@ -152,9 +152,20 @@ class Learner:
         """What has been learned of all elements together: the `state` but for the evidence."""
         return self._parts(*(name for name in _STATE if name != "evidence"))
 
-    def learn(self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike) -> None:
-        """Take in what polls saw, in the order of time: time since the last one, and if there is a change."""
+    def learn(
+        self,
+        elements: ArrayLike,
+        elapsed: ArrayLike,
+        changed: ArrayLike,
+        *,
+        modified: ArrayLike | None = None,
+    ) -> None:
+        """Take in what polls saw, in the order of time: time since the last one, and if there is a change.
+
+        ``modified`` is how long before the poll the last change was, where that is known; nan elsewhere.
+        """
         places, times, seen = self.checked(elements, elapsed, changed)
+        ages = _ages(modified, times)
         if not places.size:
             return
         self._heard += places.size / len(self)
@@ -165,7 +176,7 @@ class Learner:
         self._surprise *= fade_bets
         self._information *= fade
         hear(
-            places, times, seen, _NOTHING * self._round, self._classes,
+            places, times, seen, ages, _NOTHING * self._round, self._classes,
             self._half_lives, self._priors, self._evidence, self._surprise, slope, self._information,
         )  # fmt: skip
         if self._fixed:
@@ -288,6 +299,19 @@ class Learner:
 
 
 _STATE = ("round", "half_lives", "classes", "priors", "surprise", "information", "evidence", "heard")
+
+
+def _ages(modified: ArrayLike | None, times: Floats) -> Floats:
+    """Return how long before each poll the last change was; nothing at all if that is known of none."""
+    if modified is None:
+        return np.empty(0)
+    ages = as_floats("modified", modified)
+    if ages.shape != times.shape:
+        raise InvalidInput(
+            f"modified must be one for each of the {times.size} polls; it has shape {ages.shape}"
+        )
+    numbers("modified", np.where(np.isnan(ages), 0.0, ages), at_least=0)
+    return ages
 
 
 def _classes(classes: ArrayLike | None, n: int) -> NDArray[np.intp]:

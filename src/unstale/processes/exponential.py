@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import special
 
 from .. import kernels
-from ..arguments import Floats
+from ..arguments import Floats, scalar
 from .law import Law, Parameter, parameter
 
 __all__ = ["Pareto", "Poisson", "UncertainPoisson"]
@@ -167,6 +168,14 @@ class UncertainPoisson(Law):
     @property
     def rate(self) -> Floats:
         return self.shape * self.scale
+
+    def quantile(self, share: float) -> Floats:
+        """Return what each rate is below with this probability.
+
+        >>> float(UncertainPoisson(shape=1.0, scale=2.0).quantile(0.5).round(3))
+        1.386
+        """
+        return special.gammaincinv(self.shape, scalar("share", share, above=0, below=1)) * self.scale
 
     def _survival(self, y: Floats) -> Floats:
         return np.exp(-(self.shape + 1.0) * np.log1p(y * self.scale))
