@@ -15,7 +15,7 @@ budget and the limits of its groups; `unstale.Learning`, the simulator and the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -76,6 +76,9 @@ class Limits(Protocol):
     ) -> Slots:
         """Give polls their slots before ``end``, the first the earliest."""
 
+    def hand_out(self, numbers: Iterable[int]) -> None:
+        """Take in which polls are handed out now: one number of a group for each."""
+
     def settle(self, expected: float, traffic: float, now: float) -> None:
         """Set right what a poll was charged, now that it is known what it took."""
 
@@ -83,7 +86,7 @@ class Limits(Protocol):
         """Take in how polls of groups went."""
 
 
-AnyLimits = TypeVar("AnyLimits", bound=Limits)
+AnyLimits_co = TypeVar("AnyLimits_co", bound=Limits, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def no_backoff(state: str, failures: int) -> float:  # noqa: ARG001  (others loo
     return 0.0
 
 
-class LearningPolicy(Generic[AnyLimits]):
+class LearningPolicy(Generic[AnyLimits_co]):
     """Elements, what is known of them, and what to poll next.
 
     ``backoff`` says for how long an element is left alone that is in a state (of `STATES`), after so many
@@ -134,7 +137,7 @@ class LearningPolicy(Generic[AnyLimits]):
     def __init__(
         self,
         table: ElementTable,
-        limits: AnyLimits,
+        limits: AnyLimits_co,
         *,
         objective: str | Objective = "freshness",
         channels: Channels | None = None,

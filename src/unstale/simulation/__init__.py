@@ -8,7 +8,7 @@ between the two, and adds it up to an `Outcome`. The `analysis` evaluator says w
 from .analysis import expect
 from .outcome import Expected, Outcome, Result
 from .players import NAMES
-from .policies import Learned, Outcomes, Policy
+from .policies import Learned, Outcomes, Played, Policy
 from .rules import RULES, Rule
 from .simulator import simulate
 from .visits import Conditions
@@ -22,6 +22,7 @@ __all__ = [
     "Learned",
     "Outcome",
     "Outcomes",
+    "Played",
     "Policy",
     "Result",
     "Rule",

@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from ..estimation.many import estimate_rates
 from ..objectives import Objective
 from ..planning import plan
-from ..policy import Learning
+from ..policy import Learning, LearningPolicy, Limits, PollOutcomes
 from ..schedule import Polls, Schedule, Stream
 from .compiled_tracking import look_at
 from .events import Events, Recorded
@@ -32,6 +32,7 @@ __all__ = [
     "Loop",
     "OpenLoop",
     "Outcomes",
+    "Played",
     "Policy",
 ]
 
@@ -277,3 +278,57 @@ class Learned:
     def learn(self, outcomes: Outcomes) -> None:
         ok = outcomes.ok
         self._learning.learn(outcomes.elements[ok], outcomes.elapsed[ok], outcomes.changed[ok])
+
+
+class Played:
+    """A policy as a mirror runs it, step by step: polls are busy until what they saw is told.
+
+    Its time is ``start`` plus simulated time times ``unit``. Elements are numbered in the order of its table.
+    """
+
+    def __init__(
+        self, policy: LearningPolicy[Limits], step: float, *, start: float = 0.0, unit: float = 1.0
+    ) -> None:
+        self._policy, self._step, self._start, self._unit = policy, step, start, unit
+        self._chosen_until, self._told = 0.0, 0
+        self._times, self._elements = np.empty(0), np.empty(0, np.int64)
+
+    @property
+    def step(self) -> float:
+        return self._step
+
+    def polls(self, end: float) -> Polls:
+        while self._chosen_until < end:
+            now, self._chosen_until = self._chosen_until, self._chosen_until + self._step
+            moments = (self._start + self._unit * t for t in (now, self._chosen_until))
+            chosen = self._policy.choose(*moments, room=1 << 62)
+            order = np.argsort(chosen.start, kind="stable")
+            times = np.clip((chosen.start[order] - self._start) / self._unit, now, self._chosen_until)
+            self._times = np.concatenate([self._times, times])
+            self._elements = np.concatenate([self._elements, chosen.places[order]])
+        due = int(np.searchsorted(self._times, end))
+        polls = Polls(self._times[:due], self._elements[:due])
+        self._times, self._elements = self._times[due:], self._elements[due:]
+        return polls
+
+    def learn(self, outcomes: Outcomes) -> None:
+        policy, table = self._policy, self._policy.table
+        policy.rescaled()
+        places, count = outcomes.elements, outcomes.elements.size
+        first = np.isnan(table["last"][places])
+        seen = np.where(outcomes.changed, "changed", "unchanged")
+        policy.hear(
+            PollOutcomes(
+                poll=np.arange(self._told, self._told + count),
+                element=table["id"][places],
+                time=self._start + self._unit * outcomes.times,
+                elapsed=np.where(first, np.nan, self._unit * outcomes.elapsed),
+                outcome=np.where(outcomes.ok, np.where(first, "new", seen), "failed").tolist(),
+                traffic=np.zeros(count),
+                cost=np.zeros(count),
+                planned=np.ones(count, np.bool_),
+            )
+        )
+        table["busy"][places] = False
+        policy.limits.hand_out(())
+        self._told += count
