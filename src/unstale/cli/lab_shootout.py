@@ -28,6 +28,7 @@ __all__ = ["shootout"]
 _POLICIES = (
     "uniform", "proportional", "aduana", "estimated-optimal", "learning", "optimal", "optimal-law"
 )  # fmt: skip
+_PLAYABLE = (*_POLICIES, "mirror")
 _WEIGHT_ROLES = ("key", "weight")
 _EXAMPLES = f"""\b
 Examples:
@@ -38,7 +39,8 @@ Examples:
 
 \b
 Policies:
-  {", ".join(_POLICIES)}
+  {", ".join(_POLICIES)};
+    and mirror, if asked for: the mirror itself in simulated time, which takes minutes
 Rules of tools:
   {", ".join(RULES[:5])},
     {", ".join(RULES[5:])}
@@ -67,7 +69,7 @@ Rules of tools:
 @click.option(
     "--policy",
     "policies",
-    type=click.Choice(_POLICIES),
+    type=click.Choice(_PLAYABLE),
     multiple=True,
     metavar="POLICY",
     help="Only these, and uniform; see below.  [default: all]",

@@ -216,12 +216,17 @@ class Learner:
         """Return the law, and the probability that there is hope: that changes do not come all the time."""
         places = np.arange(len(self)) if elements is None else elements
         ages = np.ascontiguousarray(np.broadcast_to(numbers("since", since, at_least=0), places.size))
-        shape, time, hope = np.empty((3, places.size))
+        shape, time, hope = self.gammas(ages, places)
+        return UncertainPoisson(shape, 1.0 / time), hope
+
+    def gammas(self, since: Floats, elements: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
+        """Return shapes and times (1/scale) of the laws, and hope, so long after the last poll of each."""
+        shape, time, hope = np.empty((3, elements.size))
         present(
-            places, ages, self._classes, self._chosen, self._half_lives, self._priors, self._evidence,
+            elements, since, self._classes, self._chosen, self._half_lives, self._priors, self._evidence,
             shape, time, hope,
         )  # fmt: skip
-        return UncertainPoisson(shape, 1.0 / time), hope
+        return shape, time, hope
 
     def rescale(self, round: float) -> None:  # noqa: A002
         """Take polls to be so far apart from now on; half-lives that are not given are multiples of that."""

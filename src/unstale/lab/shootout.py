@@ -34,7 +34,9 @@ from .histories import Recorded
 from .shootout_cells import MOST_POLLS, Goal, Pace, Played, Stage, law_frequencies, pace_of, play
 from .workers import KILLED, workers
 
-__all__ = ["OBJECTIVES", "POLICIES", "Case", "Goal", "Measured", "Needed", "Row", "Shootout", "shootout"]
+__all__ = [
+    "OBJECTIVES", "PLAYABLE", "POLICIES", "Case", "Goal", "Measured", "Needed", "Row", "Shootout", "shootout",
+]  # fmt: skip
 
 OBJECTIVES: tuple[Goal, ...] = ("freshness", "age")
 POLICIES = (
@@ -43,6 +45,8 @@ POLICIES = (
 """Policies with a budget. Proportional and optimal know the rate of each element over the whole record, and
 optimal-law the gaps between its changes; aduana polls in proportion to what it has seen, estimated-optimal
 takes the likeliest rates for the true ones, and learning is the policy for real work."""
+PLAYABLE = (*POLICIES, "mirror")
+"""Those, and the mirror itself: the real loop with a real store, in simulated time. That takes minutes."""
 _MOST_LAWS = 2000
 """Elements for which laws are planned; more take many minutes."""
 _USUAL = (0.25, 1.0, 4.0)
@@ -177,7 +181,7 @@ def shootout(
     for goal in objectives:
         choice("objectives", goal, OBJECTIVES)
     for name in policies:
-        choice("policies", name, POLICIES)
+        choice("policies", name, PLAYABLE)
     for name in rules:
         choice("rules", name, RULES)
     recorded.world(weights)  # so that weights are checked
@@ -191,7 +195,7 @@ def shootout(
     asked = _given(budgets, there, least)
     chosen = [
         name
-        for name in POLICIES
+        for name in PLAYABLE
         if name == "uniform" or (name in policies and (name != "optimal-law" or len(there) <= _MOST_LAWS))
     ]
     known = "optimal-law" in chosen

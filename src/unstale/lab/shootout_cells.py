@@ -7,7 +7,7 @@ change; so each seed shuffles them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,11 +23,12 @@ from ..simulation import Learned, Outcome, World, simulate
 from ..simulation.outcome import error_of_mean
 from ..simulation.policies import EstimatedOptimal, EstimatedProportional, Outcomes, Policy
 from .histories import Recorded
+from .mirror_at_play import Replayed, mirror_polls
 
 __all__ = ["MOST_POLLS", "Goal", "Pace", "Played", "Stage", "law_frequencies", "pace_of", "play"]
 
 Goal = Literal["freshness", "age"]
-_STEPS, _MOST_STEPS = 20.0, 10_000
+_STEPS, _MOST_STEPS = 50.0, 50_000
 """Steps of learning in the time of one poll per element, and in all; fewer are less work, and what polls saw
 counts a little later."""
 MOST_POLLS = 2e7
@@ -101,6 +102,19 @@ def law_frequencies(stage: Stage, goal: Goal, budget: float) -> Floats:
     return frequencies
 
 
+def _shuffled_record(recorded: Recorded, order: NDArray[np.int64]) -> Recorded:
+    """Return the record with its elements in another order."""
+    elements = np.argsort(order)[recorded.elements]
+    sorted_ = np.lexsort((recorded.times, elements))
+    keys = [recorded.keys[place] for place in order.tolist()]
+    return replace(recorded, keys=keys, elements=elements[sorted_], times=recorded.times[sorted_])
+
+
+def _early(pace: Pace, burn_in: float) -> float:
+    """Return the polls per day before measuring begins of those who learn: no more than the rule had."""
+    return max(pace.early, 0.01 * pace.polls) if burn_in else pace.polls
+
+
 class _Paced:
     """A policy that learns, at another pace until measuring begins."""
 
@@ -127,7 +141,7 @@ def _learners(  # noqa: PLR0917  (as they come)
 ) -> dict[str, Policy]:
     """Those who start knowing nothing; before measuring begins they have no more polls than the rule had."""
     n, sizes = len(world), np.ones(len(world))
-    first = max(pace.early, 0.01 * pace.polls) if burn_in else pace.polls
+    first = _early(pace, burn_in)
     every = first * burn_in + pace.polls * (world.end - burn_in)
     made: dict[str, Policy] = {}
     if "aduana" in names:
@@ -159,6 +173,11 @@ def play(  # noqa: PLR0917  (cells are tuples)
     for name in names:
         if name in learners:
             policies[name] = learners[name]
+        elif name == "mirror":
+            record, early = _shuffled_record(stage.recorded, order), _early(pace, stage.burn_in)
+            budgets = {0.0: early} if early == pace.polls else {0.0: early, stage.burn_in: pace.polls}
+            polls = mirror_polls(record, budgets, objective=goal, weights=world.weight)
+            policies[name] = Replayed(polls, len(record), record.end)
         elif name == "optimal-law" and law is not None:
             policies[name] = Schedule(law[order], seed=seed)
         elif name in {"uniform", "proportional", "optimal"}:

@@ -138,8 +138,9 @@ class Planner:
         policy, table = self.policy, self.policy.table
         chosen = policy.choose(now, end, room=room)
         places = chosen.places
-        columns = (table["id"][places], chosen.start, chosen.late, table["group"][places], chosen.fresh,
-                   chosen.size, table["last"][places])  # fmt: skip
+        fresh = np.where(np.isnan(table["last"][places]), np.nan, policy.fresh(places, now))
+        columns = (table["id"][places], chosen.start, chosen.late, table["group"][places], fresh,
+                   policy.sizes(places), table["last"][places])  # fmt: skip
         return [
             Lease(element, slot, late, group, fresh, element not in policy.audit, size, last=last)
             for element, slot, late, group, fresh, size, last in zip(

@@ -191,10 +191,7 @@ class Learning:
     @property
     def step(self) -> float:
         """How far ahead it should be asked for polls: what they see counts from the next step on."""
-        if not self.budget:
-            return np.inf
-        one = float(self._policy.table["size"].mean() / self.budget)
-        return max(self._policy.round / self._steps, one)
+        return self._policy.round / self._steps if self.budget and self._policy.round else np.inf
 
     def polls(self, end: float) -> Polls:
         """Return the polls from now on to just before ``end``, which is now afterwards.

@@ -27,6 +27,7 @@ from .. import kernels
 from ..arguments import Floats
 from ..objectives import Objective, objective_named
 from ..polling import worth
+from ..processes import UncertainPoisson
 from .choice import far_apart, leading_within, turns
 from .compiled_worths import gamma_worths, stretch
 from .element_table import FAILING, GONE, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
@@ -115,9 +116,6 @@ class Chosen(NamedTuple):
     start: Floats
     late: Floats
     """By how much each may start later."""
-    fresh: Floats
-    """Probability that the copy is fresh then; nan without a copy."""
-    size: Floats
 
 
 def no_backoff(state: str, failures: int) -> float:  # noqa: ARG001  (others look at them)
@@ -291,8 +289,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if not told.size:
             return
         at = places[told]
-        law = self.table.learner.law(elapsed[told], at)
-        fresh = np.exp(-np.asarray(law.shape) * np.log1p(elapsed[told] * np.asarray(law.scale)))
+        shape, time, _ = self.table.learner.gammas(elapsed[told], at)
+        fresh = np.exp(-shape * np.log1p(elapsed[told] / time))
         for k, place in enumerate(at.tolist()):
             channel = self.channels.channels[int(self.table["channel"][place])]
             channel.learn(int(self.table["hints"][place]), float(fresh[k]), changed=bool(changed[told[k]]))
@@ -323,16 +321,17 @@ class LearningPolicy(Generic[AnyLimits_co]):
     def worths(self, places: Places, since: Floats) -> Floats:
         """Return what polls are worth so long after the last ones, per cost."""
         table = self.table
-        law, hope = table.learner.outlook(since, places)
+        shape, time, hope = table.learner.gammas(since, places)
         unit = table["weight"][places].astype(np.float64) * table["reads"][places]
         unit /= self.limits.costs(self.sizes(places))
         if self._objective.kernel != kernels.FRESHNESS:
+            law = UncertainPoisson(shape, 1.0 / time)
             return np.asarray(hope * unit * worth(self._objective, law, since), float)
         values = np.empty(places.size)
-        gamma_worths(np.asarray(law.shape), 1.0 / np.asarray(law.scale), since, unit, values)
+        gamma_worths(shape, time, since, unit, values)
         told = np.flatnonzero(table["channel"][places] > 0)
         if told.size:
-            which, rate = places[told], np.asarray(law.rate)[told]
+            which, rate = places[told], shape[told] / time[told]
             hinted = self.channels.worths(table["channel"][which], rate, since[told], table["hints"][which])
             values[told] = unit[told] * hinted
         return hope * values
@@ -341,13 +340,13 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Return the probabilities that copies are fresh; 0 where there is none."""
         table = self.table
         since = table.since(places, now)
-        law, hope = table.learner.outlook(since, places)
+        shape, time, hope = table.learner.gammas(since, places)
         told = table["channel"][places]
         exposed = since
         if told.any():  # without a hint, only changes that give none can have come
             recall = np.array([0.0, *(one.recall for one in self.channels.channels[1:])])
             exposed = since * (1.0 - recall[told])
-        fresh = hope * np.exp(-np.asarray(law.shape) * np.log1p(exposed * np.asarray(law.scale)))
+        fresh = hope * np.exp(-shape * np.log1p(exposed / time))
         if told.any():
             fresh *= self.channels.fresh(told, table["hints"][places])
         return np.where(np.isnan(table["last"][places]), 0.0, fresh)
@@ -361,8 +360,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """
         table, limits = self.table, self.limits
         if room <= 0 or not len(table) or not limits.next(now) < end:
-            none = np.empty(0)
-            return Chosen(np.empty(0, np.intp), none, none, none, none)
+            return Chosen(np.empty(0, np.intp), np.empty(0), np.empty(0))
         most = int(min(limits.affordable(now, end, self.mean_size) + 2.0, room))
         new, old, values = self._candidates(now, end)
         wanted, worths = self._in_order(new, old, values, most, now=now, end=end, each=each)
@@ -377,9 +375,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self._count_turns(wanted, chosen, asked)
         table["busy"][chosen] = True
         self._set_price(old, values, worths[slots.which], end, short=chosen.size + 2 < most)
-        fresh = self.fresh(chosen, now)
-        fresh[np.isnan(table["last"][chosen])] = np.nan
-        return Chosen(chosen, slots.start, slots.late, fresh, self.sizes(chosen))
+        return Chosen(chosen, slots.start, slots.late)
 
     def _count_turns(self, wanted: Places, chosen: Places, asked: Places) -> None:
         """Count who had how many polls: new elements, and those that an audit asks for, beside others."""
