@@ -122,6 +122,7 @@ class Loop:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
         self._clean = self._introduced = False
         self._lead = self._shift = 0.0
+        self._next_choice = -inf
         self._hungry = self._starved = self._soon = self._more = False
         self._told, self._looked = -inf, 0
         self._started = self._clock.now()
@@ -181,9 +182,9 @@ class Loop:
         finished, self._finished = self._finished, []
         self._set_queue(finished)
         room = self._queue - self._hands.in_hand
+        began = self._clock.now()
         with self._clock.busy():
             try:
-                began = self._clock.now()
                 versions, leases = await self._in_thread(self._transact, finished, horizon, room)
                 took = self._clock.now() - began
             except (Trouble, OSError) as error:
@@ -197,7 +198,7 @@ class Loop:
         self._hungry = self._more or 0 < room <= len(leases)
         self._hands.share = max(self.workers, 1)
         self._hands.take(leases, self._group_concurrency, self._group_spacing)
-        return self._span
+        return max(self._next_choice - began, 0.0) if self._alone else self._span
 
     async def _rest(self, moment: float) -> None:
         """Wait for a moment, or until there is little left to do, or something to record."""
@@ -301,6 +302,11 @@ class Loop:
             self._tell("trouble", str(error))
         return versions, leases
 
+    @property
+    def _alone(self) -> bool:
+        """Whether this worker plans, for itself alone."""
+        return self.planner is not None and self.workers <= 1
+
     def _share(self, t: Transaction, room: int, *, planning: bool) -> int:
         """Return how many polls to take: of a fleet the planner, who comes first, leaves others theirs."""
         if planning and self.workers > 1:
@@ -313,7 +319,7 @@ class Loop:
         with self._store.begin() as t:
             planner = Planner(self._settings, t, now, ahead=self._tick, shift=self._shift)
             planner.rehearse(now)
-        self.planner, self._shift = planner, 0.0
+        self.planner, self._shift, self._next_choice = planner, 0.0, -inf
         if not self._introduced:
             self._introduced = True
             count = len(planner.policy.table)
@@ -334,7 +340,10 @@ class Loop:
         Who is alone takes all of it at once.
         """
         assert self.planner is not None  # noqa: S101  (prepared before)
-        alone = self.workers <= 1
+        alone = self._alone
+        if alone and now < min(self._next_choice, horizon) and self.planner.spent and not self._hungry:
+            return []  # the budget is handed out up to the next choice: this turn only records
+        self._next_choice = now + self._span
         self.planner.take_in(t, now, self._sample(t, now))
         now = self._clock.now()
         start = now + self._lead + (0.0 if alone else _AHEAD)

@@ -52,7 +52,8 @@ class Planner:
         self._counted = kept.get("counted", [0, 0, 0])
         self._next_reads = 0.0
         self._kept = b""
-        self.more = False
+        self.more, self.spent = False, False
+        """Whether the budget allows for more polls than were handed out last; and whether for none."""
         self._dirty: Places | None = None
         """Where rows have changed since they were saved; None if nothing has been taken in."""
         self._busy = np.empty(0, np.int64)
@@ -114,7 +115,7 @@ class Planner:
     ) -> list[Lease]:
         """Hand out polls before ``end``: all of them to a worker, if named. Returns those.
 
-        ``more`` tells whether the budget allows for more. If nothing was taken in before, it is now.
+        If nothing was taken in before, it is now.
         """
         policy = self.policy
         if self._dirty is None:
@@ -130,7 +131,8 @@ class Planner:
             t.release(leases, worker=worker, expires=expires)
             self._busy = np.union1d(self._busy, [lease.element for lease in leases])
         self._keep(t, leases, places)
-        self.more = bool(leases) and policy.limits.next(now) < end
+        self.spent = policy.limits.next(now) >= end
+        self.more = bool(leases) and not self.spent
         return leases
 
     def _leases(self, now: float, end: float, room: int) -> list[Lease]:
