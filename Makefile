@@ -56,8 +56,8 @@ run: setup  ## mirror a small site that changes by itself for a minute, with the
 test: setup  ## run the tests and the examples in the documentation
 	@$(BIN)/pytest -n auto
 
-test-long: setup  ## run the slow proofs, with many more random examples
-	@$(BIN)/pytest -n auto -m long --hypothesis-profile=long
+test-long: setup  ## run the slow proofs, and look for examples that break a law
+	@$(BIN)/pytest -n auto -m 'long or hypothesis' --hypothesis-profile=long
 
 lint: setup  ## check style, formatting, types and the layers
 	@$(BIN)/ruff check

@@ -4,7 +4,6 @@ There is one server for each process that runs tests, and a database for each te
 """
 
 import itertools
-import os
 import shutil
 import tempfile
 import warnings
@@ -12,18 +11,40 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
-# Compilation of a kernel can fall into any example, so no example has a deadline.
-# In CI the examples are the same on every run: a failure there is caused by the change under test.
+# The examples are the same on every machine and on every run: a failure is caused by the change under test.
+# Compilation of a kernel can fall into any example and a machine may be slow, so no example has a deadline.
 settings.register_profile(
     "default",
-    deadline=None,
     max_examples=100,
-    derandomize=os.environ.get("CI", "").lower() in {"1", "true"},
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("long", settings.get_profile("default"), max_examples=5000)
+# The long mode explores. What it finds is printed, and is pinned with @example.
+settings.register_profile(
+    "long", settings.get_profile("default"), max_examples=1000, derandomize=False, print_blob=True
+)
 settings.load_profile("default")
+
+
+_found = getattr(providers, "_get_local_constants", None)
+
+
+def _constants():
+    """Constants of the package, which Hypothesis tries too, but only where examples may differ.
+
+    It finds them in modules that happen to be loaded, and finds none if the clone lies below a folder that is
+    called ``tests``: the examples would depend on which tests ran before, and where.
+    """
+    return providers._local_constants if settings().derandomize else _found()
+
+
+if _found is not None:  # older versions try none
+    providers._get_local_constants = _constants
 
 _NUMBERS = itertools.count()
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.errors import InvalidInput
@@ -303,7 +303,6 @@ CELLS = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     table=st.lists(st.lists(CELLS, min_size=5, max_size=5), min_size=1, max_size=6),
     odd=st.lists(st.sampled_from(["", "a,b", '"/q",5,GET,200,2', " ", "a,1,GET,200,1,1"]), max_size=2),

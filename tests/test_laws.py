@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -317,14 +318,14 @@ def test_constant_polls_are_best(changes, polls):
         )
 
 
-@settings(max_examples=10)  # each takes a double integral
+@settings(max_examples=percent(10))  # each takes a double integral
 @given(change_laws, st.sampled_from(POLLS), some_penalties)
 def test_constant_polls_are_best_for_some_penalties(changes, polls, penalty):
     assert_constant_is_best(changes, polls, penalty)
 
 
 @pytest.mark.long
-@settings(max_examples=200)
+@settings(max_examples=percent(200))
 @given(change_laws, st.sampled_from(POLLS), some_penalties)
 def test_constant_polls_are_best_for_every_penalty(changes, polls, penalty):
     assert_constant_is_best(changes, polls, penalty)

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -328,7 +329,7 @@ def outcome(table):
 @example(b'rate,key\n1,"x"y\n')
 @example(b"rate\n1\n\x00\n")
 @example(b'rate\n"1\n"\n')
-@settings(max_examples=400)
+@settings(max_examples=percent(400))
 def test_any_bytes_are_a_table_or_one_line(data):
     file = TextFile("-", ",")
     file.__dict__["typed"] = data

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from poll_histories import polled
@@ -62,7 +63,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     assert 0.75 < np.mean(inside) < 0.99
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=percent(40))
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.floats(0.05, 1.0))
 def test_what_comes_out_is_a_law(seed, polls, chance):
     rng = np.random.default_rng(seed)

@@ -3,6 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from poll_histories import polled
@@ -93,7 +94,7 @@ def test_gaps_that_have_not_ended_make_the_rate_lower():
     assert fit(gaps, censored=[6.0]).rate == pytest.approx(3 / 12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=percent(60))
 @given(
     st.lists(st.floats(0.0, 1e9) | st.sampled_from([0.0, 1.0, 1e-300, 1e280]), min_size=1, max_size=12),
     st.lists(st.floats(0.0, 1e9), max_size=3),
@@ -120,7 +121,7 @@ def test_any_gaps_get_an_answer(gaps, unended):
         assert [one.name for one in found] == ["poisson"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=percent(25))
 @given(st.integers(0, 2**32 - 1), st.integers(-30, 30))
 def test_fits_follow_the_unit_of_time(seed, power):
     rng = np.random.default_rng(seed)

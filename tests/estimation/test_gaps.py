@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from poll_histories import polled
@@ -145,7 +146,7 @@ def test_equal_and_vanishing_gaps_are_no_trouble():
     assert examine_gaps([0.0] * 50 + [7.0] * 50).exponential.p_value < 1e-6
 
 
-@settings(max_examples=30)
+@settings(max_examples=percent(30))
 @given(st.integers(0, 2**32 - 1), st.integers(2, 8))
 def test_the_order_of_elements_does_not_matter(seed, count):
     rng = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ from itertools import combinations
 import mpmath as mp
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -211,7 +212,7 @@ def test_without_hints_the_plan_is_the_plain_one():
     assert hinted.freshness == pytest.approx(plain.freshness, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=percent(20))
 @given(seed=st.integers(0, 1000), budget=st.floats(0.1, 50.0))
 def test_a_plan_spends_the_budget_and_hints_do_no_harm(seed, budget):
     rng = np.random.default_rng(seed)
@@ -420,7 +421,7 @@ EXTREME = st.sampled_from([1e-100, 1e-50, 1e-9, 1.0, 1e9, 1e50, 1e100])
 COUNTS = st.sampled_from([0, 1, 2, 10**6, 10**15])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=percent(20))
 @given(polls=st.lists(st.tuples(EXTREME, COUNTS, st.booleans(), st.integers(0, 2)), min_size=1, max_size=6))
 def test_extreme_histories_have_finite_answers(polls):
     elapsed, hints, changed, elements = zip(*polls, strict=True)
@@ -434,7 +435,6 @@ def test_extreme_histories_have_finite_answers(polls):
         assert np.isfinite(found.law.worth(1.0, 1)).all()
 
 
-@settings(deadline=None)
 @given(
     rate=EXTREME,
     recall=st.sampled_from([0.0, 1e-300, 1e-9, 0.3, 1 - 1e-16, 1.0]),
@@ -452,7 +452,7 @@ def test_extreme_changes_have_finite_answers(rate, recall, false, elapsed, hints
     assert 0 <= changes.freshness(price) <= 1.000001
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=percent(20))
 @given(seed=st.integers(0, 10_000), power=st.integers(-20, 20), several=st.booleans())
 def test_estimates_do_not_depend_on_the_unit_of_time(seed, power, several):
     rng = np.random.default_rng(seed)

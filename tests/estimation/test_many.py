@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -116,7 +117,7 @@ def test_degenerate_populations_have_finite_answers(name, elements):
         assert (rates.rate > 0.3).all()
 
 
-@settings(max_examples=10)
+@settings(max_examples=percent(10))
 @given(st.floats(1e-5, 1e5))
 def test_the_unit_of_time_does_not_matter(unit):
     _, (elements, elapsed, changed) = gamma_world(1.0, 0.5, 40, 6, irregular=True)
@@ -183,7 +184,7 @@ def test_the_prior_of_a_mixed_population_has_its_mean_and_mean_logarithm():
 
 
 @given(st.integers(0, 2**32), st.sampled_from([None, PRIOR]))
-@settings(max_examples=5)
+@settings(max_examples=percent(5))
 def test_a_very_long_half_life_is_none(seed, prior):
     elements, elapsed, changed = world(np.array([0.1, 1.0, 3.0]), 4, irregular=True, seed=seed)
     ages = np.where(changed & (np.arange(changed.size) % 2 == 0), 0.3 * elapsed, np.nan)

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.errors import InvalidInput, NoAnswer
@@ -166,7 +166,6 @@ def test_the_master_profile_is_that_of_the_paper():
     assert master.accesses.sum() == pytest.approx(sum(user.total for user in users))
 
 
-@settings(deadline=None)
 @given(
     accesses=st.lists(
         st.tuples(st.sampled_from("xyz"), st.sampled_from("abcd"), st.floats(0.0, 50.0)),

@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ def missed(rates, times, steps=4000):
     return float((rate * (following - clock)).mean())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=percent(60))
 @given(
     st.floats(-1e3, 1e3),
     st.floats(0.01, 30.0),
@@ -153,7 +154,6 @@ def test_polls_that_all_saw_the_same_have_no_rhythm(seen):
 
 
 @given(st.integers(-20, 20))
-@settings(deadline=None)
 def test_the_unit_of_time_does_not_matter(power):
     unit = 2.0**power
     rng = np.random.default_rng(6)
@@ -173,7 +173,7 @@ def test_the_unit_of_time_does_not_matter(power):
 rate_lists = st.lists(st.floats(0.0, 10.0) | st.sampled_from([0.0, 1.0, 5.0]), min_size=1, max_size=6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=percent(40))
 @given(rate_lists, st.integers(1, 3))
 def test_no_moments_are_better(rates, polls):
     assume(max(rates) > 1e-3)
@@ -185,7 +185,7 @@ def test_no_moments_are_better(rates, polls):
     assert missed(rates, found) <= best + 2e-3 * max(rates)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=percent(25))
 @given(rate_lists, st.integers(2, 30))
 @example([1.0, 2.225073858507e-311], 2)
 def test_moments_satisfy_the_condition(rates, polls):

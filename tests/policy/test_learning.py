@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,7 +43,7 @@ def test_compiled_worths_are_those_of_the_law() -> None:
     assert values == pytest.approx(expected, rel=1e-7)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=percent(40))
 @given(
     n=st.integers(1, 30),
     budget=st.floats(0.1, 50.0),

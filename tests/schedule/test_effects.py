@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
@@ -208,7 +209,7 @@ def test_other_orders_are_means_over_intervals_in_worked_time(clock, order, jitt
         assert found == pytest.approx(expected, rel=2e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=percent(60))
 @given(
     st.floats(-3.0, 3.0),
     st.floats(-3.0, 3.0),

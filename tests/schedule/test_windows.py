@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -224,7 +225,7 @@ CLOCKS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=percent(300))
 @given(clock=CLOCKS, seed=st.integers(0, 2**32), reach=st.sampled_from([3.0, 100.0, 3000.0]))
 def test_laws_of_clocks(clock, seed, reach):
     period = clock.cycle.period
@@ -262,7 +263,6 @@ def test_laws_of_clocks(clock, seed, reach):
     np.testing.assert_allclose(worked, v, atol=clock.cycle.period + 3.0 / 24.0)
 
 
-@settings(max_examples=100, deadline=None)
 @given(windows=periodic_windows(), seed=st.integers(0, 2**32))
 def test_periods_are_alike(windows, seed):
     clock = windows.clock()

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
@@ -332,7 +333,7 @@ def test_the_unit_of_time_does_not_matter(name):
     "conditions", [SMOOTH, ROUGH, (3 * DAY, 2 * DAY, 0.1)], ids=["smooth", "rough", "slow"]
 )
 @pytest.mark.parametrize("name", RULES)
-@settings(max_examples=15)
+@settings(max_examples=percent(15))
 @given(
     cuts=st.lists(st.floats(0.0, 60 * DAY) | st.integers(0, 1440).map(lambda h: h * HOUR), max_size=8),
     seed=st.integers(0, 3),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -232,7 +233,7 @@ EVERY = {
 
 
 @pytest.mark.parametrize("name", EVERY)
-@settings(max_examples=12)
+@settings(max_examples=percent(12))
 @given(cuts=st.lists(st.floats(0.0, 40.0), max_size=6), seed=st.integers(0, 2**64))
 def test_pieces_of_time_do_not_matter(name, cuts, seed):
     world = World(EVERY[name](5))

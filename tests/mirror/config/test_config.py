@@ -5,7 +5,7 @@ import string
 from dataclasses import fields
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from unstale import InvalidInput
@@ -330,11 +330,7 @@ def test_files_that_are_none(tmp_path, monkeypatch, write):
         load(write("[mirror]\nkeep = " + "[" * 100_000))
 
 
-FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
 @given(st.binary(max_size=200))
-@FUZZ
 def test_random_bytes_never_crash(write, content):
     loaded_or_refused(write(content))
 
@@ -346,7 +342,6 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(st.tuples(st.integers(0, len(FULL)), st.integers(0, 12), PIECES), min_size=1, max_size=4))
-@FUZZ
 @example([(0, 0, "[" * 3000)])
 def test_mutated_files_never_crash(write, monkeypatch, edits):
     monkeypatch.setenv("TOKEN", "s3cret")
@@ -365,7 +360,6 @@ TOML_VALUES = st.sampled_from(
 
 
 @given(st.data())
-@FUZZ
 def test_no_value_of_any_key_crashes(write, data):
     section = data.draw(st.sampled_from(SECTIONS))
     keys = data.draw(st.lists(st.sampled_from(section.keys), unique=True, max_size=4))

@@ -4,6 +4,7 @@ from math import inf
 
 import numpy as np
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,7 +57,7 @@ def test_the_budget_for_a_target_is_what_the_library_says():
     assert demand.needed(0.9) == inf or demand.best(demand.needed(0.9)) == pytest.approx(0.9, abs=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=percent(25))
 @given(st.integers(0, 10_000), st.integers(1, 60), st.integers(0, 3), st.booleans())
 def test_more_budget_is_never_worse_and_nothing_beats_the_optimum(seed, n, groups, age):
     demand, *_ = instance(seed, n, groups, age=age)

@@ -9,7 +9,8 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from example_counts import percent
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unstale import InvalidInput
@@ -275,7 +276,6 @@ KINDS = {
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".parquet"])
 @given(rows=st.lists(st.tuples(text.filter(bool), *KINDS.values()), max_size=8))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rows_of_all_kinds_come_back(tmp_path, suffix, rows):
     path = str(tmp_path / f"rows{suffix}")
     columns = {"key": Column("text", required=True)} | {kind: Column(kind) for kind in KINDS}
@@ -287,7 +287,6 @@ def test_rows_of_all_kinds_come_back(tmp_path, suffix, rows):
 
 
 @given(st.binary(max_size=300))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".parquet"])
 def test_garbage_is_refused_or_read_but_never_crashes(tmp_path, suffix, content):
     path = tmp_path / f"garbage{suffix}"
@@ -307,7 +306,7 @@ header = st.lists(st.sampled_from(COLUMNS.split()), min_size=1, max_size=6)
 
 
 @given(header, st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=15)
+@settings(max_examples=percent(15))
 def test_tables_of_nonsense_are_refused_whole_or_taken(tmp_path_factory, names, data):
     rows = data.draw(st.lists(st.lists(cell, min_size=len(names), max_size=len(names)), max_size=4))
     file = io.StringIO()

@@ -7,7 +7,8 @@ import sys
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from example_counts import percent
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
@@ -215,7 +216,7 @@ def test_an_archive_that_is_cut_short_is_refused_as_a_whole(mirror, tmp_path, na
 
 
 @given(st.integers(0, 2**32), st.integers(1, 20))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(max_examples=percent(25))
 def test_garbled_archives_never_crash(mirror, tmp_path, seed, count):
     path = tmp_path / "copies.warc"
     if not path.exists():

@@ -4,7 +4,8 @@ import asyncio
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from example_counts import percent
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from .conftest import Visitor
@@ -79,7 +80,7 @@ def storable(found):
 
 
 @given(answers)
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=percent(150))
 def test_any_answer(world, data):
     world.server.pages["/odd"] = then_close(data)
     first = world.poll("/odd")
@@ -92,7 +93,6 @@ def test_any_answer(world, data):
 
 
 @given(st.dictionaries(names, values, max_size=8), st.binary(max_size=50))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_headers_on_a_connection_that_is_kept(world, headers, body):
     headers["Content-Length"] = str(len(body)).encode()
     lines = b"".join(
@@ -105,6 +105,5 @@ def test_any_headers_on_a_connection_that_is_kept(world, headers, body):
 
 @pytest.mark.long
 @given(answers)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_answer_at_length(world, data):
     test_any_answer.hypothesis.inner_test(world, data)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -259,7 +260,7 @@ def test_it_is_asked_for_less_and_less_often_while_it_cannot_be_had():
     "Request-rate: 1/", "Crawl-delay: 1e999", "Request-rate: 0/0", "\x00", "Disallow", ":", "Sitemap: \ud800",
     "*" * 50,
 ])).map("\n".join))  # fmt: skip
-@settings(max_examples=200)
+@settings(max_examples=percent(200))
 def test_any_text_can_be_read(text):
     host = Host()
     host.answer = Answer(200, text)

@@ -4,6 +4,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
+from example_counts import percent
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -103,7 +104,7 @@ def test_what_is_canonical_stays_so(text):
 
 
 @given(st.from_regex(http_urls._FINE, fullmatch=True))
-@settings(max_examples=40)
+@settings(max_examples=percent(40))
 def test_the_short_way_and_the_long_way_agree(text):
     assert canonical(text) == text
     assume(len(text) <= 2048)

@@ -5,7 +5,7 @@ import gzip
 import json
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from unstale import InvalidInput
@@ -84,7 +84,6 @@ class Fetched:
 
 @pytest.mark.parametrize("read", [_read_feed, _read_sitemap])
 @given(documents, documents)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_polls_of_any_document_do_not_raise(tmp_path, read, one, two):
     known = Known("https://example.org/doc")
 
@@ -120,7 +119,6 @@ def test_documents_are_read_or_refused(body):
 
 @pytest.mark.parametrize("form", [None, *FORMATS])
 @given(documents)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_lists_are_read_or_refused(tmp_path, form, body):
     path = tmp_path / "list"
     path.write_bytes(body)

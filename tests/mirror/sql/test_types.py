@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from example_counts import percent
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unstale.mirror.sources.sql_hash import RowSum
@@ -222,7 +223,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=percent(30))
 @given(rows=st.lists(st.tuples(VALUES, VALUES), max_size=8))
 def test_any_values_of_sqlite(rows, lite, lite_poller):
     lite.execute("DROP TABLE IF EXISTS t")

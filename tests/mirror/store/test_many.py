@@ -3,6 +3,7 @@
 from math import inf, nan
 
 import pytest
+from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import (
@@ -54,7 +55,7 @@ def connected(engine):
     return connection
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=percent(60))
 @given(values=st.lists(moments, max_size=70))
 def test_numbers_come_back_to_the_last_digit(engine, values):
     with connected(engine) as connection:
