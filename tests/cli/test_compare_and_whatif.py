@@ -154,16 +154,22 @@ def test_whatif_says_why_a_target_is_out_of_reach(run, monkeypatch):
 STARTS = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
 
 
-@pytest.mark.parametrize("kind", STARTS)
+COMMANDS = {
+    "svg": ["compare", "pages.csv", "--budget", "1/h"],
+    "png": ["whatif", "pages.csv", "--freshness", "80%", "--age", "6h", "--budget", "1/h"],
+    "pdf": ["whatif", "files.csv", "--objective", "freshness"],
+    "": ["compare", "files.csv", "--budget", "1MB/h", "--objective", "harmonic"],
+}
+
+
 @pytest.mark.parametrize(
-    "command",
+    ("command", "kind"),
     [
-        ["compare", "pages.csv", "--budget", "1/h"],
-        ["compare", "files.csv", "--budget", "1MB/h", "--objective", "harmonic"],
-        ["whatif", "pages.csv", "--freshness", "80%", "--age", "6h", "--budget", "1/h"],
-        ["whatif", "files.csv", "--objective", "freshness"],
+        pytest.param(command, kind, marks=() if kind == own else pytest.mark.long)
+        for own, command in COMMANDS.items()
+        for kind in STARTS
     ],
-    ids=lambda command: " ".join(command[:2]),
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
 def test_plots(command, kind, run):
     pytest.importorskip("matplotlib")

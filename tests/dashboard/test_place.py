@@ -50,23 +50,25 @@ def test_many_who_ask_at_a_time_have_it_done_once():
 
 def test_it_is_done_again_after_a_while(monkeypatch):
     monkeypatch.setattr(module, "_SHARE", 0.0)
+    monkeypatch.setattr(module, "_PATIENCE", 60.0)
     work = counting()
 
     async def play(place):
-        first = await place.kept("x", work, fresh_for=0.3)
-        again = await place.kept("x", work, fresh_for=0.3)
-        await asyncio.sleep(0.4)
-        return first, again, await place.kept("x", work, fresh_for=0.3), await place.kept("y", work)
+        first = await place.kept("x", work, fresh_for=60.0)
+        again = await place.kept("x", work, fresh_for=60.0)
+        await asyncio.sleep(0.2)
+        return first, again, await place.kept("x", work, fresh_for=0.1), await place.kept("y", work)
 
     assert played(play) == (1, 1, 2, 3)
 
 
 def test_what_takes_long_is_done_less_often(monkeypatch):
-    work = counting(0.1)
+    monkeypatch.setattr(module, "_PATIENCE", 60.0)
+    work = counting(0.5)  # for ten times as long, 5 seconds, it is not done again
 
     async def play(place):
         await place.kept("x", work, fresh_for=0.01)
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.1)
         return await place.kept("x", work, fresh_for=0.01)
 
     assert played(play) == 1
@@ -99,18 +101,19 @@ def test_who_asks_meanwhile_gets_what_there_was(monkeypatch):
 
 
 def test_what_was_forgotten_is_looked_at_anew():
-    go = threading.Event()
+    begun, go = threading.Event(), threading.Event()
     values = iter(["before the edit", "after the edit"])
 
     def work(_):
         value = next(values)
         if value == "before the edit":
-            go.wait(10)
+            begun.set()
+            go.wait(60)
         return value
 
     async def play(place):
         early = asyncio.create_task(place.kept("x", work))
-        await asyncio.sleep(0.02)
+        await asyncio.to_thread(begun.wait, 60)
         place.forget()
         late = await place.kept("x", work)
         go.set()

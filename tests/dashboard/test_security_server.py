@@ -17,6 +17,10 @@ import pytest
 from unstale import Mirror
 from unstale.dashboard import server as serving
 
+PATIENCE = 1.5
+"""What a client has for its request, in seconds."""
+ENOUGH = 60.0
+"""Seconds that no machine needs for anything here."""
 ASKED = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -27,68 +31,67 @@ async def app(scope, receive, send):
             await send({"type": "lifespan.startup.complete"})
         await send({"type": "lifespan.shutdown.complete"})
         return
-    await asyncio.sleep(1.0 if scope["path"] == "/slow" else 0.1)
+    await asyncio.sleep(2.0 * PATIENCE if scope["path"] == "/slow" else 0.1)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
     await send({"type": "http.response.body", "body": b"hello"})
 
 
 @pytest.fixture
 def connect(monkeypatch):
-    """Return what connects to a server that waits half a second for requests."""
-    monkeypatch.setattr(serving, "_PATIENCE", 0.5)
+    """Return what connects to a server that waits only a moment for requests."""
+    monkeypatch.setattr(serving, "_PATIENCE", PATIENCE)
     server = serving.Server(app)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
-        yield lambda: socket.create_connection(listening.getsockname(), timeout=10)
+        yield lambda: socket.create_connection(listening.getsockname(), timeout=ENOUGH)
         server.should_exit = True
-        thread.join(10)
+        thread.join(ENOUGH)
         assert not thread.is_alive()
 
 
-def closed_after(connection):
-    """Return after how many seconds the server closes a connection; 3 if it does not."""
-    began = time.monotonic()
-    connection.settimeout(3)
+def waited_for(connection, began):
+    """Tell whether the server closes a connection, and not before its patience, from a moment on, is over."""
     try:
         while connection.recv(1000):
             pass
     except ConnectionError:
         pass
     except TimeoutError:
-        return 3.0
-    return time.monotonic() - began
+        return False
+    return time.monotonic() - began > 0.9 * PATIENCE
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET / HTTP/1.1\r\nHost: loc"])
 def test_who_sends_no_request_is_not_waited_for(connect, sent):
+    began = time.monotonic()
     with connect() as connection:
         connection.sendall(sent)
-        assert 0.2 < closed_after(connection) < 2.0
+        assert waited_for(connection, began)
 
 
 def test_a_header_that_drips_does_not_help(connect):
     def drip(connection):
-        for _ in range(40):
+        for _ in range(int(ENOUGH / 0.1)):
             connection.sendall(b"x")
             time.sleep(0.1)
 
-    with connect() as connection:
-        began = time.monotonic()
-        with pytest.raises(ConnectionError):
-            drip(connection)
-        assert time.monotonic() - began < 3.0
+    with connect() as connection, pytest.raises(ConnectionError):
+        drip(connection)
 
 
 def test_the_second_request_is_waited_for_no_longer(connect):
     with connect() as connection:
         for _ in range(3):
+            began = time.monotonic()
             connection.sendall(ASKED)
             answer = b""
             while not answer.endswith(b"hello"):
-                answer += connection.recv(1000)
+                part = connection.recv(1000)
+                assert part, answer
+                answer += part
         connection.sendall(ASKED[:20])
-        assert 0.2 < closed_after(connection) < 2.0
+        assert waited_for(connection, began)
 
 
 def test_a_slow_answer_is_waited_for(connect):
@@ -102,15 +105,14 @@ def test_who_will_send_no_more_is_answered(connect):
         connection.sendall(ASKED)
         connection.shutdown(socket.SHUT_WR)
         answer = b""
-        began = time.monotonic()
-        while part := connection.recv(1000):
+        while part := connection.recv(1000):  # and it is closed then
             answer += part
         assert answer.endswith(b"hello")
-        assert time.monotonic() - began < 2.0  # and it is closed then
     with connect() as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx")
         connection.shutdown(socket.SHUT_WR)
-        assert closed_after(connection) < 2.0
+        while connection.recv(1000):
+            pass
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def with_a_slow_client(folder):
         try:
             port = int(json.loads(process.stdout.readline())["address"].rstrip("/").rpartition(":")[2])
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            connection.settimeout(20)
+            connection.settimeout(ENOUGH)
             connection.connect(("127.0.0.1", port))
             connection.sendall(f"GET /copies/{key} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             assert connection.recv(15) == b"HTTP/1.1 200 OK"
@@ -164,7 +166,7 @@ def with_a_slow_client(folder):
 def test_it_ends_quietly_while_clients_are_slow(tmp_path):
     with with_a_slow_client(tmp_path) as process:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(ENOUGH) == 0
         assert process.stderr.read() == ""
 
 
@@ -174,5 +176,5 @@ def test_a_second_interruption_ends_it_at_once(tmp_path):
         time.sleep(0.5)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        assert process.wait(1.5) == 130
+        assert process.wait(ENOUGH) == 130
         assert process.stderr.read() == ""

@@ -23,7 +23,7 @@ def coverage(found, rates):
 
 
 @pytest.mark.parametrize("kind", ["regular", "gamma", "exponential"])
-@pytest.mark.parametrize(("polls", "elements"), [(5, 10_000), (20, 10_000), (100, 6_000), (500, 3_000)])
+@pytest.mark.parametrize(("polls", "elements"), [(5, 4_000), (20, 4_000), (100, 2_500), (500, 1_500)])
 def test_one_element_without_a_prior(polls, elements, kind):
     """Rates from 0.01 to 100 per poll interval, all decades alike."""
     rng = np.random.default_rng(polls)
@@ -49,12 +49,12 @@ def test_one_element_without_a_prior(polls, elements, kind):
 )
 def test_a_prior_learned_from_the_population(shape, mean, polls, kind):
     rng = np.random.default_rng([polls, int(10 * shape)])
-    rates = rng.gamma(shape, mean / shape, size=6_000)
+    rates = rng.gamma(shape, mean / shape, size=3_000)
     assert 88.0 < coverage(estimate_rates(*world(rng, rates, polls, kind)), rates) < 92.0
 
 
 @pytest.mark.parametrize("kind", ["regular", "exponential"])
-@pytest.mark.parametrize(("polls", "elements"), [(5, 5_000), (50, 4_000), (500, 4_000)])
+@pytest.mark.parametrize(("polls", "elements"), [(5, 3_000), (50, 2_000), (500, 1_500)])
 def test_a_prior_learned_from_rates_of_all_decades(polls, elements, kind):
     """No gamma population; the tail, of elements that changed at every poll, is not seen at all."""
     rng = np.random.default_rng(polls)
@@ -94,7 +94,7 @@ def test_a_small_population():
 
 def test_a_given_prior_that_is_true():
     rng = np.random.default_rng(7)
-    rates = rng.gamma(2.0, 0.25, size=30_000)
+    rates = rng.gamma(2.0, 0.25, size=10_000)
     columns = world(rng, rates, 10, "exponential")
     for level in (0.5, 0.9, 0.99):
         found = estimate_rates(*columns, prior=GammaPrior(2.0, 0.25), level=level)

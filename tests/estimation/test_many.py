@@ -72,7 +72,7 @@ def test_the_order_of_polls_does_not_matter(seed):
 @pytest.mark.parametrize("irregular", [False, True])
 @pytest.mark.parametrize(("shape", "mean"), [(0.3, 1.0), (1.0, 0.1), (5.0, 2.0)])
 def test_the_prior_of_a_gamma_population_is_found(shape, mean, irregular):
-    _, polls = gamma_world(shape, mean, 6000, 20, irregular=irregular)
+    _, polls = gamma_world(shape, mean, 3000, 20, irregular=irregular)
     prior = GammaPrior.learned(*polls)
     assert_allclose([prior.shape, prior.rate], [shape, mean], rtol=0.1)
 
@@ -117,7 +117,7 @@ def test_degenerate_populations_have_finite_answers(name, elements):
         assert (rates.rate > 0.3).all()
 
 
-@settings(max_examples=percent(10))
+@settings(max_examples=percent(5))
 @given(st.floats(1e-5, 1e5))
 def test_the_unit_of_time_does_not_matter(unit):
     _, (elements, elapsed, changed) = gamma_world(1.0, 0.5, 40, 6, irregular=True)
@@ -131,10 +131,10 @@ def test_the_unit_of_time_does_not_matter(unit):
 
 def test_a_sample_of_the_elements_is_enough(monkeypatch):
     """The rates differ by far less than what they are in doubt by."""
-    _, polls = gamma_world(1.0, 1.0, 30_000, 20)
+    _, polls = gamma_world(1.0, 1.0, 12_000, 20)
     every = estimate_rates(*polls)
-    monkeypatch.setattr(population_module, "_ENOUGH", 200_000)
-    monkeypatch.setattr(population_module, "_MANY", 5_000)
+    monkeypatch.setattr(population_module, "_ENOUGH", 80_000)
+    monkeypatch.setattr(population_module, "_MANY", 2_000)
     some = estimate_rates(*polls)
     assert some.prior != every.prior
     off = (some.rate - every.rate) / (every.rate / np.sqrt(every.law.shape))

@@ -153,8 +153,9 @@ def test_partitions_spend_the_budget(key):
         policy = Partitioning(key=key, partitions=partitions, iterations=iterations)
         found = plan(rates, 100.0, weights=weights, sizes=sizes, policy=policy)
         assert found.spent == pytest.approx(100.0, rel=SPENT)
-        assert found.freshness <= best.freshness + best.gap
-        assert found.gap >= best.freshness - found.freshness
+        rounding = 1e-14  # of a mean of 500 numbers below 1, computed in another way
+        assert found.freshness <= best.freshness + best.gap + rounding
+        assert found.gap >= best.freshness - found.freshness - rounding
         if partitions == 500:
             assert found.freshness == pytest.approx(best.freshness, rel=1e-12)
 

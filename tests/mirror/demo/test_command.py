@@ -84,8 +84,8 @@ def test_it_ends_with_a_table(run):
         assert re.search(rf"{name}.* \d+\.\d%$", said, re.MULTILINE)
     assert "So short a run says little" in said
     polls, allowed = re.search(r"(\d+) polls of (\d+)", said).groups()
-    assert 560 <= int(allowed) <= 700  # the last poll may take a while
-    assert 0.3 * 560 < int(polls) <= int(allowed)
+    assert int(allowed) >= 560  # the last poll may take a while
+    assert 0 < int(polls) <= int(allowed)  # how many are made depends on the machine
     assert refused(re.search(r"http://127\.0\.0\.1:\d+/", said)[0])
 
 

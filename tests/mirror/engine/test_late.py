@@ -43,11 +43,19 @@ def open_mirror(folder, source, count=6, **settings):
     return mirror
 
 
+def run_until(mirror, seconds, enough):
+    """Run for so many seconds, and again until there is enough: on a busy machine it may take longer."""
+    for _ in range(40):
+        mirror.run(time.time() + seconds)
+        if enough():
+            return
+    pytest.fail("it was not enough")
+
+
 def test_who_is_alone_goes_on_and_the_others_of_the_group_keep_their_distance(tmp_path):
     source = Slow(first=0.6)
     with open_mirror(tmp_path, source, budget=100.0, groups=(GroupLimit("*", spacing=0.8),)) as mirror:
-        mirror.run(time.time() + 5.0)
-    assert len(source.began) >= 4
+        run_until(mirror, 3.5, lambda: len(source.began) >= 4)
     assert min(later - at for at, later in zip(source.began, source.began[1:], strict=False)) > 0.79
 
 
@@ -70,7 +78,7 @@ def give_back_at_first(monkeypatch, times):
 
 def test_an_audit_asks_again_for_what_was_given_back(tmp_path, monkeypatch):
     with open_mirror(tmp_path, Slow(), budget=50.0) as mirror:
-        mirror.run(time.time() + 1.5)
+        run_until(mirror, 1.0, lambda: len(mirror.polls()) >= 6)
         done = give_back_at_first(monkeypatch, 2)
         audit = mirror.audit(6)
     assert len(done) == 2
@@ -80,7 +88,7 @@ def test_an_audit_asks_again_for_what_was_given_back(tmp_path, monkeypatch):
 def test_an_audit_does_not_wait_for_what_is_removed(tmp_path):
     source = Slow()
     with open_mirror(tmp_path, source, budget=50.0) as mirror:
-        mirror.run(time.time() + 1.5)
+        run_until(mirror, 1.0, lambda: len(mirror.polls()) >= 6)
         mirror.set_budget(3.0)
         seen = []
 
@@ -144,6 +152,7 @@ def test_one_step_polls_a_page_whose_robots_txt_takes_long(tmp_path):
     assert asked == ["/robots.txt", "/page"]
 
 
+@pytest.mark.long  # it needs the machine for itself
 def test_a_store_that_takes_its_time_does_not_cost_budget(tmp_path, monkeypatch):
     record = Loop._transact
 

@@ -47,8 +47,8 @@ def test_what_changes_at_a_medium_rate_is_polled_most_and_each_is_polled(tmp_pat
     mirror, world = make(tmp_path, budget=60 / DAY, content=content, tick=DAY / 20)
     with mirror:
         add(mirror, *(key.removeprefix("python:") for key in content))
-        run(mirror, 40 * DAY)
-        late = [key for time, key in world.polls if time > START + 20 * DAY]
+        run(mirror, 24 * DAY)
+        late = [key for time, key in world.polls if time > START + 12 * DAY]
         share = {kind: sum(kind in key for key in late) for kind in ("never", "daily", "always")}
         assert share["daily"] > 2 * share["never"]
         assert share["daily"] > 1.2 * share["always"]
@@ -92,7 +92,7 @@ def test_windows_hold(tmp_path):
 def test_a_failing_element_backs_off_and_nothing_learned_is_lost(tmp_path):
     state = {"ok": True}
     content = {"python:a": lambda now: str(int(now // 7200)).encode() if state["ok"] else OSError("down")}
-    mirror, world = make(tmp_path, budget=200 / DAY, content=content)
+    mirror, world = make(tmp_path, budget=200 / DAY, content=content, tick=1800.0)
     with mirror:
         add(mirror, "a", *(f"b/{i}" for i in range(10)))
         run(mirror, 5 * DAY)
@@ -180,7 +180,7 @@ def test_hints_are_followed_if_they_prove_right_and_not_if_they_do_not(tmp_path)
     waits = {"good": [], "bad": []}
     with mirror:
         add(mirror, *(key.removeprefix("python:") for key in changes))
-        for day in range(44):
+        for day in range(28):
             told = {kind: f"python:{kind}/{rng.integers(40)}" for kind in ("good", "bad")}
             for key in changes:
                 if key == told["good"] or ("bad" in key and rng.random() < 1 / 40):
@@ -189,7 +189,7 @@ def test_hints_are_followed_if_they_prove_right_and_not_if_they_do_not(tmp_path)
             for kind, key in told.items():
                 mirror.hint([key], channel=kind)
             run(mirror, DAY)
-            if day >= 22:
+            if day >= 14:
                 for kind, key in told.items():
                     after = [time for time in world.times(key) if time > now]
                     waits[kind].append((min(after) if after else now + DAY) - now)
@@ -229,7 +229,7 @@ def test_elements_that_come_and_go_while_it_runs(tmp_path):
 
 
 def test_many_new_elements_get_half_of_the_budget_and_no_more(tmp_path):
-    mirror, world = make(tmp_path, budget=1000 / DAY)
+    mirror, world = make(tmp_path, budget=1000 / DAY, tick=1800.0)
     with mirror:
         add(mirror, *(f"old/{i}" for i in range(50)))
         run(mirror, DAY)
@@ -249,7 +249,7 @@ def test_it_goes_on_where_it_was_after_a_restart(tmp_path):
     mirror, world = make(tmp_path, budget=60 / DAY, content=content, tick=DAY / 20)
     with mirror:
         add(mirror, *(str(i) for i in range(30)))
-        run(mirror, 30 * DAY)
+        run(mirror, 12 * DAY)
         known = [mirror.explain(f"python:{i}").rate for i in range(30)]
         clock = mirror.clock
     polled = [time for time, _ in world.polls]
@@ -272,7 +272,7 @@ def test_there_is_no_burst_after_downtime_and_the_backlog_is_worked_off_by_worth
     with mirror:
         for i in range(40):
             add(mirror, str(i), weight=10.0 if i < 5 else 1.0)
-        run(mirror, 20 * DAY)
+        run(mirror, 10 * DAY)
 
         async def sleep():
             await mirror.clock.until(mirror.clock.now() + 10 * DAY)
@@ -378,7 +378,7 @@ def test_a_budget_of_bytes_holds(tmp_path):
     content = {
         f"python:{i}": (lambda now, i=i: bytes([int(now) % 251]) * (1000 * (1 + i % 9))) for i in range(60)
     }
-    mirror, _ = make(tmp_path, budget=None, byte_budget=2e6 / DAY, content=content)
+    mirror, _ = make(tmp_path, budget=None, byte_budget=2e6 / DAY, content=content, tick=1800.0)
     with mirror:
         add(mirror, *(str(i) for i in range(60)))
         run(mirror, 2 * DAY)

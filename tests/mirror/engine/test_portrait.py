@@ -19,7 +19,7 @@ CONTENT = {"python:regular": lambda now: str(int(now // 21600)).encode(), "pytho
 def lived(tmp_path_factory):
     """A mirror that has been running for some days; its folder, and the time."""
     folder = tmp_path_factory.mktemp("lived")
-    made, _ = make(folder, budget=100 / DAY, content=CONTENT, keep=5)
+    made, _ = make(folder, budget=100 / DAY, content=CONTENT, keep=5, tick=3600.0)
     with made:
         add(made, "regular", "still", *(f"other/{i}" for i in range(5)))
         run(made, 15 * DAY)

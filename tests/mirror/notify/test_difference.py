@@ -17,6 +17,9 @@ from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.difference import _laid_out, _visible, difference
 from unstale.mirror.site import ChangingSite
 
+ENOUGH = 60.0
+"""Seconds of the processor that no machine needs; what grows too fast takes many minutes."""
+
 
 def _patched(old, shown):
     """Apply a unified difference."""
@@ -136,9 +139,9 @@ def test_what_cannot_be_written_is_replaced():
 
 
 def test_charsets_that_are_none_of_texts_take_no_time():
-    began = time.perf_counter()
+    began = time.process_time()
     difference(b"a" * 3_000_000 + b"-bbbb", b"b" * 3_000_000 + b"-cccc" * 9, "text/plain; charset=punycode")
-    assert time.perf_counter() - began < 3.0
+    assert time.process_time() - began < ENOUGH
 
 
 def test_other_content_has_sizes_and_digests():
@@ -177,18 +180,18 @@ def test_bounded_in_time_and_output(kind):
         return "".join(dice.choices("abc ." if kind == "long lines" else "abc", k=500_000)).encode()
 
     media_type = {"deep": "application/json", "tags": "text/html"}.get(kind, "text/plain")
-    began = time.perf_counter()
+    began = time.process_time()
     shown = difference(content(), content(), media_type, lines=50)
-    assert time.perf_counter() - began < 3.0
+    assert time.process_time() - began < ENOUGH
     assert len(shown) < 25_000
     assert len(shown.splitlines()) <= 52
 
 
 def test_a_tag_with_many_attributes_takes_no_time():
     tag = b"<p " + b" ".join(b"a%d" % k for k in range(100_000)) + b">"
-    began = time.perf_counter()
+    began = time.process_time()
     assert difference(tag + b"old", tag + b"new", "text/html") == "@@ -1 +1 @@\n-old\n+new"
-    assert time.perf_counter() - began < 3.0
+    assert time.process_time() - began < ENOUGH
 
 
 def _parquet(rows, **columns):

@@ -102,7 +102,7 @@ async def running(notifier):
         await task
 
 
-async def _until(condition, seconds=10.0):
+async def _until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
@@ -133,7 +133,7 @@ def test_a_webhook_gets_all_changes_in_order(changing):
     asyncio.run(run())
 
 
-def test_it_goes_on_from_where_it_was_by_itself(changing):
+def test_it_goes_on_from_where_it_was_by_itself(changing, monkeypatch):
     async def run():
         async with serving() as hook:
             async with running(Notifier([Notify(webhook=hook.url)], changing.store)) as task:
@@ -142,14 +142,13 @@ def test_it_goes_on_from_where_it_was_by_itself(changing):
                 await _until(lambda: hook.ids == [1, 2])
                 assert not task.done()
             changing.change(2)
+            monkeypatch.setattr("unstale.mirror.notify._LOOK", 600.0)  # so that it must be woken
             notifier = Notifier([Notify(webhook=hook.url)], changing.store)
             async with running(notifier):
                 await _until(lambda: hook.ids == [1, 2, 3, 4])
                 changing.change()
                 notifier.wake()
-                began = time.monotonic()
                 await _until(lambda: hook.ids == [1, 2, 3, 4, 5])
-                assert time.monotonic() - began < 1.0
 
     asyncio.run(run())
 
@@ -226,9 +225,7 @@ def test_a_dead_target_holds_up_nobody(changing):
             assert states[1].told == states[3].told == 0
             assert "exit code 1" in states[3].trouble
 
-    began = time.monotonic()
-    asyncio.run(run())
-    assert time.monotonic() - began < 10.0
+    asyncio.run(asyncio.wait_for(run(), 60.0))
 
 
 def test_trouble_of_the_store_is_told_and_passes(changing):
@@ -330,7 +327,7 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
     began = time.monotonic()
     with pytest.raises(Undelivered, match=r"not done within 0\.7 seconds; it was killed"):
         _tell(sys.executable, "-c", script, timeout=0.7)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 50.0  # it would take 60
     pid = int(note.read_text())
     for _ in range(100):
         try:
@@ -345,8 +342,8 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
 
 def test_what_a_command_leaves_behind_does_not_hold_us_up():
     began = time.monotonic()
-    _tell("sh", "-c", "sleep 30 & exit 0")
-    assert time.monotonic() - began < 5.0
+    _tell("sh", "-c", "sleep 60 & exit 0")
+    assert time.monotonic() - began < 50.0
 
 
 def test_what_cannot_be_run():

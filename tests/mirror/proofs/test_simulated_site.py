@@ -164,7 +164,7 @@ def check(month, *, near, ahead):
 
 def test_a_mirror_is_as_fresh_as_it_says_and_nearly_as_it_can_be(tmp_path):
     month = asyncio.run(
-        live(tmp_path, lognormal(200, 2.0), days=14, warm=5, audits=(100, 100), tick=DAY / 25)
+        live(tmp_path, lognormal(200, 2.0), days=10, warm=4, audits=(100, 100), tick=DAY / 20)
     )
     print(tell(month))  # noqa: T201  (shown with -s)
     check(month, near=0.02, ahead=0.0)

@@ -62,16 +62,20 @@ def test_commits_within_a_procedure_are_seen_while_it_runs(orders, pg, postgres_
     """They are counted only when it ends."""
     pg.execute(
         "CREATE PROCEDURE work() LANGUAGE plpgsql AS $$ BEGIN "
-        "UPDATE orders SET total = -1 WHERE id = 1; COMMIT; PERFORM pg_sleep(1); END $$"
+        "UPDATE orders SET total = -1 WHERE id = 1; COMMIT; PERFORM pg_advisory_lock(7); END $$"
     )
     pg.close()
     orders.poll()
     with closing(psycopg.connect(postgres_url, autocommit=True)) as other:
-        worker = threading.Thread(target=other.execute, args=("CALL work()",))
-        worker.start()
-        time.sleep(0.5)
-        found = orders.poll()
-        assert worker.is_alive()
+        with closing(psycopg.connect(postgres_url, autocommit=True)) as holder:
+            holder.execute("SELECT pg_advisory_lock(7)")
+            worker = threading.Thread(target=other.execute, args=("CALL work()",))
+            worker.start()
+            waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            while holder.execute(waiting).fetchone() == (0,):
+                time.sleep(0.01)
+            found = orders.poll()
+            assert worker.is_alive()
         worker.join()
     assert (found.outcome, orders.rows[0][2]) == ("changed", -1)
 

@@ -50,6 +50,11 @@ def run(server, *statements):
         return [connection.execute(statement) for statement in statements][-1].statusmessage
 
 
+def setting(server, name):
+    with closing(psycopg.connect(server.get_uri(), autocommit=True)) as connection:
+        return connection.execute("SELECT current_setting(%s)", (name,)).fetchone()[0]
+
+
 def life(server):
     """When the server last recovered from a crash."""
     with closing(psycopg.connect(server.get_uri(), autocommit=True)) as connection:
@@ -57,7 +62,7 @@ def life(server):
 
 
 def eventually(happens):
-    for _ in range(200):
+    for _ in range(2000):
         try:
             if happens():
                 return
@@ -74,7 +79,7 @@ def test_a_commit_that_waits_and_then_a_crash(own, poller_of):
     element.poll()
 
     run(own, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
-    time.sleep(0.2)
+    eventually(lambda: setting(own, "synchronous_standby_names") == "nobody")
     with (
         closing(psycopg.connect(own.get_uri(), autocommit=True)) as writer,
         closing(psycopg.connect(own.get_uri(), autocommit=True)) as other,
@@ -99,7 +104,7 @@ def test_a_commit_that_waits_and_then_a_crash(own, poller_of):
     with closing(psycopg.connect(own.get_uri(), autocommit=True)) as victim:
         os.kill(victim.info.backend_pid, signal.SIGKILL)
         eventually(lambda: life(own) != started)
-    for _ in range(100):
+    for _ in range(1000):
         found = element.poll()
         if found.outcome != "failed":  # as long as the server is not there
             break

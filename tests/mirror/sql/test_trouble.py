@@ -178,7 +178,7 @@ def test_a_server_that_says_nothing(poller_of):
         start = time.monotonic()
         found = poller.element("shop#t").poll(timeout=0.2)
     assert found.detail == "no answer within 0.2 seconds"
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
 
 
 def test_killed_connections_heal(pg, pg_poller):
@@ -186,7 +186,10 @@ def test_killed_connections_heal(pg, pg_poller):
     element = pg_poller.element("shop#t")
     kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'unstale'"
     outcomes = []
-    for delay in (None, 0.05, 0.1, 0.2, None):
+    delays = [None, *(0.05 * 1.5**power for power in range(-8, 8)), None]
+    for delay in delays:
+        if delay is not None and "failed" in outcomes:
+            continue  # one poll was hit, on a machine of whatever speed
         element.known = type(element.known)(element.known.key)  # whatever the last poll saw
         if delay is None:
             pg.execute(kill)  # while nobody uses them
@@ -216,7 +219,7 @@ def test_what_takes_too_long_is_stopped_on_the_server(pg, pg_poller, options):
     found = pg_poller.element("shop#t", **options).poll(timeout=0.3)
     assert found.outcome == "failed"
     assert "no answer within 0.3 seconds" in found.detail or "too long" in found.detail
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 50  # it would take 60
     assert active(pg) == 0
 
 
@@ -235,7 +238,7 @@ def test_cancelled_polls_are_stopped(pg, pg_poller, lite, lite_poller):
                 await poll
             return time.monotonic() - start
 
-        assert poller.run(play()) < 3
+        assert poller.run(play()) < 60
     assert active(pg) == 0
     for one in threading.enumerate():
         if one.name == "unstale":
