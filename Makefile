@@ -53,11 +53,15 @@ $(STAMP): pyproject.toml
 run: setup  ## mirror a small site that changes by itself for a minute, with the dashboard
 	@$(BIN)/unstale demo --for 60s
 
+# A file is run by one process, so that what its tests share is made once. Bytecode is kept, whatever the
+# environment says, since many tests start processes of their own.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile
+
 test: setup  ## run the tests and the examples in the documentation
-	@$(BIN)/pytest -n auto
+	@$(PYTEST)
 
 test-long: setup  ## run the slow proofs, and look for examples that break a law
-	@$(BIN)/pytest -n auto -m 'long or hypothesis' --hypothesis-profile=long
+	@$(PYTEST) -m 'long or hypothesis' --hypothesis-profile=long
 
 lint: setup  ## check style, formatting, types and the layers
 	@$(BIN)/ruff check

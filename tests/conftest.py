@@ -7,6 +7,7 @@ import itertools
 import shutil
 import tempfile
 import warnings
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -47,6 +48,19 @@ if _found is not None:  # older versions try none
     providers._get_local_constants = _constants
 
 _NUMBERS = itertools.count()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave to the long mode all but every n-th case of what is marked so."""
+    seen = Counter()
+    for item in items:
+        mark = item.get_closest_marker("every")
+        if mark is not None:
+            test = (item.path, item.originalname)
+            if seen[test] % mark.args[0]:
+                item.add_marker(pytest.mark.long)
+            seen[test] += 1
 
 
 @pytest.fixture(scope="session")

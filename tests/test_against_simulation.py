@@ -311,8 +311,14 @@ CASES = (
 )
 
 
-LONG = {"constant-Pareto-0.5", "constant-Pareto6-0.5"}
-"""Quarter of a minute each."""
+LONG = {
+    "rare-Poisson-constant", "rare-Poisson-rounds", "Poisson-Weibull", "Pareto-constant-0.5",
+    "Pareto-constant-8", "constant-Pareto-0.5", "constant-Pareto-8", "constant-Pareto6-0.5",
+    "constant-constant-0.5",
+    "heavy-Pareto-constant-3.0h", "observed-Erlang", "Erlang-rounds", "lognormal-exponential",
+    "very-uncertain-constant", "uncertain-rounds", "five-constant-replicas", "coordinated-Erlang-replicas",
+}  # fmt: skip
+"""Laws and pairs of laws of which others are there too."""
 
 
 @pytest.mark.parametrize(
@@ -333,6 +339,7 @@ def test_formula_agrees_with_simulation(case, part):
     compare(found, case.changes.process, case.polls.process, case.quantities)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("found", "wrong"),
     [

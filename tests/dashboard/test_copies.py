@@ -223,6 +223,7 @@ def test_content_types_inject_no_headers(get, mirror, kind):
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
@@ -307,6 +308,7 @@ def test_a_copy_that_is_damaged_or_lost_is_not_served(get, mirror):
     assert get("/copies/python:news").status_code == 503
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("how", ["cut", "rubbish", "cut a little", "lost"])
 def test_a_large_copy_that_is_damaged_is_not_begun(get, mirror, packed, how):

@@ -22,6 +22,7 @@ def coverage(found, rates):
     return 100.0 * np.mean((found.low <= rates) & (rates <= found.high))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("kind", ["regular", "gamma", "exponential"])
 @pytest.mark.parametrize(("polls", "elements"), [(5, 4_000), (20, 4_000), (100, 2_500), (500, 1_500)])
 def test_one_element_without_a_prior(polls, elements, kind):
@@ -37,6 +38,7 @@ def test_one_element_without_a_prior(polls, elements, kind):
     np.testing.assert_allclose([one.low, one.high], [found.low[0], found.high[0]], rtol=1e-6)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("shape", "mean", "polls", "kind"),
     [
@@ -53,6 +55,7 @@ def test_a_prior_learned_from_the_population(shape, mean, polls, kind):
     assert 88.0 < coverage(estimate_rates(*world(rng, rates, polls, kind)), rates) < 92.0
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("kind", ["regular", "exponential"])
 @pytest.mark.parametrize(("polls", "elements"), [(5, 3_000), (50, 2_000), (500, 1_500)])
 def test_a_prior_learned_from_rates_of_all_decades(polls, elements, kind):

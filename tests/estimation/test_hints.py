@@ -356,6 +356,7 @@ def test_hints_that_say_nothing_are_found_to():
     assert np.mean(np.array(tested) > 0.4) > 0.4
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("rate", "count", "regular", "false"),
     [

@@ -69,6 +69,7 @@ def test_the_order_of_polls_does_not_matter(seed):
 # --- the prior of a population ------------------------------------------------------------------------------
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("irregular", [False, True])
 @pytest.mark.parametrize(("shape", "mean"), [(0.3, 1.0), (1.0, 0.1), (5.0, 2.0)])
 def test_the_prior_of_a_gamma_population_is_found(shape, mean, irregular):

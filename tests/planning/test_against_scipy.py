@@ -115,6 +115,7 @@ def elements(n, seed):
     return rng.uniform(0.3, 3.0, n), rng.uniform(0.5, 2.0, n), rng.uniform(0.5, 2.0, n)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("objective", POISSON)
 @pytest.mark.parametrize("n", [2, 12])
@@ -162,6 +163,7 @@ def test_bounds(objective, order):
     compare(found, costs, lambda f: sizes * f, 9.0, low=low, high=high)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("objective", POISSON)
 def test_groups(objective, order):
@@ -232,6 +234,7 @@ def polls_of(order, f):
     return Periodic(1.0 / f) if order == "fixed" else RandomOrder(1.0 / f)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("order", "objective", "names"),
     [

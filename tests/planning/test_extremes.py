@@ -48,6 +48,7 @@ def test_one_element_of_any_size(rate, weight, budget, objective, order):
     assert 0 <= found.gap <= 1e-9 * (found.cost + found.price * found.budget / weight)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("objective", COMPILED)
 @pytest.mark.parametrize("budget", [1e-6, 0.01, 10.0])
@@ -112,6 +113,7 @@ def test_budgets_over_24_decades_and_rates_and_weights_over_12(instance):
     assert found.gap >= 0
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("objective", COMPILED)
 @pytest.mark.parametrize("n", [50, 9000])
@@ -254,6 +256,7 @@ def test_lower_bounds_beyond_a_limit():
 # --- many elements take another way -------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("objective", COMPILED)
 def test_ten_thousand_copies_of_a_small_plan(objective, order):
@@ -278,6 +281,7 @@ def test_ten_thousand_copies_of_a_small_plan(objective, order):
         assert 0 <= large.gap <= 1e-8 * large.cost
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("objective", COMPILED)
 @pytest.mark.parametrize("options", ["plain", "bounds", "groups", "idle", "changes"])

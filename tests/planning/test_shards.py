@@ -130,6 +130,7 @@ def test_summaries_of_other_goals_do_not_add_up():
 # --- plans ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("objective", [*OBJECTIVES, "missed-updates"])
 @pytest.mark.parametrize("count", [1, 2, 40])
@@ -145,6 +146,7 @@ def test_sorted_input(key):
     assert_as_one(cut(columns, 7, by=key), {**cut(columns, 1, by=key)[0]}, 1e5)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("objective", [*OBJECTIVES, "missed-updates"])
 @pytest.mark.parametrize(
     "more",
@@ -282,6 +284,7 @@ def in_processes():
     return ProcessPoolExecutor(2, mp_context=get_context("spawn"))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "executor", [None, lambda: ThreadPoolExecutor(2), in_processes], ids=["none", "threads", "processes"]
 )

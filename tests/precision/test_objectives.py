@@ -53,6 +53,7 @@ SOME_LAWS = [
 OBJECTIVES = ("freshness", "age", "missed-updates", "harmonic")
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("objective", ["freshness", "age", "harmonic"])
 @pytest.mark.parametrize("law", [*SOME_LAWS, Periodic(0.7), RandomOrder(0.7)], ids=label)
 def test_worth_of_any_law(objective, law):
@@ -60,6 +61,7 @@ def test_worth_of_any_law(objective, law):
     check(polling.worth(objective, law, t), [exact_worth(objective, law, exact(x)) for x in t], t)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("objective", ["freshness", "age"])
 @pytest.mark.parametrize("law", SOME_LAWS, ids=label)
 def test_mean_cost_of_any_law(objective, law):
@@ -134,6 +136,7 @@ SMOOTH_LAWS = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("law", SMOOTH_LAWS, ids=repr)
 @pytest.mark.parametrize("penalty", SMOOTH, ids=lambda penalty: penalty.name)
 def test_the_rule_for_all_elements_agrees_with_the_one_that_adapts(penalty, law, monkeypatch):
@@ -145,6 +148,7 @@ def test_the_rule_for_all_elements_agrees_with_the_one_that_adapts(penalty, law,
     assert_allclose(quick, sure, rtol=2e-10)
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("order", ["random", "purely-random"])
 @pytest.mark.parametrize("law", [*SMOOTH_LAWS, Periodic(0.7)], ids=repr)
 @pytest.mark.parametrize(

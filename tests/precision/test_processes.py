@@ -79,6 +79,7 @@ def times_for(law):
     return np.array(times)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("law", LAWS, ids=label)
 def test_process(law):
     times, exactly = times_for(law), EXACT[type(law)](law)

@@ -44,6 +44,7 @@ QUADRATURE_LAWS = [
 ]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", SOURCE_PENALTIES)
 @pytest.mark.parametrize("law", QUADRATURE_LAWS, ids=label)
 def test_source_penalty_at_constant_intervals(name, law):
@@ -70,6 +71,7 @@ def test_source_penalty_of_poisson_polls(name, law):
     check([renewal.source_penalty(law, Poisson(1.3), penalty)], [stale * weight], [name], quadrature.ERROR)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "polls", [RandomOrder(0.7), Poisson(1.3), Weibull(0.5, 0.4), slow(Pareto(3.0, 1.4))], ids=label
 )
@@ -131,6 +133,7 @@ def test_a_function_of_the_lag_is_as_good_as_a_name(name, polls):
         )
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("order", ORDERS[1:])
 @pytest.mark.parametrize("law", [Lognormal(0.0, 0.1), Gamma(3.0, 0.3), Pareto(1.5, 1.0)], ids=label)
 def test_changes_much_faster_than_polls(law, order):

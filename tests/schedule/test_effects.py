@@ -77,6 +77,7 @@ def simulated(objective, law, frequency, clock, order, *, jitter=0.0, elements=2
     return mean, rest.std() * np.sqrt(elements) / intervals.sum()
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize(("objective", "law"), COSTS, ids=str)
 @pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
 def test_cost_agrees_with_simulated_polls(clock, objective, law):
@@ -178,6 +179,7 @@ def test_memoryless_polls_by_two_ways(clock):
         assert by_intervals == pytest.approx(found, rel=1e-9)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
 @pytest.mark.parametrize("objective", ["freshness", "age"])
 def test_fixed_order_agrees_with_an_integral(clock, objective):
@@ -196,6 +198,7 @@ GAPS = {
 }
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
 @pytest.mark.parametrize(("order", "jitter"), GAPS)
 def test_other_orders_are_means_over_intervals_in_worked_time(clock, order, jitter):

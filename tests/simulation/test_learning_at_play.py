@@ -23,6 +23,7 @@ def rates_of(kind: str, seed: int, count: int = MANY) -> np.ndarray:
     return rng.gamma(0.5, 2.0, count) if kind == "gamma" else rng.lognormal(-0.5, 1.0, count)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["gamma", "lognormal"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_ahead_of_those_that_do_not_know_and_near_the_one_that_does(kind: str, seed: int) -> None:
@@ -43,6 +44,7 @@ def test_ahead_of_those_that_do_not_know_and_near_the_one_that_does(kind: str, s
     assert result["learning"].polls == pytest.approx(result["uniform"].polls, rel=2e-3)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("name", "days"),
     [  # the rule that polls by far the most takes by far the longest

@@ -201,6 +201,7 @@ def test_damage_is_named_and_nothing_is_recorded(mirror, tmp_path):
         assert not copies(new)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", ["copies.warc", "copies.warc.gz"])
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.31, 0.5, 0.9, 0.999])
 def test_an_archive_that_is_cut_short_is_refused_as_a_whole(mirror, tmp_path, name, share):

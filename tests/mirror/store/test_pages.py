@@ -43,6 +43,7 @@ def expected(t, *, search="", state="", group="", sort="key", descending=False):
     return [e.id for e in sorted(some, key=KEYS[sort], reverse=descending)]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(("few", "looked_up"), [(20_000, 50_000), (0, 50_000), (0, 0)])
 @pytest.mark.parametrize("sort", SORTS)
 def test_a_page_is_a_part_of_the_sorted_elements_however_they_are_found(
