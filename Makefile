@@ -12,10 +12,10 @@ BENCH_STAMP := $(VENV)/.installed-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTHON ?=
 
-.PHONY: help setup run test test-long lint bench
+.PHONY: help setup run test test-long test-elsewhere lint bench
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP)  ## build .venv with the package, its extras and the development tools
 
@@ -62,6 +62,23 @@ test: setup  ## run the tests and the examples in the documentation
 
 test-long: setup  ## run the slow proofs, and look for examples that break a law
 	@$(PYTEST) -m 'long or hypothesis' --hypothesis-profile=long
+
+test-elsewhere: setup  ## run the tests as on an older processor, without kernels, on busy cores
+	@kernels=$$(mktemp -d); busy=; trap 'kill $$busy 2>/dev/null; rm -rf "$$kernels"' EXIT; \
+	trap 'exit 130' INT; trap 'exit 143' TERM; \
+	newer=$$($(BIN)/python -c "$$NEWER"); \
+	for core in $$(seq $$(getconf _NPROCESSORS_ONLN)); do \
+	    nice timeout 7200 sh -c 'while :; do :; done' & busy="$$busy $$!"; \
+	done; \
+	NUMBA_CACHE_DIR="$$kernels" NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= NPY_DISABLE_CPU_FEATURES="$$newer" \
+	GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX512F $(PYTEST)
+
+# The instructions of this processor that NumPy uses, and not every processor has.
+define NEWER
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+print(*(name for name in __cpu_dispatch__ if __cpu_features__.get(name)))
+endef
+export NEWER
 
 lint: setup  ## check style, formatting, types and the layers
 	@$(BIN)/ruff check
