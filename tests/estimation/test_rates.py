@@ -95,7 +95,7 @@ def test_mle_solves_its_equation(history):
         lambda r: np.sum(spans * np.exp(-r * spans) / -np.expm1(-r * spans)) - still, 1e-9, 1e4, rtol=1e-14
     )
     assert_allclose(rate, found, rtol=1e-9)
-    assert rate >= changed.sum() / elapsed.sum()  # naive
+    assert rate >= changed.sum() / elapsed.sum() * (1.0 - 1e-9)  # naive
 
 
 @given(histories(least=2))

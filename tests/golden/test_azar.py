@@ -45,7 +45,8 @@ def test_freshness_under_random_polls(record):
 def test_constant_intervals_are_never_worse_than_random_ones(record):
     """Derandomising: (1-e^-x)/x >= 1/(1+x)."""
     x = grid(record["given"]["ratios"])
-    assert record["value"] is bool((freshness(x, 1.0) >= freshness(x, 1.0, "purely-random")).all())
+    excess = freshness(x, 1.0) - freshness(x, 1.0, "purely-random")
+    assert record["value"] is bool((excess >= -1e-15).all())  # both are near 1 where polls are frequent
 
 
 @records("azar-remark4")

@@ -329,7 +329,7 @@ def test_jitter_lies_between_constant_and_random_intervals():
     for objective in ("freshness", "age", "missed-updates", "harmonic"):
         rows = [jittered_cost(objective, 1.0, f, jitter) for jitter in (0.0, 0.1, 0.5, 1.0)]
         rows.append(mean_cost(objective, 1.0, f, "purely-random"))
-        assert (np.diff(rows, axis=0) >= 0.0).all()
+        assert (np.diff(rows, axis=0) >= -1e-12 * np.abs(rows[:-1])).all()
         assert (np.diff(rows, axis=0)[:, 10:] > 0.0).all()  # before, all are as stale as can be
 
 
