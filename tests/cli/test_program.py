@@ -68,7 +68,6 @@ def shell(program):
 
 def test_closed_streams():
     for command in (
-        "plan pages.csv --budget 1/h >&-",
         "plan pages.csv --budget 1/h --json >&-",
         "plan pages.csv --budget 1/h 2>&-",
         "compare pages.csv --budget 1/h >&- 2>&-",

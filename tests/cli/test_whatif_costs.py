@@ -107,6 +107,7 @@ def labels(axes):
     return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("budget", ["1B/h", "20MB/h", "1TB/h"])
 def test_curves_reach_the_budget_and_labels_do_not_overlap(budget, drawn):
     figure = drawn("whatif", "files.csv", "--budget", budget)

@@ -212,6 +212,7 @@ def test_a_hostile_page_is_in_a_sandbox(get, mirror):
     assert answer.headers["x-frame-options"] == "DENY"
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     "kind", ["text/html\r\nSet-Cookie: a=b", "", "x", "text/html; charset=\x00", "ä/ö", HOSTILE]
 )

@@ -78,6 +78,7 @@ def test_openmetrics_if_it_is_asked_for(ask):
     assert answer.text.endswith("# EOF\n")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "version", ["a", "1.a", "", "0.0.1;version=x", "9" * 5000, ";;=", "1.0.0;escaping=x"]
 )

@@ -176,7 +176,9 @@ def exact_posterior(prior, elapsed, changed, shares):
         return [float(x) for x in (mean, square - mean**2, *quantiles)]
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(k, marks=pytest.mark.long) for k in range(4, 8))])
+@pytest.mark.parametrize(
+    "seed", [0, 3, *(pytest.param(k, marks=pytest.mark.long) for k in (1, 2, 4, 5, 6, 7))]
+)
 def test_posterior_to_six_digits(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 9))

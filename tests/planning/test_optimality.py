@@ -221,6 +221,7 @@ CASES = [("fixed", objective) for objective in (*COMPILED, "missed-updates", cur
 CASES += [("random", "freshness"), ("purely-random", "age"), ("random", "missed-updates")]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("order", "objective"), CASES, ids=lambda value: value if isinstance(value, str) else value.name
 )

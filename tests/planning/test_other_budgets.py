@@ -191,6 +191,7 @@ def test_outlooks_of_policies(policy, order):
         assert_foreseen(Instance(rates, 8.0, "age", order, {"weights": weights, **options}), policy)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("objective", ["freshness", "age"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_outlooks_of_many_elements(objective, order):

@@ -152,6 +152,7 @@ def test_changes_much_faster_than_polls(law, order):
     check(got, [stale(exact(f)) for f in frequencies], frequencies, quadrature.ERROR)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("law", "frequency"),
     [

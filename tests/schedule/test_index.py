@@ -160,6 +160,7 @@ def test_index_comes_within_a_ten_thousandth_of_the_bound():
     assert azar == pytest.approx(0.989, abs=1e-3)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("utilities", ["uniform", "zipf"])
 @pytest.mark.parametrize("budget", [100.0, 1000.0])
 def test_index_on_the_pages_of_azar(utilities, budget):

@@ -103,6 +103,7 @@ def every_allocation(order):
     return world, result
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
 @pytest.mark.parametrize("order", ORDERS)
 def test_poisson_changes(order, allocation):
@@ -161,6 +162,7 @@ LAWS = {
 FREQUENCIES = np.array([0.4, 0.9, 1.6, 3.0]) * GOLDEN_RATIO  # never in step with a period
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", LAWS)
 def test_other_processes(name, order):
@@ -275,6 +277,7 @@ def test_orders_against_the_simulation_of_record(order):
 # --- windows and jitter -------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("at_start", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("order", ORDERS)
 def test_polls_in_windows(order, at_start):

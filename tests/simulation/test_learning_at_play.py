@@ -76,6 +76,7 @@ def test_equal_elements_lose_next_to_nothing_to_uniform() -> None:
         assert lead > -0.002 - 3.0 * error, rate
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("objective", ["age", "harmonic", "missed-updates"])
 def test_ahead_for_other_objectives(objective: str) -> None:
     policies, rates = ["uniform", "learning"], rates_of("gamma", 5, 600)
@@ -85,6 +86,7 @@ def test_ahead_for_other_objectives(objective: str) -> None:
     assert result["learning"].cost(objective) < 0.95 * result["uniform"].cost(objective)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("rate", [1e4, 100.0])
 def test_a_home_page_with_the_time_of_day_on_it(rate: float) -> None:
     """What is wanted most and changes all the time must not eat the budget; what only changes often may."""
@@ -109,6 +111,7 @@ def test_weights_and_sizes_count() -> None:
     assert result["learning"].spent == pytest.approx(result["uniform"].spent, rel=0.01)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "law", [Weibull(shape=0.4, scale=1.0), Lognormal(log_mean=0.0, log_sd=1.8)], ids=["weibull", "lognormal"]
 )

@@ -86,6 +86,7 @@ def test_all_policies_meet_the_same_changes_and_requests():
         assert_array_equal(result[name].elements.accesses, result["uniform"].elements.accesses)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("conditions", [None, ROUGH], ids=["smooth", "rough"])
 @pytest.mark.parametrize("name", NAMES)
 def test_pieces_of_time_do_not_matter(name, conditions, monkeypatch):

@@ -76,7 +76,7 @@ def refused(address):
 
 
 def test_it_ends_with_a_table(run):
-    said = run("--for", "4s", "--no-serve").end()
+    said = run("--for", "6s", "--no-serve").end()
     assert "has 500 pages" in said
     assert "Dashboard" not in said
     assert re.search(r"^ +\d+s +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+$", said, re.MULTILINE)
@@ -84,7 +84,7 @@ def test_it_ends_with_a_table(run):
         assert re.search(rf"{name}.* \d+\.\d%$", said, re.MULTILINE)
     assert "So short a run says little" in said
     polls, allowed = re.search(r"(\d+) polls of (\d+)", said).groups()
-    assert int(allowed) >= 280  # the last poll may take a while
+    assert int(allowed) >= 420  # the last poll may take a while
     assert 0 < int(polls) <= int(allowed)  # how many are made depends on the machine
     assert refused(re.search(r"http://127\.0\.0\.1:\d+/", said)[0])
 
