@@ -76,15 +76,14 @@ def refused(address):
 
 
 def test_it_ends_with_a_table(run):
-    said = run("--for", "6s", "--no-serve").end()
+    said = run("--for", "4s", "--no-serve").end()
     assert "has 500 pages" in said
     assert "Dashboard" not in said
-    assert re.search(r"^ +\d+s +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+$", said, re.MULTILINE)
     for name in ("as it estimates", "in truth", "optimum for known rates", "uniform", "proportional"):
         assert re.search(rf"{name}.* \d+\.\d%$", said, re.MULTILINE)
     assert "So short a run says little" in said
     polls, allowed = re.search(r"(\d+) polls of (\d+)", said).groups()
-    assert int(allowed) >= 420  # the last poll may take a while
+    assert int(allowed) >= 280  # the last poll may take a while
     assert 0 < int(polls) <= int(allowed)  # how many are made depends on the machine
     assert refused(re.search(r"http://127\.0\.0\.1:\d+/", said)[0])
 
@@ -92,7 +91,7 @@ def test_it_ends_with_a_table(run):
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_ctrl_c_ends_it_with_the_summary(run, number):
     demo = run("--no-serve")
-    demo.wait_for(r"\n +\d+s ")
+    demo.wait_for(r"\n +\d+s +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+\n", seconds=300.0)
     demo.process.send_signal(number)
     said = demo.end()
     assert "in truth" in said

@@ -402,11 +402,11 @@ def test_killed_at_any_moment_nothing_is_lost(tmp_path, kills):
 
             victim = start()
             with_place = changing.store
-            await _until(lambda: len([n for n in _state(with_place) if n.startswith("notify:")]) == 2, 20.0)
+            await _until(lambda: len([n for n in _state(with_place) if n.startswith("notify:")]) == 2, 120.0)
             for _ in range(kills):
                 changing.change(15)
                 seen = len(hook.got)
-                await _until(lambda seen=seen: len(hook.got) > seen, 20.0)
+                await _until(lambda seen=seen: len(hook.got) > seen, 120.0)
                 await asyncio.sleep(dice.random() * 0.3)
                 os.kill(victim.pid, signal.SIGKILL)
                 victim.wait()
@@ -414,8 +414,8 @@ def test_killed_at_any_moment_nothing_is_lost(tmp_path, kills):
             told = tmp_path / "told"
             wanted = set(range(1, changing.count + 1))
             try:
-                await _until(lambda: set(hook.ids) == wanted, 30.0)
-                await _until(lambda: told.exists() and set(_ids(told)) == wanted, 30.0)
+                await _until(lambda: set(hook.ids) == wanted, 120.0)
+                await _until(lambda: told.exists() and set(_ids(told)) == wanted, 120.0)
             finally:
                 victim.kill()
                 victim.wait()

@@ -73,6 +73,7 @@ def test_commits_within_a_procedure_are_seen_while_it_runs(orders, pg, postgres_
             worker.start()
             waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
             while holder.execute(waiting).fetchone() == (0,):
+                assert worker.is_alive()
                 time.sleep(0.01)
             found = orders.poll()
             assert worker.is_alive()
