@@ -84,7 +84,7 @@ def test_it_ends_with_a_table(run):
     assert "So short a run says little" in said
     polls, allowed = re.search(r"(\d+) polls of (\d+)", said).groups()
     assert int(allowed) >= 280  # the last poll may take a while
-    assert 0 < int(polls) <= int(allowed)  # how many are made depends on the machine
+    assert int(polls) <= int(allowed), said  # a busy machine may make none
     assert refused(re.search(r"http://127\.0\.0\.1:\d+/", said)[0])
 
 
