@@ -313,8 +313,8 @@ CASES = (
 
 LONG = {
     "rare-Poisson-constant", "rare-Poisson-rounds", "Poisson-Weibull", "Pareto-constant-0.5",
-    "Pareto-constant-8", "constant-Pareto-0.5", "constant-Pareto-8", "constant-Pareto6-0.5",
-    "constant-constant-0.5",
+    "Pareto-constant-8", "constant-Pareto-0.5", "constant-Pareto-2", "constant-Pareto-8",
+    "constant-Pareto6-0.5", "constant-constant-0.5",
     "heavy-Pareto-constant-3.0h", "observed-Erlang", "Erlang-rounds", "lognormal-exponential",
     "very-uncertain-constant", "uncertain-rounds", "five-constant-replicas", "coordinated-Erlang-replicas",
 }  # fmt: skip

@@ -5,6 +5,7 @@ import pickle
 from functools import cache
 
 import pytest
+from filelock import FileLock
 
 from unstale.lab import Run, choose
 
@@ -18,11 +19,12 @@ def findings(tmp_path_factory):
     @cache
     def found(name):
         file = folder / f"{name}.pickle"
-        if not file.exists():
-            (one,) = choose([name])
-            temporary = own / f"{name}.pickle.tmp"
-            temporary.write_bytes(pickle.dumps(one.run(Run(quick=True))))
-            temporary.replace(file)
+        with FileLock(folder / f"{name}.lock"):
+            if not file.exists():
+                (one,) = choose([name])
+                temporary = own / f"{name}.pickle.tmp"
+                temporary.write_bytes(pickle.dumps(one.run(Run(quick=True))))
+                temporary.replace(file)
         return pickle.loads(file.read_bytes())  # noqa: S301  (our own)
 
     return found

@@ -130,6 +130,7 @@ def test_poisson_changes(objective, order, n):
     compare(found, costs, lambda f: sizes * f, budget)
 
 
+@pytest.mark.long
 def test_fifty_elements():
     rates, weights, sizes = elements(50, 2)
     for objective in ("freshness", "age"):
