@@ -343,7 +343,7 @@ class Loop:
         alone = self._alone
         if alone and now < min(self._next_choice, horizon) and self.planner.spent and not self._hungry:
             return []  # the budget is handed out up to the next choice: this turn only records
-        self._next_choice = now + self._span
+        self._next_choice = now + self._span if horizon > now else -inf
         self.planner.take_in(t, now, self._sample(t, now))
         now = self._clock.now()
         start = now + self._lead + (0.0 if alone else _AHEAD)
