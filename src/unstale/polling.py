@@ -11,12 +11,12 @@ import numpy as np
 from scipy import special
 from scipy.optimize import elementwise
 
-from . import kernels
+from . import kernels, uncertain_kernels
 from .arguments import Floats, broadcast, numbers, order_code, unwrap
 from .errors import InvalidInput, NoAnswer
 from .objectives import Harmonic, Objective, SourcePenalty, UpdatePenalty, by_law, ein, objective_named
 from .penalties import Penalty
-from .processes import Periodic, Poisson, Process, RandomOrder, process
+from .processes import Periodic, Poisson, Process, RandomOrder, UncertainPoisson, process
 from .quadrature import integrate, integrate_pieces
 
 if TYPE_CHECKING:
@@ -75,6 +75,9 @@ def average_cost(objective: str | Objective, law: Process | ArrayLike, polls: Pr
 
 
 def _average(objective: Objective, law: Process, polls: Process) -> Floats:
+    if isinstance(polls, Periodic) and isinstance(law, UncertainPoisson) and objective.kernel is not None:
+        cost = uncertain_kernels.cost(objective.kernel, law.shape, law.scale * polls.period)
+        return unwrap(np.asarray(cost / law.scale if objective.kernel == kernels.AGE else cost))
     if isinstance(polls, Periodic) and (not isinstance(law, Poisson) or objective.kernel is None):
         return objective.accrued(law, polls.period) / polls.period
     if isinstance(objective, UpdatePenalty) and objective.penalty.exponent in (0.0, 1.0):
@@ -212,6 +215,9 @@ def worth(
             scaled = kernels.worth(objective.kernel, code, rate * t) / rate
             scaled = scaled / rate if objective.kernel == kernels.AGE else scaled
             return unwrap(np.where(law.rate > 0, scaled, 0.0))
+        if isinstance(law, UncertainPoisson) and objective.kernel is not None and code == kernels.FIXED:
+            scaled = uncertain_kernels.worth(objective.kernel, law.shape, law.scale * t) / law.scale
+            return unwrap(np.asarray(scaled / law.scale if objective.kernel == kernels.AGE else scaled))
         if code == kernels.FIXED:
             return unwrap(np.asarray(objective.worth(law, t)))
         if isinstance(objective, UpdatePenalty) and objective.penalty.exponent is not None:
@@ -311,6 +317,9 @@ def interval(
         if isinstance(law, Poisson) and objective.kernel is not None:
             x = w * rate * rate if objective.kernel == kernels.AGE else w * rate
             found = kernels.inverse_worth(objective.kernel, code, x) / rate
+        elif isinstance(law, UncertainPoisson) and objective.kernel is not None and code == kernels.FIXED:
+            x = w * law.scale * law.scale if objective.kernel == kernels.AGE else w * law.scale
+            found = uncertain_kernels.inverse_worth(objective.kernel, law.shape, x) / law.scale
         elif isinstance(objective, UpdatePenalty) and objective.penalty.exponent is not None:
             k = objective.penalty.exponent + 2.0
             found = (w * k / (rate * _interval_moment(k, code))) ** (1.0 / k)

@@ -1,0 +1,123 @@
+"""Kernels of uncertain rates against mpmath, at every extreme, and their way to Poisson."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from unstale import kernels, uncertain_kernels
+from unstale.polling import interval, mean_cost, worth
+from unstale.processes import UncertainPoisson
+
+KINDS = {"freshness": kernels.FRESHNESS, "age": kernels.AGE, "harmonic": kernels.HARMONIC}
+SHAPES = (1e-6, 0.1, 1 - 1e-9, 1.0, 1 + 1e-9, 1.3, 1.9999, 2.0, 2.49, 2.51, 10.0, 1e4, 1e15)
+TIMES = (1e-300, 1e-100, 1e-12, 1e-3, 0.1, 0.499, 0.501, 1.0, 5.0, 100.0, 1e8, 1e50, 1e140, 1e300)
+FLOATS = (1e-290, 1e300)
+"""Between these, numbers have all their digits."""
+
+
+def h(q, v):
+    return mp.log1p(v) if q == 0 else (mp.power(1 + v, q) - 1) / q
+
+
+def exact(a, v):
+    """Worths, mean costs and elasticities, in as many digits as their differences need."""
+    with mp.workdps(120 + int(5 * abs(np.log10(v)))):
+        a, v = mp.mpf(a), mp.mpf(v)
+        changed = 1 - mp.power(1 + v, -a)
+        first = a * (h(1 - a, v) - h(-a, v))
+        second = a * (h(2 - a, v) - 2 * h(1 - a, v) + h(-a, v))
+        worths = {"freshness": first, "age": (v * v * changed - second) / 2, "harmonic": v * changed - first}
+        costs = {"freshness": changed - first / v, "age": v * changed / 2 - first + second / (2 * v)}
+        slopes = {
+            "freshness": v * v * a * (1 + v) ** (-a - 1),
+            "age": v * v * changed,
+            "harmonic": v * changed,
+        }
+        return worths, costs, {name: float(slopes[name] / worths[name]) for name in worths}
+
+
+@pytest.mark.parametrize("a", SHAPES)
+@np.errstate(all="ignore")
+def test_worth_cost_and_interval(a):
+    for v in TIMES:
+        worths, costs, slopes = exact(a, v)
+        for name, kind in KINDS.items():
+            if not FLOATS[0] < worths[name] < FLOATS[1]:
+                continue
+            assert uncertain_kernels.worth(kind, a, v) == pytest.approx(float(worths[name]), rel=1e-12)
+            found = uncertain_kernels.inverse_worth(kind, a, float(worths[name]))
+            # where worth hardly grows any more, the last digit of it is many of the interval
+            loose = 1e-12 + 2e-15 / slopes[name] if slopes[name] > 1e-14 else np.inf
+            assert abs(found / v - 1.0) <= loose, (name, a, v, found)
+        for name, value in costs.items():
+            if FLOATS[0] < value < FLOATS[1]:
+                assert uncertain_kernels.cost(KINDS[name], a, v) == pytest.approx(float(value), rel=1e-12)
+        fresh = float(1 - costs["freshness"])
+        if fresh > FLOATS[0]:
+            assert uncertain_kernels.freshness(a, v) == pytest.approx(fresh, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("a", "v"), [(1e-6, 0.3), (0.1, 1e100), (1.0, 2.0), (3.0, 50.0), (1e4, 1e4), (1e15, 1e-14)]
+)
+def test_harmonic_cost(a, v):
+    with mp.workdps(60):
+        top = mp.log(mp.mpf(v))
+        low = min(top, -mp.log(1 + mp.mpf(a))) - 80
+        cuts = sorted(
+            {x - mp.log(1 + mp.mpf(a)) for x in range(-80, 80, 5)} | {mp.mpf(x) for x in range(0, 240, 8)}
+        )
+        inside = [low, *(x for x in cuts if low < x < top), top]
+        total = mp.quad(lambda w: 1 - mp.power(1 + mp.exp(w), -mp.mpf(a)), inside)
+        value = float(total - exact(a, v)[1]["freshness"])
+    assert uncertain_kernels.cost(kernels.HARMONIC, a, v) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_certain_rates_are_poisson(name):
+    """The distance falls as one over the shape, and is a rounding error at the largest."""
+    rate, times = 0.7, np.geomspace(1e-6, 40.0, 30)
+    known = worth(name, rate, times)
+    cost = mean_cost(name, rate, 1.0 / times)
+    for shape, off in ((1e5, 1e-3), (1e9, 1e-7), (1e15, 1e-12)):
+        law = UncertainPoisson(shape, rate / shape)
+        assert_allclose(worth(name, law, times), known, rtol=off)
+        assert_allclose(mean_cost(name, law, 1.0 / times), cost, rtol=off)
+    law = UncertainPoisson(1e15, rate / 1e15)
+    prices = known[known < 0.9 * known[-1]]
+    assert_allclose(interval(name, law, prices), interval(name, rate, prices), rtol=1e-11)
+
+
+@given(
+    st.sampled_from(list(KINDS.values())),
+    st.floats(-6, 15).map(lambda x: 10.0**x),
+    st.lists(st.floats(-30, 30), min_size=2, max_size=2, unique=True),
+)
+@np.errstate(all="ignore")
+def test_the_interval_grows_with_the_price(kind, shape, logs):
+    low, high = (10.0**x / shape for x in sorted(logs))
+    first, second = (
+        uncertain_kernels.inverse_worth(kind, shape, low),
+        uncertain_kernels.inverse_worth(kind, shape, high),
+    )
+    assert 0.0 < first <= second * (1.0 + 1e-12)
+    limit = uncertain_kernels.worth(kind, shape, np.inf)
+    assert (second == np.inf) == (high >= limit) or second > 1e300 or high > limit * (1 - 1e-12)
+
+
+@np.errstate(all="ignore")
+def test_the_ends():
+    for kind in KINDS.values():
+        assert uncertain_kernels.inverse_worth(kind, 2.0, 0.0) == 0.0
+        assert uncertain_kernels.inverse_worth(kind, 2.0, np.inf) == np.inf
+        assert np.isnan(uncertain_kernels.inverse_worth(kind, 2.0, -1.0))
+        assert uncertain_kernels.cost(kind, 2.0, 0.0) == 0.0
+    assert uncertain_kernels.worth(kernels.FRESHNESS, 3.0, np.inf) == pytest.approx(0.5, rel=1e-15)
+    assert uncertain_kernels.worth(kernels.FRESHNESS, 1.0, np.inf) == np.inf
+    assert uncertain_kernels.inverse_worth(kernels.FRESHNESS, 3.0, 0.5) == np.inf
+    assert uncertain_kernels.cost(kernels.FRESHNESS, 3.0, np.inf) == 1.0
+    assert uncertain_kernels.cost(kernels.AGE, 3.0, np.inf) == np.inf
+    assert uncertain_kernels.freshness(3.0, np.inf) == 0.0
