@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .arguments import Order
 
-__all__ = ["average_cost", "interval", "mean_cost", "reaching", "worth"]
+__all__ = ["average_cost", "interval", "interval_moment", "mean_cost", "reaching", "worth"]
 
 _AROUND = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 100.0])
 """Cuts for quadrature, in mean gaps: what is sharp is sharp about there."""
@@ -221,7 +221,7 @@ def worth(
         if code == kernels.FIXED:
             return unwrap(np.asarray(objective.worth(law, t)))
         if isinstance(objective, UpdatePenalty) and objective.penalty.exponent is not None:
-            return objective.worth(law, t) * _interval_moment(objective.penalty.exponent + 2.0, code)
+            return objective.worth(law, t) * interval_moment(objective.penalty.exponent + 2.0, code)
 
     if (averaged := _averaged_worth(objective, law, t, code)) is not None:
         return averaged
@@ -286,7 +286,7 @@ def _averaged_worth(objective: Objective, law: Process, t: Floats, code: int) ->
         return unwrap(np.where(inside, value, objective.worth(law, t)))
 
 
-def _interval_moment(k: float, order: int) -> float:
+def interval_moment(k: float, order: int) -> float:
     """E[V^k] of the poll interval over its mean."""
     if order == kernels.FIXED:
         return 1.0
@@ -322,7 +322,7 @@ def interval(
             found = uncertain_kernels.inverse_worth(objective.kernel, law.shape, x) / law.scale
         elif isinstance(objective, UpdatePenalty) and objective.penalty.exponent is not None:
             k = objective.penalty.exponent + 2.0
-            found = (w * k / (rate * _interval_moment(k, code))) ** (1.0 / k)
+            found = (w * k / (rate * interval_moment(k, code))) ** (1.0 / k)
         else:
             limit = worth(objective, law, np.inf, order)
             if not np.all((limit > 0) | (law.rate == 0)):

@@ -22,7 +22,7 @@ from numba import njit, vectorize
 
 from .kernels import AGE, FRESHNESS, HARMONIC
 
-__all__ = ["cost", "freshness", "inverse_worth", "worth"]
+__all__ = ["cost", "freshness", "inverse_saturated", "inverse_worth", "worth"]
 
 _INF = math.inf
 _TERMS = 400
@@ -272,6 +272,12 @@ def worth(kind, shape, v):
 def inverse_worth(kind, shape, x):
     """Interval v at which the worth reaches x; inf where it never does."""
     return _inverse_worth(kind, shape, x)
+
+
+@vectorize(cache=True)
+def inverse_saturated(shape, left):
+    """Interval v at which freshness is worth a share of 1 - left of its limit, for shapes above 1."""
+    return _saturated(shape, left)
 
 
 @vectorize(cache=True)

@@ -89,7 +89,8 @@ def test_cells_refuse_what_is_not_positive_and_finite(bad):
 
 def with_the_sure_way(monkeypatch, *args, **kwargs):
     with monkeypatch.context() as patch:
-        patch.setattr(allocation, "_plain", lambda *_: None)
+        for way in ("_plain", "_quick"):
+            patch.setattr(allocation, way, lambda *_: None)
         return plan(*args, **kwargs)
 
 

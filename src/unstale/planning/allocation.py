@@ -25,6 +25,7 @@ from .market import Market, check_weight, mixed
 from .partitions import Partitioning, partitioned
 from .plain import solved
 from .problem import Problem
+from .quick import quick_plan
 from .search import Clearing, meet
 from .summary import Outlook, Summary, summarise
 
@@ -204,16 +205,16 @@ def plan(
 
 
 def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Plan:
-    if policy == "optimal" and budget > 0 and problem.n > EXACT:
-        found = _plain(problem, budget)
-        if found is not None:
-            return found
+    if policy == "optimal" and budget > 0 and problem.n > EXACT and (found := _plain(problem, budget)):
+        return found
     problem.check()
     check_weight(problem.weight)
     if isinstance(policy, Partitioning):
         return _partitioned(problem, budget, policy)
     demand, prices = _demand(problem, policy)
     demand.check_budget(budget)
+    if len(demand) > EXACT and (quick := _quick(problem, demand, prices, budget, policy)):
+        return quick
     summary = _summary(demand)
     guess = None
     if len(demand) > EXACT:
@@ -239,6 +240,26 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
     else:
         missed = _missed(problem, f, price, prices, budget - spent) / problem.weight
     return Plan(problem.unsorted(f), price, spent, budget, policy, problem, missed, summary)
+
+
+def _quick(
+    problem: Problem, demand: Market, prices: Floats | None, budget: float, policy: Policy
+) -> Plan | None:
+    """The quick way for many elements of most kinds, if it is one."""
+    if not demand.least < budget < demand.most:
+        return None
+    got = quick_plan(demand, budget) if prices is None else quick_plan(demand, budget, 1e-11)
+    if got is None:
+        return None
+    f, price, missed = problem.unsorted(got.frequencies), np.nan, None
+    if policy == "optimal":
+        price, total = got.price, got.missed
+        if prices is not None:
+            total = _missed(problem, got.frequencies, price, prices, budget - got.spent)
+            if total > 1e-9 * price * budget:
+                return None
+        missed = total / problem.weight
+    return Plan(f, price, got.spent, budget, policy, problem, missed)
 
 
 def _plain(problem: Problem, budget: float) -> Plan | None:
@@ -303,7 +324,7 @@ def _summary(demand: Market) -> Summary:
 def _mixed(demand: Market, clearing: Clearing, budget: float) -> Floats:
     """The allocation at a price; where two prices are mixed, so that the budget is spent exactly."""
     f = demand.at(clearing)
-    if clearing.under == clearing.over or not any(np.any(part.change_size) for part in demand.parts):
+    if clearing.under == clearing.over or not any(part.conditional for part in demand.parts):
         return f
     # found changes cost less than proportionally to the frequency, so the mix has to be searched for
     more, less = demand.frequencies(clearing.under), demand.frequencies(clearing.over)

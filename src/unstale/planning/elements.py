@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -18,11 +19,19 @@ from .. import kernels
 from ..arguments import Floats, Order, order_code
 from ..objectives import Objective, objective_named
 from ..polling import interval, mean_cost, reaching, worth
-from ..processes import Poisson, Process
-from . import passes
+from ..processes import Poisson, Process, UncertainPoisson
+from . import compiled_asking, passes
 from .lookup import lookup
+from .uncertain_lookup import uncertain_lookup
 
-__all__ = ["BLOCK", "EXACT", "Elements", "Goal"]
+__all__ = ["BLOCK", "EXACT", "REFINE", "Elements", "Goal"]
+
+REFINE = {
+    kernels.FRESHNESS: compiled_asking.refine_freshness,
+    kernels.AGE: compiled_asking.refine_age,
+    kernels.HARMONIC: compiled_asking.refine_harmonic,
+}
+"""The last step towards the intervals of uncertain rates, by objective."""
 
 BLOCK = 1 << 18
 """Elements that are worked on at once, so that what comes between stays small."""
@@ -70,6 +79,11 @@ class Elements:
         asks = (self.law.rate > 0) & (self.weight > 0) if self.share is None else self.share > 0
         return np.broadcast_to(asks, (self.n,))
 
+    @cached_property
+    def conditional(self) -> bool:
+        """Whether polls cost more if they find a change."""
+        return bool(np.any(self.change_size))
+
     @property
     def columns(self) -> dict[str, Floats]:
         """All columns but those of the law, as they are."""
@@ -112,6 +126,8 @@ class Elements:
                 f = np.empty(self.n)
                 x = np.ascontiguousarray(np.broadcast_to(price * self.unit(kernel), (self.n,)))
                 passes.look_up(x, np.ascontiguousarray(self.column("rate")), lookup(kernel, goal.code), f)
+            elif self.uncertain(goal) and not exact:
+                f = self._refined(kernel or 0, price)
             else:
                 f = 1.0 / self._intervals(goal, np.asarray(price, float))
             return np.clip(np.where(self.wanted, f, 0.0), self.low, self.high)
@@ -126,18 +142,40 @@ class Elements:
 
     def tabled(self, goal: Goal) -> bool:
         """Whether a table knows what the elements ask for."""
-        plain = isinstance(self.law, Poisson) and self.share is None and not np.any(self.change_size)
+        plain = isinstance(self.law, Poisson) and self.share is None and not self.conditional
         return plain and goal.objective.kernel is not None
+
+    def uncertain(self, goal: Goal) -> bool:
+        """Whether the table of uncertain rates knows what the elements ask for."""
+        kind = isinstance(self.law, UncertainPoisson) and self.share is None and not self.conditional
+        return kind and goal.objective.kernel is not None and goal.code == kernels.FIXED
+
+    @property
+    def pace(self) -> Floats:
+        """One over the unit of time of each element: its rate, or the scale of an uncertain one."""
+        return self.law.scale if isinstance(self.law, UncertainPoisson) else self.law.rate
 
     def unit(self, kernel: int) -> Floats:
         """The number that a price is multiplied with to be looked up."""
         with np.errstate(all="ignore"):
-            unit = self.size * self.law.rate / self.weight
-            unit = unit * self.law.rate if kernel == kernels.AGE else unit
+            unit = self.size * self.pace / self.weight
+            unit = unit * self.pace if kernel == kernels.AGE else unit
         return np.where((self.law.rate > 0) & (self.weight > 0), unit, np.inf)
 
+    def _refined(self, kernel: int, price: float | Floats) -> Floats:
+        law, size = self.law, price * self.size
+        assert isinstance(law, UncertainPoisson)  # noqa: S101  (for the type checker)
+        columns = (law.shape, law.scale, self.weight, size)
+        shape, scale, weight, size = (np.ascontiguousarray(np.broadcast_to(c, (self.n,))) for c in columns)
+        level, v, bend, off = np.empty((4, self.n))
+        compiled_asking.locate(shape, scale, weight, size, 1.0, uncertain_lookup(kernel), level, v, bend)
+        REFINE[kernel](shape, level, v, off)
+        low, high, f = np.zeros(self.n), np.full(self.n, np.inf), np.empty(self.n)
+        compiled_asking.settle(kernel, shape, scale, size, low, high, level, v, bend, off, True, f)  # noqa: FBT003
+        return f
+
     def _intervals(self, goal: Goal, price: Floats) -> Floats:
-        if np.any(self.change_size):
+        if self.conditional:
             return self._conditional(goal, price)
         kernel = goal.objective.kernel
         if isinstance(self.law, Poisson) and kernel is not None:
@@ -164,7 +202,7 @@ class Elements:
 
     def _next_cost(self, goal: Goal, t: Floats) -> Floats:
         """What one more poll per unit time costs at intervals t: size + change_size * (G - t g)."""
-        if not np.any(self.change_size):
+        if not self.conditional:
             return self.size
         rate = self.law.rate
         if isinstance(self.law, Poisson):
@@ -178,7 +216,7 @@ class Elements:
 
     def spending(self, goal: Goal, f: Floats) -> Floats:
         """What each entry spends per unit time at these frequencies."""
-        if not np.any(self.change_size):
+        if not self.conditional:
             return self.count * self.size * f
         rate = self.law.rate
         with np.errstate(all="ignore"):
@@ -217,7 +255,8 @@ class Elements:
         the sum of what they pay.
         """
         with np.errstate(all="ignore"):
-            excess = self.ratios(goal, f) / price - 1.0
+            # an interval beyond the floats is none that an element could miss
+            excess = self.ratios(goal, np.maximum(f, 1e-300)) / price - 1.0
             cost = price * self._next_cost(goal, 1.0 / f)
             paid = np.where((f > self.low) & self.wanted, self.count * cost * (f - self.low), 0.0)
             short = np.where(paid > 0, paid * np.maximum(-excess, 0.0), 0.0)

@@ -109,6 +109,8 @@ class Market:
     @cached_property
     def least(self) -> float:
         """What the lower bounds alone spend."""
+        if not any(np.any(part.low) for part in self.parts):
+            return 0.0
         return self.spent(self.column("low"))
 
     def check_budget(self, budget: float) -> None:
@@ -120,6 +122,11 @@ class Market:
     @cached_property
     def most(self) -> float:
         """What is spent when every element that asks for polls is polled as often as it may be."""
+        goal = self.asking or self.goal
+        if any(
+            np.ndim(p.ceiling(goal)) == 0 and p.ceiling(goal) == np.inf and p.wanted.any() for p in self.parts
+        ):
+            return np.inf
         f = self.filled
         return np.inf if np.isinf(f).any() else self.spent(f)
 
