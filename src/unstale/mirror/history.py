@@ -11,8 +11,8 @@ import numpy as np
 from ..arguments import Floats
 from ..policy.element_table import Places
 from ..polling import worth
-from .demand import SAMPLE, bought
 from .policy import MirrorPolicy
+from .prospect import SAMPLE, bought
 from .store import Sample
 
 __all__ = ["SURE", "Sample", "Share", "ages", "mean", "mean_age", "sampled"]

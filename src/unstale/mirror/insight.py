@@ -17,9 +17,9 @@ from ..arguments import Floats
 from ..policy import PATIENCE
 from ..policy.element_table import FAILING, GONE, NEW, REFUSED, REMOVED, Places
 from ..quantities import show_duration, show_number
-from .demand import SAMPLE, bought
 from .history import SURE, Share, ages, mean, mean_age
 from .policy import MirrorPolicy, load_policy
+from .prospect import SAMPLE, bought
 from .settings import Settings
 from .store import Element, PollRecord, Transaction, Version
 

@@ -113,7 +113,8 @@ class Plan:
     def outlook(self, budget: float) -> Outlook:
         """Say what another budget would buy, in milliseconds, without going through the elements.
 
-        Beyond 8192 elements the answer comes from a summary: the cost is good to 1e-6, the price to 1e-3.
+        Beyond 8192 elements (32768 with uncertain rates) the answer comes from a summary: the cost is good to
+        1e-6 (1e-5), the price to 1e-3.
 
         >>> plan([1, 2, 3, 4, 5], 5).outlook(10).freshness
         0.55
@@ -318,7 +319,9 @@ def _share(part: Elements, policy: Policy | Partitioning) -> Floats:
 
 
 def _summary(demand: Market) -> Summary:
-    return Summary(demand) if len(demand) <= EXACT else summarise(demand)
+    goal = demand.asking or demand.goal
+    few = 4 * EXACT if any(part.uncertain(goal) for part in demand.parts) else EXACT  # cells would be as many
+    return Summary(demand) if len(demand) <= few else summarise(demand)
 
 
 def _mixed(demand: Market, clearing: Clearing, budget: float) -> Floats:

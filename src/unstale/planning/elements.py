@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import kernels
+from .. import kernels, uncertain_kernels
 from ..arguments import Floats, Order, order_code
 from ..objectives import Objective, objective_named
 from ..polling import interval, mean_cost, reaching, worth
@@ -235,6 +235,10 @@ class Elements:
 
     def freshness(self, goal: Goal, f: Floats) -> Floats:
         """Freshness of each entry at these frequencies, times its weight, with all digits where small."""
+        if isinstance(self.law, UncertainPoisson) and goal.code == kernels.FIXED:
+            with np.errstate(all="ignore"):
+                fresh = uncertain_kernels.freshness(self.law.shape, self.law.scale / f)
+            return self.count * self.weight * fresh
         if not isinstance(self.law, Poisson):
             return self.count * self.weight - self.costs(Goal(objective_named("freshness"), goal.order), f)
         with np.errstate(all="ignore"):

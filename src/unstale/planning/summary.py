@@ -1,9 +1,10 @@
 """A summary: a few thousand elements that ask for the same as millions.
 
 Elements that are nearly alike are added up in a cell, and the cell stands for them: as one element with their
-mean parameters, or for Poisson changes as two, which also have their spread. So it spends and costs what they
-do, up to a power of the width of a cell. A summary answers for other budgets, and the sum of two summaries is
-the summary of both sets of elements: shards can be summarised apart and in any order.
+mean parameters, or for Poisson changes as two, which also have their spread, and for uncertain rates as four.
+So it spends and costs what they do, up to a power of the width of a cell. A summary answers for other
+budgets, and the sum of two summaries is the summary of both sets of elements: shards can be summarised apart
+and in any order.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..arguments import Floats, scalar
 from ..errors import InvalidInput
-from ..processes import Poisson, Process
+from ..processes import Poisson, Process, UncertainPoisson
 from . import passes
 from .elements import EXACT, Elements, Goal
 from .market import Market, check_weight
+from .quick import quick_plan
 from .search import Clearing
 
 __all__ = ["Outlook", "Summary", "summarise", "twofold"]
 
-MOST_CELLS = 1 << 15
+MOST_CELLS, MOST_UNCERTAIN = 1 << 15, 1 << 14
 FINEST = passes.CELL_BITS
 
 
@@ -82,6 +84,10 @@ class Summary:
         """Say what a budget buys."""
         total = scalar("budget", budget, at_least=0)
         self.cells.check_budget(total)
+        if any(part.uncertain(self.cells.asking or self.cells.goal) for part in self.cells.parts) and (
+            self.cells.least < total < self.cells.most and (found := quick_plan(self.cells, total))
+        ):
+            return self._of(found.frequencies, total, found.price)
         return self.at(self.clear(total), total)
 
     def at(self, clearing: Clearing, budget: float | None = None) -> Outlook:
@@ -90,13 +96,13 @@ class Summary:
         if clearing.under == 0.0 and budget is not None and self.cells.spent(f) < budget * (1.0 - 1e-12):
             rest = self.cells.spare(f)
             f = rest.at(rest.clear(budget))
-        return Outlook(
-            budget=self.cells.spent(f) if budget is None else budget,
-            price=clearing.under if clearing.under < np.inf else self.cells.first_worth(f),
-            cost=self.cells.cost(f),
-            freshness=self.cells.freshness(f),
-            age=self.cells.cost(f, "age"),
-        )
+        price = clearing.under if clearing.under < np.inf else self.cells.first_worth(f)
+        return self._of(f, self.cells.spent(f) if budget is None else budget, price)
+
+    def _of(self, f: Floats, budget: float, price: float) -> Outlook:
+        age = self.cells.cost(f, "age")
+        cost = age if self.cells.goal.objective.name == "age" else self.cells.cost(f)
+        return Outlook(budget, price, cost, self.cells.freshness(f), age)
 
 
 def _named(summary: Summary) -> str:
@@ -142,7 +148,8 @@ def _summary(parts: list[Elements], market: Market, bits: int) -> Summary:
 
 def _compressed(elements: Elements, goal: Goal, bits: int) -> Elements | None:
     """Add up what is alike; None if too many cells are left."""
-    scaled = isinstance(elements.law, Poisson) and goal.objective.kernel is not None
+    uncertain = elements.uncertain(goal)
+    scaled = uncertain or (isinstance(elements.law, Poisson) and goal.objective.kernel is not None)
     columns = (
         _alike(elements, goal)
         if scaled
@@ -153,7 +160,8 @@ def _compressed(elements: Elements, goal: Goal, bits: int) -> Elements | None:
         ]
     )
     numbers = np.empty(elements.n, np.int64)
-    count = passes.label(_keys(columns, elements.column("rate") == 0, bits), MOST_CELLS, numbers)
+    most = MOST_UNCERTAIN if uncertain else MOST_CELLS
+    count = passes.label(_keys(columns, elements.column("rate") == 0, bits), most, numbers)
     if count < 0:
         return None
 
@@ -164,14 +172,20 @@ def _compressed(elements: Elements, goal: Goal, bits: int) -> Elements | None:
 
 
 def _alike(elements: Elements, goal: Goal) -> list[Floats]:
-    """Columns of Poisson changes: the unit, and the rest in proportion to the rate; nothing else matters."""
-    rate = elements.column("rate")
+    """Columns in which elements are to be alike: unit, shape, and the rest in proportion to the rate."""
+    pace = np.broadcast_to(elements.pace, (elements.n,))
     with np.errstate(all="ignore"):
         rest = [
-            elements.columns[name] / rate for name in ("low", "high", "share") if name in elements.columns
+            elements.columns[name] / pace for name in ("low", "high", "share") if name in elements.columns
         ]
         ratio = elements.column("change_size") / elements.size
-    return [np.broadcast_to(elements.unit(goal.objective.kernel or 0), rate.shape), ratio, *rest]
+    shape = [_shape(elements)] if isinstance(elements.law, UncertainPoisson) else []
+    return [np.broadcast_to(elements.unit(goal.objective.kernel or 0), pace.shape), ratio, *shape, *rest]
+
+
+def _shape(elements: Elements) -> Floats:
+    assert isinstance(elements.law, UncertainPoisson)  # noqa: S101  (for the type checker)
+    return np.broadcast_to(elements.law.shape, (elements.n,))
 
 
 def _mean_cells(elements: Elements, total: Callable[[Floats], Floats]) -> Elements:
@@ -191,7 +205,8 @@ def _mean_cells(elements: Elements, total: Callable[[Floats], Floats]) -> Elemen
 
 def _scaled_cells(elements: Elements, goal: Goal, total: Callable[[Floats], Floats]) -> Elements:
     """Cells with the sums of their elements; two for each that has wanted elements."""
-    n, rate, weight, size = map(elements.column, ("count", "rate", "weight", "size"))
+    n, weight, size = map(elements.column, ("count", "weight", "size"))
+    rate = np.broadcast_to(elements.pace, (elements.n,))
     unit = np.broadcast_to(elements.unit(goal.objective.kernel or 0), rate.shape)
     asked = np.isfinite(unit)
     mass, spent = n * size * rate, total(n * size)
@@ -212,7 +227,7 @@ def _scaled_cells(elements: Elements, goal: Goal, total: Callable[[Floats], Floa
         for name, column in columns.items()
     }
     rest["change_size"][: 2 * int(wanted.sum())] *= 0.5
-    return replace(
+    cells = replace(
         halves,
         n=halves.n + int(idle.sum()),
         law=Poisson(np.concatenate([halves.law.rate, rates[idle]])),
@@ -220,6 +235,18 @@ def _scaled_cells(elements: Elements, goal: Goal, total: Callable[[Floats], Floa
         size=np.concatenate([halves.size, sizes[idle]]),
         **rest,
     )
+    if not isinstance(elements.law, UncertainPoisson):
+        return cells
+    shape = _shape(elements)
+    with np.errstate(all="ignore"):
+        mean = total(mass * shape) / masses
+        spread = np.sqrt(np.maximum(total(mass * shape * shape) / masses - mean * mean, 0.0))
+    spread = np.where(spread > 1e-7 * mean, np.minimum(spread, 0.5 * mean), 0.0)
+    order = np.concatenate([np.flatnonzero(wanted), np.flatnonzero(wanted), np.flatnonzero(idle)])
+    shapes = np.concatenate([(mean - spread)[order], (mean + spread)[order]])
+    twice = {name: np.tile(value, 2) for name, value in cells.columns.items() if np.ndim(value)}
+    twice |= {"weight": 0.5 * twice["weight"], "size": 0.5 * twice["size"]}
+    return replace(cells, n=2 * cells.n, law=UncertainPoisson(shapes, np.tile(cells.law.rate, 2)), **twice)
 
 
 def twofold(mass: Floats, weight: Floats, share: Floats, spread: Floats, goal: Goal) -> Elements:
