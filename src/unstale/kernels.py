@@ -30,6 +30,7 @@ __all__ = [
     "RANDOM",
     "age",
     "freshness",
+    "interval_beyond",
     "interval_freshness",
     "inverse_freshness",
     "inverse_saturated",
@@ -199,6 +200,9 @@ def _unworth(order, r):
     return u * (1.0 + r * u)
 
 
+# u - log(1+u) over u^2
+_LOG_EXCESS = tuple((-1) ** k / (k + 2) for k in range(20))
+
 # r / q on 0 <= q = sqrt(2x) <= 1, and r - L on 0.69 <= L = -log(1-x) <= 37: starting values good to 1e-5
 _SMALL_START = (
     1.0000026,
@@ -262,6 +266,30 @@ def _interval_age(x):
         if abs(step) < 1e-8 * r:
             return r
     return math.nan  # never seen: two or three steps are enough from such a start
+
+
+@njit
+def _interval_beyond(delay, x):
+    """Solve delay * p1(r) + p2(r) = x for r: how long after a delay, in expected changes; inf for none.
+
+    With u = r / (1 + delay) that is r - log(1 + u) = -log(1 - x / (1 + delay)), convex in r.
+    """
+    if not x > 0.0:
+        return 0.0 if x == 0.0 else math.nan
+    share = 1.0 / (1.0 + delay)
+    if x * share >= 1.0:
+        return _INF
+    goal = -math.log1p(-x * share)
+    first, second = delay * share, 0.5 * share * share
+    r = 2.0 * goal / (first + math.sqrt(first * first + 4.0 * second * goal))
+    for _ in range(60):
+        u = r * share
+        rest = u * u * _horner(_LOG_EXCESS, u) if u < 0.1 else u - math.log1p(u)
+        step = (first * r + rest - goal) / (first + share * u / (1.0 + u))
+        r -= step
+        if abs(step) < 1e-9 * r:
+            break
+    return r
 
 
 @njit
@@ -437,6 +465,12 @@ def inverse_worth(kind, order, x):
 def inverse_saturated(order, y):
     """Interval r at which freshness is worth 1 - y; inf for y = 0. For y <= 1/2."""
     return _inverse_saturated(order, y)
+
+
+@vectorize(cache=True)
+def interval_beyond(delay, x):
+    """Interval after a delay at which fixed-order tau-currency is worth x, all in expected changes."""
+    return _interval_beyond(delay, x)
 
 
 @vectorize(cache=True)

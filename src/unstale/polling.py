@@ -320,6 +320,10 @@ def interval(
         elif isinstance(law, UncertainPoisson) and objective.kernel is not None and code == kernels.FIXED:
             x = w * law.scale * law.scale if objective.kernel == kernels.AGE else w * law.scale
             found = uncertain_kernels.inverse_worth(objective.kernel, law.shape, x) / law.scale
+        elif (
+            isinstance(law, Poisson) and code == kernels.FIXED and (tau := _threshold(objective)) is not None
+        ):
+            found = np.where(w > 0, tau + kernels.interval_beyond(rate * tau, w * rate) / rate, 0.0)
         elif isinstance(objective, UpdatePenalty) and objective.penalty.exponent is not None:
             k = objective.penalty.exponent + 2.0
             found = (w * k / (rate * interval_moment(k, code))) ** (1.0 / k)
@@ -330,6 +334,11 @@ def interval(
                 raise InvalidInput(msg)
             found = reaching(lambda t, i: worth(objective, law.take(i), t, order), w, 1.0 / rate, limit)
     return unwrap(np.where(law.rate > 0, found, never))
+
+
+def _threshold(objective: Objective) -> float | None:
+    """How far behind data may be, if that is all that counts."""
+    return objective.penalty.threshold if isinstance(objective, SourcePenalty) else None
 
 
 def reaching(

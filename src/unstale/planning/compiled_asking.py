@@ -16,8 +16,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ..kernels import AGE, FIXED, FRESHNESS, _horner
-from ..kernels import _freshness as _freshness_known  # type: ignore[attr-defined]
+from ..kernels import AGE, FIXED, FRESHNESS, _freshness, _horner
 from ..kernels import _inverse_worth as _inverse_known
 from ..kernels import _worth as _worth_known
 from ..uncertain_kernels import _inverse_worth as _inverse_uncertain
@@ -367,7 +366,7 @@ def changes_paid(rate, change_size, f, order):
     else:
         for j in range(rate.size):
             if f[j] > 0.0 and rate[j] > 0.0:
-                paid += change_size[j] * rate[j] * _freshness_known(order, rate[j] / f[j])
+                paid += change_size[j] * rate[j] * _freshness(order, rate[j] / f[j])
     return paid
 
 

@@ -19,7 +19,7 @@ from .. import kernels, uncertain_kernels
 from ..arguments import Floats, Order, order_code
 from ..objectives import Objective, objective_named
 from ..polling import interval, mean_cost, reaching, worth
-from ..processes import Poisson, Process, UncertainPoisson
+from ..processes import Observed, Poisson, Process, UncertainPoisson
 from . import compiled_asking, passes
 from .lookup import lookup
 from .uncertain_lookup import uncertain_lookup
@@ -93,7 +93,7 @@ class Elements:
     @property
     def parameters(self) -> list[Floats]:
         """Columns of the parameters of the law; none if all elements share it."""
-        if not self.law.shape_of:
+        if not self.law.shape_of or isinstance(self.law, Observed):
             return []
         names = (part.name for part in fields(self.law))  # type: ignore[arg-type]
         return [np.broadcast_to(getattr(self.law, name), (self.n,)) for name in names]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..arguments import Floats, as_floats, numbers, order_code
 from ..errors import InvalidInput
-from ..processes import Poisson, Process, UncertainPoisson, process
+from ..processes import Empirical, Observed, Poisson, Process, UncertainPoisson, process
 from .elements import Elements, Goal
 from .limits import Groups, group_codes
 from .market import Market
@@ -243,11 +243,14 @@ def _sorted_laws(laws: list[Process]) -> Laws:
         if law.shape_of:
             msg = f"rates must list one process for each element; rates[{i}] stands for shape {law.shape_of}"
             raise InvalidInput(msg)
-        places.setdefault(type(law) if _numeric(law) else law, []).append(i)
+        joint = _numeric(law) or isinstance(law, Empirical)
+        places.setdefault(type(law) if joint else law, []).append(i)
     out: list[tuple[Process | Floats, NDArray[np.intp] | None]] = []
     for kind, own in places.items():
         joined = laws[own[0]]
-        if isinstance(kind, type):
+        if kind is Empirical:
+            joined = Observed.of([laws[i] for i in own])  # type: ignore[misc]
+        elif isinstance(kind, type):
             parameters = (part.name for part in fields(joined))  # type: ignore[arg-type]
             joined = kind(*(np.array([getattr(laws[i], name) for i in own]) for name in parameters))
         out.append((joined, np.array(own, np.intp)))

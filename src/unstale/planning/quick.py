@@ -19,7 +19,7 @@ from .. import kernels
 from ..arguments import Floats
 from ..objectives import UpdatePenalty
 from ..polling import interval_moment
-from ..processes import Poisson, UncertainPoisson
+from ..processes import Poisson
 from . import compiled_asking as compiled
 from .elements import REFINE, Elements, Goal
 from .lookup import lookup
@@ -234,19 +234,19 @@ def _column(part: Elements, name: str) -> Floats:
 
 
 def _asking(part: Elements, market: Market) -> _Ask | None:
-    """What elements of this kind ask for at a price; None if only a search for each would tell."""
+    """What elements of this kind ask for at a price; None if it has no price."""
     goal = market.asking or market.goal
     kernel = goal.objective.kernel
     conditional = part.conditional
     if part.share is not None or (isinstance(goal.objective, UpdatePenalty) and not conditional):
         return None if conditional else _Proportional.of(part, goal)
-    if kernel is None:
-        return None
-    if isinstance(part.law, Poisson) and (not conditional or kernel == kernels.FRESHNESS):
+    if (
+        kernel is not None
+        and isinstance(part.law, Poisson)
+        and (not conditional or kernel == kernels.FRESHNESS)
+    ):
         return _Known(part, goal)
-    if isinstance(part.law, UncertainPoisson) and goal.code == kernels.FIXED and not conditional:
-        return _Uncertain(part, goal)
-    return None
+    return _Uncertain(part, goal) if part.uncertain(goal) else _Other(part, goal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,6 +297,30 @@ class _Uncertain:
                 kind, shape, scale, sizes, low, high, level, v, bend, off, out is not None, target
             )
             total += Asked(*sums)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Other:
+    """Elements whose intervals are searched for one by one."""
+
+    part: Elements
+    goal: Goal
+
+    def __call__(self, price: float, out: Floats | None) -> Asked:
+        total, step = NOTHING, 1e-4
+        for block, part in self.part.blocks():
+            f, less = (part.frequencies(self.goal, at, exact=False) for at in (price, price * (1.0 + step)))
+            paid, fewer = (np.broadcast_to(part.spending(self.goal, g), f.shape) for g in (f, less))
+            inside = (f > part.low) & (f < part.high)
+            free = float(np.sum(paid, where=inside))
+            over, short = 0.0, 0.0
+            if out is not None:
+                out[block] = f
+                over, short, due = part.slack(self.goal, f, np.full(f.shape, price))
+                over *= due
+            slope = float(np.sum(fewer - paid)) / step
+            total += Asked(float(np.sum(paid)), slope, free, (over + short) / price)
         return total
 
 

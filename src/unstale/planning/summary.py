@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..arguments import Floats, scalar
 from ..errors import InvalidInput
-from ..processes import Poisson, Process, UncertainPoisson
+from ..processes import Observed, Poisson, Process, UncertainPoisson
 from . import passes
 from .elements import EXACT, Elements, Goal
 from .market import Market, check_weight
@@ -111,7 +111,7 @@ def _named(summary: Summary) -> str:
 
 def _kind(law: Process) -> object:
     """What must be the same for two sets of elements to be one: the family, or a law that all share."""
-    return type(law) if law.shape_of else law
+    return type(law) if law.shape_of and not isinstance(law, Observed) else law
 
 
 def _joined(parts: list[Elements]) -> Elements:
@@ -147,7 +147,9 @@ def _summary(parts: list[Elements], market: Market, bits: int) -> Summary:
 
 
 def _compressed(elements: Elements, goal: Goal, bits: int) -> Elements | None:
-    """Add up what is alike; None if too many cells are left."""
+    """Add up what is alike; None if too many cells are left. Observed gaps are not alike."""
+    if isinstance(elements.law, Observed):
+        return elements
     uncertain = elements.uncertain(goal)
     scaled = uncertain or (isinstance(elements.law, Poisson) and goal.objective.kernel is not None)
     columns = (

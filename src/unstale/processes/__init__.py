@@ -18,6 +18,7 @@ References: Li, Cline & Loguinov (INFOCOM 2015), section III; Cho & Garcia-Molin
 from .discrete import Empirical, Periodic, RandomOrder
 from .exponential import Pareto, Poisson, UncertainPoisson
 from .law import Process, Size, process
+from .observed import Observed
 from .skewed import Gamma, Lognormal, Weibull
 from .superposed import Superposed
 
@@ -25,6 +26,7 @@ __all__ = [
     "Empirical",
     "Gamma",
     "Lognormal",
+    "Observed",
     "Pareto",
     "Periodic",
     "Poisson",
