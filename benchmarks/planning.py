@@ -1,6 +1,7 @@
-"""The planner: optimal freshness at the speed of memory, limits, other budgets, options and shards."""
+"""The planner: optimal freshness at the speed of memory, uncertain rates, options, laws, limits, shards."""
 
 import multiprocessing
+import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -11,22 +12,37 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import peak
 from benchmarks.timing import best, required, side_by_side
-from unstale import Plan, UncertainPoisson, freshness, plan, plan_shards, worth
+from unstale import (
+    Empirical,
+    Plan,
+    Poisson,
+    Process,
+    UncertainPoisson,
+    currency,
+    freshness,
+    plan,
+    plan_shards,
+    worth,
+)
 
 Floats = NDArray[np.float64]
 
 MANY = 10_000_000
 MILLION = 1_000_000
 GROUPS = 100_000
+EMPIRICAL = 7_000
 SHARDS = 16
 
 
 def run() -> None:
     optimal_freshness()
+    uncertain_rates()
+    options()
+    laws()
     group_limits()
     other_budgets()
-    options()
     shards()
 
 
@@ -85,7 +101,7 @@ def optimal_freshness() -> None:
         )
         print(
             f"  {each:5g} polls per element {ours / MANY * 1e9:6.1f} ns/element, yardstick"
-            f" {numpy_pass / MANY * 1e9:4.1f}; {required(ours / numpy_pass, 10, 'x')};"
+            f" {numpy_pass / MANY * 1e9:4.1f}; {required(ours / numpy_pass, 8, 'x')};"
             f" gap {gap:.0e}, budget error {error:.0e}"
         )
 
@@ -149,31 +165,76 @@ def other_budgets() -> None:
         )
 
 
+# --- uncertain rates -----------------------------------------------------------------------------
+
+
+def uncertain_law(rates: Floats, seed: int = 4) -> UncertainPoisson:
+    """Rates known as well as from a few changes: shapes from 1/2 to 5."""
+    shape = np.random.default_rng(seed).uniform(0.5, 5.0, rates.size)
+    return UncertainPoisson(shape, rates / shape)
+
+
+def uncertain_rates() -> None:
+    rates, weights = elements(MILLION)
+    law = uncertain_law(rates)
+    print(f"\nuncertain rates, {MILLION:,} elements; yardstick: the same with known rates")
+    for objective in ("freshness", "age", "harmonic", "missed-updates"):
+        for each in (0.1, 1.0, 10.0) if objective == "freshness" else (1.0,):
+            budget = each * MILLION
+
+            def known(objective: str = objective, budget: float = budget) -> Plan:
+                return plan(rates, budget, weights=weights, objective=objective)
+
+            def unknown(objective: str = objective, budget: float = budget) -> Plan:
+                return plan(law, budget, weights=weights, objective=objective)
+
+            found = unknown()
+            error, gap = budget_error(found.frequencies.sum(), budget), relative_gap(found)
+            assert error < 1e-12, error
+            assert gap < 1e-9, gap
+            simple, ours = side_by_side(known, unknown, repeat=7)
+            print(
+                f"  {objective:<15} {each:4g} polls per element {ours / MILLION * 1e9:6.1f} ns/element,"
+                f" yardstick {simple / MILLION * 1e9:5.1f}; {required(ours / simple, 5, 'x')};"
+                f" gap {gap:.0e}, budget error {error:.0e}"
+            )
+    done = peak.run(sys.executable, "-c", "from benchmarks import planning; planning.measure_uncertain()")
+    print(
+        f"  {MANY:,} elements {done.output.strip()} s; peak memory, the input included:"
+        f" {required(done.peak / peak.GIB, 8, 'GiB')}"
+    )
+
+
+def measure_uncertain() -> None:
+    """Run in a process of its own, which prints how long it took."""
+    rates, weights = elements(MANY)
+    law = uncertain_law(rates)
+    print(f"{best(lambda: plan(law, float(MANY), weights=weights), repeat=2):.2f}")
+
+
 # --- other objectives and options ----------------------------------------------------------------
 
 
 def options() -> None:
     rates, weights = elements(MILLION)
     sizes = np.random.default_rng(3).lognormal(size=MILLION)
-    fewer = MILLION // 100
-    uncertain = UncertainPoisson(np.random.default_rng(4).uniform(0.5, 5.0, fewer), rates[:fewer])
     simple = partial(plan, rates, float(MILLION), weights=weights)
-    cases: list[tuple[str, int, Callable[[], Plan]]] = [
-        ("freshness", MILLION, simple),
-        ("age", MILLION, partial(simple, objective="age")),
-        ("harmonic", MILLION, partial(simple, objective="harmonic")),
-        ("missed updates", MILLION, partial(simple, objective="missed-updates")),
-        ("random order", MILLION, partial(simple, order="random")),
-        ("purely random order", MILLION, partial(simple, order="purely-random")),
-        ("sizes", MILLION, partial(simple, sizes=sizes)),
-        ("sizes of changes", MILLION, partial(simple, sizes=sizes, change_sizes=sizes)),
-        ("bounds on frequencies", MILLION, partial(simple, min_frequency=0.1, max_frequency=5.0)),
-        ("uniform policy", MILLION, partial(simple, policy="uniform")),
-        ("uncertain rates", fewer, partial(plan, uncertain, float(fewer), weights=weights[:fewer])),
+    cases: list[tuple[str, Callable[[], Plan]]] = [
+        ("age", partial(simple, objective="age")),
+        ("harmonic", partial(simple, objective="harmonic")),
+        ("missed updates", partial(simple, objective="missed-updates")),
+        ("random order", partial(simple, order="random")),
+        ("purely random order", partial(simple, order="purely-random")),
+        ("sizes", partial(simple, sizes=sizes)),
+        ("sizes of changes", partial(simple, sizes=sizes, change_sizes=sizes)),
+        ("bounds on frequencies", partial(simple, min_frequency=0.1, max_frequency=5.0)),
+        ("uniform policy", partial(simple, policy="uniform")),
+        ("proportional policy", partial(simple, policy="proportional")),
+        ("square-root policy", partial(simple, policy="square-root")),
+        ("random-optimal policy", partial(simple, policy="random-optimal")),
     ]
-    print("\nobjectives and options; yardstick: the first row")
-    first = 0.0
-    for name, count, job in cases:
+    print(f"\nobjectives and options, {MILLION:,} elements; yardstick: freshness without options")
+    for name, job in cases:
         found = job()
         error = budget_error(found.spent, found.budget)
         assert error < 1e-9, (name, error)
@@ -182,11 +243,39 @@ def options() -> None:
             gap = relative_gap(found)
             assert gap < 1e-9, (name, gap)
             shown = f"gap {gap:.0e}, {shown}"
-        each = best(job, repeat=3) / count
-        first = first or each
+        first, ours = side_by_side(simple, job, repeat=7)
         print(
-            f"  {name:<22} {count:>9,} elements {each * 1e9:9.1f} ns/element {each / first:8.1f} x; {shown}"
+            f"  {name:<22} {ours / MILLION * 1e9:7.1f} ns/element, yardstick {first / MILLION * 1e9:5.1f};"
+            f" {required(ours / first, 5, 'x')}; {shown}"
         )
+
+
+# --- laws of all kinds ---------------------------------------------------------------------------
+
+
+def laws() -> None:
+    rng = np.random.default_rng(5)
+    observed = [
+        Empirical(rng.lognormal(size=rng.integers(5, 200)) / rng.lognormal()) for _ in range(EMPIRICAL)
+    ]
+    seconds = best(lambda: plan(observed, float(EMPIRICAL)), repeat=3)
+    gap = relative_gap(plan(observed, float(EMPIRICAL)))
+    print(f"\n{EMPIRICAL:,} laws of observed gaps: {required(seconds, 10, 's')}; gap {gap:.0e}")
+    kinds: dict[str, list[Process]] = {
+        "known rates": [Poisson(rate) for rate in rng.lognormal(size=10 * EMPIRICAL)],
+        "uncertain rates": [UncertainPoisson(2.0, rate) for rate in rng.lognormal(size=10 * EMPIRICAL)],
+        "observed gaps": list(observed),
+    }
+    mixture = [law for kind in kinds.values() for law in kind]
+    *parts, whole = side_by_side(
+        *(partial(plan, kind, float(len(kind))) for kind in (*kinds.values(), mixture)), repeat=3
+    )
+    shown = ", ".join(f"{name} {part:.2f} s" for name, part in zip(kinds, parts, strict=True))
+    print(f"a mixture of laws, {len(mixture):,} elements; yardstick: its parts ({shown})")
+    print(f"  {whole:.2f} s; {required(whole / sum(parts), 1.5, 'x')}")
+    rates = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    one = best(lambda: plan(rates, 6.0, objective=currency(0.25)), repeat=9)
+    print(f"tau-currency for six elements: {required(one * 1e3, 100, 'ms')}")
 
 
 # --- shards --------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ def _plain(problem: Problem, budget: float) -> Plan | None:
     else:
         found = solved(columns, problem.goal, budget)
     if found is not None:
-        missed = found.missed / problem.weight
+        missed = found.missed / (problem.weight if found.summary is None else found.summary.cells.weight)
         return Plan(
             found.frequencies, found.price, found.spent, budget, "optimal", problem, missed, found.summary
         )
