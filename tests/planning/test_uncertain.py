@@ -143,6 +143,8 @@ def test_many_observed_laws_are_each_of_them(gaps, times):
     assert_allclose(
         joint.survival(t), [float(law.survival(at)) for law, at in zip(laws, t, strict=True)], rtol=1e-12
     )
+    left = [float(law.residual_survival(at)) for law, at in zip(laws, t, strict=True)]
+    assert_allclose(joint.residual_survival(t), left, rtol=1e-12)
     assert joint.element((0,)) == laws[0]
     assert joint.take(np.array([0])).rate.tolist() == [float(laws[0].rate)]
 

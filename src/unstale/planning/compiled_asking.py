@@ -22,7 +22,7 @@ from ..kernels import _worth as _worth_known
 from ..uncertain_kernels import _inverse_worth as _inverse_uncertain
 from ..uncertain_kernels import _steps
 from ..uncertain_kernels import _worth as _worth_uncertain
-from .passes import _EXP, _LOG2_HIGH, _LOG2_LOW, _P2, _PER_LOG2, _place
+from .passes import _EXP, _LOG2_HIGH, _LOG2_LOW, _P2, _PER_LOG2, _SMALL, _place
 from .uncertain_lookup import COLUMNS, PIECE_BITS
 
 __all__ = [
@@ -345,7 +345,7 @@ def settle_known(rate, size, change_size, low, high, table, x, phi, bend, fine, 
         for j in range(rate.size):
             r = 1.0 / phi[j]
             large = 1.0 - (1.0 + r) * _decay(r)
-            worth = r * r * _horner(_P2, r) if r < 0.1 else large
+            worth = r * r * _horner(_P2, r) if r < _SMALL else large
             residual += bend[j] * abs(1.0 - worth / x[j]) if bend[j] > 0.0 else 0.0
     elif fine:
         for j in range(rate.size):

@@ -48,7 +48,8 @@ _INFINITE = np.float64(np.inf).view(np.int64)
 _PER_LOG2 = 1.0 / math.log(2.0)
 _LOG2_HIGH, _LOG2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # log(2), so that k * high is exact
 _EXP = tuple(1.0 / math.factorial(k) for k in range(12))  # complete for |u| <= log(2)/2
-_P2 = tuple((-1) ** k * (k - 1) / math.factorial(k) for k in range(2, 12))  # complete below 0.1
+_SMALL = 0.02
+_P2 = tuple((-1) ** k * (k - 1) / math.factorial(k) for k in range(2, 9))  # complete below _SMALL
 
 # sums may be taken in any order and products fused; infinities and nan keep their meaning
 _FAST = {"contract", "reassoc", "nsz"}
@@ -162,7 +163,7 @@ def allocate(mass, weight, rate, price, table, out):
                 power = np.int64((1023 - np.int64(k)) << 52).view(np.float64)
                 found = 1.0 - (1.0 + r) * power * _horner(_EXP, u)
                 small = r * r * _horner(_P2, r)
-                part += weights[j] * phi[j] * abs(x[j] - (small if r < 0.1 else found))
+                part += weights[j] * phi[j] * abs(x[j] - (small if r < _SMALL else found))
             part /= price  # mass is weight * x / price
         else:
             for j in range(size):

@@ -71,19 +71,22 @@ class Observed(Law):
 
     @cached_property
     def _table(self) -> tuple[Floats, Floats, NDArray[np.int64], Floats]:
-        """All gaps, the rates, where the gaps of each law start, and sums of powers of those before.
+        """All gaps, the rates, where the gaps of each law start, and sums as those of `Empirical`.
 
-        The sums of a law are in its mean gaps, and begin with 0; so there is one more than there are gaps.
+        They are sums of powers of the gaps before, and of the excess of the others over the gap there, all in
+        mean gaps. There is one more of them than there are gaps.
         """
         gaps = np.concatenate([law.gaps for law in self.laws])
         rates = np.array([float(law.rate) for law in self.laws])
         lengths = np.array([law.gaps.size for law in self.laws])
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        sums = np.zeros((3, gaps.size + len(self.laws)))
+        sums = np.zeros((4, gaps.size + len(self.laws)))
         for h, law in enumerate(self.laws):
             unit, first = law.gaps * rates[h], starts[h] + h
             for k in range(3):
                 np.cumsum(unit ** (k + 1), out=sums[k, first + 1 : first + 1 + unit.size])
+            steps = np.diff(unit) * np.arange(unit.size - 1, 0, -1)
+            sums[3, first : first + steps.size] = np.cumsum(steps[::-1])[::-1]
         return gaps, rates, starts, sums
 
     def _place(self, t: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -101,7 +104,12 @@ class Observed(Law):
         return longer / count
 
     def _residual_survival(self, t: Floats) -> Floats:
-        return np.maximum(1.0 - self._moment(0, t), 0.0)
+        gaps, _, starts, sums = self._table
+        place, longer, count = self._place(t)
+        following = np.minimum(place - self.which, starts[self.which + 1] - 1)
+        ahead = longer * (np.maximum(gaps[following] - t, 0.0) * self.rate)
+        whole = sums[3][starts[self.which] + self.which] + count * (gaps[starts[self.which]] * self.rate)
+        return (sums[3][place] + ahead) / whole
 
     def _moment(self, k: int, t: Floats) -> Floats:
         place, longer, count = self._place(t)
