@@ -93,10 +93,13 @@ def quick_plan(market: Market, budget: float, close: float = _CLOSE) -> Found | 
         else:
             return None
     spent, scale = _scaled(market, f, at, budget)
+    moved = scale ** (at.free / at.slope)  # of the price, by the scaling
+    if not (abs(spent - budget) <= 1e-13 * budget and abs(moved - 1.0) <= 1e-3):
+        return None
     # Twice the residual: for what frequencies miss at the price, and for the bound that the price gives.
     # A worth falls no faster than the third power of the frequency, so scaling misses less than four squares.
     missed = price * (2.02 * at.residual + 4.0 * (scale - 1.0) ** 2 * at.free)
-    return Found(f, price * scale ** (at.free / at.slope), spent, missed)
+    return Found(f, price * moved, spent, missed)
 
 
 def _sampled(market: Market, budget: float) -> float | None:
@@ -185,6 +188,8 @@ def _scaled(market: Market, f: Floats, at: Asked, budget: float) -> tuple[float,
         for part in market.parts:
             total, more = _scaled_part(part, market.goal, f[start : start + part.n], factor)
             spent, free, start = spent + total, free + more, start + part.n
+        if any(part.conditional for part in market.parts):
+            free = at.free  # changes that are found cost too
     return spent, scale
 
 
