@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..arguments import Floats, choice, scalar, whole
 from ..errors import InvalidInput, NoAnswer
 from ..planning import Plan, budget_for, plan
-from ..processes import UncertainPoisson
 from ..policy.element_table import Places
+from ..processes import UncertainPoisson
 from .policy import MirrorPolicy
 
 __all__ = ["SAMPLE", "Market", "Prospect", "Wanted", "bought", "market", "wanted"]
@@ -90,7 +90,9 @@ def wanted(policy: MirrorPolicy, places: Places, now: float, most: int = SAMPLE)
     )
 
 
-def _limits(policy: MirrorPolicy, groups: NDArray[np.int32], share: float) -> tuple[NDArray[np.int64], Floats]:
+def _limits(
+    policy: MirrorPolicy, groups: NDArray[np.int32], share: float
+) -> tuple[NDArray[np.int64], Floats]:
     """Return which limit elements keep to, and what each allows."""
     fastest = np.full(int(groups.max()) + 1, inf)
     for number, group in policy.limits.groups():
