@@ -10,10 +10,9 @@ from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unstale import UncertainPoisson, worth
+from unstale import worth
 from unstale.errors import InvalidInput
 from unstale.policy import Learning
-from unstale.policy.compiled_worths import gamma_worths
 
 
 def play(learning: Learning, rates: np.ndarray, end: float, rng: np.random.Generator) -> np.ndarray:
@@ -32,15 +31,18 @@ def play(learning: Learning, rates: np.ndarray, end: float, rng: np.random.Gener
     return counts
 
 
-def test_compiled_worths_are_those_of_the_law() -> None:
+@pytest.mark.parametrize("objective", ["freshness", "age", "harmonic", "missed-updates"])
+def test_worths_are_those_of_the_law(objective: str) -> None:
+    """What the policy makes of weights, sizes and what was learned is the worth of the library."""
     rng = np.random.default_rng(0)
-    n = 20_000
-    shape, time = 10.0 ** rng.uniform(-3, 6, n), 10.0 ** rng.uniform(-3, 6, n)
-    since = time * 10.0 ** rng.uniform(-8, 6, n)
-    values = np.empty(n)
-    gamma_worths(shape, time, since, np.full(n, 2.0), values)
-    expected = 2.0 * worth("freshness", UncertainPoisson(shape, 1.0 / time), since)
-    assert values == pytest.approx(expected, rel=1e-7)
+    learning = Learning(
+        50, 25.0, weights=rng.random(50), sizes=rng.uniform(0.5, 2.0, 50), objective=objective
+    )
+    play(learning, rng.gamma(0.5, 2.0, 50), 30.0, rng)
+    since, policy = 10.0 ** rng.uniform(-3, 2, 50), learning.policy
+    law, hope = learning.learner.outlook(since)
+    expected = hope * learning.weights / policy.table["size"] * worth(objective, law, since)
+    assert policy.worths(np.arange(50), since) == pytest.approx(expected, rel=1e-9)
 
 
 @settings(max_examples=percent(40))

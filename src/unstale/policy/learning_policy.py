@@ -23,13 +23,13 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import kernels
+from .. import kernels, uncertain_kernels
 from ..arguments import Floats
 from ..objectives import Objective, objective_named
 from ..polling import worth
 from ..processes import UncertainPoisson
 from .choice import far_apart, leading_within, turns
-from .compiled_worths import gamma_worths, stretch
+from .compiled_jitter import stretch
 from .element_table import FAILING, GONE, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
 from .hint_channels import Channels
 from .rate_limits import Slots
@@ -324,11 +324,13 @@ class LearningPolicy(Generic[AnyLimits_co]):
         shape, time, hope = table.learner.gammas(since, places)
         unit = table["weight"][places].astype(np.float64) * table["reads"][places]
         unit /= self.limits.costs(self.sizes(places))
-        if self._objective.kernel != kernels.FRESHNESS:
+        kind = self._objective.kernel
+        if kind is None:
             law = UncertainPoisson(shape, 1.0 / time)
             return np.asarray(hope * unit * worth(self._objective, law, since), float)
-        values = np.empty(places.size)
-        gamma_worths(shape, time, since, unit, values)
+        values = unit * time * uncertain_kernels.worth(kind, shape, since / time)
+        if kind != kernels.FRESHNESS:
+            return hope * (values * time if kind == kernels.AGE else values)
         told = np.flatnonzero(table["channel"][places] > 0)
         if told.size:
             which, rate = places[told], shape[told] / time[told]
