@@ -426,7 +426,7 @@ class Loop:
 
     def _group_concurrency(self, group: int) -> int:
         if self.planner is not None:
-            return self.planner.policy.limits.group(group).concurrency
+            return self.planner.policy.limits.concurrency(group)
         return 1_000_000  # another plans, and hands out no more than may run
 
     # --- telling --------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What a policy keeps of each element, as columns: at most 250 bytes each, with what is learned of it.
 
 Columns are as narrow as what they hold allows, so that ten million elements fit into one process: 160 bytes
-are the evidence of the learner, and 81 are these columns.
+are the evidence of the learner, and 85 are these columns.
 """
 
 from __future__ import annotations

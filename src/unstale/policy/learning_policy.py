@@ -221,7 +221,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         saw = (outcome == OK) & np.isfinite(elapsed) & (table["state"][places] != GONE) & ~first
         self.learn(places[saw], elapsed[saw], changed[saw])
         traffic = heard.traffic[which]
-        for k in which.tolist():
+        for k in which[heard.traffic[which] > heard.cost[which]].tolist():
             self.limits.settle(float(heard.cost[k]), float(heard.traffic[k]), float(heard.time[k]))
         self.limits.saw(table["group"][places], outcome == FAILING, time)
         if self._all_well(places, outcome, time):

@@ -140,6 +140,11 @@ class RateLimits:
         name, why = self._names.get(number, ""), self._why.get(number, "")
         return GroupLimits(name, spacing, concurrency, paid, blocked, why, fastest)
 
+    def concurrency(self, number: int) -> int:
+        """Return how many polls of a group may run at the same time."""
+        self.reserve(number)
+        return int(self._groups["concurrency"][number])
+
     def groups(self) -> Iterator[tuple[int, GroupLimits]]:
         """Go through the groups that are known, with their numbers."""
         for number in self._names:
