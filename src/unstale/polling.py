@@ -76,7 +76,8 @@ def average_cost(objective: str | Objective, law: Process | ArrayLike, polls: Pr
 
 def _average(objective: Objective, law: Process, polls: Process) -> Floats:
     if isinstance(polls, Periodic) and isinstance(law, UncertainPoisson) and objective.kernel is not None:
-        cost = uncertain_kernels.cost(objective.kernel, law.shape, law.scale * polls.period)
+        with np.errstate(all="ignore"):
+            cost = uncertain_kernels.cost(objective.kernel, law.shape, law.scale * polls.period)
         return unwrap(np.asarray(cost / law.scale if objective.kernel == kernels.AGE else cost))
     if isinstance(polls, Periodic) and (not isinstance(law, Poisson) or objective.kernel is None):
         return objective.accrued(law, polls.period) / polls.period
@@ -209,7 +210,8 @@ def worth(
     t = numbers("interval", interval, at_least=0, infinite=True)
     code = order_code(order)
     broadcast(law=np.empty(law.shape_of), interval=t)
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+    # what a kernel computes besides, and does not return, may divide by zero
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         if isinstance(law, Poisson) and objective.kernel is not None:
             rate = np.where(law.rate > 0, law.rate, 1.0)
             scaled = kernels.worth(objective.kernel, code, rate * t) / rate

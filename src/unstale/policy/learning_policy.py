@@ -328,7 +328,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if kind is None:
             law = UncertainPoisson(shape, 1.0 / time)
             return np.asarray(hope * unit * worth(self._objective, law, since), float)
-        values = unit * time * uncertain_kernels.worth(kind, shape, since / time)
+        with np.errstate(all="ignore"):  # as in `unstale.worth`
+            values = unit * time * uncertain_kernels.worth(kind, shape, since / time)
         if kind != kernels.FRESHNESS:
             return hope * (values * time if kind == kernels.AGE else values)
         told = np.flatnonzero(table["channel"][places] > 0)

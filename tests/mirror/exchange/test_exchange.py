@@ -93,10 +93,10 @@ def test_what_is_imported_is_learned_from(tmp_path, when):
         with new.store.begin() as t:
             planner = Planner(new.settings, t, now)
             if when == "later":  # the planner knows the elements by then
-                planner.plan(t, now, end=now + 1.0, room=0, crowd=10)
+                planner.plan(t, now, end=now + 1.0, room=0, crowd={})
         assert import_history(new, path) == 600
         with new.store.begin() as t:
-            planner.plan(t, now, end=now + 1.0, room=0, crowd=10)
+            planner.plan(t, now, end=now + 1.0, room=0, crowd={})
         export_elements(new, tmp_path / "rates.csv")
         known = {row["key"]: row for row in _rows(tmp_path / "rates.csv")}
         for key, rate in rates.items():
