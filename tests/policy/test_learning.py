@@ -92,10 +92,10 @@ def test_slow_ones_and_hopeless_ones_get_less() -> None:
 
 
 def test_what_seems_not_worth_a_poll_is_polled_at_last() -> None:
-    learning = Learning(50, 50.0, weights=np.r_[1e-9, np.ones(49)], seed=2)
+    learning = Learning(50, 50.0, weights=np.r_[1e-9, np.ones(49)], steps=10, seed=2)
     counts = play(learning, np.ones(50), 160.0, np.random.default_rng(0))
     assert 1 <= counts[0] <= 4
-    learning = Learning(50, 50.0, weights=np.r_[0.0, np.ones(49)], seed=2)
+    learning = Learning(50, 50.0, weights=np.r_[0.0, np.ones(49)], steps=10, seed=2)
     assert play(learning, np.ones(50), 160.0, np.random.default_rng(0))[0] == 0
 
 

@@ -97,7 +97,7 @@ def mirror_polls(
     """Return the polls that the mirror makes, with these budgets in polls per day from these days on.
 
     >>> from unstale.lab.histories import load
-    >>> recorded = load().since(3000.0)
+    >>> recorded = load().since(7500.0)
     >>> polls = mirror_polls(recorded, {0.0: 2.0})
     >>> 0.95 < len(polls) / (2.0 * recorded.end) < 1.0
     True
