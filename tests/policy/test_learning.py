@@ -10,7 +10,7 @@ from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unstale import worth
+from unstale import Windows, worth
 from unstale.errors import InvalidInput
 from unstale.policy import Learning
 
@@ -218,6 +218,8 @@ def test_not_looking_at_everything_changes_little() -> None:
     assert shares[0] == pytest.approx(shares[1], abs=0.015)
 
 
+DAYTIME = Windows.every(1.0, 0.375, 0.7083).clock()  # from nine to five
+
 BAD = [
     (lambda: Learning(0, 1.0), "n must be"),
     (lambda: Learning(2, -1.0), "budget must be"),
@@ -235,7 +237,10 @@ BAD = [
     (lambda: Learning.resume({"now": 0.0}), "Learning.state"),
     (lambda: Learning.resume(None), "Learning.state"),  # type: ignore[arg-type]
     (lambda: Learning.resume({**Learning(2, 1.0).state(), "table_last": np.zeros(1)}), "'last' has shape"),
-    (lambda: Learning.resume({**Learning(2, 1.0).state(), "limits_own": [-5.0, np.nan, 0, 0, 0]}), "budget"),
+    (
+        lambda: Learning.resume({**Learning(2, 1.0).state(), "limits_own": [-5.0, np.nan, 0, 0, 0, 0, 0]}),
+        "budget",
+    ),
 ]
 
 

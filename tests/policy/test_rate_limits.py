@@ -27,7 +27,7 @@ def assign(limits, groups, sizes, now, end, room):  # noqa: PLR0917
 
 
 def is_open(limits, now, end):
-    return bool(limits.is_open(np.array([0]), now, end)[0])
+    return bool(limits.free(np.array([0]), now, end)[0] > 0)
 
 
 def fail(limits, *, failed, now):

@@ -343,8 +343,9 @@ class Loop:
         alone = self._alone
         if alone and now < min(self._next_choice, horizon) and self.planner.spent and not self._hungry:
             return []  # the budget is handed out up to the next choice: this turn only records
-        self._next_choice = now + self._span if horizon > now else -inf
+        began = now
         self.planner.take_in(t, now, self._sample(t, now))
+        self._next_choice = began + self._span if horizon > began else -inf
         now = self._clock.now()
         start = now + self._lead + (0.0 if alone else _AHEAD)
         if horizon <= now:

@@ -236,7 +236,7 @@ class Planner:
             t.pay(paid)
         if dirty.size:
             t.save(table.columns(dirty))
-        hinted = table.places(table.known(sorted(policy.hinted)[:_HINTS_KEPT]))
+        hinted = table.places(table.known(sorted(policy.hinted))[:_HINTS_KEPT])
         names = policy.channels.names
         position = {
             "heard": self._heard,

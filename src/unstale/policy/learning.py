@@ -32,6 +32,8 @@ _EACH = 50
 """Polls of an element in a step."""
 _EVERYTHING = 1 << 62
 """Polls that may be chosen at once."""
+_LOOKS, _HALVINGS = 512, 40
+"""Moments of a step at which windows are looked at, and how often the time between two of them is halved."""
 
 
 class Learning:
@@ -174,11 +176,9 @@ class Learning:
     def _reconsider(self) -> None:
         """Take back the polls that have been chosen but not yet given, as if the step ended now."""
         if self._elements.size:
-            limits, table = self._limits, self._policy.table
-            limits.paid = limits.paid_bytes = float(self._times[0])
-            table["last"][self._elements[::-1]] = self._before[::-1]  # of several polls the first counts
-            table["state"][self._elements] = np.where(np.isnan(table["last"][self._elements]), NEW, OK)
-            table.touch(self._elements)
+            self._limits.give_back(self._policy.table["group"][self._elements], self._times)
+            first, which = np.unique(self._elements, return_index=True)  # of several polls the first counts
+            self._policy.take_back(first, self._before[which])
             self._times, self._elements, self._before = np.empty(0), np.empty(0, np.int64), np.empty(0)
         self._chosen_until = self._now
 
@@ -201,7 +201,8 @@ class Learning:
         end = later(self._now, end)
         while self._chosen_until < end:
             start = self._chosen_until
-            self._choose(start, max(start + self.step, np.nextafter(start, np.inf)))
+            stop = self._next_hours(start, start + self.step)
+            self._choose(start, max(stop, np.nextafter(start, np.inf)))
         self._now = end
         due = int(np.searchsorted(self._times, end))
         polls = Polls(self._times[:due], self._elements[:due])
@@ -209,13 +210,33 @@ class Learning:
         self._before = self._before[due:]
         return polls
 
+    def _next_hours(self, start: float, end: float) -> float:
+        """Return the end of a step, or the moment in it at which windows open or close."""
+        for hours in self._policy.table.hours:
+            if hours is None or not end < np.inf:
+                continue
+            moments = np.linspace(start, end, _LOOKS + 1)
+            is_open = np.asarray(hours.is_open(moments))
+            if (others := np.flatnonzero(is_open[1:] != is_open[0])).size:
+                low, high = moments[others[0]], moments[others[0] + 1]
+                for _ in range(_HALVINGS):
+                    middle = 0.5 * (low + high)
+                    same = bool(hours.is_open(middle)) == bool(is_open[0])
+                    low, high = (middle, high) if same else (low, middle)
+                end = float(high)
+        return end
+
     def _choose(self, start: float, end: float) -> None:
         """Choose the polls of a step."""
         self._chosen_until = end
         if end == np.inf:  # there is no budget
             return
         chosen = self._policy.choose(start, end, room=_EVERYTHING, each=_EACH)
-        self._before = np.concatenate([self._before, self._policy.table["last"][chosen.places]])
+        before = self._policy.table["last"][chosen.places]
+        order = np.lexsort((chosen.start, chosen.places))
+        again = np.flatnonzero(np.diff(chosen.places[order]) == 0)
+        before[order[again + 1]] = chosen.start[order[again]]  # of several polls, the one before
+        self._before = np.concatenate([self._before, before])
         self._policy.polled(chosen.places, chosen.start)
         self._times = np.concatenate([self._times, chosen.start])
         self._elements = np.concatenate([self._elements, chosen.places])
@@ -246,9 +267,14 @@ class Learning:
         """Add elements; they are soon polled for the first time."""
         whole("count", count, at_least=0)
         weight, size = _column("weights", weights, count), _column("sizes", sizes, count)
+        table = self._policy.table
+        if sizes is not None and self._limits.byte_budget is None:
+            raise InvalidInput("sizes of new elements need sizes of all: give them when you start")
+        if table["group"].any() or len(table.hours) > 2:
+            raise InvalidInput("elements cannot be added to groups; start anew with all of them")
         self.learner.add(count, classes=classes)
-        last = self._now - self._span
-        self._policy.table.extend(count, weight=weight, size=size, added=self._now, last=last, state=OK)
+        last, window = self._now - self._span, len(table.hours) - 1
+        table.extend(count, weight=weight, size=size, added=self._now, last=last, state=OK, window=window)
         self._measure()
 
     # --- to be continued ------------------------------------------------------------------------------------
@@ -294,6 +320,8 @@ class Learning:
         self._policy = LearningPolicy(table, limits, objective=objective)
         self._policy.resume(_part(state, "policy"))
         _open(table, windows, groups)
+        if table["window"].max(initial=0) >= len(table.hours):
+            raise InvalidInput("windows must be given again; the state was taken with some")
         scalar("state['budget']", self.budget, at_least=0)
         return self
 
@@ -311,6 +339,8 @@ def _column(name: str, given: ArrayLike | None, n: int) -> Floats:
     given = 1.0 if given is None else given
     if name == "sizes":
         column = numbers(name, given, above=0)
+    elif name == "jitter":
+        column = numbers(name, given, at_least=0, below=1)
     else:
         column = numbers(name, given, at_least=0, infinite=name == "max_age")
     if column.shape not in {(), (n,)}:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -30,7 +31,7 @@ from ..polling import worth
 from ..processes import UncertainPoisson
 from .choice import far_apart, leading_within, turns
 from .compiled_jitter import stretch
-from .element_table import FAILING, GONE, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
+from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
 from .hint_channels import Channels
 from .rate_limits import Slots
 
@@ -66,11 +67,8 @@ class Limits(Protocol):
     def steps(self, sizes: Floats) -> Floats:
         """Return how long after polls of such sizes the next may start."""
 
-    def is_open(self, groups: NDArray[np.integer], now: float, end: float) -> NDArray[np.bool_]:
-        """Tell of groups whether a poll of each can be handed out that starts before ``end``."""
-
-    def free(self, groups: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return how many more polls of groups may be handed out."""
+    def free(self, groups: NDArray[np.integer], now: float, end: float) -> NDArray[np.int64]:
+        """Return how many more polls of groups may be handed out that start before ``end``."""
 
     def assign(
         self, groups: NDArray[np.integer], sizes: Floats, *, now: float, end: float, room: int
@@ -153,6 +151,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Elements to be polled out of turn, and for which audit."""
         self.hinted: set[int] = set()
         """Elements with hints that no poll has followed yet."""
+        self.followed: dict[int, int] = {}
+        """Places of elements that were polled after hints, and how many there were, until that is learned."""
         self._backoff, self._shortest_round = backoff, shortest_round
         self._objective = objective_named(objective)
         self._growth = 2.0 if self._objective.kernel == kernels.FRESHNESS else 3.0
@@ -163,7 +163,12 @@ class LearningPolicy(Generic[AnyLimits_co]):
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on later, besides the table and the limits."""
         text = np.frombuffer(self.channels.text(), np.uint8)
-        return {"channels": text, **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE}}
+        followed = np.array(list(self.followed.items()), np.int64).reshape(-1, 2)
+        return {
+            "channels": text,
+            "followed": followed,
+            **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE},
+        }
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken."""
@@ -171,6 +176,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
             setattr(self, name, np.asarray(state[name.strip("_")]).item())
         self.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
         self.hinted = set(self.table["id"][self.table["hints"] > 0].tolist())
+        pairs = np.asarray(state["followed"], np.int64).reshape(-1, 2)
+        self.followed = dict(zip(pairs[:, 0].tolist(), pairs[:, 1].tolist(), strict=True))
 
     # --- what happens ---------------------------------------------------------------------------------------
 
@@ -201,8 +208,21 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.table["last"][places] = time
         self.table["state"][places] = OK
         self.table["busy"][places] = False
+        for place in places[self.table["hints"][places] > 0].tolist() if self.hinted else ():
+            self.followed[place] = int(self.table["hints"][place])
         self._forget_hints(places)
         self.table.touch(places)
+
+    def take_back(self, places: Places, last: Floats) -> None:
+        """Take back what `polled` was told: the last polls of elements were at these moments, or nan."""
+        table = self.table
+        table["last"][places] = last
+        table["state"][places] = np.where(np.isnan(last), NEW, OK)
+        for place in places.tolist() if self.followed else ():
+            if (hints := self.followed.pop(place, 0)) > 0:
+                table["hints"][place] = hints
+                self.hinted.add(int(table["id"][place]))
+        table.touch(places)
 
     def hear(self, heard: PollOutcomes) -> Places:
         """Take in what polls saw; return the places of their elements, whose rows should be saved."""
@@ -293,7 +313,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         fresh = np.exp(-shape * np.log1p(elapsed[told] / time))
         for k, place in enumerate(at.tolist()):
             channel = self.channels.channels[int(self.table["channel"][place])]
-            channel.learn(int(self.table["hints"][place]), float(fresh[k]), changed=bool(changed[told[k]]))
+            hints = self.followed.pop(place, int(self.table["hints"][place]))
+            channel.learn(hints, float(fresh[k]), changed=bool(changed[told[k]]))
 
     # --- what is known --------------------------------------------------------------------------------------
 
@@ -307,7 +328,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """See to it that what is learned fades as slowly as elements are polled; tell if that changed."""
         span = max(self.round, self._shortest_round)
         learner = self.table.learner
-        if not 0 < span < inf or 1.0 / _RESCALE < span / learner.round < _RESCALE:
+        if not 1e-18 < span < 1e18 or 1.0 / _RESCALE < span / learner.round < _RESCALE:
             return False
         learner.rescale(span)
         self.table.look_again()
@@ -364,7 +385,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         table, limits = self.table, self.limits
         if room <= 0 or not len(table) or not limits.next(now) < end:
             return Chosen(np.empty(0, np.intp), np.empty(0), np.empty(0))
-        most = int(min(limits.affordable(now, end, self.mean_size) + 2.0, room))
+        most = int(min(limits.affordable(now, end, self.mean_size) + 2.0, room, 1e15))
         new, old, values = self._candidates(now, end)
         wanted, worths = self._in_order(new, old, values, most, now=now, end=end, each=each)
         asked = self._audits()
@@ -377,7 +398,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         chosen = wanted[slots.which]
         self._count_turns(wanted, chosen, asked)
         table["busy"][chosen] = True
-        self._set_price(old, values, worths[slots.which], end, short=chosen.size + 2 < most)
+        self._set_price(
+            old, values, worths[slots.which], end, short=chosen.size < room and limits.next(now) < end
+        )
         return Chosen(chosen, slots.start, slots.late)
 
     def _count_turns(self, wanted: Places, chosen: Places, asked: Places) -> None:
@@ -405,7 +428,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         is_open = np.array([hours is None or bool(hours.is_open(now)) for hours in table.hours])
         able = ~table["busy"][places] & (table["not_before"][places] <= now) & (table["weight"][places] > 0)
         places = places[able & is_open[table["window"][places]]]
-        places = places[self.limits.is_open(table["group"][places], now, end)]
+        places = places[self.limits.free(table["group"][places], now, end) > 0]
         is_new = np.isnan(table["last"][places])
         new, old = places[is_new], places[~is_new]
         old = old[table.since(old, now) >= table["min_interval"][old]]
@@ -439,20 +462,26 @@ class LearningPolicy(Generic[AnyLimits_co]):
         The best come first, and new ones have every second turn. Of those that must be polled in any case,
         those that were polled longest ago come first.
         """
-        table, limits, count = self.table, self.limits, 4 * most + 64
+        table, limits, left = self.table, self.limits, end - self.limits.next(now)
+        free = partial(limits.free, now=now, end=end)
         weight = table["weight"][new].astype(np.float64)
-        new = new[leading_within(weight, table["added"][new], table["group"][new], count, limits.free)]
-        polls, worths = old, values
+        order = leading_within(weight, table["added"][new], table["group"][new], 4 * most + 64, free)
+        new, polls, worths = new[order], old, values
         if each > 1:
-            polls, worths = self._repeated(old, values, most, end, each)
+            polls, worths = self._repeated(old, values, left, end, each)
         rank = worths
         if (overdue := np.isinf(worths)).any():
             last = table["last"][polls]
             rank = np.where(overdue, 1e290 * (1.0 + last.max() - last), worths)
-        best = leading_within(rank, table["id"][polls], table["group"][polls], count, limits.free)
-        if polls.size > old.size:
+        count = 4 * most + 64
+        while True:  # polls that cost less than the mean are more than were thought of
+            best = leading_within(rank, table["id"][polls], table["group"][polls], count, free)
             paid = np.cumsum(limits.steps(self.sizes(polls[best])))
-            head = int(np.searchsorted(paid, end - limits.next(now))) + 1
+            if count >= polls.size or (paid.size and paid[-1] >= left):
+                break
+            count *= 4
+        if polls.size > old.size:
+            head = int(np.searchsorted(paid, left)) + 1
             best[:head] = best[:head][far_apart(polls[best[:head]])]
         if not (new.size and best.size):
             self._turn = 0
@@ -461,16 +490,23 @@ class LearningPolicy(Generic[AnyLimits_co]):
         return everyone, np.concatenate([np.full(new.size, np.nan), worths[best]])[order]
 
     def _repeated(
-        self, places: Places, values: Floats, most: int, end: float, each: int
+        self, places: Places, values: Floats, left: float, end: float, each: int
     ) -> tuple[Places, Floats]:
         """Return polls, several of an element where they are worth it, and what each is worth.
 
         Of m polls since the last one, equally far apart, each is worth what one is after that part of time.
+        Only the first poll follows a hint, and a ``min_interval`` is longer than a step or says nothing, so
+        elements with either are polled once.
         """
-        polls, worths = places, values
-        again, latest = np.flatnonzero(np.isfinite(values)), values[np.isfinite(values)]
+        polls, worths, table = places, values, self.table
+        once = (table["hints"][places] > 0) | (table["min_interval"][places] > 0) | ~np.isfinite(values)
+        again = np.flatnonzero(~once)
+        latest = values[again]
         for count in range(2, each + 1):
-            price = -np.partition(-worths, most - 1)[most - 1] if most < worths.size else 0.0
+            order = np.argsort(-worths, kind="stable")
+            paid = np.cumsum(self.limits.steps(self.sizes(polls[order])))
+            last = int(np.searchsorted(paid, left))
+            price = worths[order[last]] if last < order.size else 0.0
             again = again[latest >= price]
             since = self._stretched(places[again], self.table.since(places[again], end))
             latest = self.worths(places[again], since / count)

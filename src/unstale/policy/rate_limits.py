@@ -87,6 +87,8 @@ class RateLimits:
         self.budget, self.byte_budget, self.grace = budget, byte_budget, grace
         self.paid = self.paid_bytes = -inf
         """Moments up to which the budgets are spent."""
+        self._owed = self._owed_bytes = 0.0
+        """What was spent beyond that while there was a budget, if there is none now."""
         self._groups: dict[str, NDArray[Any]] = {
             name: np.full(1, blank, kind) for name, (kind, blank) in _COLUMNS.items()
         }
@@ -115,8 +117,7 @@ class RateLimits:
         groups["paid"][number] = max(float(groups["paid"][number]), paid)
         groups["blocked"][number] = blocked
         self._names[number] = name
-        if why:
-            self._why[number] = why
+        self._why[number] = why
 
     def reserve(self, number: int) -> None:
         """Make room for groups up to a number."""
@@ -131,7 +132,8 @@ class RateLimits:
 
     def group(self, number: int) -> GroupLimits:
         """Return what a group must keep to."""
-        self.reserve(number)
+        if number >= self._groups["paid"].size:
+            return GroupLimits("", 0.0, _UNLIMITED, -inf, -inf, "", inf)
         spacing, concurrency, paid, blocked = (
             self._groups[name][number].item() for name in ("spacing", "concurrency", "paid", "blocked")
         )
@@ -142,8 +144,8 @@ class RateLimits:
 
     def concurrency(self, number: int) -> int:
         """Return how many polls of a group may run at the same time."""
-        self.reserve(number)
-        return int(self._groups["concurrency"][number])
+        column = self._groups["concurrency"]
+        return int(column[number]) if number < column.size else _UNLIMITED
 
     def groups(self) -> Iterator[tuple[int, GroupLimits]]:
         """Go through the groups that are known, with their numbers."""
@@ -178,18 +180,21 @@ class RateLimits:
         self._crowded = [number for number in crowd if number < self._groups["crowd"].size]
         self._groups["crowd"][self._crowded] = [crowd[number] for number in self._crowded]
 
-    def free(self, groups: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return how many more polls of each of these groups may be handed out."""
+    def free(self, groups: NDArray[np.integer], now: float, end: float) -> NDArray[np.int64]:
+        """Return how many more polls of each of these groups may be handed out that start before ``end``."""
+        free, columns = self._idle(groups), self._groups
+        ready = np.maximum(columns["paid"][groups], columns["blocked"][groups])
+        left, spacing = end - np.maximum(ready, now), columns["spacing"][groups]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slots = np.where(spacing > 0, np.minimum(left / spacing, 1e15), 1e15)
+        return np.where(left > 0, np.minimum(free, 1 + np.maximum(slots, 0.0).astype(np.int64)), 0)
+
+    def _idle(self, groups: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return how many more polls of each of these groups may be handed out at the same time."""
         self.reserve(int(groups.max(initial=0)))
         columns = self._groups
         most = (columns["crowd"][groups] * columns["concurrency"][groups]).astype(np.int64)
         return np.maximum(most - columns["out"][groups], 0)
-
-    def is_open(self, groups: NDArray[np.integer], now: float, end: float) -> NDArray[np.bool_]:
-        """Tell of each of these groups whether a poll of it can be handed out that starts before ``end``."""
-        free, columns = self.free(groups) > 0, self._groups
-        ready = np.maximum(columns["paid"][groups], columns["blocked"][groups])
-        return free & (np.maximum(ready, now) < end)
 
     def saw(self, groups: NDArray[np.integer], failed: NDArray[np.bool_], time: Floats) -> None:
         """Take in how polls of groups went; where all fail, the whole group is left alone for a while."""
@@ -249,9 +254,19 @@ class RateLimits:
 
     def change_budget(self, now: float, budget: float | None, byte_budget: float | None) -> None:
         """Go on with other budgets: what has been spent beyond ``now`` is paid for at the new ones."""
-        self.paid = _repaid(self.paid, now, self.budget, budget)
-        self.paid_bytes = _repaid(self.paid_bytes, now, self.byte_budget, byte_budget)
-        self.budget, self.byte_budget = budget, byte_budget
+        self._owed += max(self.paid - now, 0.0) * (self.budget or 0.0)
+        self._owed_bytes += max(self.paid_bytes - now, 0.0) * (self.byte_budget or 0.0)
+        self.budget, self.byte_budget, self.paid, self.paid_bytes = budget, byte_budget, now, now
+        if budget:
+            self.paid, self._owed = now + self._owed / budget, 0.0
+        if byte_budget:
+            self.paid_bytes, self._owed_bytes = now + self._owed_bytes / byte_budget, 0.0
+
+    def give_back(self, groups: NDArray[np.integer], starts: Floats) -> None:
+        """Take back polls that were given slots, and have not been made; the first comes first."""
+        if groups.size:
+            self.paid = self.paid_bytes = float(starts[0])
+            np.minimum.at(self._groups["paid"], groups, starts)
 
     def settle(self, expected: float, traffic: float, now: float) -> None:
         """Set right what a poll was charged, now that it is known what it took."""
@@ -272,7 +287,7 @@ class RateLimits:
             return Slots(np.empty(0, np.intp), np.empty(0), np.empty(0))
         self.reserve(int(groups.max()))
         ready = np.maximum(self._groups["paid"][groups], self._groups["blocked"][groups])
-        free = (ready <= start) & (self.free(groups) >= groups.size) & (self._groups["spacing"][groups] <= 0)
+        free = (ready <= start) & (self._idle(groups) >= groups.size) & (self._groups["spacing"][groups] <= 0)
         if free.all():
             return self._in_a_row(groups, sizes, start, end, room)
         return self._one_by_one(groups, sizes, start, end, room)
@@ -294,7 +309,7 @@ class RateLimits:
     ) -> Slots:
         """Give slots as groups become free."""
         columns = self._groups
-        numbers, free = groups.tolist(), dict(zip(groups.tolist(), self.free(groups).tolist(), strict=True))
+        numbers, free = groups.tolist(), dict(zip(groups.tolist(), self._idle(groups).tolist(), strict=True))
         which: list[int] = []
         slots: list[float] = []
         lates: list[float] = []
@@ -344,15 +359,15 @@ class RateLimits:
     def state(self) -> dict[str, Floats]:
         """Return all that is needed to go on later: nan stands for a budget that there is not."""
         budgets = [np.nan if one is None else one for one in (self.budget, self.byte_budget)]
-        own = np.array([*budgets, self.grace, self.paid, self.paid_bytes])
+        own = np.array([*budgets, self.grace, self.paid, self.paid_bytes, self._owed, self._owed_bytes])
         return {"own": own, **{name: column.copy() for name, column in self._groups.items()}}
 
     @classmethod
     def resume(cls, state: Mapping[str, Floats]) -> Self:
         """Go on where `state` was taken."""
-        budget, byte_budget, grace, paid, paid_bytes = np.asarray(state["own"]).tolist()
+        budget, byte_budget, grace, paid, paid_bytes, owed, owed_bytes = np.asarray(state["own"]).tolist()
         self = cls(*(None if np.isnan(one) else one for one in (budget, byte_budget)), grace=grace)
-        self.paid, self.paid_bytes = paid, paid_bytes
+        self.paid, self.paid_bytes, self._owed, self._owed_bytes = paid, paid_bytes, owed, owed_bytes
         self._groups = {name: np.array(state[name]) for name in _COLUMNS}
         return self
 
@@ -386,10 +401,3 @@ class RateLimits:
         columns["paid"] = paid
         np.minimum(columns["blocked"], now + _LONGEST_BLOCK, out=columns["blocked"])
         return mended
-
-
-def _repaid(paid: float, now: float, before: float | None, after: float | None) -> float:
-    """Return up to when what is spent beyond ``now`` is paid for at another budget."""
-    if not (before and after and paid > now):
-        return min(paid, now)
-    return now + (paid - now) * before / after
