@@ -1,5 +1,6 @@
 """The real loop on simulated time: what it polls, when, and what it records."""
 
+import asyncio
 import math
 
 import numpy as np
@@ -498,3 +499,24 @@ def test_the_next_runner_does_not_share_with_one_who_was_killed(tmp_path):
         run(mirror, DAY / 10)
     assert len(world.polls) >= 95
     assert world.polls[0][0] < START + 1.0
+
+
+def test_a_budget_that_is_raised_counts_at_the_next_tick(tmp_path):
+    """Ticks become shorter then, and nothing is waited for that was meant for the longer ones."""
+    mirror, world = make(tmp_path, tick=None, budget=0.1)
+    with mirror:
+        add(mirror, *(f"a/{i}" for i in range(40)))
+
+        async def raise_budget():
+            await mirror.clock.until(START + 101.3)
+            mirror.set_budget(budget=50.0)
+
+        async def both():
+            task = asyncio.create_task(raise_budget())
+            await mirror.arun(START + 115.0)
+            await task
+
+        asyncio.run(both())
+    after = np.array([time - START for time, _ in world.polls if time > START + 101.3])
+    assert after[0] < 107.0  # a tick was five seconds
+    assert np.diff(after).max() < 1.0
