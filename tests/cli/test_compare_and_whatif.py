@@ -29,7 +29,8 @@ def test_compare_has_a_bundled_example(run, ask):
 def test_compare_json(ask):
     answer = ask("compare", "pages.csv", "--budget", "1/h")
     assert list(answer) == [
-        "file", "elements", "time_unit", "budget_unit", "budget", "objective", "order", "policies", "plot",
+        "file", "elements", "uncertain", "time_unit", "budget_unit", "budget", "objective", "order",
+        "policies", "plot",
     ]  # fmt: skip
     assert answer["objective"] == "freshness"
     assert [row["policy"] for row in answer["policies"]] == POLICIES
@@ -88,7 +89,7 @@ def test_whatif_prints_a_curve(run):
 def test_whatif_json(ask):
     answer = ask("whatif", "pages.csv", "--freshness", "80%", "--age", "6h", "--budget", "1/h")
     assert list(answer) == [
-        "file", "elements", "time_unit", "budget_unit", "budget", "objective", "order",
+        "file", "elements", "uncertain", "time_unit", "budget_unit", "budget", "objective", "order",
         "objectives", "curve", "targets", "plot",
     ]  # fmt: skip
     curve = {name: np.array([row[name] for row in answer["curve"]], float) for name in answer["curve"][0]}

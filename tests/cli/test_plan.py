@@ -128,7 +128,8 @@ def test_plan_json(ask):
     plan = unstale.plan(RATES, 24.0, weights=WEIGHTS)
     uniform = unstale.plan(RATES, 24.0, weights=WEIGHTS, policy="uniform")
     assert list(answer) == [
-        "file", "elements", "time_unit", "budget_unit", "budget", "objective", "order", "policy", "freshness",
+        "file", "elements", "uncertain", "time_unit", "budget_unit", "budget", "objective", "order", "policy",
+        "freshness",
         "age", "cost", "spent", "never_polled", "price", "gap", "against", "out", "allocation",
     ]  # fmt: skip
     assert (answer["file"], answer["elements"], answer["out"]) == ("pages.csv", 6, None)

@@ -157,7 +157,8 @@ def test_polls_are_inside_windows(run):
 def test_schedule_json(ask):
     answer = ask("schedule", "pages.csv", *DAY, "--start", "2026-01-05")
     assert list(answer) == [
-        "file", "elements", "time_unit", "budget_unit", "budget", "objective", "order", "policy", "start",
+        "file", "elements", "uncertain", "time_unit", "budget_unit", "budget", "objective", "order", "policy",
+        "start",
         "seconds", "polls", "polls_per_hour", "busiest_minute", "freshness_planned", "freshness", "first",
         "out",
     ]  # fmt: skip

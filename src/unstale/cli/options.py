@@ -14,10 +14,13 @@ from unstale import quantities
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow, Kind, TimeUnit
 from unstale.tables import (
+    LAW_ROLES,
     ROLES,
     Elements,
     ParquetFile,
+    ParquetTable,
     TextFile,
+    TextTable,
     bad_column,
     bad_file,
     check_writable,
@@ -42,6 +45,7 @@ __all__ = [
     "load",
     "no_weight",
     "one_for_each_role",
+    "open_elements",
     "pose",
     "problem_options",
 ]
@@ -84,7 +88,7 @@ def one_for_each_role(
 
 
 def problem_options(
-    *, file_required: bool, budget_required: bool, roles: Sequence[str] = ROLES
+    *, file_required: bool, budget_required: bool, roles: Sequence[str] = (*ROLES, *LAW_ROLES)
 ) -> Callable[[_Command], _Command]:
     """Add the file and the options that say what is to be planned; ``roles`` are those of its columns."""
     flow, frequency = Quantity("AMOUNT/TIME", quantities.flow), Quantity("POLLS/TIME", quantities.frequency)
@@ -135,6 +139,9 @@ def problem_options(
         ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     ]
+    if set(LAW_ROLES) <= set(roles):
+        certain = "Take the column rate for certain, although the file has columns shape and scale."
+        options.insert(-1, click.option("--certain", is_flag=True, help=certain))
 
     def add(command: _Command) -> _Command:
         for option in reversed(options):
@@ -170,10 +177,25 @@ def load(file: str | TextFile | ParquetFile, **options: Any) -> Problem:  # noqa
     """Read the file and check that the options fit it."""
     if options["objective"] is not None:
         as_objective(options["objective"], options["rate_unit"])
-    table = open_table(file, dict(options["columns"]))
+    table = open_elements(file, **options)
     with progress(f"reading {Path(table.path).name}", table.length) as advance:
         elements = table.read(advance)
     return pose(table.path, elements, **options)
+
+
+def open_elements(
+    file: str | TextFile | ParquetFile,
+    *,
+    columns: tuple[tuple[str, str], ...],
+    certain: bool = True,
+    **_: object,
+) -> TextTable | ParquetTable:
+    """Return the table of a file; the laws of its rates count unless they are to be taken for certain."""
+    named = dict(columns)
+    for role in LAW_ROLES:
+        if certain and role in named:
+            raise InvalidInput(f"--certain cannot be had together with --column {role}={named[role]}")
+    return open_table(file, named, certain=certain)
 
 
 def pose(
@@ -189,6 +211,7 @@ def pose(
     max_frequency: Flow | None,
     group_limit: Flow | None,
     ignore_sizes: bool,
+    certain: bool = True,  # noqa: ARG001  (the elements have been read)
 ) -> Problem:
     """Return the problem of elements, having checked that the options fit them."""
     if elements.weights is not None and not elements.weights.any():
@@ -203,6 +226,7 @@ def pose(
         budget=budget or Flow(0.0, kind, rate_unit),
         order=order,
         objective=objective,
+        uncertain=elements.uncertain,
     )
     return Problem(task, elements, _limits(task, elements, min_frequency, max_frequency, group_limit))
 

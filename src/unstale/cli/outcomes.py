@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unstale.tables import mean_costs
+
 from .task import Problem
 
 if TYPE_CHECKING:
@@ -67,8 +69,6 @@ def what_policies_buy(problem: Problem) -> list[Outcome]:
     """Play every policy."""
     import numpy as np
 
-    from unstale.planning import plan
-
     rates, weights, sizes = problem.elements.rates, problem.elements.weights, problem.elements.sizes
     by_rate = np.argsort(rates, kind="stable")
     goals = ["freshness", "age"]
@@ -80,7 +80,7 @@ def what_policies_buy(problem: Problem) -> list[Outcome]:
     players += [("optimal", goal) for goal in goals]
     outcomes = []
     for policy, goal in players:
-        got = plan(rates, problem.task.amount, **problem.options(policy, goal))
+        got = problem.plan(policy, goal)
         spent = got.frequencies if sizes is None else got.frequencies * sizes
         outcomes.append(
             Outcome(
@@ -101,10 +101,8 @@ def _cost(problem: Problem, frequencies: Floats) -> float:
     """Return the mean cost of the task's objective under frequencies that are meant for another."""
     import numpy as np
 
-    from unstale.polling import mean_cost
-
     goal, weights = problem.options("optimal")["objective"], problem.elements.weights
-    costs = mean_cost(goal, problem.elements.rates, frequencies, problem.task.order)
+    costs = mean_costs(problem.elements, goal, frequencies, problem.task.order)
     if weights is None:
         return float(costs.mean())
     return float(np.sum(weights * np.where(weights > 0, costs, 0.0)) / np.sum(weights))

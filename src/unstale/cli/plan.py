@@ -53,6 +53,10 @@ def plan(*, file: str, as_json: bool, policy: str, out: str | None, stream: bool
     poll) and group (most often a host). It is CSV or TSV, perhaps gzipped, or Parquet; - is CSV on standard
     input.
 
+    Columns shape and scale, as unstale estimate writes them, are the gamma law of an uncertain rate, whose
+    mean is shape times scale; then the plan is the best on average over what the rates may be. The law counts
+    and not the rate, which may be missing; where the law is empty, the rate counts, and is certain.
+
     The answer has the columns key and frequency (polls per --rate-unit). It goes to --out; without that, a
     terminal shows the first rows, and a pipe gets all of them as CSV.
     """
@@ -94,14 +98,11 @@ def _tell(report: Report, *, as_json: bool) -> None:
 
 def _planned(problem: Problem, policy: str, out: str | None) -> tuple[Report, Floats]:
     with told_of_compilation(), progress(f"planning {len(problem.elements):,} elements"):
-        from unstale import planning
-
-        rates, amount = problem.elements.rates, problem.task.amount
-        got = planning.plan(rates, amount, **problem.options(policy))
+        got = problem.plan(policy)
         report = Report(problem.task, policy, got.price, got.gap, Bought.by(got), out)
         for name in ("uniform", "proportional"):
-            if name != policy and (rates.any() or name == "uniform"):
-                report.against[name] = Bought.by(planning.plan(rates, amount, **problem.options(name)))
+            if name != policy and (problem.elements.rates.any() or name == "uniform"):
+                report.against[name] = Bought.by(problem.plan(name))
     return report, got.frequencies
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
-from math import inf, isfinite
+from math import inf, isfinite, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unstale.quantities import show_duration, show_number, show_share
@@ -124,7 +124,7 @@ class Profiled:
         if self.weighted is None:
             return {"key": "", "weight": ""}
         given = self.weighted.elements
-        parts = {"size": given.sizes, "group": given.groups}
+        parts = {"size": given.sizes, "group": given.groups, "shape": given.shapes, "scale": given.scales}
         return dict.fromkeys(
             ["key", "rate", "weight", *(name for name, part in parts.items() if part is not None)], ""
         )
@@ -141,7 +141,8 @@ class Profiled:
             columns.append(given.sizes)
         if given.groups is not None:
             columns.append([given.group_names[place] for place in given.groups.tolist()])
-        return columns
+        laws = [column.tolist() for column in (given.shapes, given.scales) if column is not None]
+        return columns + [[None if isnan(value) else value for value in column] for column in laws]
 
     # --- the screen -----------------------------------------------------------------------------------------
 

@@ -95,9 +95,7 @@ def schedule(
     to_pipe = out is None and not as_json and not sys.stdout.isatty()
     with told_of_compilation():
         with progress(f"planning {len(problem.elements):,} elements"):
-            from unstale.planning import plan
-
-            got = plan(problem.elements.rates, task.amount, **problem.options(policy))
+            got = problem.plan(policy)
             clock = None if window is None else window_clock(window, start, task.unit)
             stream = _stream(problem, got, clock, jitter or 0.0, seed, even=even, edf=edf)
         with (

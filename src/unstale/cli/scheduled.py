@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from unstale.quantities import show_duration, show_number, show_share
-from unstale.tables import as_list
+from unstale.tables import as_list, law_of
 
 from .screen import print_table, printable, say
 from .task import Problem, Task
@@ -101,18 +101,19 @@ def as_scheduled(problem: Problem, plan: Plan, clock: Clock | None, jitter: floa
 
     elements, order = problem.elements, problem.task.order
     places = np.arange(len(elements))
-    slow = clock is not None and (jitter > 0 or order == "random")
+    slow = problem.task.uncertain > 0 or (clock is not None and (jitter > 0 or order == "random"))
     if slow and len(elements) > _SAMPLE:
         chosen = np.linspace(0, len(elements) - 1, _SAMPLE).round().astype(int)
         places = np.argsort(elements.rates, kind="stable")[chosen]
-    rates, frequencies = elements.rates[places], plan.frequencies[places]
     weights = np.ones(len(places)) if elements.weights is None else elements.weights[places]
-    if not weights.any():
+    changing = elements.rates[places] > 0  # the others are always fresh
+    if not (weights * changing).any():
         return plan.freshness
-    more = windowed_cost("freshness", rates, frequencies, clock, order, jitter=jitter) - mean_cost(
-        "freshness", rates, frequencies, order
+    law, frequencies = law_of(elements, places[changing]), plan.frequencies[places[changing]]
+    more = windowed_cost("freshness", law, frequencies, clock, order, jitter=jitter) - mean_cost(
+        "freshness", law, frequencies, order
     )
-    return plan.freshness - float(weights @ more / weights.sum())
+    return plan.freshness - float(weights[changing] @ more / weights.sum())
 
 
 @dataclass(frozen=True, eq=False)

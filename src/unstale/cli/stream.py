@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow, TimeUnit
-from unstale.tables import Elements, ParquetTable, open_allocation, open_table
+from unstale.tables import LAW_ROLES, Elements, ParquetTable, law_of, mean_costs, open_allocation
 
 from .bought import Bought, Report
-from .options import as_objective, fitted, no_weight
+from .options import as_objective, fitted, no_weight, open_elements
 from .progress import progress, told_of_compilation
 from .task import Task
 
@@ -32,7 +32,7 @@ def is_huge(file: str, out: str | None, policy: str, options: dict[str, Any]) ->
         return False
     if any(options[name] is not None for name in ("group_limit", "min_frequency", "max_frequency")):
         return False
-    table = open_table(file, dict(options["columns"]))
+    table = open_elements(file, **options)
     return isinstance(table, ParquetTable) and table.length > HUGE
 
 
@@ -45,6 +45,7 @@ class _Totals:
     weights: float = 0.0
     sizes: float = 0.0
     sized_rates: float = 0.0
+    uncertain: int = 0
 
     def add(self, part: Elements) -> None:
         sizes = 1.0 if part.sizes is None else part.sizes
@@ -53,6 +54,7 @@ class _Totals:
         self.weights += float(len(part) if part.weights is None else part.weights.sum())
         self.sizes += float(len(part) if part.sizes is None else part.sizes.sum())
         self.sized_rates += float((part.rates * sizes).sum())
+        self.uncertain += part.uncertain
 
 
 @dataclass(frozen=True)
@@ -66,20 +68,23 @@ class _Measure:
         """Count in one more part."""
         import numpy as np
 
-        from unstale.poisson import age, freshness
-        from unstale.polling import mean_cost
-
         weights = np.ones(len(part)) if part.weights is None else part.weights
 
         def total(values: Floats) -> float:
             return float((weights * np.where(weights > 0, values, 0.0)).sum())  # 0 times infinite is 0
 
-        fresh = total(freshness(part.rates, frequencies, self.order))
-        aged = total(age(part.rates, frequencies, self.order))
+        if part.uncertain:
+            fresh = total(1.0 - mean_costs(part, "freshness", frequencies, self.order))
+            aged = total(mean_costs(part, "age", frequencies, self.order))
+        else:
+            from unstale.poisson import age, freshness
+
+            fresh = total(freshness(part.rates, frequencies, self.order))
+            aged = total(age(part.rates, frequencies, self.order))
         known = {"freshness": total(np.ones(len(part))) - fresh, "age": aged}
         cost = known.get(str(self.objective))
         if cost is None:
-            cost = total(mean_cost(self.objective, part.rates, frequencies, self.order))
+            cost = total(mean_costs(part, self.objective, frequencies, self.order))
         bought.freshness += fresh
         bought.age += aged
         bought.cost += cost
@@ -94,14 +99,14 @@ class _Shards:
     table: ParquetTable
     roles: tuple[str, ...]
 
-    def __iter__(self) -> Iterator[dict[str, Floats]]:
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         with progress(f"planning {Path(self.table.path).name}", self.table.length) as advance:
             for part in self.table.parts(*self.roles, advance=advance):
                 yield _shard(part)
 
 
-def _shard(part: Elements) -> dict[str, Floats]:
-    columns = {"rates": part.rates, "weights": part.weights, "sizes": part.sizes}
+def _shard(part: Elements) -> dict[str, Any]:
+    columns = {"rates": law_of(part), "weights": part.weights, "sizes": part.sizes}
     return {name: column for name, column in columns.items() if column is not None}
 
 
@@ -116,23 +121,24 @@ def plan_in_parts(
     objective: str | None,
     order: Order,
     ignore_sizes: bool,
+    certain: bool,
     **limits: Flow | None,
 ) -> Report:
     """Read the file again and again: to check it, to find the price, and to write the frequencies."""
-    table, target = _both_parquet(open_table(file, dict(columns)), out)
+    table, target = _both_parquet(open_elements(file, columns=columns, certain=certain), out)
     given = [f"--{name.replace('_', '-')}" for name, value in limits.items() if value is not None]
     if policy != "optimal" or given:
         msg = f"--stream cannot be had together with {', '.join(given) or f'--policy {policy}'}"
         raise InvalidInput(msg)
     goal = as_objective(objective or "freshness", rate_unit)
-    roles = ("rate", "weight") if ignore_sizes else ("rate", "weight", "size")
+    roles = ("rate", *LAW_ROLES, "weight") if ignore_sizes else ("rate", *LAW_ROLES, "weight", "size")
     totals = _Totals()
     with progress(f"checking {Path(file).name}", table.length) as advance:
         for part in table.parts("key", *roles, advance=advance):
             totals.add(fitted(file, part, budget, ignore_sizes=ignore_sizes))
     if not totals.weights:
         raise no_weight(file, columns)
-    task = Task(file, totals.count, totals.rates, rate_unit, budget, order, objective)
+    task = Task(file, totals.count, totals.rates, rate_unit, budget, order, objective, totals.uncertain)
     with told_of_compilation():
         from unstale.planning import plan_shards
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from unstale.quantities import Flow, TimeUnit, show_duration, show_flow, show_number
-from unstale.tables import Elements
+from unstale.tables import Elements, law_of
 
 if TYPE_CHECKING:
     from unstale.arguments import Order
+    from unstale.planning import Plan
 
 __all__ = ["Problem", "Task"]
 
@@ -28,6 +30,8 @@ class Task:
     order: Order
     objective: str | None
     """As given on the command line; None if not."""
+    uncertain: int = 0
+    """How many of the rates are known only as a law."""
 
     @property
     def goal(self) -> str:
@@ -61,13 +65,20 @@ class Task:
             f"about {show_number(self.changes)} change{'s' if self.changes != 1 else ''}/{self.unit.name}"
         )
         budget = f", a budget of {self.budget}" if self.budget.amount else ""
-        return f"{self.count:,} element{'s' if self.count != 1 else ''}, {changes}{budget}"
+        elements = f"{self.count:,} element{'s' if self.count != 1 else ''}"
+        if self.uncertain:
+            rates = "an uncertain rate" if self.uncertain == 1 else "uncertain rates"
+            elements += (
+                f" with {rates}" if self.uncertain == self.count else f" ({self.uncertain:,} with {rates})"
+            )
+        return f"{elements}, {changes}{budget}"
 
     def as_json(self) -> dict[str, Any]:
         """Return what the JSON of all commands starts with."""
         return {
             "file": self.file,
             "elements": self.count,
+            "uncertain": self.uncertain,
             "time_unit": self.unit.name,
             "budget_unit": f"{self.budget.kind}/{self.unit.name}",
             "budget": self.amount,
@@ -84,6 +95,25 @@ class Problem:
     elements: Elements
     limits: dict[str, Any]
     """Groups and bounds, as arguments of `unstale.plan`."""
+
+    @cached_property
+    def law(self) -> Any:  # noqa: ANN401  (rates, a law, or one for each)
+        """How the elements change, as `unstale.plan` takes it."""
+        return law_of(self.elements)
+
+    def plan(self, policy: str, objective: str | None = None, budget: float | None = None) -> Plan:
+        """Plan; the objective and the budget are those of the task if not given here."""
+        from unstale import planning
+
+        options, amount = self.options(policy, objective), self.task.amount if budget is None else budget
+        if policy != "random-optimal" or not self.task.uncertain:
+            return planning.plan(self.law, amount, **options)
+        # This policy is one for known rates. It goes by the mean ones, and the laws say what that buys.
+        known = planning.plan(self.elements.rates, amount, **options)
+        judged = planning.plan(self.law, amount, **options | {"policy": "uniform"})
+        return replace(
+            judged, frequencies=known.frequencies, spent=known.spent, policy="random-optimal", _summary=None
+        )
 
     def options(self, policy: str, objective: str | None = None) -> dict[str, Any]:
         """Return the arguments of `unstale.plan`; the objective is the task's if not given here."""

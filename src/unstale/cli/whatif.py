@@ -131,11 +131,9 @@ def whatif(
 
 def _plans(problem: Problem) -> _Plans:
     """Return plans that know what other budgets buy; an objective, if given, is that of all columns."""
-    from unstale.planning import plan
 
     def planned(objective: str, policy: str = "optimal") -> Plan:
-        start = _least(problem) + _poll_per_change(problem)
-        return plan(problem.elements.rates, start, **problem.options(policy, objective))
+        return problem.plan(policy, objective, _least(problem) + _poll_per_change(problem))
 
     given = problem.task.objective
     fresh = planned(given or "freshness")
@@ -232,7 +230,7 @@ def _cost(problem: Problem, policy: str, kind: str, value: float) -> float | Non
 
     options = problem.options(policy, problem.task.objective or kind) | {kind: value}
     try:
-        return budget_for(problem.elements.rates, **options)
+        return budget_for(problem.law, **options)
     except NoAnswer:
         return None
 

@@ -1,9 +1,9 @@
 """Tables in files: read elements and histories, with exact complaints, and write rows, whole or not at all.
 
-A table of elements has a column ``rate`` and may have ``key``, ``weight``, ``size`` and ``group``; a history
-has ``element`` and ``t``. The end of a file's name says what it is: ``.csv``, ``.csv.gz``, ``.tsv``,
-``.tsv.gz`` or ``.parquet``; ``-`` is CSV on standard input. Access logs come in formats of their own
-(`AccessLog`).
+A table of elements has a column ``rate``, or ``shape`` and ``scale`` of the gamma law of an uncertain rate,
+and may have ``key``, ``weight``, ``size`` and ``group``; a history has ``element`` and ``t``. The end of a
+file's name says what it is: ``.csv``, ``.csv.gz``, ``.tsv``, ``.tsv.gz`` or ``.parquet``; ``-`` is CSV on
+standard input. Access logs come in formats of their own (`AccessLog`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .access_logs import FORMATS, Accesses, AccessLog, Tally
-from .elements import ROLES, Advance, Elements, Keys, as_list, bad_column, bad_file, ignore, taken
+from .elements import LAW_ROLES, ROLES, Advance, Elements, Keys, as_list, bad_column, bad_file, ignore, taken
 from .history import HISTORY_ROLES, History, HistoryTable, moment
+from .laws import law_of, mean_costs
 from .lines import TextFile
 from .log_lines import Requests
 from .log_records import FIELDS
@@ -27,6 +28,7 @@ __all__ = [
     "FIELDS",
     "FORMATS",
     "HISTORY_ROLES",
+    "LAW_ROLES",
     "POLL_ROLES",
     "ROLES",
     "AccessLog",
@@ -53,6 +55,8 @@ __all__ = [
     "check_writable",
     "ignore",
     "is_history",
+    "law_of",
+    "mean_costs",
     "moment",
     "open_allocation",
     "open_file",
@@ -83,11 +87,15 @@ def open_file(path: str) -> TextFile | ParquetFile:
 
 
 def open_table(
-    path: str | TextFile | ParquetFile, columns: dict[str, str] | None = None
+    path: str | TextFile | ParquetFile, columns: dict[str, str] | None = None, *, certain: bool = False
 ) -> TextTable | ParquetTable:
-    """Return the table in a file; ``columns`` says what columns are called there, if not by their role."""
-    names = {role: (columns or {}).get(role, role) for role in ROLES}
-    required = {"rate", *(columns or {})}
+    """Return the table in a file; ``columns`` says what columns are called there, if not by their role.
+
+    The laws of uncertain rates are left out if they are to be taken as ``certain``.
+    """
+    roles = ROLES if certain else (*ROLES, *LAW_ROLES)
+    names = {role: (columns or {}).get(role, role) for role in roles}
+    required = set(columns or {})
     file = open_file(path) if isinstance(path, str) else path
     if isinstance(file, TextFile):
         return TextTable(file, names, required)

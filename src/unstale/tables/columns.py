@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from unstale.quantities import LEAST, MOST
 
-from .elements import NUMBERS, Elements, broken_rule
+from .elements import LAW_ROLES, MOST_SURE, NUMBERS, POSITIVE, Elements, broken_rule
+from .laws import lacking, merged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,20 +27,36 @@ Complain = Callable[[str, int | None, str, object], NoReturn]
 
 def from_arrow(columns: Mapping[str, Any], complain: Complain, first: int = 0) -> Elements:
     """Return the elements of columns of Arrow, by role; ``first`` is the number of the first row."""
-    numbers = {role: _numbers(role, columns[role], complain) for role in NUMBERS if role in columns}
+    law = set(LAW_ROLES) <= set(columns)
+    numbers = {
+        role: _numbers(role, columns[role], complain, empty=law and role in {"rate", *LAW_ROLES})
+        for role in NUMBERS
+        if role in columns
+    }
     labels = {role: labels_of(role, columns[role], complain) for role in ("key", "group") if role in columns}
-    count = len(numbers["rate"])
+    rates, shapes, scales = numbers.get("rate"), None, None
+    if law:
+        rates, shapes, scales = merged(rates, numbers["shape"], numbers["scale"])
+        if np.isnan(rates).any():
+            row = int(np.argmax(np.isnan(rates)))
+            rate = float(numbers["rate"][row]) if "rate" in numbers else None
+            shape, scale = (float(numbers[role][row]) for role in LAW_ROLES)
+            complain(lacking(rate, shape, scale), row, "a number", None)
+    assert rates is not None  # noqa: S101  (for the type checker)
+    count = len(rates)
     groups, names = None, list[object]()
     if "group" in labels:
         groups, dictionary = encoded(labels["group"])
         names = dictionary.to_pylist()
     return Elements(
-        rates=numbers["rate"],
+        rates=rates,
         keys=labels.get("key", range(first + 1, first + count + 1)),
         weights=numbers.get("weight"),
         sizes=numbers.get("size"),
         groups=groups,
         group_names=names,
+        shapes=shapes,
+        scales=scales,
     )
 
 
@@ -63,15 +80,18 @@ def first_repeated(keys: Any) -> tuple[int, int] | None:  # noqa: ANN401
     return row, int(np.argmax(codes == codes[row]))
 
 
-def _numbers(role: str, column: Any, complain: Complain) -> Floats:  # noqa: ANN401  (Arrow has no types)
+def _numbers(role: str, column: Any, complain: Complain, *, empty: bool) -> Floats:  # noqa: ANN401
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         complain(role, None, "numbers", str(kind))
-    no_nulls(role, column, "a number", complain)
-    values: Floats = column.cast(pa.float64(), safe=False).to_numpy()
-    good = (values >= LEAST) & (values <= MOST)
-    if role != "size":
+    if not empty:
+        no_nulls(role, column, "a number", complain)
+    values: Floats = column.cast(pa.float64(), safe=False).to_numpy()  # what is empty is NaN
+    good = (values >= LEAST) & (values <= (MOST_SURE if role == "shape" else MOST))
+    if role not in POSITIVE:
         good |= values == 0
+    if empty and column.null_count:
+        good |= column.is_null().to_numpy()
     if not good.all():
         row = int(np.argmin(good))
         value = values[row].item()

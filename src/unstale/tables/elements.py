@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from unstale.arguments import Floats
 
 __all__ = [
+    "LAW_ROLES",
+    "MOST_SURE",
     "NUMBERS",
+    "POSITIVE",
     "ROLES",
     "Advance",
     "Elements",
@@ -28,6 +31,7 @@ __all__ = [
     "bad_value",
     "broken_rule",
     "find_columns",
+    "for_elements",
     "ignore",
     "is_utf8",
     "reason",
@@ -37,7 +41,18 @@ __all__ = [
 ]
 
 ROLES = ("key", "rate", "weight", "size", "group")
-NUMBERS = {"rate": "finite and >= 0", "weight": "finite and >= 0", "size": "finite and > 0"}
+LAW_ROLES = ("shape", "scale")
+"""Columns of the gamma law of a rate that is not known for sure; they count together."""
+NUMBERS = {
+    "rate": "finite and >= 0",
+    "shape": "finite and > 0",
+    "scale": "finite and > 0",
+    "weight": "finite and >= 0",
+    "size": "finite and > 0",
+}
+POSITIVE = {"shape", "scale", "size"}
+MOST_SURE = 1e15
+"""Largest shape; beyond, a rate is known to the last digit."""
 
 Advance = Callable[[int], None]
 """Is told, now and then, how many more bytes or rows are done."""
@@ -96,6 +111,7 @@ class Elements:
     """Elements as read from a table; what the table lacks is None."""
 
     rates: Floats
+    """Mean rates, where they are uncertain."""
     keys: Keys
     """Row numbers, from 1, if there is no column of keys."""
     weights: Floats | None = None
@@ -103,10 +119,20 @@ class Elements:
     groups: NDArray[np.int64] | None = None
     """Positions in ``group_names``."""
     group_names: Sequence[object] = ()
+    shapes: Floats | None = None
+    """Of the gamma laws of the rates; NaN where a rate is known."""
+    scales: Floats | None = None
 
     def __len__(self) -> int:
         """How many."""
         return len(self.rates)
+
+    @property
+    def uncertain(self) -> int:
+        """How many rates are known only as a law."""
+        import numpy as np
+
+        return 0 if self.shapes is None else int(np.count_nonzero(~np.isnan(self.shapes)))
 
 
 def bad_file(path: str, problem: str, *, line: int | None = None) -> InvalidInput:
@@ -151,10 +177,11 @@ def broken_rule(role: str, value: float) -> str:
     >>> broken_rule("rate", 2.0), broken_rule("rate", -2.0), broken_rule("rate", 1e308)
     ('', 'finite and >= 0', '0, or between 1e-100 and 1e100')
     """
-    zero = "" if role == "size" else "0, or "
-    if LEAST <= value <= MOST or (value == 0.0 and zero):
+    zero = "" if role in POSITIVE else "0, or "
+    most, shown = (MOST_SURE, "1e15") if role == "shape" else (MOST, "1e100")
+    if LEAST <= value <= most or (value == 0.0 and zero):
         return ""
-    return f"{zero}between 1e-100 and 1e100" if 0.0 < value < inf else NUMBERS[role]
+    return f"{zero}between 1e-100 and {shown}" if 0.0 < value < inf else NUMBERS[role]
 
 
 def shown_path(path: str) -> str:
@@ -185,6 +212,19 @@ def find_columns(
             hint = hint and f"; {hint}"
             raise bad_file(path, f"there is no column {name!r} among {have}{hint}", line=line)
     return found
+
+
+def for_elements(
+    header: Sequence[str], names: Mapping[str, str], required: set[str]
+) -> tuple[dict[str, str], set[str]]:
+    """Return which columns to look for in a table of elements, and which of them it must have.
+
+    Laws count if both of their columns are there, or if one is asked for; then there need not be rates.
+    """
+    asked = required & set(LAW_ROLES)
+    if asked or all(names.get(role) in header for role in LAW_ROLES):
+        return dict(names), required | set(LAW_ROLES)
+    return {role: name for role, name in names.items() if role not in LAW_ROLES}, required | {"rate"}
 
 
 _SEPARATORS = {";": "';'", "|": "'|'", "\t": "tabs", ",": "commas"}

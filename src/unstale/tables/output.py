@@ -125,7 +125,7 @@ def _parquet(file: IO[bytes], columns: Mapping[str, str]) -> Iterator[Write]:
         arrays = [_arrow(arrow, part) for part in parts]
         if not opened:  # only the first part tells the types
             fields = [
-                arrow.field(name, array.type, nullable=False, metadata={"unit": unit} if unit else None)
+                arrow.field(name, array.type, bool(array.null_count), {"unit": unit} if unit else None)
                 for (name, unit), array in zip(columns.items(), arrays, strict=True)
             ]
             opened.append(parquet.ParquetWriter(file, arrow.schema(fields), compression="zstd"))

@@ -17,6 +17,7 @@ from .elements import (
     bad_file,
     bad_value,
     find_columns,
+    for_elements,
     ignore,
     reason,
     repeated,
@@ -113,7 +114,7 @@ class ParquetTable:
     @cached_property
     def columns(self) -> dict[str, str]:
         """Names of the columns that there are, by role."""
-        return self.file.columns(self._names, self._required)
+        return self.file.columns(*for_elements(self.file.names, self._names, self._required))
 
     def read(self, advance: Advance = ignore) -> Elements:
         """Read the whole table, or raise an error that names the first mistake; repeated keys come last."""

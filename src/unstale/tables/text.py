@@ -11,11 +11,13 @@ import io
 import zlib
 from array import array
 from collections.abc import Callable
+from math import nan
 from typing import NoReturn
 
 from unstale.quantities import LEAST, MOST
 
 from .elements import (
+    LAW_ROLES,
     NUMBERS,
     Advance,
     Elements,
@@ -23,10 +25,12 @@ from .elements import (
     bad_value,
     broken_rule,
     find_columns,
+    for_elements,
     ignore,
     is_utf8,
     repeated,
 )
+from .laws import lacking, merged
 from .lines import BLOCK, Joined, TextFile
 
 __all__ = ["TextTable"]
@@ -55,7 +59,8 @@ class TextTable:
     def read(self, advance: Advance = ignore) -> Elements:
         """Read the whole table, or raise an error that names the first mistake; repeated keys come last."""
         header = self.file.header(self._names["rate"])
-        where = find_columns(self.path, header.names, self._names, self._required, line=header.line)
+        names, required = for_elements(header.names, self._names, self._required)
+        where = find_columns(self.path, header.names, names, required, line=header.line)
         read = self._by_arrow(len(header.names), where, header.lines, advance)
         return self._by_python(len(header.names), where, advance) if read is None else read
 
@@ -70,7 +75,8 @@ class TextTable:
 
         kinds = {str(at): pa.float64() if role in NUMBERS else pa.string() for role, at in where.items()}
         last = ["1"] * width
-        last[where["rate"]] = repr(_LAST)
+        sure = where.get("rate", where.get("shape", 0))
+        last[sure] = repr(_LAST)
         row = io.BytesIO(f"\n{self.file.delimiter.join(last)}\n".encode())
         try:
             with self.file.open(advance) as file:
@@ -83,12 +89,12 @@ class TextTable:
                     arrow_csv.ConvertOptions(
                         column_types=kinds,
                         include_columns=list(kinds),
-                        null_values=[],
+                        null_values=[""],
                         strings_can_be_null=False,
                     ),
                 )
             count = table.num_rows - 1
-            if count < 1 or table.column(str(where["rate"]))[count].as_py() != _LAST:
+            if count < 1 or table.column(str(sure))[count].as_py() != _LAST:
                 return None
             table = table.slice(0, count)
             read = from_arrow({role: table.column(str(at)) for role, at in where.items()}, _not_here)
@@ -103,7 +109,11 @@ class TextTable:
         keys: list[str] = []
         lines = array("q")
         codes, names = array("q"), dict[str, int]()
-        take = {role: _taker_of_numbers(role, values.append) for role, values in numbers.items()}
+        law = set(LAW_ROLES) <= set(numbers)
+        take = {
+            role: _taker_of_numbers(role, values.append, empty=law and role in {"rate", *LAW_ROLES})
+            for role, values in numbers.items()
+        }
         take["key"] = _taker_of_text(keys.append)
         take["group"] = _taker_of_text(lambda text: codes.append(names.setdefault(text, len(names))))
         takers = sorted((at, role, take[role]) for role, at in where.items())
@@ -112,37 +122,62 @@ class TextTable:
                 rule = accept(row[at])
                 if rule:
                     raise bad_value(self.path, f"line {line}", self._names[role], rule, row[at])
+            if law:
+                rate = numbers["rate"][-1] if "rate" in numbers else None
+                if role := lacking(rate, numbers["shape"][-1], numbers["scale"][-1]):
+                    raise bad_value(
+                        self.path, f"line {line}", self._names[role], "a number", row[where[role]]
+                    )
             lines.append(line)
-        if not numbers["rate"]:
+        if not lines:
             raise bad_file(self.path, "it has a header line, but no elements below it")
-        if len(set(keys)) < len(keys):
-            first: dict[str, int] = {}
-            for line, key in zip(lines, keys, strict=True):
-                if first.setdefault(key, line) != line:
-                    places = (f"line {line}", f"line {first[key]}")
-                    raise repeated(self.path, places, self._names["key"], key)
+        self._check_keys(keys, lines)
         columns = {role: np.frombuffer(values) for role, values in numbers.items()}
+        rates, shapes, scales = columns.get("rate"), None, None
+        if law:
+            rates, shapes, scales = merged(rates, columns["shape"], columns["scale"])
+        assert rates is not None  # noqa: S101  (for the type checker)
         return Elements(
-            rates=columns["rate"],
-            keys=keys if "key" in where else range(1, len(columns["rate"]) + 1),
+            rates=rates,
+            keys=keys if "key" in where else range(1, len(lines) + 1),
             weights=columns.get("weight"),
             sizes=columns.get("size"),
             groups=np.frombuffer(codes, np.int64) if codes else None,
             group_names=list(names),
+            shapes=shapes,
+            scales=scales,
         )
 
+    def _check_keys(self, keys: list[str], lines: array[int]) -> None:
+        """Complain of the first key that has been there before."""
+        if len(set(keys)) == len(keys):
+            return
+        first: dict[str, int] = {}
+        for line, key in zip(lines, keys, strict=True):
+            if first.setdefault(key, line) != line:
+                places = (f"line {line}", f"line {first[key]}")
+                raise repeated(self.path, places, self._names["key"], key)
 
-def _taker_of_numbers(role: str, append: Callable[[float], None]) -> Callable[[str], str]:
-    """Return a function that takes the text of a number, or returns the rule that it breaks."""
+
+def _taker_of_numbers(
+    role: str, append: Callable[[float], None], *, empty: bool = False
+) -> Callable[[str], str]:
+    """Return a function that takes the text of a number, or returns the rule that it breaks.
+
+    If there may be nothing (``empty``), that is NaN.
+    """
 
     def take(text: str) -> str:
+        if empty and not text.strip():
+            append(nan)
+            return ""
         try:
             value = float(text)
         except ValueError:
             return "a number"
         if "_" in text or not text.isascii():  # Python has a wider notion of numbers than files
             return "a number"
-        if not LEAST <= value <= MOST:
+        if role == "shape" or not LEAST <= value <= MOST:
             rule = broken_rule(role, value)
             if rule:
                 return rule
