@@ -89,9 +89,8 @@ def test_simulate_shows_what_the_library_simulates(arguments, options, ask):
 def test_simulate_json(ask):
     answer = ask("simulate", "pages.csv", *SHORT, "--policy", "uniform", "--policy", "nutch")
     assert list(answer) == [
-        "file", "elements", "uncertain", "time_unit", "budget_unit", "budget", "objective", "order", "history",
-        "horizon",
-        "burn_in", "seed", "changes", "policies", "plot", "out",
+        "file", "elements", "uncertain", "time_unit", "budget_unit", "budget", "objective", "order",
+        "history", "horizon", "burn_in", "seed", "changes", "policies", "plot", "out",
     ]  # fmt: skip
     uniform, nutch = answer["policies"]
     assert list(uniform) == [

@@ -115,8 +115,8 @@ def estimate(
     poll of an element only starts its clock.
 
     The answer has the columns key, rate (changes per --rate-unit), low, high, polls, changes, and shape and
-    scale of the gamma law of the rate, and is a file for unstale plan. It goes to --out; without that, a
-    terminal shows the first rows, and a pipe gets all of them as CSV.
+    scale of the gamma law of the rate, and is a file for unstale plan, which goes by that law. It goes to
+    --out; without that, a terminal shows the first rows, and a pipe gets all of them as CSV.
     """
     if plot is not None:
         from .plots import check_plot
