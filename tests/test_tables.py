@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 
 from unstale import tables
 from unstale.errors import InvalidInput, MissingExtra
-from unstale.tables import ROLES, TextTable, as_list, check_writable, open_allocation, open_table, replacing
+from unstale.processes import Poisson, UncertainPoisson
+from unstale.tables import (
+    ROLES,
+    Elements,
+    TextTable,
+    as_list,
+    check_writable,
+    law_of,
+    open_allocation,
+    open_table,
+    replacing,
+)
 from unstale.tables import output as output_module
 from unstale.tables.lines import TextFile
 
@@ -74,6 +85,48 @@ def test_kinds_of_files(name, tmp_path):
 @pytest.mark.usefixtures("either")
 def test_dialects(text, tmp_path):
     assert columns_of(read_text(text, folder=tmp_path)) == EXPECTED
+
+
+LAWS = "key,rate,shape,scale\na,7,2,0.25\nb,3,,1\nc,,0.5,8\nd,0,1, \n"
+
+
+@pytest.mark.parametrize("blank", [" ", ""], ids=["blank", "empty"])
+@pytest.mark.usefixtures("either")
+def test_laws_of_uncertain_rates(blank, tmp_path):
+    elements = read_text(LAWS.replace(" ", blank), folder=tmp_path)
+    np.testing.assert_allclose(elements.rates, [0.5, 3.0, 4.0, 0.0], rtol=1e-14)
+    np.testing.assert_array_equal(elements.shapes, [2.0, np.nan, 0.5, np.nan])
+    np.testing.assert_array_equal(elements.scales, [0.25, np.nan, 8.0, np.nan])
+    assert elements.uncertain == 2
+    certain = open_table(str(tmp_path / "pages.csv"), certain=True)
+    with pytest.raises(InvalidInput, match=r"line 4, column 'rate': must be a number; it is ''"):
+        certain.read()
+
+
+def test_laws_with_gaps_are_read_by_arrow(tmp_path, monkeypatch):
+    monkeypatch.setattr(TextTable, "_by_python", lambda *_: pytest.fail("Python reads slowly"))
+    assert read_text(LAWS.replace(" ", ""), folder=tmp_path).uncertain == 2
+    rates = read_text("shape,scale\n1,2\n3,4\n", folder=tmp_path).rates
+    np.testing.assert_allclose(rates, [2.0, 12.0], rtol=1e-14)
+
+
+@pytest.mark.usefixtures("either")
+def test_columns_of_laws_that_are_text_are_mistakes(tmp_path):
+    text = "key,rate,shape,scale\na,1,round,large\n"
+    with pytest.raises(InvalidInput, match=r"line 2, column 'shape': must be a number; it is 'round'"):
+        read_text(text, folder=tmp_path)
+    assert open_table(str(tmp_path / "pages.csv"), certain=True).read().rates.tolist() == [1.0]
+
+
+def test_laws_of_elements_one_by_one_only_where_a_rate_is_zero():
+    shapes, scales = np.array([2.0, np.nan]), np.array([0.5, np.nan])
+    law = law_of(Elements(np.array([1.0, 3.0]), range(2), shapes=shapes, scales=scales))
+    np.testing.assert_allclose(law.shape, [2.0, 1e15], rtol=1e-14)
+    np.testing.assert_allclose(law.scale, [0.5, 3e-15], rtol=1e-14)
+    laws = law_of(Elements(np.array([1.0, 0.0]), range(2), shapes=shapes, scales=scales))
+    assert laws == [UncertainPoisson(2.0, 0.5), Poisson(0.0)]
+    none = np.full(2, np.nan)
+    assert law_of(Elements(np.array([1.0, 0.0]), range(2), shapes=none, scales=none)).tolist() == [1.0, 0.0]
 
 
 @pytest.mark.usefixtures("either")
