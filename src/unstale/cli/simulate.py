@@ -128,9 +128,9 @@ def simulate(
 ) -> None:
     """Try policies on the same changes, event by event.
 
-    FILE has elements, as for unstale plan, which then change at random times of their rates. Or it is a
-    history with the columns element and t (seconds or timestamps), one row for each change. Without FILE and
-    --rates, the elements are the bundled example.
+    FILE has elements, as for unstale plan, which then change at random times of their rates; the column rate
+    is taken for certain. Or it is a history with the columns element and t (seconds or timestamps), one row
+    for each change. Without FILE and --rates, the elements are the bundled example.
 
     Policies that plan know the true rates. The rules of tools (nutch, heritrix, ...) take as many polls as
     they like; beside them stands what as many polls give if shared uniformly or optimally.
