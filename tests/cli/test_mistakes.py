@@ -30,8 +30,10 @@ FLOW = "must be an amount per time, such as 1000/day or 20MB/h; it is"
         ),
         (
             ["plan", "pages.csv", "--budget", "1/h", "--column", "speed=x"],
-            "--column must be ROLE=NAME with a role among key, rate, weight, size, group, shape, scale; "
-            "it is 'speed=x'",
+            (
+                "--column must be ROLE=NAME with a role among key, rate, weight, size, group, shape, scale; "
+                "it is 'speed=x'"
+            ),
         ),
         (
             ["plan", "pages.csv", "--budget", "1/h", "--column", "rate=a", "--column", "rate=b"],
