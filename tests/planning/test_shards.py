@@ -218,6 +218,32 @@ def test_other_laws():
         assert found.price == pytest.approx(one.price, rel=SAME)
 
 
+def test_laws_of_several_kinds_in_one_shard():
+    laws = [
+        Poisson(1.0),
+        UncertainPoisson(0.5, 3.0),
+        Poisson(4.0),
+        Pareto(3.0, 1.0),
+        UncertainPoisson(2.0, 1.0),
+    ]
+    weights = [1.0, 2.0, 3.0, 0.5, 1.0]
+    found = plan_shards([{"rates": laws, "weights": weights}], 3.0)
+    one = plan(laws, 3.0, weights=weights)
+    assert_allclose(found.frequencies({"rates": laws, "weights": weights}), one.frequencies, rtol=1e-7)
+
+
+def test_known_and_uncertain_rates_as_one_law():
+    rng, n = np.random.default_rng(5), 2000
+    rate, shape = (
+        rng.lognormal(0.0, 2.0, n),
+        np.where(rng.random(n) < 0.5, 1e15, rng.gamma(2.0, 1.0, n) + 0.1),
+    )
+    law = UncertainPoisson(shape, rate / shape)
+    found, one = plan_shards([{"rates": law}], 300.0), plan(law, 300.0)
+    assert_allclose(found.frequencies({"rates": law}), one.frequencies, rtol=1e-5, atol=1e-8)
+    assert found.outlook(600.0).cost == pytest.approx(plan(law, 600.0).cost, rel=1e-5)
+
+
 def test_elements_without_any_change():
     shards = [{"rates": [0.0, 0.0]}, {"rates": [0.0]}]
     found = plan_shards(shards, 3.0)

@@ -73,8 +73,8 @@ class ShardedPlan:
             problem.check()
             f = problem.market.at(self.clearing)
         if self.rest is None:
-            return f * self.scale
-        return problem.market.spare(f).at(self.rest)
+            return problem.unsorted(f * self.scale)
+        return problem.unsorted(problem.market.spare(f).at(self.rest))
 
     def outlook(self, budget: float) -> Outlook:
         """Say what another budget would buy, from the summary."""

@@ -248,7 +248,8 @@ def _scaled_cells(elements: Elements, goal: Goal, total: Callable[[Floats], Floa
         spread = np.sqrt(np.maximum(total(mass * shape * shape) / masses - mean * mean, 0.0))
     spread = np.where(spread > 1e-7 * mean, np.minimum(spread, 0.5 * mean), 0.0)
     order = np.concatenate([np.flatnonzero(wanted), np.flatnonzero(wanted), np.flatnonzero(idle)])
-    shapes = np.concatenate([(mean - spread)[order], (mean + spread)[order]])
+    most = float(shape.max())  # rounding must not lead beyond what a shape can be
+    shapes = np.minimum(np.concatenate([(mean - spread)[order], (mean + spread)[order]]), most)
     twice = {name: np.tile(value, 2) for name, value in cells.columns.items() if np.ndim(value)}
     twice |= {"weight": 0.5 * twice["weight"], "size": 0.5 * twice["size"]}
     return replace(cells, n=2 * cells.n, law=UncertainPoisson(shapes, np.tile(cells.law.rate, 2)), **twice)
