@@ -19,6 +19,7 @@ from .task import Task
 if TYPE_CHECKING:
     from unstale.arguments import Floats, Order
     from unstale.objectives import Objective
+    from unstale.planning import ShardedPlan
 
 __all__ = ["is_huge", "plan_in_parts"]
 
@@ -102,12 +103,32 @@ class _Shards:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         with progress(f"planning {Path(self.table.path).name}", self.table.length) as advance:
             for part in self.table.parts(*self.roles, advance=advance):
-                yield _shard(part)
+                yield from (shard for _, shard in _pieces(part))
 
 
-def _shard(part: Elements) -> dict[str, Any]:
-    columns = {"rates": law_of(part), "weights": part.weights, "sizes": part.sizes}
-    return {name: column for name, column in columns.items() if column is not None}
+def _pieces(part: Elements) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Return shards with the places of their elements in the part.
+
+    It is one, unless some rates are uncertain and some are 0, which no law is: then these are another.
+    """
+    import numpy as np
+
+    pieces: list[Any] = [slice(None)]
+    if part.uncertain and not part.rates.all():
+        pieces = [np.flatnonzero(part.rates), np.flatnonzero(part.rates == 0)]
+    for places in pieces:
+        columns = {"weights": part.weights, "sizes": part.sizes}
+        there = {name: column[places] for name, column in columns.items() if column is not None}
+        yield places, {"rates": law_of(part, places), **there}
+
+
+def _frequencies(plan: ShardedPlan, part: Elements) -> Floats:
+    import numpy as np
+
+    frequencies = np.empty(len(part))
+    for places, shard in _pieces(part):
+        frequencies[places] = plan.frequencies(shard)
+    return frequencies
 
 
 def plan_in_parts(
@@ -150,7 +171,7 @@ def plan_in_parts(
         label, unit = f"writing {Path(target).name}", f"polls/{rate_unit.name}"
         with progress(label, table.length) as advance, open_allocation(target, unit) as write:
             for part in table.parts("key", *roles, advance=advance):
-                frequencies = plan.frequencies(_shard(part))
+                frequencies = _frequencies(plan, part)
                 write(part.keys, frequencies)
                 measure.add(report.bought, part, frequencies)
                 measure.add(report.against["uniform"], part, 0.0 * frequencies + task.amount / totals.sizes)
