@@ -179,7 +179,7 @@ def uncertain_rates() -> None:
     law = uncertain_law(rates)
     print(f"\nuncertain rates, {MILLION:,} elements; yardstick: the same with known rates")
     for objective in ("freshness", "age", "harmonic", "missed-updates"):
-        for each in (0.1, 1.0, 10.0) if objective == "freshness" else (1.0,):
+        for each in (0.01, 0.1, 1.0, 10.0) if objective == "freshness" else (1.0,):
             budget = each * MILLION
 
             def known(objective: str = objective, budget: float = budget) -> Plan:

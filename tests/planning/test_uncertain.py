@@ -16,10 +16,11 @@ from unstale import (
     kernels,
     plan,
     plan_shards,
+    uncertain_kernels,
     worth,
 )
 from unstale.objectives import objective_named
-from unstale.planning import allocation, market, quick, summary_of
+from unstale.planning import allocation, compiled_asking, market, quick, summary_of
 from unstale.planning.elements import Goal
 from unstale.planning.problem import Problem
 from unstale.planning.uncertain_lookup import uncertain_lookup
@@ -63,6 +64,34 @@ def test_the_quick_way_agrees_with_solving_one_by_one(objective, options, monkey
     assert fast.spent == pytest.approx(budget, rel=1e-12)
     assert 0 <= fast.gap <= 1e-9 * (fast.cost + fast.price * budget / np.sum(given_too["weights"]))
     assert fast.cost - fast.gap <= sure.cost * (1 + 1e-12)
+
+
+def test_long_intervals_have_the_worth_that_is_asked_for():
+    """Shapes around 1, where worth grows like a logarithm or saturates slowly."""
+    rng = np.random.default_rng(3)
+    shape = np.concatenate(
+        [np.full(100, 1.0), 1.0 + rng.choice([-1, 1], 4000) * 10.0 ** rng.uniform(-12, -0.4, 4000)]
+    )
+    long = 10.0 ** rng.uniform(0.7, 20, shape.size)
+    level = uncertain_kernels.worth(kernels.FRESHNESS, shape, long)
+    v, bend, off = np.full(shape.size, -1.0), np.zeros(shape.size), np.zeros(shape.size)
+    compiled_asking.lengthen_freshness(shape, level, v, bend, off)
+    solved = v > 0
+    assert solved.mean() > 0.8
+    found = uncertain_kernels.worth(kernels.FRESHNESS, shape, v)
+    assert_allclose(found[solved], level[solved], rtol=1e-13)
+    more = uncertain_kernels.worth(kernels.FRESHNESS, shape, v * (1 + 1e-4))
+    growing = solved & (np.abs(bend) < 100)
+    assert_allclose((np.log(more / found) / 1e-4)[growing], -1.0 / bend[growing], rtol=1e-3)
+    assert (off[solved] < 1e-11).all()
+
+
+def test_intervals_that_are_not_long_are_left_to_others():
+    shape = np.array([0.5, 1.0, 2.0, 50.0])
+    level = uncertain_kernels.worth(kernels.FRESHNESS, shape, np.array([1e-9, 0.1, 1.0, 3.0]))
+    v, bend, off = np.full(4, -1.0), np.zeros(4), np.zeros(4)
+    compiled_asking.lengthen_freshness(shape, level, v, bend, off)
+    assert (v == -1.0).all()
 
 
 @pytest.mark.parametrize("kind", [kernels.FRESHNESS, kernels.AGE, kernels.HARMONIC])

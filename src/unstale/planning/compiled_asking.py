@@ -27,6 +27,7 @@ from .uncertain_lookup import COLUMNS, PIECE_BITS
 
 __all__ = [
     "changes_paid",
+    "lengthen_freshness",
     "locate",
     "look_up_known",
     "refine_age",
@@ -53,6 +54,10 @@ _MEAN_SURVIVAL = tuple((-1) ** k / math.factorial(k + 1) for k in range(12))
 _LOG2 = math.log(2.0)
 _ROOT_HALF = np.float64(math.sqrt(0.5)).view(np.uint64)
 _FAST = {"contract", "reassoc", "nsz"}
+_LONGEST = 690.0
+"""Logarithm of an interval that is as good as none."""
+_FAR = 4.0
+"""From here on intervals are long: what an element has not seen by then hardly matters."""
 
 
 @njit(error_model="numpy")
@@ -189,6 +194,47 @@ def refine_harmonic(shapes, level, v, off):
         curve = 1.0 + z / (1.0 + z) * a * tail / changed - growth
         step, off[j] = _halley(value, lev, growth, curve, sure)
         v[j] = z * (1.0 + step)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def lengthen_freshness(shapes, level, v, bend, off):
+    """Solve for long intervals that the table does not have, or that one step does not make good enough.
+
+    With ``tail = (1+v)^-a`` the worth is ``level`` where ``u = log(1+v)`` solves
+
+        u = log(1 + (1-a) y) / (1-a),   y = (1 + level - tail) / a.
+
+    The right side depends on u by the tail alone: its slope is about ``1 / (1+v)``, so Newton's steps from no
+    tail at all are good from the first on. Where they are not, nothing is changed.
+    """
+    n = 0
+    place = np.empty(v.size, np.int64)
+    shape, goal, u, step = np.empty(v.size), np.empty(v.size), np.empty(v.size), np.empty(v.size)
+    for j in range(v.size):
+        if v[j] < 0.0 or (off[j] < 0.0 and _FAR <= v[j] < math.inf):
+            place[n], shape[n], goal[n], u[n] = j, shapes[j], level[j], 1e4
+            n += 1
+    for _ in range(4):
+        for i in range(n):
+            a, lev = shape[i], goal[i]
+            tail = _decay(a * u[i])
+            y = (1.0 + lev - tail) / a
+            above = (a - 1.0) * y
+            left = (1.0 - (a - 1.0) * lev + (a - 1.0) * tail) / a  # 1 - above, with all its digits
+            log = _log1p(above / left if above > 0.0 else -above)
+            new = log / abs(a - 1.0) if a != 1.0 else y
+            step[i] = (new - u[i]) / (1.0 - tail / left)
+            u[i] += step[i]
+    for i in range(n):
+        a, j = shape[i], place[i]
+        long = 1.0 / _decay(u[i]) - 1.0
+        growth = long * (long / (1.0 + long)) * a * _decay(a * u[i]) / goal[i]
+        if u[i] > _LONGEST and abs(step[i]) < 1.0:
+            v[j] = math.inf
+            off[j] = bend[j] = 0.0
+        elif abs(step[i]) < _SHORT and long >= _FAR and growth > 1e-9:
+            v[j], bend[j] = long, -1.0 / growth
+            off[j] = growth * ((1.0 + a) * step[i] * step[i] / long + 1e-16 * u[i]) + 1e-15
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)

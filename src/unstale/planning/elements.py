@@ -170,6 +170,8 @@ class Elements:
         level, v, bend, off = np.empty((4, self.n))
         compiled_asking.locate(shape, scale, weight, size, 1.0, uncertain_lookup(kernel), level, v, bend)
         REFINE[kernel](shape, level, v, off)
+        if kernel == kernels.FRESHNESS:
+            compiled_asking.lengthen_freshness(shape, level, v, bend, off)
         low, high, f = np.zeros(self.n), np.full(self.n, np.inf), np.empty(self.n)
         compiled_asking.settle(kernel, shape, scale, size, low, high, level, v, bend, off, True, f)  # noqa: FBT003
         return f

@@ -32,7 +32,9 @@ _BLOCK = 1 << 13
 _FIRST = 1 << 12
 _TIMES = 8
 _NEAR, _CLOSE = 1e-4, 1e-5
-"""How close to the budget a sample must come, and the largest correction by scaling."""
+"""How close to the budget the last step of Newton's must begin, and the largest correction by scaling."""
+_ROUGH = 0.02
+"""How close it must begin on a sample, whose own error is not less."""
 _STEPS = 40
 
 
@@ -118,7 +120,7 @@ def _sampled(market: Market, budget: float) -> float | None:
         if price is None:
             price = sample.guess(budget / (len(market) / len(sample)))
         with np.errstate(all="ignore"):
-            better = _searched(_sum(asks, shares), budget, price, 1e-4)
+            better = _searched(_sum(asks, shares), budget, price, _ROUGH)
         price = price if better is None else better
         stride //= _TIMES
     return market.guess(budget) if price is None else price
@@ -297,6 +299,8 @@ class _Uncertain:
             compiled.locate(shape, scale, weight, size, price, table, level, v, bend)
             if out is not None:
                 REFINE[kind](shape, level, v, off)
+            if kind == kernels.FRESHNESS:
+                compiled.lengthen_freshness(shape, level, v, bend, off)
             target = nowhere if out is None else out[block]
             sums = compiled.settle(
                 kind, shape, scale, sizes, low, high, level, v, bend, off, out is not None, target
