@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..arguments import Floats
 
-__all__ = ["PIECE_BITS", "Lookup", "lookup"]
+__all__ = ["PIECE_BITS", "SMALLEST", "Lookup", "lookup"]
 
 PIECE_BITS = 6
 _SHIFT = 52 - PIECE_BITS
 _DEGREE = 4
-_SMALLEST = -40
-"""The table begins at 2**-40, and ends at 2**40 or, for freshness, where 1 - x is one rounding error."""
+_FIRST_POWER = -40
+SMALLEST = 2.0**_FIRST_POWER
+"""The table begins here, and ends at 2**40 or, for freshness, where 1 - x is one rounding error."""
 
 
 class Lookup(NamedTuple):
@@ -47,8 +48,8 @@ class Lookup(NamedTuple):
 def lookup(kind: int, order: int) -> Lookup:
     """Build the table for an objective with a kernel and an order (some milliseconds, once)."""
     saturates = kind == kernels.FRESHNESS
-    first = (1023 + _SMALLEST) << PIECE_BITS
-    below = np.arange(first, (1022 if saturates else 1023 - _SMALLEST) << PIECE_BITS)
+    first = (1023 + _FIRST_POWER) << PIECE_BITS
+    below = np.arange(first, (1022 if saturates else 1023 - _FIRST_POWER) << PIECE_BITS)
     rows = [_fitted(below, lambda x: kernels.inverse_worth(kind, order, x))]
     rest = (1023 - 53) << PIECE_BITS
     if saturates:

@@ -94,10 +94,9 @@ def gather(mass, weight, rate, kind, window, cells, span):
             cell[j] = fine if 0 <= inside < wide else bits[j] >> _CELL_SHIFT
         for j in range(size):
             k = index[j]
-            cells[k, 0] += masses[j]
-            cells[k, 1] += weights[j]
-            cells[k, 2] += shares[j]
-            cells[k, 3] += masses[j] * units[j]
+            m, w, share, spread = masses[j], weights[j], shares[j], masses[j] * units[j]
+            a, b, c, d = cells[k, 0], cells[k, 1], cells[k, 2], cells[k, 3]  # all at once: nothing waits
+            cells[k, 0], cells[k, 1], cells[k, 2], cells[k, 3] = a + m, b + w, c + share, d + spread
     span[0], span[1] = smallest, largest
     return 0
 

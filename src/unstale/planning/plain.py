@@ -8,6 +8,7 @@ frequencies at that price. What these spend differs from the budget by the error
 from __future__ import annotations
 
 from collections.abc import Iterator
+from mmap import mmap
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +18,15 @@ from .. import kernels
 from ..arguments import Floats
 from . import passes
 from .elements import BLOCK, Goal
-from .lookup import lookup
+from .lookup import SMALLEST, lookup
 from .market import Market
-from .search import Clearing
 from .summary import Summary, twofold
 
 __all__ = ["Cells", "Columns", "Solution", "allocated", "sampled_price", "solved"]
 
 _SAMPLE = 1 << 14
+_CLOSE = 1e-9
+"""How close to the budget the cells must come."""
 _SCALED = 1e-5
 """Largest correction by scaling; it leaves a relative gap below 4e-10."""
 
@@ -71,8 +73,9 @@ class Cells:
     def __init__(self, goal: Goal, window: tuple[float, float] = (0.0, 0.0)) -> None:
         self.goal, self.window = goal, window
         self.span = np.array([np.iinfo(np.int64).max, 0])
-        # the memory of cells that stay empty is never touched
-        self.sums = np.zeros((passes.COARSE_CELLS + passes.FINE_CELLS, 4))
+        # The memory of cells that stay empty is never touched: a map has zeros without writing them.
+        count = passes.COARSE_CELLS + passes.FINE_CELLS
+        self.sums = np.frombuffer(mmap(-1, count * 4 * 8)).reshape(count, 4)
 
     def add(self, columns: Columns) -> bool:
         """Add elements; False if one is not positive and finite."""
@@ -97,8 +100,30 @@ def sampled_price(columns: Columns, goal: Goal, budget: float) -> float | None:
     with np.errstate(all="ignore"):
         if not cells.add(sample):
             return None
-    price = cells.summary().cells.clear(budget * sample.rate.size / columns.rate.size, rough=True).under
-    return float(price) if 0.0 < price < np.inf else None
+    found = _cleared(cells.summary(), goal, budget * sample.rate.size / columns.rate.size)
+    return None if found is None else found[0]
+
+
+def _cleared(
+    summary: Summary, goal: Goal, budget: float, guess: float | None = None
+) -> tuple[float, float] | None:
+    """The price at which cells spend a budget, and by which power of the price spending changes there."""
+    cells, kernel = summary.cells, goal.objective.kernel
+    assert kernel is not None  # noqa: S101  (for the type checker)
+    part, table = cells.parts[0], lookup(kernel, goal.code)
+    masses, units = part.size * part.law.rate, part.unit(kernel)
+    starts, unlimited = np.array([0, part.n]), np.array([np.inf])
+    spent, slope = np.zeros(1), np.zeros(1)
+    market = (starts, masses, units, unlimited)
+    first = cells.guess(budget) if guess is None else guess
+    price = passes.price_of_all(*market, budget, first, _CLOSE, table, spent, slope)
+    if not (price < np.inf and price * units.min() > SMALLEST):  # a jump, or beyond the table
+        price = cells.clear(budget, guess, rough=True).under
+        if not 0.0 < price < np.inf:
+            return None
+        passes.survey(starts, masses, units, price, table, spent, slope)
+    power = float(slope[0] / spent[0]) if spent[0] > 0.0 else -np.inf
+    return float(price), min(power, -1e-3)
 
 
 def allocated(columns: Columns, goal: Goal, price: float, out: Floats) -> tuple[float, float]:
@@ -123,7 +148,10 @@ def solved(columns: Columns, goal: Goal, budget: float) -> Solution | None:
     if not cells.add(columns):
         return None
     summary = cells.summary()
-    price = summary.cells.clear(budget, guess, rough=True).under
+    found = _cleared(summary, goal, budget, guess)
+    if found is None:
+        return None
+    price, power = found
     f = np.empty(columns.rate.size)
     spent, residual = allocated(columns, goal, price, f)
     if not spent * (1.0 - _SCALED) < budget < spent * (1.0 + _SCALED):
@@ -133,12 +161,4 @@ def solved(columns: Columns, goal: Goal, budget: float) -> Solution | None:
     # Twice the residual: for what frequencies miss at the price, and for the bound that the price gives.
     # A worth falls no faster than the third power of the frequency, so scaling misses less than four squares.
     missed = price * (2.02 * residual + 4.0 * (scale - 1.0) ** 2 * budget)
-    return Solution(f, price * scale ** (1.0 / _elasticity(summary, price)), budget, missed, summary)
-
-
-def _elasticity(summary: Summary, price: float) -> float:
-    """By how much spending changes with the price: d log(spent) / d log(price)."""
-    near = [summary.cells.spent(summary.cells.at(Clearing(p, p))) for p in (price * 0.9999, price * 1.0001)]
-    if near[1] == 0.0:  # all is cut off within this step: demand is as good as vertical
-        return -np.inf
-    return min(float(np.log(near[1] / near[0]) / np.log(1.0001 / 0.9999)), -1e-3)
+    return Solution(f, price * scale ** (1.0 / power), budget, missed, summary)
