@@ -148,14 +148,11 @@ def allocate(mass, weight, rate, price, table, out):
             for j in range(size):
                 if row[j] == last:
                     phi[j] = 1.0 / _inverse_worth(kind, order, x[j])
-        part = 0.0
-        for j in range(size):
-            given[j] = rates[j] * phi[j]
-            part += masses[j] * phi[j]
-        spent += part
-        part = 0.0
+        paid, part = 0.0, 0.0
         if quick:
             for j in range(size):  # exp(-r) = 2^-k exp(u)
+                given[j] = rates[j] * phi[j]
+                paid += masses[j] * phi[j]
                 r = min(1.0 / phi[j], 700.0)
                 k = math.floor(r * _PER_LOG2 + 0.5)
                 u = (k * _LOG2_HIGH - r) + k * _LOG2_LOW
@@ -166,8 +163,11 @@ def allocate(mass, weight, rate, price, table, out):
             part /= price  # mass is weight * x / price
         else:
             for j in range(size):
+                given[j] = rates[j] * phi[j]
+                paid += masses[j] * phi[j]
                 if phi[j] > 0.0:
                     part += masses[j] * phi[j] * abs(1.0 - _worth(kind, order, 1.0 / phi[j]) / x[j])
+        spent += paid
         residual += part
     return spent, residual
 

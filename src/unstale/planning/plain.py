@@ -25,8 +25,8 @@ from .summary import Summary, twofold
 __all__ = ["Cells", "Columns", "Solution", "allocated", "sampled_price", "solved"]
 
 _SAMPLE = 1 << 14
-_CLOSE = 1e-9
-"""How close to the budget the cells must come."""
+_CLOSE, _SAMPLED = 1e-9, 1e-3
+"""How close to the budget cells must come, and those of a sample, whose own error is larger."""
 _SCALED = 1e-5
 """Largest correction by scaling; it leaves a relative gap below 4e-10."""
 
@@ -100,12 +100,13 @@ def sampled_price(columns: Columns, goal: Goal, budget: float) -> float | None:
     with np.errstate(all="ignore"):
         if not cells.add(sample):
             return None
-    found = _cleared(cells.summary(), goal, budget * sample.rate.size / columns.rate.size)
+    share = sample.rate.size / columns.rate.size
+    found = _cleared(cells.summary(), goal, budget * share, close=_SAMPLED)
     return None if found is None else found[0]
 
 
 def _cleared(
-    summary: Summary, goal: Goal, budget: float, guess: float | None = None
+    summary: Summary, goal: Goal, budget: float, guess: float | None = None, close: float = _CLOSE
 ) -> tuple[float, float] | None:
     """The price at which cells spend a budget, and by which power of the price spending changes there."""
     cells, kernel = summary.cells, goal.objective.kernel
@@ -116,7 +117,7 @@ def _cleared(
     spent, slope = np.zeros(1), np.zeros(1)
     market = (starts, masses, units, unlimited)
     first = cells.guess(budget) if guess is None else guess
-    price = passes.price_of_all(*market, budget, first, _CLOSE, table, spent, slope)
+    price = passes.price_of_all(*market, budget, first, close, table, spent, slope)
     if not (price < np.inf and price * units.min() > SMALLEST):  # a jump, or beyond the table
         price = cells.clear(budget, guess, rough=True).under
         if not 0.0 < price < np.inf:
