@@ -209,11 +209,12 @@ def lengthen_freshness(shapes, level, v, bend, off):
     """
     n = 0
     place = np.empty(v.size, np.int64)
-    shape, goal, u, step = np.empty(v.size), np.empty(v.size), np.empty(v.size), np.empty(v.size)
-    for j in range(v.size):
-        if v[j] < 0.0 or (off[j] < 0.0 and _FAR <= v[j] < math.inf):
-            place[n], shape[n], goal[n], u[n] = j, shapes[j], level[j], 1e4
-            n += 1
+    for j in range(v.size):  # without a jump, as none could be foreseen
+        place[n] = j
+        n += (v[j] < 0.0) | ((off[j] < 0.0) & (v[j] >= _FAR) & (v[j] < math.inf))
+    shape, goal, u, step = np.empty(n), np.empty(n), np.full(n, 1e4), np.empty(n)
+    for i in range(n):
+        shape[i], goal[i] = shapes[place[i]], level[place[i]]
     for _ in range(4):
         for i in range(n):
             a, lev = shape[i], goal[i]

@@ -2,7 +2,7 @@
 
 The price is searched for on samples, each eight times as large as the one before, and at last on all
 elements, by Newton's method on logarithms. A last, fine pass gives each element its frequency at that price.
-What these spend differs from the budget by a relative 1e-5 at most, mostly by far less, and frequencies
+What these spend differs from the budget by a relative 1e-6 at most, mostly by far less, and frequencies
 inside their bounds are scaled by that; the scaling costs the square of it. Where demand jumps, this way leads
 to no plan, and `search` has one.
 """
@@ -31,7 +31,7 @@ __all__ = ["Found", "quick_plan"]
 _BLOCK = 1 << 13
 _FIRST = 1 << 12
 _TIMES = 8
-_NEAR, _CLOSE = 1e-4, 1e-5
+_NEAR, _CLOSE = 1e-3, 1e-6
 """How close to the budget the last step of Newton's must begin, and the largest correction by scaling."""
 _ROUGH = 0.02
 """How close it must begin on a sample, whose own error is not less."""
