@@ -88,8 +88,8 @@ def _m2(a, v):
 @njit
 def _worth(kind, a, v):
     """Worth of a poll at interval v, times scale (freshness, harmonic) or scale**2 (age)."""
-    if v == _INF:
-        return 1.0 / (a - 1.0) if kind == FRESHNESS and a > 1.0 else _INF
+    if v == _INF:  # compiled code divides first and chooses then: never by zero
+        return 1.0 / max(a - 1.0, 1e-300) if kind == FRESHNESS and a > 1.0 else _INF
     if kind == FRESHNESS:
         return _m1(a, v)
     if kind == HARMONIC:

@@ -86,6 +86,11 @@ def test_long_intervals_have_the_worth_that_is_asked_for():
     assert (off[solved] < 1e-11).all()
 
 
+def test_shape_one_never_saturates_and_divides_by_nothing():
+    with np.errstate(all="raise"):
+        assert uncertain_kernels.worth(kernels.FRESHNESS, 1.0, np.inf) == np.inf
+
+
 def test_intervals_that_are_not_long_are_left_to_others():
     shape = np.array([0.5, 1.0, 2.0, 50.0])
     level = uncertain_kernels.worth(kernels.FRESHNESS, shape, np.array([1e-9, 0.1, 1.0, 3.0]))
