@@ -39,8 +39,8 @@ _LOOKS, _HALVINGS = 512, 40
 class Learning:
     """Polls within a budget from the first moment on, and better the more it has seen.
 
-    ``polls`` says what to poll until a moment, ``learn`` takes in what polls saw. ``classes``, ``half_life``
-    and ``prior`` are those of `Learner`. ``budget`` and ``weights`` may be set anew at any time, and count at
+    ``polls`` says what to poll until a moment, ``learn`` takes in what polls saw. ``classes`` and
+    ``half_life`` are those of `Learner`. ``budget`` and ``weights`` may be set anew at any time, and count at
     once. ``steps`` is how many times polls are chosen in the time in which the budget pays for one of each
     element; fewer are less work, and what polls saw counts a little later.
 
