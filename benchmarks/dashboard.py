@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.mirror import serving
 from benchmarks.timing import required
-from unstale.mirror.config import load
+from unstale.mirror.config.file import load
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.source import New
 

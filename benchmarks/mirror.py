@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import at_least, required, side_by_side
-from unstale.mirror.copies import Copies
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Settings
 from unstale.mirror.source import Found, Json, Known, New, Terms
-from unstale.mirror.sql_store import open_store
-from unstale.mirror.store import Addition, Finished, Lease, Store
+from unstale.mirror.store.contract import Addition, Finished, Lease, Store
+from unstale.mirror.store.copies import Copies
+from unstale.mirror.store.sql.store import open_store
 from unstale.policy.element_table import OK
 
 PAGES, CONCURRENCY = 5000, 50
@@ -209,7 +209,7 @@ def measured(what: str, path: str) -> dict[str, float]:
 
 def fill(folder: str, count: int) -> str:
     """Make a store of elements that have been polled for a while; return its path."""
-    from unstale.mirror.planner import Planner
+    from unstale.mirror.engine.planner import Planner
 
     path, now = f"{folder}/mirror.db", time.time()
     with Mirror(path, sources={"http": Still()}) as mirror:

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.mirror import resident
 from benchmarks.timing import required
-from unstale.estimation.learner import Learner
+from unstale.estimation.learning.learner import Learner
 from unstale.policy import ElementTable, LearningPolicy, PollOutcomes, RateLimits
 from unstale.policy.element_table import OK
 

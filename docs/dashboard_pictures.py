@@ -28,7 +28,7 @@ from playwright.sync_api import sync_playwright
 from unstale import Mirror
 from unstale.dashboard.app import create_app
 from unstale.dashboard.guard import Guard
-from unstale.dashboard.place import Place
+from unstale.dashboard.mirror_gateway import Place
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.settings import GroupLimit, Settings
 from unstale.mirror.source import Found, Json, Known, New

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from unstale.cli import progress as progress_module
-from unstale.cli.surroundings import interrupted_in_compiled_code
+from unstale.cli.shared import progress as progress_module
+from unstale.cli.shared.process import interrupted_in_compiled_code
 
 from .elements import write_csv
 
@@ -119,7 +119,8 @@ def test_signals_and_warnings_are_as_before(run):
 
 WARNING = """
 import sys, warnings
-from unstale.cli import main, plan
+from unstale.cli.plan.plan import plan
+from unstale.cli import main
 def warn(**_): warnings.warn("for developers", RuntimeWarning)
 plan.callback = warn
 sys.argv = ["unstale", "plan", "pages.csv", "--budget", "1/h"]
@@ -165,7 +166,7 @@ def test_a_terminal_shows_a_table():
 
 SLOW = """
 import time
-from unstale.cli.progress import progress
+from unstale.cli.shared.progress import progress
 with progress("reading pages.csv", 100) as advance:
     for _ in range(10):
         time.sleep({pause})

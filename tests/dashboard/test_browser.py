@@ -15,7 +15,7 @@ import uvicorn
 from unstale import Mirror
 from unstale.dashboard.app import create_app
 from unstale.dashboard.guard import Guard
-from unstale.dashboard.place import Place
+from unstale.dashboard.mirror_gateway import Place
 from unstale.mirror.settings import Settings
 
 playwright_api = pytest.importorskip(

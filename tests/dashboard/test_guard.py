@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 
 from unstale import InvalidInput
 from unstale.dashboard import guard as guarding
-from unstale.dashboard import metrics
+from unstale.dashboard.api import metrics
 from unstale.dashboard.guard import ANY, COOKIE, LOOPBACK, Guard, Guarded, csrf_token
 
 from .conftest import TestClient

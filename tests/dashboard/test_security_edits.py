@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from unstale import Mirror
-from unstale.dashboard import edits
+from unstale.dashboard.api import edits
 from unstale.mirror.settings import Http, Rule, Settings
 
 SECRET = {"Authorization": "Bearer x"}

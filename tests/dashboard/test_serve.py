@@ -13,7 +13,7 @@ import pytest
 
 from unstale import Mirror
 from unstale.cli import main
-from unstale.cli.serve import serving
+from unstale.cli.mirror.serve import serving
 
 TOKEN = "a-token-that-nobody-guesses"  # noqa: S105
 EVERYWHERE = "0.0.0.0"  # noqa: S104

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from unstale import plan
 from unstale.errors import InvalidInput
-from unstale.schedule.compiled_slots import lags_of, overload, put_back
+from unstale.schedule.compiled.slots import lags_of, overload, put_back
 from unstale.schedule.deadlines import EarliestDeadline, _balanced
 
 whole = st.integers(0, 9).map(float)

@@ -13,7 +13,7 @@ from scipy import stats
 
 from unstale import InvalidInput, plan
 from unstale.schedule import Polls, Schedule, some
-from unstale.schedule.compiled_orders import put_in_order
+from unstale.schedule.compiled.orders import put_in_order
 from unstale.schedule.orders import spread
 
 ORDERS = ("fixed", "random", "purely-random")

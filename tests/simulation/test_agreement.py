@@ -38,7 +38,7 @@ from unstale.polling import average_cost
 from unstale.processes import Superposed
 from unstale.schedule import Polls, Schedule, Together, replicas
 from unstale.simulation import expect, zipf
-from unstale.simulation.compiled_tracking import AGE, FRESH, MEASURES, MISSED
+from unstale.simulation.compiled.tracking import AGE, FRESH, MEASURES, MISSED
 
 ORDERS = ("fixed", "random", "purely-random")
 ALLOCATIONS = ("uniform", "proportional", "optimal", "square-root", "random-optimal")

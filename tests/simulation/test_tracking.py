@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from unstale import InvalidInput, SourcePenalty, UpdatePenalty, World, currency, penalties
-from unstale.simulation.compiled_tracking import (
+from unstale.simulation.compiled.tracking import (
     ACCESSES,
     AGE,
     CHANGES,

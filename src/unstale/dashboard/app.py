@@ -15,11 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from ..errors import InvalidInput, NoAnswer, Trouble
-from . import api, copies, feeds, metrics, pages
-from .answers import problem, wants_page
+from unstale.errors import InvalidInput, NoAnswer, Trouble
+
+from .api import api, copies, feeds, metrics
+from .error_responses import problem, wants_page
 from .guard import Guard, Guarded
-from .place import Place
+from .mirror_gateway import Place
+from .pages import pages
 
 __all__ = ["create_app"]
 

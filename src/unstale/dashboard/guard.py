@@ -25,8 +25,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import InvalidInput
-from .answers import page, problem, wants_page
+from unstale.errors import InvalidInput
+
+from .error_responses import page, problem, wants_page
 
 __all__ = ["ADMITTED", "ANY", "LOOPBACK", "Guard", "Guarded", "csrf_token"]
 

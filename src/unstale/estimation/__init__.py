@@ -6,10 +6,13 @@ changes follow; `hints` and `hinted` how reliable hints are, and when to act on 
 elements are wanted.
 """
 
-from .blind import Blind, estimate_blindly
-from .class_fits import fit_class
-from .fits import LAWS, Fit, Fits, fit
-from .gaps import (
+from .hints.hinted_changes import HintedChanges, HintedPlan, plan_hinted
+from .hints.reliability import HintEstimate, estimate_hints
+from .laws.best_poll_times import best_moments
+from .laws.class_fits import fit_class
+from .laws.fits import LAWS, Fit, Fits, fit
+from .laws.gap_law_from_polls import Blind, estimate_blindly
+from .laws.gaps import (
     GapShares,
     GapTests,
     PollTests,
@@ -19,18 +22,15 @@ from .gaps import (
     gap_shares,
     memory,
 )
-from .hinted import HintedChanges, HintedPlan, plan_hinted
-from .hints import HintEstimate, estimate_hints
-from .learner import Learner
-from .many import Rates, estimate_rates
-from .moments import best_moments
-from .poll_fits import fit_polls
-from .posterior import GammaPrior
-from .profiles import Profile
-from .rates import RateEstimate, estimate_rate
-from .rhythm import Rhythm, rhythm_of_changes, rhythm_of_polls
-from .scores import Test
-from .user_profiles import UserProfiles
+from .laws.poll_fits import fit_polls
+from .laws.rhythm import Rhythm, rhythm_of_changes, rhythm_of_polls
+from .laws.scores import Test
+from .learning.learner import Learner
+from .profiles.profiles import Profile
+from .profiles.user_profiles import UserProfiles
+from .rates.posterior import GammaPrior
+from .rates.rates import RateEstimate, estimate_rate
+from .rates.rates_of_many import Rates, estimate_rates
 
 __all__ = [
     "LAWS",

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arguments import Floats, as_floats, numbers, whole
-from ..errors import InvalidInput
-from .compiled_rates import Tally, fading, tally
-from .histories import column, flags
+from unstale.arguments import Floats, as_floats, numbers, whole
+from unstale.errors import InvalidInput
+
+from .poll_columns import column, flags
+from .rates.compiled.rates import Tally, fading, tally
 
 __all__ = ["Elements", "PollColumns"]
 

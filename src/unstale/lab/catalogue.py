@@ -15,7 +15,8 @@ from pkgutil import iter_modules
 from traceback import extract_tb
 from types import ModuleType
 
-from ..errors import InvalidInput, UnstaleError
+from unstale.errors import InvalidInput, UnstaleError
+
 from .experiment import Experiment
 
 __all__ = ["choose", "every_experiment", "experiments_of", "explained"]

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arguments import Floats
-from ..errors import need
-from ..pictures import COLOURS, DASHES, MARKERS, new_figure, rendered, styled
+from unstale.arguments import Floats
+from unstale.errors import need
+from unstale.pictures import COLOURS, DASHES, MARKERS, new_figure, rendered, styled
+
 from .experiment import Experiment, Line, Panel
 
 __all__ = ["pictures"]

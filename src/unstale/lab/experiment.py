@@ -25,8 +25,8 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import Floats
-from ..errors import InvalidInput
+from unstale.arguments import Floats
+from unstale.errors import InvalidInput
 
 __all__ = [
     "AZAR",

@@ -28,7 +28,7 @@ from typing import IO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidInput
+from unstale.errors import InvalidInput
 
 __all__ = ["FileHistory", "Repository", "histories_of"]
 

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats
-from ..tables import Advance, HistoryTable, ParquetFile, TextFile, as_list, bad_file, ignore, open_file
-from ..tables.elements import bad_value, broken_rule, find_columns
+from unstale.arguments import Floats
+from unstale.tables import Advance, HistoryTable, ParquetFile, TextFile, as_list, bad_file, ignore, open_file
+from unstale.tables.elements import bad_value, broken_rule, find_columns
+
 from .git_history import Repository, histories_of
 
 if TYPE_CHECKING:
-    from ..simulation import World
+    from unstale.simulation import World
 
 __all__ = ["BUNDLED", "WEIGHT_ROLES", "Recorded", "load", "load_weights"]
 
@@ -91,7 +92,7 @@ class Recorded:
 
     def world(self, weights: Floats | None = None) -> World:
         """Return the world in which this happens again."""
-        from ..simulation import World  # slow to import, and experiments are listed without it
+        from unstale.simulation import World  # slow to import, and experiments are listed without it
 
         return World.recorded(self.elements, self.times, end=self.end, count=len(self), weights=weights)
 

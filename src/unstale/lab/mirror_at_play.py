@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arguments import Floats
-from ..mirror.clock import SimulatedClock
-from ..mirror.mirror import Mirror
-from ..mirror.settings import GroupLimit, Settings
-from ..mirror.source import Found, Json, Known, New, Terms
-from ..policy.learning_policy import STEPS
-from ..schedule import Polls
+from unstale.arguments import Floats
+from unstale.mirror.clock import SimulatedClock
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.settings import GroupLimit, Settings
+from unstale.mirror.source import Found, Json, Known, New, Terms
+from unstale.policy.learning_policy import STEPS
+from unstale.schedule import Polls
+
 from .histories import Recorded
 
 __all__ = ["Replayed", "mirror_polls"]

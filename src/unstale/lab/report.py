@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import islice
 
-from ..errors import need
+from unstale.errors import need
+
 from .experiment import Experiment, Findings, Paper, Verdict
 from .results import Results, files_of, rows_of, show_claim, versions
 from .running import Done

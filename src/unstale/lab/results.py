@@ -14,7 +14,8 @@ from math import floor, isfinite, log10
 from pathlib import Path
 from typing import Any
 
-from ..tables import replacing
+from unstale.tables import replacing
+
 from .experiment import Claim, Findings, Panel, Run, Table, Verdict
 from .histories import BUNDLED
 from .running import Done

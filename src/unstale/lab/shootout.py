@@ -26,10 +26,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..arguments import Floats, choice, numbers, scalar, whole
-from ..errors import InvalidInput
-from ..quantities import show_number
-from ..simulation import RULES
+from unstale.arguments import Floats, choice, numbers, scalar, whole
+from unstale.errors import InvalidInput
+from unstale.quantities import show_number
+from unstale.simulation import RULES
+
 from .histories import Recorded
 from .shootout_cells import MOST_POLLS, Goal, Pace, Played, Stage, law_frequencies, pace_of, play
 from .workers import KILLED, workers

@@ -13,15 +13,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats
-from ..objectives import objective_named
-from ..planning import plan
-from ..policy import Learning
-from ..processes import Empirical
-from ..schedule import Polls, Schedule
-from ..simulation import Learned, Outcome, World, simulate
-from ..simulation.outcome import error_of_mean
-from ..simulation.policies import EstimatedOptimal, EstimatedProportional, Outcomes, Policy
+from unstale.arguments import Floats
+from unstale.objectives import objective_named
+from unstale.planning import plan
+from unstale.policy import Learning
+from unstale.processes import Empirical
+from unstale.schedule import Polls, Schedule
+from unstale.simulation import Learned, Outcome, World, simulate
+from unstale.simulation.outcome import error_of_mean
+from unstale.simulation.policies import EstimatedOptimal, EstimatedProportional, Outcomes, Policy
+
 from .histories import Recorded
 from .mirror_at_play import Replayed, mirror_polls
 

@@ -19,21 +19,22 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import InvalidInput
-from ..wording import show_time
+from unstale.errors import InvalidInput
+from unstale.wording import show_time
+
 from .clock import Clock, RealClock
-from .copies import Copies
-from .discovery import Discovery, differs
-from .insight import Audit, Explanation, Status, audits, dead, explain, judged, kept, status
-from .loop import SAMPLE_EVERY, Event, Loop, check_settings
-from .policy import load_policy
-from .portrait import Portrait, portrait
-from .prospect import Market, Prospect, market
-from .registry import Sources, load_sources
+from .engine.discovery import Discovery, differs
+from .engine.policy import load_policy
+from .engine.worker import SAMPLE_EVERY, Event, Loop, check_settings
+from .reports.element import Portrait, portrait
+from .reports.status import Audit, Explanation, Status, audits, dead, explain, judged, kept, status
+from .reports.what_if import Market, Prospect, market
 from .settings import Settings
 from .source import Json, New, Source
-from .sql_store import open_store
-from .store import Addition, Element, PollRecord, Sample, Version
+from .sources.registry import Sources, load_sources
+from .store.contract import Addition, Element, PollRecord, Sample, Version
+from .store.copies import Copies
+from .store.sql.store import open_store
 
 __all__ = ["Added", "Copy", "Mirror"]
 
@@ -587,7 +588,7 @@ def _check(given: Mapping[str, Json]) -> None:
         if not number or isnan(value) or not low <= value <= high:  # type: ignore[arg-type,operator]
             raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}; it is {value!r}")
     if isinstance(text := given.get("windows"), str) and text:
-        from ..schedule import Windows
+        from unstale.schedule import Windows
 
         Windows.parse(text)
 

@@ -1,7 +1,7 @@
 """What a user can say about a mirror: one frozen value, whether it comes from mirror.toml or from Python.
 
-Times are in seconds, budgets per second. `unstale.mirror.config` reads and checks mirror.toml; here are the
-meanings and the defaults.
+Times are in seconds, budgets per second. `unstale.mirror.config.file` reads and checks mirror.toml; here are
+the meanings and the defaults.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats
+from unstale.arguments import Floats
+
 from .element_table import Places
 
 __all__ = ["far_apart", "leading", "leading_within", "turns", "within_groups"]

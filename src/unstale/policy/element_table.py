@@ -15,10 +15,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arguments import Floats
-from ..errors import InvalidInput
-from ..estimation.learner import Learner
-from ..schedule import Windows
+from unstale.arguments import Floats
+from unstale.errors import InvalidInput
+from unstale.estimation.learning.learner import Learner
+from unstale.schedule import Windows
 
 __all__ = [
     "FAILING", "GONE", "NEW", "OK", "REFUSED", "REMOVED", "STATES", "ElementColumns", "ElementTable",

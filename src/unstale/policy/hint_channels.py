@@ -18,8 +18,8 @@ from typing import Self
 
 import numpy as np
 
-from ..arguments import Floats
-from ..estimation import HintedChanges
+from unstale.arguments import Floats
+from unstale.estimation import HintedChanges
 
 __all__ = ["Channel", "Channels"]
 

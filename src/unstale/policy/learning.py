@@ -15,13 +15,14 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arguments import Floats, numbers, scalar, whole
-from ..draws import PHASES, generator_of
-from ..errors import InvalidInput
-from ..estimation.learner import Learner
-from ..objectives import Objective
-from ..schedule.clocks import Clock, Clocks
-from ..schedule.polls import Polls, later
+from unstale.arguments import Floats, numbers, scalar, whole
+from unstale.draws import PHASES, generator_of
+from unstale.errors import InvalidInput
+from unstale.estimation.learning.learner import Learner
+from unstale.objectives import Objective
+from unstale.schedule.clocks import Clock, Clocks
+from unstale.schedule.polls import Polls, later
+
 from .element_table import NEW, OK, ElementTable, OpeningHours
 from .learning_policy import STEPS, LearningPolicy
 from .rate_limits import RateLimits

@@ -24,13 +24,14 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import kernels, uncertain_kernels
-from ..arguments import Floats
-from ..objectives import Objective, objective_named
-from ..polling import worth
-from ..processes import UncertainPoisson
+from unstale import kernels, uncertain_kernels
+from unstale.arguments import Floats
+from unstale.objectives import Objective, objective_named
+from unstale.polling import worth
+from unstale.processes import UncertainPoisson
+
 from .choice import far_apart, leading_within, turns
-from .compiled_jitter import stretch
+from .compiled.jitter import stretch
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
 from .hint_channels import Channels
 from .rate_limits import Slots

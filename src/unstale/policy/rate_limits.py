@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats
+from unstale.arguments import Floats
 
 __all__ = ["GroupLimits", "RateLimits", "Slots"]
 

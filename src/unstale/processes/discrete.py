@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arguments import Floats, numbers
-from ..errors import InvalidInput
+from unstale.arguments import Floats, numbers
+from unstale.errors import InvalidInput
+
 from .law import Law, Parameter, parameter
 
 if TYPE_CHECKING:

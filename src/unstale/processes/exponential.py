@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from .. import kernels
-from ..arguments import Floats, scalar
+from unstale import kernels
+from unstale.arguments import Floats, scalar
+
 from .law import Law, Parameter, parameter
 
 __all__ = ["Pareto", "Poisson", "UncertainPoisson"]

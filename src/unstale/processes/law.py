@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from ..arguments import Floats, broadcast, generator, numbers, unwrap, whole
-from ..errors import InvalidInput
+from unstale.arguments import Floats, broadcast, generator, numbers, unwrap, whole
+from unstale.errors import InvalidInput
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

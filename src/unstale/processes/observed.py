@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arguments import Floats
-from .compiled_gaps import counts
+from unstale.arguments import Floats
+
+from .compiled.gaps import counts
 from .discrete import Empirical
 from .law import Law
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from ..arguments import Floats
+from unstale.arguments import Floats
+
 from .law import Law, Parameter, parameter
 
 __all__ = ["Gamma", "Lognormal", "Weibull"]

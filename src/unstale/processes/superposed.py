@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arguments import Floats, whole
-from ..errors import InvalidInput
-from ..quadrature import integrate_to
+from unstale.arguments import Floats, whole
+from unstale.errors import InvalidInput
+from unstale.quadrature import integrate_to
+
 from .law import Law, Process, process
 
 __all__ = ["Superposed"]

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arguments import Floats
-from ..errors import InvalidInput
+from unstale.arguments import Floats
+from unstale.errors import InvalidInput
+
 from .polls import Elements
 
 __all__ = ["AllHours", "Clock", "Clocks"]

@@ -21,9 +21,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arguments import Floats, scalar
-from ..errors import InvalidInput
-from .compiled_slots import (
+from unstale.arguments import Floats, scalar
+from unstale.errors import InvalidInput
+
+from .compiled.slots import (
     BOUNDARY,
     REST,
     SHARE,

@@ -22,14 +22,15 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import kernels
-from ..arguments import Floats, Order, broadcast, numbers, order_code, scalar, unwrap, whole
-from ..errors import InvalidInput
-from ..objectives import Objective, objective_named
-from ..polling import mean_cost
-from ..processes import Periodic, Poisson, Process, process
-from ..renewal import phase_lock as in_step
-from ..renewal import staleness
+from unstale import kernels
+from unstale.arguments import Floats, Order, broadcast, numbers, order_code, scalar, unwrap, whole
+from unstale.errors import InvalidInput
+from unstale.objectives import Objective, objective_named
+from unstale.polling import mean_cost
+from unstale.processes import Periodic, Poisson, Process, process
+from unstale.renewal import phase_lock as in_step
+from unstale.renewal import staleness
+
 from .clocks import AllHours, Clock
 from .intervals import cost_of_intervals, gaps_of
 from .window_clocks import CalendarClock, CycleClock

@@ -28,13 +28,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import kernels
-from ..arguments import Floats, numbers, scalar
-from ..errors import InvalidInput
-from ..objectives import Objective, UpdatePenalty, objective_named
-from ..polling import worth
-from ..processes import Poisson, Process, process
-from .compiled_slots import MISSED, TOP, by_worth
+from unstale import kernels
+from unstale.arguments import Floats, numbers, scalar
+from unstale.errors import InvalidInput
+from unstale.objectives import Objective, UpdatePenalty, objective_named
+from unstale.polling import worth
+from unstale.processes import Poisson, Process, process
+
+from .compiled.slots import MISSED, TOP, by_worth
 from .orders import spread
 from .polls import Elements, Polls, later, one_by_one
 

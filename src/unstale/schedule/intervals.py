@@ -17,9 +17,10 @@ from itertools import pairwise
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from .. import kernels
-from ..arguments import Floats
-from ..errors import NoAnswer
+from unstale import kernels
+from unstale.arguments import Floats
+from unstale.errors import NoAnswer
+
 from .window_clocks import CycleClock
 
 __all__ = ["Gaps", "cost_of_intervals", "gaps_of"]

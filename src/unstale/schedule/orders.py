@@ -21,12 +21,13 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import Floats, Order, numbers, order_code, scalar, whole
-from ..draws import POLLS, key_of
-from ..errors import InvalidInput
-from ..kernels import FIXED, RANDOM
+from unstale.arguments import Floats, Order, numbers, order_code, scalar, whole
+from unstale.draws import POLLS, key_of
+from unstale.errors import InvalidInput
+from unstale.kernels import FIXED, RANDOM
+
 from .clocks import Clock, Clocks
-from .compiled_orders import draw, first_points, put_in_order, spread_out
+from .compiled.orders import draw, first_points, put_in_order, spread_out
 from .polls import Elements, Polls, later, one_by_one
 
 __all__ = ["Schedule", "flag", "frequencies_of", "spread"]

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats, scalar
-from ..errors import InvalidInput
+from unstale.arguments import Floats, scalar
+from unstale.errors import InvalidInput
 
 __all__ = ["Elements", "Polls", "Stream", "later", "one_by_one", "some"]
 

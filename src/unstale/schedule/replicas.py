@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arguments import Order, whole
-from ..draws import REPLICAS, generator_of
-from ..errors import InvalidInput
+from unstale.arguments import Order, whole
+from unstale.draws import REPLICAS, generator_of
+from unstale.errors import InvalidInput
+
 from .orders import Schedule, flag, frequencies_of, spread
 from .polls import Polls, Stream, one_by_one
 

@@ -23,8 +23,8 @@ from zoneinfo import ZoneInfo, available_timezones
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arguments import Floats, numbers, unwrap
-from ..errors import InvalidInput, NoAnswer
+from unstale.arguments import Floats, numbers, unwrap
+from unstale.errors import InvalidInput, NoAnswer
 
 __all__ = ["WEEK", "CalendarClock", "CycleClock", "Spans", "time_zone"]
 

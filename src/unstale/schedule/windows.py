@@ -21,8 +21,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import numbers, scalar
-from ..errors import InvalidInput
+from unstale.arguments import numbers, scalar
+from unstale.errors import InvalidInput
+
 from .clocks import AllHours
 from .window_clocks import WEEK, CalendarClock, CycleClock, Spans, time_zone
 

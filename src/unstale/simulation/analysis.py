@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import Order, numbers
-from ..errors import InvalidInput
-from ..schedule import Clock
-from ..schedule.effects import windowed_cost
+from unstale.arguments import Order, numbers
+from unstale.errors import InvalidInput
+from unstale.schedule import Clock
+from unstale.schedule.effects import windowed_cost
+
 from .outcome import Expected
 from .worlds import World
 

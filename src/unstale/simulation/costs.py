@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats
-from ..objectives import SourcePenalty, UpdatePenalty
-from .compiled_tracking import cleared
+from unstale.arguments import Floats
+from unstale.objectives import SourcePenalty, UpdatePenalty
+
+from .compiled.tracking import cleared
 from .events import Events
 from .visits import Visits
 

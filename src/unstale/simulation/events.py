@@ -13,11 +13,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats
-from ..draws import generator_of, key_of
-from ..processes import Gamma, Lognormal, Pareto, Periodic, Poisson, Process, UncertainPoisson, Weibull
-from ..processes.superposed import Superposed
-from .compiled_changes import (
+from unstale.arguments import Floats
+from unstale.draws import generator_of, key_of
+from unstale.processes import Gamma, Lognormal, Pareto, Periodic, Poisson, Process, UncertainPoisson, Weibull
+from unstale.processes.superposed import Superposed
+
+from .compiled.changes import (
     GAMMA,
     LOGNORMAL,
     PARETO,

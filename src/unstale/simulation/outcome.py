@@ -15,9 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import Floats, choice, numbers
-from ..objectives import Objective
-from .compiled_tracking import (
+from unstale.arguments import Floats, choice, numbers
+from unstale.objectives import Objective
+
+from .compiled.tracking import (
     ACCESSES,
     AGE,
     CHANGES,

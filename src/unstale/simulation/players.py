@@ -10,14 +10,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import Floats, Order, choice
-from ..errors import InvalidInput
-from ..objectives import Objective
-from ..planning import POLICIES, Plan, plan
-from ..policy import Learning
-from ..schedule import Clock, EarliestDeadline, Index, Schedule, Stream
-from ..schedule.clocks import AllHours
-from ..schedule.window_clocks import CalendarClock, CycleClock
+from unstale.arguments import Floats, Order, choice
+from unstale.errors import InvalidInput
+from unstale.objectives import Objective
+from unstale.planning import POLICIES, Plan, plan
+from unstale.policy import Learning
+from unstale.schedule import Clock, EarliestDeadline, Index, Schedule, Stream
+from unstale.schedule.clocks import AllHours
+from unstale.schedule.window_clocks import CalendarClock, CycleClock
+
 from .analysis import expect
 from .events import Events
 from .outcome import Expected

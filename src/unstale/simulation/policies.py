@@ -13,14 +13,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats, scalar
-from ..errors import InvalidInput
-from ..estimation.many import estimate_rates
-from ..objectives import Objective
-from ..planning import plan
-from ..policy import Learning, LearningPolicy, Limits, PollOutcomes
-from ..schedule import Polls, Schedule, Stream
-from .compiled_tracking import look_at
+from unstale.arguments import Floats, scalar
+from unstale.errors import InvalidInput
+from unstale.estimation.rates.rates_of_many import estimate_rates
+from unstale.objectives import Objective
+from unstale.planning import plan
+from unstale.policy import Learning, LearningPolicy, Limits, PollOutcomes
+from unstale.schedule import Polls, Schedule, Stream
+
+from .compiled.tracking import look_at
 from .events import Events, Recorded
 from .visits import Bools, Hands, Visits, checked
 

@@ -21,10 +21,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats, choice, numbers, scalar, whole
-from ..draws import FATES, PHASES, key_of
-from ..errors import InvalidInput
-from .compiled_rules import (
+from unstale.arguments import Floats, choice, numbers, scalar, whole
+from unstale.draws import FATES, PHASES, key_of
+from unstale.errors import InvalidInput
+
+from .compiled.rules import (
     HERITRIX,
     NUTCH,
     STORMCRAWLER,

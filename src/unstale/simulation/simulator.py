@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import Order, choice, scalar, whole
-from ..errors import InvalidInput
-from ..objectives import Objective, objective_named
-from ..planning import Plan
-from ..processes import Process
-from ..quantities import time_unit
-from ..schedule import Clock
+from unstale.arguments import Order, choice, scalar, whole
+from unstale.errors import InvalidInput
+from unstale.objectives import Objective, objective_named
+from unstale.planning import Plan
+from unstale.processes import Process
+from unstale.quantities import time_unit
+from unstale.schedule import Clock
+
 from .outcome import Outcome, Result
 from .players import NAMES, AnyPolicy, Terms, player
 from .rules import Rule

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..arguments import Floats
-from ..errors import InvalidInput
-from ..objectives import Harmonic, Objective, SourcePenalty, UpdatePenalty, objective_named
-from .compiled_tracking import AGE, FRESH, HARMONIC, LAG_STEPS, MEASURES, MISSED, track
+from unstale.arguments import Floats
+from unstale.errors import InvalidInput
+from unstale.objectives import Harmonic, Objective, SourcePenalty, UpdatePenalty, objective_named
+
+from .compiled.tracking import AGE, FRESH, HARMONIC, LAG_STEPS, MEASURES, MISSED, track
 from .costs import Missed, lag_costs
 from .events import Events
 from .visits import Visits

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Floats, numbers, scalar
-from ..draws import FATES, key_of
-from ..errors import InvalidInput
-from ..schedule import Polls
-from .compiled_tracking import carry_out, sort_by_element
+from unstale.arguments import Floats, numbers, scalar
+from unstale.draws import FATES, key_of
+from unstale.errors import InvalidInput
+from unstale.schedule import Polls
+
+from .compiled.tracking import carry_out, sort_by_element
 from .events import Events
 
 __all__ = ["Bools", "Conditions", "Hands", "Visits", "checked"]

@@ -10,11 +10,12 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import Floats, choice, generator, numbers, scalar, whole
-from ..draws import CHANGES, REQUESTS
-from ..errors import InvalidInput
-from ..planning.problem import Laws, laws_of
-from ..processes import Poisson, Process
+from unstale.arguments import Floats, choice, generator, numbers, scalar, whole
+from unstale.draws import CHANGES, REQUESTS
+from unstale.errors import InvalidInput
+from unstale.planning.problem import Laws, laws_of
+from unstale.processes import Poisson, Process
+
 from .events import Drawn, Events, Nothing, Recorded, Source, by_element
 
 __all__ = ["Alignment", "World", "align", "zipf"]

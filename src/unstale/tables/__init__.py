@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .access_logs import FORMATS, Accesses, AccessLog, Tally
 from .elements import LAW_ROLES, ROLES, Advance, Elements, Keys, as_list, bad_column, bad_file, ignore, taken
 from .history import HISTORY_ROLES, History, HistoryTable, moment
 from .laws import law_of, mean_costs
 from .lines import TextFile
-from .log_lines import Requests
-from .log_records import FIELDS
-from .log_times import Run, Runs
+from .logs.access_logs import FORMATS, Accesses, AccessLog, Tally
+from .logs.lines import Requests
+from .logs.records import FIELDS
+from .logs.times import Run, Runs
 from .output import Write, check_writable, open_allocation, open_rows, replacing, write_csv
 from .parquet import ParquetFile, ParquetTable
 from .poll_log import POLL_ROLES, PollLog, PollTable

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from unstale import InvalidInput
-from unstale.mirror.config import Config, find, load, without_password
-from unstale.mirror.config_keys import SECTIONS
-from unstale.mirror.config_template import template, write_template
+from unstale.mirror.config.file import Config, find, load, without_password
+from unstale.mirror.config.keys import SECTIONS
+from unstale.mirror.config.template import template, write_template
 from unstale.mirror.settings import Database, GroupLimit, Http, Notify, Rule, Settings
 
 FULL = """\

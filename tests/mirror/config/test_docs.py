@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from unstale.mirror.config import load
+from unstale.mirror.config.file import load
 
 DOCS = Path(__file__).parents[3] / "docs"
 BLOCKS = [

@@ -5,7 +5,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unstale.mirror.toml_lines import places
+from unstale.mirror.config.toml_lines import places
 
 BARE = st.from_regex(r"[A-Za-z0-9_-]{1,4}", fullmatch=True)
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

@@ -149,7 +149,7 @@ def test_without_the_dashboard_it_says_so_and_runs(tmp_path, monkeypatch, capsys
     def need(_module, *, extra, needed_for):
         raise errors.MissingExtra(extra, needed_for=needed_for)
 
-    monkeypatch.setattr(sys.modules["unstale.cli.demo"], "need", need)
+    monkeypatch.setattr(sys.modules["unstale.cli.mirror.demo"], "need", need)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert main(["demo", "--for", "1s"]) == 0
     said = capsys.readouterr().out

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from unstale.mirror.hands import Hands
-from unstale.mirror.loop import Loop
+from unstale.mirror.engine.poll_runner import Hands
+from unstale.mirror.engine.worker import Loop
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Settings
 from unstale.mirror.source import Found

@@ -9,7 +9,7 @@ from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import Rule, Settings
 from unstale.mirror.source import Found
-from unstale.mirror.store import Finished, Lease
+from unstale.mirror.store.contract import Finished, Lease
 
 START = 1_700_000_000.0
 

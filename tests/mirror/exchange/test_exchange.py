@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from unstale import InvalidInput
 from unstale.cli import main
 from unstale.mirror.clock import SimulatedClock
-from unstale.mirror.exchange import export_elements, export_history, import_elements, import_history
-from unstale.mirror.planner import Planner
-from unstale.mirror.row_files import Column, reading, writing
+from unstale.mirror.engine.planner import Planner
+from unstale.mirror.exchange.row_files import Column, reading, writing
+from unstale.mirror.exchange.tables import export_elements, export_history, import_elements, import_history
 
 from .conftest import START, fill, history, open_mirror, said
 

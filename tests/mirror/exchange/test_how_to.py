@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from unstale.cli import main
-from unstale.mirror.exchange import ELEMENT_COLUMNS, HISTORY_COLUMNS
+from unstale.mirror.exchange.tables import ELEMENT_COLUMNS, HISTORY_COLUMNS
 
 from .conftest import fill, open_mirror
 

@@ -15,8 +15,8 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from unstale import InvalidInput
-from unstale.mirror.exchange import export_elements, export_history, import_elements, import_history
-from unstale.mirror.warc import export_warc, import_warc
+from unstale.mirror.exchange.tables import export_elements, export_history, import_elements, import_history
+from unstale.mirror.exchange.warc import export_warc, import_warc
 
 from .conftest import START, copies, history, open_mirror, poll_all, said
 

@@ -20,7 +20,7 @@ from sqlalchemy.pool import Pool
 from unstale.errors import Trouble
 from unstale.mirror import clock as clocks
 from unstale.mirror.clock import RealClock, SimulatedClock
-from unstale.mirror.loop import Loop
+from unstale.mirror.engine.worker import Loop
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Settings
 from unstale.mirror.source import Found, New

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import psycopg  # noqa: F401  (what a mirror may need is loaded once)
 
-from unstale.mirror import hands, loop, sql_transaction
+from unstale.mirror.engine import poll_runner as hands
+from unstale.mirror.engine import worker as loop
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Settings
-from unstale.mirror.sources import http_poll  # noqa: F401
+from unstale.mirror.sources.http import poll as http_poll  # noqa: F401
+from unstale.mirror.store.sql import transaction as sql_transaction
 
 DIE_WITH_PARENT = 1
 

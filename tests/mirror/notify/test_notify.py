@@ -16,15 +16,15 @@ from aiohttp import web
 
 from unstale import InvalidInput
 from unstale.errors import Trouble
-from unstale.mirror.changes import change_record
 from unstale.mirror.clock import SimulatedClock
-from unstale.mirror.copies import Copies
-from unstale.mirror.notify import Notifier
-from unstale.mirror.past import Brought, Past, recall
+from unstale.mirror.notify.notifier import Notifier
+from unstale.mirror.notify.record import change_record
+from unstale.mirror.notify.targets import Command, Undelivered, Webhook, signature
 from unstale.mirror.settings import Notify
-from unstale.mirror.sql_store import open_store
-from unstale.mirror.store import Addition
-from unstale.mirror.targets import Command, Undelivered, Webhook, signature
+from unstale.mirror.store.contract import Addition
+from unstale.mirror.store.copies import Copies
+from unstale.mirror.store.sql.imported_polls import Brought, Past, recall
+from unstale.mirror.store.sql.store import open_store
 
 START = 1_700_000_000.0
 
@@ -142,7 +142,7 @@ def test_it_goes_on_from_where_it_was_by_itself(changing, monkeypatch):
                 await _until(lambda: hook.ids == [1, 2])
                 assert not task.done()
             changing.change(2)
-            monkeypatch.setattr("unstale.mirror.notify._LOOK", 600.0)  # so that it must be woken
+            monkeypatch.setattr("unstale.mirror.notify.notifier._LOOK", 600.0)  # so that it must be woken
             notifier = Notifier([Notify(webhook=hook.url)], changing.store)
             async with running(notifier):
                 await _until(lambda: hook.ids == [1, 2, 3, 4])
@@ -371,10 +371,10 @@ def test_what_is_no_target(changing, notify, said):
 VICTIM = """
 import asyncio, sys
 from pathlib import Path
-from unstale.mirror.copies import Copies
-from unstale.mirror.notify import Notifier
+from unstale.mirror.store.copies import Copies
+from unstale.mirror.notify.notifier import Notifier
 from unstale.mirror.settings import Notify
-from unstale.mirror.sql_store import open_store
+from unstale.mirror.store.sql.store import open_store
 
 folder = Path(sys.argv[1])
 store = open_store(folder / "mirror.db", copies=Copies(folder / "copies"))

@@ -6,7 +6,7 @@ It prints its port, and ends when its standard input does. ``/1/reset`` is the s
 import asyncio
 import sys
 
-from mirror.http.hostile import Hostile, answer, faults
+from mirror.sources.http.hostile import Hostile, answer, faults
 
 GOOD, WAVES = 30, 3
 

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mirror.http.hostile import faults
 from mirror.proofs.fault_words import KINDS
 from mirror.proofs.hostile_server import GOOD, WAVES
+from mirror.sources.http.hostile import faults
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Rule, Settings
 from unstale.mirror.source import New

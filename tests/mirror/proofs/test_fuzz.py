@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirror.config.test_config import FULL, PIECES, TOML_VALUES
-from mirror.http.hostile import Hostile, answer, then_close
-from mirror.http.test_fuzz import answers
+from mirror.sources.http.hostile import Hostile, answer, then_close
+from mirror.sources.http.test_fuzz import answers
 from mirror.sources.test_fuzz import documents
 from unstale import InvalidInput
 from unstale.mirror.clock import SimulatedClock
-from unstale.mirror.config import load
-from unstale.mirror.config_keys import SECTIONS
+from unstale.mirror.config.file import load
+from unstale.mirror.config.keys import SECTIONS
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Settings
 from unstale.mirror.source import New

@@ -15,10 +15,10 @@ import pytest
 
 from unstale import plan
 from unstale.mirror.clock import SimulatedClock
-from unstale.mirror.insight import Audit, Status
+from unstale.mirror.demo.site import ChangingSite
 from unstale.mirror.mirror import Mirror
+from unstale.mirror.reports.status import Audit, Status
 from unstale.mirror.settings import GroupLimit, Http, Settings
-from unstale.mirror.site import ChangingSite
 from unstale.mirror.source import New
 
 DAY = 86400.0

@@ -12,11 +12,11 @@ from unstale import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Known, Terms
 from unstale.mirror.sources.contract import _check_found
-from unstale.mirror.sources.feed_formats import read_feed
-from unstale.mirror.sources.feeds import DocumentSource, _read_feed, _read_sitemap
-from unstale.mirror.sources.http import http_source
+from unstale.mirror.sources.feeds.formats import read_feed
+from unstale.mirror.sources.feeds.sitemaps import read_sitemap
+from unstale.mirror.sources.feeds.source import DocumentSource, _read_feed, _read_sitemap
+from unstale.mirror.sources.http.source import http_source
 from unstale.mirror.sources.lists import FORMATS, read_list
-from unstale.mirror.sources.sitemaps import read_sitemap
 
 from .test_lists import OPML
 from .worlds import atom, json_feed, rss, sitemap

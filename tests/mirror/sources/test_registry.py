@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from unstale import InvalidInput
-from unstale.mirror import registry
-from unstale.mirror.registry import load_sources, source_for, source_named
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Known, Terms
+from unstale.mirror.sources import registry
+from unstale.mirror.sources.registry import load_sources, source_for, source_named
 
 TERMS = Terms(Path(), max_size=1000, timeout=1.0)
 

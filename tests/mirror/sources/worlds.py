@@ -15,9 +15,9 @@ from aiohttp import web
 
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found
-from unstale.mirror.sources.feeds import feed_source, sitemap_source
-from unstale.mirror.sources.files import file_source
-from unstale.mirror.sources.http import http_source
+from unstale.mirror.sources.feeds.source import feed_source, sitemap_source
+from unstale.mirror.sources.files.source import file_source
+from unstale.mirror.sources.http.source import http_source
 from unstale.mirror.sources.python import python_source
 
 SETTINGS = Settings()

@@ -4,9 +4,9 @@ from contextlib import closing
 
 import pytest
 
-from unstale.mirror import schema
-from unstale.mirror.copies import Copies
-from unstale.mirror.sql_store import open_store
+from unstale.mirror.store.copies import Copies
+from unstale.mirror.store.sql import schema
+from unstale.mirror.store.sql.store import open_store
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy import Engine, event
 
-from unstale.mirror.copies import Copies
 from unstale.mirror.source import Found
-from unstale.mirror.sql_store import open_store
-from unstale.mirror.store import Addition, ElementColumns, Finished, Lease
+from unstale.mirror.store.contract import Addition, ElementColumns, Finished, Lease
+from unstale.mirror.store.copies import Copies
+from unstale.mirror.store.sql.store import open_store
 
 ELEMENTS = 30
 GROUPS = 3

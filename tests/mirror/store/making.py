@@ -3,7 +3,7 @@
 import numpy as np
 
 from unstale.mirror.source import Found
-from unstale.mirror.store import Addition, ElementColumns, Finished, Lease
+from unstale.mirror.store.contract import Addition, ElementColumns, Finished, Lease
 
 NAN = float("nan")
 

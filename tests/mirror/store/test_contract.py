@@ -1,4 +1,4 @@
-"""What every store does; see `unstale.mirror.store`."""
+"""What every store does; see `unstale.mirror.store.contract`."""
 
 from dataclasses import replace
 from math import inf, isnan, nan
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from unstale import InvalidInput
-from unstale.mirror.sql_work import text_of
-from unstale.mirror.store import Addition, Store
+from unstale.mirror.store.contract import Addition, Store
+from unstale.mirror.store.sql.statements import text_of
 
 from .making import additions, changed, columns, given_back, handed_out, lease, unchanged
 

@@ -1,11 +1,11 @@
-"""What every store does, for readers and with what is old; see `unstale.mirror.store`."""
+"""What every store does, for readers and with what is old; see `unstale.mirror.store.contract`."""
 
 from math import inf
 
 import pytest
 
 from unstale import InvalidInput
-from unstale.mirror.sql_store import open_store
+from unstale.mirror.store.sql.store import open_store
 
 from .making import additions, changed, handed_out, lease, unchanged
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unstale import InvalidInput
 from unstale.errors import Trouble
-from unstale.mirror.copies import Copies
+from unstale.mirror.store.copies import Copies
 
 TEXT = b"<p>some text that repeats itself</p>\n" * 1000
 NOISE = os.urandom(5000)

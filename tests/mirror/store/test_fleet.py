@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from unstale.errors import Trouble
-from unstale.mirror.sql_store import open_store
+from unstale.mirror.store.sql.store import open_store
 
 from .making import additions, columns, lease, unchanged
 

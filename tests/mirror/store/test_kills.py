@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from unstale.mirror.copies import Copies
-from unstale.mirror.sql_store import open_store
+from unstale.mirror.store.copies import Copies
+from unstale.mirror.store.sql.store import open_store
 
 from . import killed
 

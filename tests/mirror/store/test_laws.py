@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from unstale.mirror.copies import Copies
-from unstale.mirror.sql_store import open_store
+from unstale.mirror.store.copies import Copies
+from unstale.mirror.store.sql.store import open_store
 
 from .conftest import empty
 from .making import additions, changed, columns, given_back, lease, unchanged

@@ -15,16 +15,16 @@ from sqlalchemy import create_engine, inspect
 
 from unstale import InvalidInput, MissingExtra
 from unstale.errors import Trouble
-from unstale.mirror import schema
-from unstale.mirror.sql_store import open_store
+from unstale.mirror.store.sql import schema
+from unstale.mirror.store.sql.store import open_store
 
 from .making import additions, changed, columns, handed_out
 
 RUN = """
 import sys, time
 from pathlib import Path
-from unstale.mirror.copies import Copies
-from unstale.mirror.sql_store import open_store
+from unstale.mirror.store.copies import Copies
+from unstale.mirror.store.sql.store import open_store
 store = open_store(sys.argv[1], copies=Copies(sys.argv[2]), run=True)
 print("running", flush=True)
 time.sleep(100)

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from unstale.errors import Trouble
-from unstale.mirror import sql_engines
-from unstale.mirror.copies import Copies
-from unstale.mirror.sql_store import open_store
+from unstale.mirror.store.copies import Copies
+from unstale.mirror.store.sql import connection as sql_engines
+from unstale.mirror.store.sql.store import open_store
 
 from .making import additions, changed, handed_out, lease, unchanged
 

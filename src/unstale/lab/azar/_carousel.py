@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import unstale
-
-from ...arguments import Floats
+from unstale.arguments import Floats
 
 __all__ = ["as_printed", "distances", "repeated"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
+from unstale.arguments import Floats
 
 __all__ = ["draw", "over_best", "policies"]
 

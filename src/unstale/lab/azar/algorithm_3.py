@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import AZAR, Claim, Line, Panel, Run, experiment, ours, statement
 
-from ...arguments import Floats
-from ..experiment import AZAR, Claim, Line, Panel, Run, experiment, ours, statement
 from ._carousel import as_printed, distances, repeated
 from ._pages import draw
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import AZAR, Claim, Line, Panel, Run, experiment, number, ours, statement
+from unstale.arguments import Floats
+from unstale.lab.experiment import AZAR, Claim, Line, Panel, Run, experiment, number, ours, statement
 
 
 @experiment(

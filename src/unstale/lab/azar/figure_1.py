@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import AZAR, Claim, Line, Panel, Run, Table, experiment, number, ours, statement
 
-from ...arguments import Floats
-from ..experiment import AZAR, Claim, Line, Panel, Run, Table, experiment, number, ours, statement
 from ._pages import draw, policies
 
 _BUDGETS = np.array([1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2000.0, 5000.0, 20000.0])

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ..experiment import AZAR, Claim, Line, Panel, Run, cannot, experiment, ours, statement
+from unstale.lab.experiment import AZAR, Claim, Line, Panel, Run, cannot, experiment, ours, statement
 
 
 @experiment(

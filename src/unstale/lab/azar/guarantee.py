@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.lab.experiment import AZAR, Claim, Line, Panel, Run, experiment, number, ours
 
-from ..experiment import AZAR, Claim, Line, Panel, Run, experiment, number, ours
 from ._pages import draw, over_best
 
 _NO_PROMISE = "99 % is what experiments show; rates and utilities can be chosen so that it is less"

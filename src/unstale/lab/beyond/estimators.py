@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import BEYOND, Claim, Line, Panel, Run, Table, experiment, ours
+from unstale.arguments import Floats
+from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, Table, experiment, ours
 
 if TYPE_CHECKING:
-    from ...estimation.rates import Method
+    from unstale.estimation.rates.rates import Method
 
 METHODS: dict[str, tuple[str, ...]] = {
     "regular": ("naive", "bias-reduced", "mle", "last-modified", "bayes, vague", "bayes, population"),

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import BEYOND, Claim, Line, Panel, Run, experiment, ours
+from unstale.arguments import Floats
+from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, experiment, ours
 
 BUDGETS = np.geomspace(0.1, 10.0, 9)
 """Polls per element and unit time, in which there is one change per element on average."""

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import BEYOND, Claim, Line, Panel, Run, experiment, ours
+from unstale.arguments import Floats
+from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, experiment, ours
 
 BUDGET = 0.7
 """Polls per change."""

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import BEYOND, Claim, Line, Panel, Run, experiment, ours
+from unstale.arguments import Floats
+from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, experiment, ours
 
 COUNTS = (10, 30, 100, 300, 1000, 3000)
 BUDGETS = (0.1, 0.2, 0.4, 0.8, 1.6)

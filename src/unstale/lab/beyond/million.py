@@ -6,8 +6,7 @@ from time import perf_counter
 import numpy as np
 
 import unstale
-
-from ..experiment import BEYOND, Claim, Line, Panel, Run, Table, cannot, experiment, ours
+from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, Table, cannot, experiment, ours
 
 
 @experiment(

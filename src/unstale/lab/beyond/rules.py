@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import BEYOND, Claim, Line, Panel, Run, Table, experiment, ours
+from unstale.arguments import Floats
+from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, Table, experiment, ours
 
 RULES = {
     "nutch": (0.320, 0.560, 0.681, 0.695, 0.53),

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import BEYOND, Claim, Line, Panel, Run, experiment, ours
+from unstale.arguments import Floats
+from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, experiment, ours
 
 POLLS = (2, 5, 10, 20, 50, 100)
 KNOWING, LIKELIEST, AVERAGED, UNIFORM = (

@@ -12,9 +12,8 @@ from typing import Literal, TypeVar
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import Table
+from unstale.arguments import Floats
+from unstale.lab.experiment import Table
 
 T = TypeVar("T")
 

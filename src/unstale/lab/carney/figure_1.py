@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ..experiment import CARNEY, Claim, Line, Panel, Run, experiment, ours, statement
+from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, experiment, ours, statement
 
 WEIGHTS = {"p = μ/2": 0.5, "p = μ": 1.0, "p = 2μ": 2.0}
 """Weights in units of the price."""

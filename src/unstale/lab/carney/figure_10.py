@@ -7,9 +7,21 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import (
+    CARNEY,
+    Claim,
+    Line,
+    Panel,
+    Run,
+    Table,
+    cannot,
+    experiment,
+    number,
+    ours,
+    statement,
+)
 
-from ...arguments import Floats
-from ..experiment import CARNEY, Claim, Line, Panel, Run, Table, cannot, experiment, number, ours, statement
 from ._world import PERCEIVED_Y, SMALL, change_rates, pareto_sizes
 
 BUDGET = 250.0

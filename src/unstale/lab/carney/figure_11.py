@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, experiment, ours, statement
 
-from ...arguments import Floats
-from ..experiment import CARNEY, Claim, Line, Panel, Run, Table, experiment, ours, statement
 from ._world import (
     PARTITIONS_X,
     PERCEIVED_Y,

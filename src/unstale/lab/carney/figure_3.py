@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, experiment, number, ours, statement
 
-from ...arguments import Floats
-from ..experiment import CARNEY, Claim, Line, Panel, Run, experiment, number, ours, statement
 from ._world import PERCEIVED_Y, SMALL, change_rates, profile_of
 
 THETAS = np.linspace(0.0, 1.6, 17)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, experiment, ours, statement
 
-from ...arguments import Floats
-from ..experiment import CARNEY, Claim, Line, Panel, Run, Table, experiment, ours, statement
 from ._world import (
     KEYS,
     PARTITIONS_X,

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, cannot, experiment, ours, statement
 
-from ...arguments import Floats
-from ..experiment import CARNEY, Claim, Line, Panel, Run, Table, cannot, experiment, ours, statement
 from ._world import (
     KEYS,
     LARGE,

@@ -6,9 +6,9 @@ from functools import cache
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, cannot, experiment, ours, statement
 
-from ...arguments import Floats
-from ..experiment import CARNEY, Claim, Line, Panel, Run, Table, cannot, experiment, ours, statement
 from ._world import LARGE, PARTITIONS_X, PERCEIVED_Y, TIMES, change_rates, profile_of, timed
 
 PARTITIONS = (10, 20, 50, 100)

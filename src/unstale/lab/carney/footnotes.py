@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import CARNEY, Claim, Line, Panel, Run, experiment, number, ours, statement
+from unstale.arguments import Floats
+from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, experiment, number, ours, statement
 
 
 @experiment(

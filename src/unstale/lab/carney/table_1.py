@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ..experiment import CARNEY, Claim, Line, Panel, Run, experiment, number, ours, statement
+from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, experiment, number, ours, statement
 
 RATES = np.arange(1.0, 6.0)
 ROWS = {

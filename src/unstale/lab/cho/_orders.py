@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats, Order
-from ..experiment import Run
+from unstale.arguments import Floats, Order
+from unstale.lab.experiment import Run
 
 __all__ = ["NAMES", "ORDERS", "POLICIES", "Policy", "Simulated", "simulated"]
 

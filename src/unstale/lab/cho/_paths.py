@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import Run
+from unstale.arguments import Floats
+from unstale.lab.experiment import Run
 
 __all__ = ["averaged", "followed"]
 

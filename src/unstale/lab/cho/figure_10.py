@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experiment, number, ours, statement
 
-from ..experiment import CHO, Claim, Line, Panel, Run, Table, experiment, number, ours, statement
 from ._example_4 import BUDGET, RATES, best
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, cannot, experiment, ours, statement
 
-from ...arguments import Floats
-from ..experiment import CHO, Claim, Line, Panel, Run, Table, cannot, experiment, ours, statement
 from ._pages import DAYS
 
 _GAP, _LEVEL, _FEW = 10.0, 1e-4, 20
@@ -87,7 +87,7 @@ def _gaps(elements: NDArray[np.int64], times: Floats) -> tuple[Floats, NDArray[n
 
 
 def _recorded(run: Run) -> Iterator[Claim | Panel]:
-    from ..histories import load
+    from unstale.lab.histories import load
 
     history = load(run.history, run.columns)
     gaps, owners = _gaps(history.elements, history.times)

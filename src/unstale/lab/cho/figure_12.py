@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, cannot, experiment, number, ours
 
-from ..experiment import CHO, Claim, Line, Panel, Run, Table, cannot, experiment, number, ours
 from ._pages import CLASSES, DAYS, SHARES
 
 _EDGES = (1.0, 7.0, 30.0, 120.0)

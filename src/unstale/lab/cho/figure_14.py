@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experiment, ours, statement
 
-from ..experiment import CHO, Claim, Line, Panel, Run, Table, experiment, ours, statement
 from ._paths import averaged
 
 _INTERVALS = 4

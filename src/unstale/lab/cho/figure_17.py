@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experiment, ours, statement
 
-from ...arguments import Floats
-from ..experiment import CHO, Claim, Line, Panel, Run, Table, experiment, ours, statement
 from ._orders import NAMES, ORDERS
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ..experiment import CHO, Claim, Line, Panel, Run, Table, experiment, number, ours, statement
+from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experiment, number, ours, statement
 
 _PRICES = (1.0, 2.0)
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import CHO, Claim, Line, Panel, Run, Table, experiment, number, ours, statement
+from unstale.arguments import Floats
+from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experiment, number, ours, statement
 
 _RATIOS = (0.1, 1.0, 5.0, 20.0)
 

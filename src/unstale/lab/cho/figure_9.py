@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import CHO, Claim, Line, Panel, Run, Table, cannot, experiment, ours, statement
+from unstale.arguments import Floats
+from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, cannot, experiment, ours, statement
 
 _RATES = (9.0, 1.0)
 

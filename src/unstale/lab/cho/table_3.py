@@ -8,8 +8,7 @@ from math import log, log1p, sqrt
 import numpy as np
 
 import unstale
-
-from ..experiment import CHO, Claim, Panel, Run, Table, experiment, ours, statement
+from unstale.lab.experiment import CHO, Claim, Panel, Run, Table, experiment, ours, statement
 
 _VARIANCES, _RATIOS = (0.1, 0.3, 0.6), (0.5, 2.0, 10.0)
 

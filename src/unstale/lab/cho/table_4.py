@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from ..experiment import CHO, Claim, Panel, Run, Table, experiment, number, ours, statement
+from unstale.lab.experiment import CHO, Claim, Panel, Run, Table, experiment, number, ours, statement
 
 _SLOTS = 9
 """Slots of a day in each of which the fast element changes once; the slow one changes once in the day."""

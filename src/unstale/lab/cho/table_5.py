@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..experiment import CHO, Claim, Panel, Run, Table, experiment, number, ours
+from unstale.lab.experiment import CHO, Claim, Panel, Run, Table, experiment, number, ours
+
 from ._example_4 import BUDGET, RATES, best
 
 _PRINTED = {"freshness": (1.15, 1.36, 1.35, 1.14, 0.00), "age": (0.84, 0.97, 1.03, 1.07, 1.09)}

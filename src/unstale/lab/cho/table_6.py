@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..experiment import CHO, Claim, Line, Panel, Run, Table, experiment, number, ours
+from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experiment, number, ours
+
 from ._orders import Policy
 from ._pages import CLASSES, INTERVAL, SHARES, plan
 

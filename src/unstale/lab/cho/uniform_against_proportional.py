@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats, Order
+from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experiment, ours, statement
 
-from ...arguments import Floats, Order
-from ..experiment import CHO, Claim, Line, Panel, Run, Table, experiment, ours, statement
 from ._example_4 import BUDGET, RATES
 from ._orders import NAMES, ORDERS, POLICIES
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ...errors import InvalidInput
-from ..experiment import Run
-from ..histories import load
+from unstale.arguments import Floats
+from unstale.errors import InvalidInput
+from unstale.lab.experiment import Run
+from unstale.lab.histories import load
 
 __all__ = ["PRINTED", "PRINTED_MEAN", "Busiest", "busiest"]
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import Run
+from unstale.arguments import Floats
+from unstale.lab.experiment import Run
 
 __all__ = ["CASES", "Case", "Renewals", "laws", "play", "spread"]
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import LI, Claim, Line, Panel, Run, cannot, experiment, number, ours, statement
+from unstale.arguments import Floats
+from unstale.lab.experiment import LI, Claim, Line, Panel, Run, cannot, experiment, number, ours, statement
 
 _RATES = np.array([0.1, 0.4, 0.7, 1.3, 2.0, 5.0, 11.0])  # changes a day of some sources
 _BUDGET = 8.0

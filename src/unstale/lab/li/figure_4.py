@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import LI, Claim, Line, Panel, Run, experiment, number, ours, statement
 
-from ...arguments import Floats
-from ..experiment import LI, Claim, Line, Panel, Run, experiment, number, ours, statement
 from ._simulated import CASES, Case, laws, play
 
 _PRINTED = {"a": 0.98, "b": 0.62}

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.lab.experiment import LI, Claim, Line, Panel, Run, cannot, experiment, number, ours, statement
 
-from ..experiment import LI, Claim, Line, Panel, Run, cannot, experiment, number, ours, statement
 from ._simulated import CASES, laws, play, spread
 
 _PRINTED = {"a": (0.06, 0.005, 1.5, 0.05), "b": (0.8, 0.05, 19.0, 0.5)}

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.lab.experiment import LI, Claim, Line, Panel, Run, experiment, number, ours, statement
 
-from ..experiment import LI, Claim, Line, Panel, Run, experiment, number, ours, statement
 from ._simulated import Renewals
 
 _RATE = 2.0  # changes a day

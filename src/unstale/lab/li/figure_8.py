@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.arguments import Floats
+from unstale.lab.experiment import LI, Claim, Line, Panel, Run, cannot, experiment, number, ours
 
-from ...arguments import Floats
-from ..experiment import LI, Claim, Line, Panel, Run, cannot, experiment, number, ours
 from ._busiest import PRINTED, PRINTED_MEAN, busiest
 
 _UNKNOWN = "needs the edits of the article, which the paper does not give"

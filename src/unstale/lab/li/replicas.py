@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
+from unstale.lab.experiment import LI, Claim, Line, Panel, Run, experiment, number, ours, statement
 
-from ..experiment import LI, Claim, Line, Panel, Run, experiment, number, ours, statement
 from ._simulated import spread
 
 _COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32])

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import unstale
-
-from ...arguments import Floats
-from ..experiment import LI, Claim, Line, Panel, Run, experiment, ours, statement
+from unstale.arguments import Floats
+from unstale.lab.experiment import LI, Claim, Line, Panel, Run, experiment, ours, statement
 
 _DEMAND = np.array([1.0, 0.2])  # change rates of two sources
 _WEIGHTS = {

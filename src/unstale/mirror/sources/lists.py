@@ -27,12 +27,12 @@ from os import PathLike, fspath
 from typing import IO, Any, Literal, cast
 
 from unstale.errors import InvalidInput
-from unstale.mirror.registry import source_for
 from unstale.mirror.source import New
 from unstale.quantities import duration
 
-from .safe_xml import Element, read_xml
-from .sitemaps import read_sitemap
+from .feeds.safe_xml import Element, read_xml
+from .feeds.sitemaps import read_sitemap
+from .registry import source_for
 
 __all__ = ["FORMATS", "ListReader", "Listed", "Rejected", "read_list"]
 

@@ -1,0 +1,1 @@
+"""``unstale estimate``: change rates and laws from a log of polls."""

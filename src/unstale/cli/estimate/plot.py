@@ -1,0 +1,145 @@
+"""The picture of ``unstale estimate``: gaps between changes as polls saw them, beside what laws would show.
+
+Polls blur gaps: what changes twice between two polls is seen once, and nobody knows when. So the laws are
+shown as the same polls would have seen them, by simulation. Gaps are in mean gaps of their element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from unstale.tables import PollLog, bad_file
+
+from .gap_plot import gap_figure
+from .laws import WhichLaw, show_law
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from unstale.arguments import Floats
+    from unstale.processes import Process
+
+__all__ = ["Watched", "draw_gaps"]
+
+_CHANGES = 6
+"""Least changes of an element that were seen."""
+_ELEMENTS = 200
+_REPEATS = 40
+_STEPS = 40
+
+
+def draw_gaps(path: str, file: str, log: PollLog, laws: list[WhichLaw] | None) -> None:
+    """Draw the shares of gaps by their length, beside those of Poisson changes and of the law that fits."""
+    import numpy as np
+
+    from unstale.estimation import gap_shares
+    from unstale.processes import Poisson
+
+    watched = Watched.of(log)
+    if watched is None:
+        raise bad_file(
+            file,
+            f"--plot needs an element that was seen changed {_CHANGES} times or more, "
+            "and unchanged at least as often; there is none",
+        )
+    shown = gap_shares(*watched.gaps(watched.changed))
+    poisson = gap_shares(*watched.gaps_of(Poisson(1.0)))
+    shares = np.maximum(poisson.shares, 0.5 / poisson.gaps)  # for the logarithmic axis
+    drawn: dict[str, Process] = {}
+    fits = laws[0].fits if laws is not None and len(laws) == 1 else None
+    if fits is not None and fits.best.name != "poisson":
+        own = gap_shares(*watched.gaps_of(fits.law)).shares
+        drawn[show_law(fits.best)] = cast("Process", _AsPolled(own))
+    gap_figure(path, replace(shown, exponential=shares), laws=drawn)
+
+
+@dataclass(frozen=True)
+class _AsPolled:
+    """Gaps of a law as polls see them, in place of the law."""
+
+    shares: Floats
+
+    def survival(self, _edges: ArrayLike) -> Floats:
+        """Return the share of gaps beyond each edge of the bins."""
+        import numpy as np
+
+        return 1.0 - np.cumsum(np.concatenate([[0.0], self.shares]))
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """Polls of elements that changed often enough, but not at every poll."""
+
+    elements: NDArray[np.int64]
+    """Of each poll, counted from 0 without gaps."""
+    elapsed: Floats
+    changed: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, log: PollLog) -> Watched | None:
+        """Return the elements that were seen changed most often; None if there is none to be seen."""
+        import numpy as np
+
+        polls = np.bincount(log.elements)
+        changes = np.bincount(log.elements, log.changed)
+        good = np.flatnonzero((changes >= _CHANGES) & (2 * changes <= polls))
+        if not good.size:
+            return None
+        good = np.sort(good[np.argsort(-changes[good], kind="stable")][:_ELEMENTS])
+        rows = np.isin(log.elements, good)
+        return cls(np.searchsorted(good, log.elements[rows]), log.elapsed[rows], log.changed[rows])
+
+    def gaps(self, changed: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.int64]]:
+        """Return times between changes that polls saw, and whose they are.
+
+        A change is taken to be in the middle of the time since the poll before.
+        """
+        import numpy as np
+
+        moments = (np.cumsum(self.elapsed) - 0.5 * self.elapsed)[changed]
+        owners = self.elements[changed]
+        same = owners[1:] == owners[:-1]
+        gaps, owners = np.diff(moments)[same], owners[1:][same]
+        kept = np.bincount(owners, minlength=1)[owners] >= _CHANGES - 1
+        return gaps[kept], owners[kept]
+
+    def gaps_of(self, law: Process) -> tuple[Floats, NDArray[np.int64]]:
+        """Return gaps as the same polls would see them if all elements changed by this law of mean gap 1."""
+        import numpy as np
+
+        rng = np.random.default_rng(0)
+        elapsed = self.elapsed * self._rates(law)[self.elements]
+        count = int(self.elements[-1]) + 1
+        ends = np.cumsum(elapsed)  # the time of all elements, one after the other
+        last = np.flatnonzero(np.diff(self.elements, append=count))
+        stop = ends[last]
+        start = np.concatenate([[0.0], stop[:-1]])
+        gaps, owners = [], []
+        now = start[:, None] + law.sample_residual(rng, (count, _REPEATS))
+        changed = np.zeros((_REPEATS, elapsed.size), bool)
+        while (alive := now <= stop[:, None]).any():
+            who, repeat = np.nonzero(alive)
+            changed[repeat, np.minimum(np.searchsorted(ends, now[alive]), last[who])] = True
+            now[alive] += law.sample(rng, int(alive.sum()))
+        for turn in range(_REPEATS):
+            some, whose = self.gaps(changed[turn])
+            gaps.append(some)
+            owners.append(whose + turn * count)
+        return np.concatenate(gaps), np.concatenate(owners)
+
+    def _rates(self, law: Process) -> Floats:
+        """Return the rate of each element at which as many of its polls see a change as did."""
+        import numpy as np
+
+        seen, polls = np.bincount(self.elements, self.changed), np.bincount(self.elements)
+        rough = polls / np.bincount(self.elements, self.elapsed)
+        low, high = np.log(rough) - 15.0, np.log(rough) + 15.0
+        for _ in range(_STEPS):
+            middle = 0.5 * (low + high)
+            expected = np.bincount(
+                self.elements, law.residual_cdf(np.exp(middle)[self.elements] * self.elapsed)
+            )
+            low, high = np.where(expected < seen, middle, low), np.where(expected < seen, high, middle)
+        return np.exp(0.5 * (low + high))

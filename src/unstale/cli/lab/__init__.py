@@ -1,0 +1,1 @@
+"""``unstale lab``: published results beside ours, and policies on recorded histories."""

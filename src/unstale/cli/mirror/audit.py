@@ -1,0 +1,99 @@
+"""``unstale audit``: whether it is true what the mirror says of its freshness."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from unstale.cli.shared.printing import console, print_json, say
+from unstale.cli.shared.progress import progress, told_of_compilation
+from unstale.quantities import show_duration, show_share
+from unstale.wording import plural, show_budget
+
+from .open import mirror_options, open_mirror
+from .report import in_json, print_pairs, show_interval
+
+if TYPE_CHECKING:
+    from unstale.mirror.reports.status import Status
+
+__all__ = ["audit"]
+
+_LONG = 10.0
+"""Seconds that nobody minds waiting for."""
+_EXAMPLES = """\b
+Examples:
+  unstale audit
+  unstale audit --sample 1000
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="Poll so many elements.",
+)
+@mirror_options
+def audit(*, sample: int, mirror_file: str | None, as_json: bool) -> None:
+    """Poll a random sample outside the plan, and compare predicted with true freshness.
+
+    The budget and the limits of groups hold as always; so it takes its time, and says at once how long. The
+    answer is kept, and unstale status shows it.
+    """
+    with open_mirror(mirror_file) as opened, told_of_compilation():
+        if told := _duration(opened.mirror.status(), sample):
+            click.echo(told, err=True)
+        done = 0
+        with progress(f"polling {plural(sample, 'element')}", sample) as advance:
+
+            def tell(polled: int, _of: int) -> None:
+                nonlocal done
+                advance(polled - done)
+                done = polled
+
+            got = opened.mirror.audit(sample, on_progress=tell)
+    if as_json:
+        answer = in_json(got)
+        assert isinstance(answer, dict)  # noqa: S101  (a record)
+        print_json(answer)
+        return
+    out = console()
+    failed = f", {got.failed:,} of which gave no answer" if got.failed else ""
+    out.print(f"Polled {plural(got.sample, 'element')} at random{failed}.\n")
+    print_pairs(
+        out,
+        [
+            ("fresh, as predicted", show_share(got.predicted)),
+            ("fresh, as found", show_interval(got.true, got.low, got.high)),
+        ],
+    )
+    if got.agrees:
+        say(out, "The prediction lies within the interval: what unstale status says can be believed.")
+    else:
+        say(
+            out,
+            "The prediction lies outside of the interval. If that stays so, elements do not change as they "
+            "are taken to: look at some with unstale explain KEY.",
+        )
+
+
+def _duration(got: Status, sample: int) -> str:
+    """Return how long it will take, in words; empty if not long."""
+    count = sum(number for state, number in got.elements.items() if state != "removed")
+    polls = min(sample, got.elements.get("ok", 0))
+    rates = {show_budget(got.budget, None): got.budget or math.inf}
+    made = sum(group.polls for group in got.groups)
+    if got.byte_budget is not None and made:
+        mean = max(sum(group.traffic for group in got.groups) / made, 1.0)
+        rates[show_budget(None, got.byte_budget)] = got.byte_budget / mean
+    rates |= {f"the spacing of {group.name}": group.fastest * count / group.elements for group in got.groups}
+    why, rate = min(rates.items(), key=lambda one: one[1])
+    if polls <= _LONG * rate:
+        return ""
+    span = show_duration(polls / rate)
+    return f"{plural(polls, 'poll')} at {why} will take about {span}; --sample N makes fewer."

@@ -1,0 +1,305 @@
+"""``unstale changes`` and ``unstale show``: what has changed, and the copies."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import click
+
+from unstale.cli.shared.printing import console, print_json, printable
+from unstale.cli.shared.process import discard_output
+from unstale.errors import InvalidInput
+from unstale.wording import show_size, show_time
+
+from .open import Opened, mirror_options, open_mirror
+
+if TYPE_CHECKING:
+    from unstale.mirror.mirror import Mirror
+    from unstale.mirror.store.contract import Version
+
+__all__ = ["changes", "show"]
+
+_LOOK = 1.0
+"""Seconds between two looks for changes."""
+_PAGE = 1000
+_ON_SCREEN = 20
+_TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/toml")
+_CHANGES = """\b
+Examples:
+  unstale changes
+  unstale changes --after 1234 > new.jsonl
+  unstale changes --follow --key 'https://example.org/news/*'
+  unstale changes --follow --command 'logger -t mirror'
+  unstale changes --follow --webhook https://example.org/changed
+"""
+_SHOW = """\b
+Examples:
+  unstale show https://example.org/
+  unstale show https://example.org/ --diff
+  unstale show https://example.org/logo.png > logo.png
+"""
+
+
+@click.command(epilog=_CHANGES)
+@click.option("--follow", is_flag=True, help="Go on: print changes as they come, until interrupted.")
+@click.option("--after", type=click.IntRange(0), metavar="N", help="Only those after the change number N.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="At most so many: the first after --after, else the latest.  [default: 20 on a terminal, else all]",
+)
+@click.option("--key", "pattern", metavar="PATTERN", help="Only of such keys: 'https://example.org/*'.")
+@click.option("--webhook", metavar="URL", help="With --follow: send each change there, as a POST of JSON.")
+@click.option(
+    "--command", metavar="COMMAND", help="With --follow: run it for each change, with JSON on standard input."
+)
+@mirror_options
+def changes(
+    *,
+    follow: bool,
+    after: int | None,
+    limit: int | None,
+    pattern: str | None,
+    webhook: str | None,
+    command: str | None,
+    mirror_file: str | None,
+    as_json: bool,
+) -> None:
+    """Print what has changed: one line of JSON for each change, or one for people on a terminal.
+
+    Changes have numbers that grow. Whoever remembers the last one goes on from there with --after. New
+    elements are in the list, too: their "first" is true. With --webhook or --command all changes from now on
+    are told, each at least once; what could not be told is told at the next start.
+    """
+    if (webhook or command) and not follow:
+        raise InvalidInput(
+            "--webhook and --command need --follow; or put them into [[notify]] of mirror.toml"
+        )
+    if (webhook or command) and after is not None:
+        raise InvalidInput(
+            "--after cannot be had together with --webhook or --command: they go on by themselves"
+        )
+    if follow and limit is not None:
+        raise InvalidInput("--limit cannot be had together with --follow")
+    with open_mirror(mirror_file) as opened:
+        if webhook or command:
+            _tell(opened.mirror, webhook, command, pattern or "*")
+            return
+        lines = as_json or not sys.stdout.isatty()
+        if limit is None and not lines and after is None:
+            limit = _ON_SCREEN
+        printed = 0
+        found = (
+            _following(opened.mirror, after, pattern)
+            if follow
+            else _now(opened.mirror, after, limit, pattern)
+        )
+        with _until_stopped():
+            for version in found:
+                _print(version, lines=lines)
+                printed += 1
+        if not printed and not lines and not follow:
+            console().print(
+                "No changes so far." + ("" if pattern is None else f" None of {printable(pattern)}.")
+            )
+
+
+class _until_stopped:  # noqa: N801  (used like a function)
+    """An interruption is how one ends this, or a reader who has had enough: no error."""
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
+        """Take it for the end."""
+        if isinstance(error, BrokenPipeError):
+            discard_output()
+            return True
+        return kind is not None and issubclass(kind, KeyboardInterrupt)
+
+
+def _print(version: Version, *, lines: bool) -> None:
+    from unstale.mirror.notify.record import change_record
+
+    if lines:
+        click.echo(json.dumps(change_record(version), ensure_ascii=False))
+        return
+    what = "new" if version.first else "changed"
+    click.echo(
+        f"{version.id:>6}  {show_time(version.time)}  {what:7}  {show_size(version.size):>8}  "
+        f"{printable(version.key)}"
+    )
+
+
+def _pages(mirror: Mirror, after: int) -> Iterator[Version]:
+    """Go through all changes after one."""
+    while page := mirror.changes(after, _PAGE):
+        yield from page
+        after = page[-1].id
+
+
+def _now(mirror: Mirror, after: int | None, limit: int | None, pattern: str | None) -> Iterator[Version]:
+    """Return the changes there are now: the first after one, or the latest."""
+    from collections import deque
+    from itertools import islice
+
+    found = (one for one in _pages(mirror, after or 0) if pattern is None or fnmatchcase(one.key, pattern))
+    if limit is None:
+        return found
+    return islice(found, limit) if after is not None else iter(deque(found, maxlen=limit))
+
+
+def _following(mirror: Mirror, after: int | None, pattern: str | None) -> Iterator[Version]:
+    """Return changes as they come."""
+    if after is None:
+        with mirror.store.begin() as transaction:
+            latest = transaction.versions(limit=1, latest_first=True)
+        after = latest[0].id if latest else 0
+    while True:
+        for version in _pages(mirror, after):
+            after = version.id
+            if pattern is None or fnmatchcase(version.key, pattern):
+                yield version
+        sys.stdout.flush()
+        if _unread():
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+        time.sleep(_LOOK)
+
+
+def _unread() -> bool:
+    """Tell whether whoever read our output has gone."""
+    import select
+
+    with suppress(OSError, ValueError, AttributeError):
+        poller = select.poll()
+        poller.register(sys.stdout.fileno(), 0)
+        return any(event & (select.POLLERR | select.POLLHUP) for _, event in poller.poll(0))
+    return False
+
+
+def _tell(mirror: Mirror, webhook: str | None, command: str | None, pattern: str) -> None:
+    """Tell others of changes until interrupted."""
+    from unstale.mirror.config import values
+    from unstale.mirror.notify.notifier import Notifier
+    from unstale.mirror.settings import Notify
+
+    targets = []
+    if webhook:
+        targets.append(Notify(webhook=values.address("--webhook", webhook), match=pattern))
+    if command:
+        targets.append(Notify(command=tuple(_words(command)), match=pattern))
+
+    def trouble(name: str, what: str) -> None:
+        click.echo(f"{printable(name)}: {printable(what) or 'works again'}", err=True)
+
+    async def run() -> None:
+        notifier = Notifier(targets, mirror.store, on_trouble=trouble)
+        notifier.prepare()
+        click.echo("Changes are told from now on. Ctrl-C ends it.", err=True)
+        await notifier.run(asyncio.Event())
+
+    with _until_stopped():
+        asyncio.run(run())
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    if not words:
+        raise InvalidInput(f"--command must be a command, such as 'logger -t mirror'; it is {command!r}")
+    return words
+
+
+@click.command(epilog=_SHOW)
+@click.argument("key")
+@click.option(
+    "--version", "number", type=click.IntRange(1), metavar="N", help="Not the latest, but this one."
+)
+@click.option("--diff", is_flag=True, help="Print what is different from the version before it.")
+@mirror_options
+def show(*, key: str, number: int | None, diff: bool, mirror_file: str | None, as_json: bool) -> None:
+    """Print the copy of the element KEY.
+
+    Numbers of versions are those of unstale changes and unstale explain. Reading a copy counts, if
+    mirror.toml says that importance comes from reads.
+    """
+    with open_mirror(mirror_file) as opened:
+        got = opened.mirror.read(key, version=number, count=not diff)
+        if diff:
+            _print_difference(opened, got.version, got.body, as_json=as_json)
+            return
+    from unstale.mirror.notify.record import change_record
+
+    text = _as_text(got.body, got.version.media_type)
+    if as_json:
+        print_json({**change_record(got.version), "text": text})
+        return
+    if text is None and sys.stdout.isatty():
+        what = f"{got.version.media_type}, {show_size(len(got.body))}"
+        raise InvalidInput(
+            f"{key} is not text ({what}); send it to a file: unstale show {shlex.quote(key)} > FILE"
+        )
+    sys.stdout.flush()
+    stream = sys.stdout.buffer
+    if text is not None and sys.stdout.isatty():
+        safe = "".join(
+            one if one.isprintable() or one in "\n\t" else "?" for one in text.replace("\r\n", "\n")
+        )
+        stream.write(safe.encode(errors="replace") + (b"" if safe.endswith("\n") else b"\n"))
+    else:
+        stream.write(got.body)
+    stream.flush()
+
+
+def _as_text(body: bytes, media_type: str) -> str | None:
+    """Return text as text, and None for anything else."""
+    kind = media_type.lower()
+    if not kind.startswith(_TEXTS) and "+xml" not in kind and "+json" not in kind and b"\0" in body[:8192]:
+        return None
+    charset = kind.partition("charset=")[2].split(";")[0].strip("\"' ") or "utf-8"
+    for encoding in (charset, "utf-8"):
+        with suppress(UnicodeDecodeError, LookupError):
+            return body.decode(encoding)
+    return body.decode(errors="replace") if kind.startswith(_TEXTS) else None
+
+
+def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json: bool) -> None:
+    from unstale.mirror.differences.text import difference
+
+    with opened.mirror.store.begin() as transaction:
+        kept = transaction.versions(element=version.element, latest_first=True, limit=_PAGE)
+    before = next((one for one in kept if one.id < version.id), None)
+    if before is None:
+        why = (
+            "it is the first"
+            if version.first
+            else "the one before is not kept any more; see keep in mirror.toml"
+        )
+        raise InvalidInput(f"{version.key} has no version before {version.id}: {why}")
+    old = opened.mirror.read(version.key, version=before.id, count=False).body
+    told = difference(old, body, version.media_type)
+    if as_json:
+        print_json({"key": version.key, "before": before.id, "version": version.id, "difference": told})
+        return
+    out = console()
+    out.print(f"{printable(version.key)}: version {before.id}, {show_time(before.time)}", soft_wrap=True)
+    out.print(
+        f"{' ' * len(printable(version.key))}  version {version.id}, {show_time(version.time)}",
+        soft_wrap=True,
+    )
+    out.print()
+    for line in told.splitlines():
+        out.print("".join(one if one.isprintable() or one == "\t" else "?" for one in line), soft_wrap=True)

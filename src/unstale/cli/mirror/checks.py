@@ -1,0 +1,292 @@
+"""What ``unstale doctor`` looks at: each check says what it found, and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import shutil
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from unstale.errors import UnstaleError
+from unstale.quantities import show_duration
+from unstale.wording import plural, show_budget, show_size, show_time
+
+from .open import Opened
+
+if TYPE_CHECKING:
+    from unstale.mirror.config.file import Config
+    from unstale.mirror.source import Found
+    from unstale.mirror.store.contract import Element
+
+__all__ = ["Check", "check_all", "check_settings", "check_sources"]
+
+_LITTLE, _TOO_LITTLE = 2e9, 1e8
+"""Bytes of free disk space that are a warning, and an error."""
+_RELEASED = 1_735_689_600.0
+"""The clock cannot be right if it says that it is before 2025."""
+_SHOWN = 10
+_MOST = 200_000
+"""Elements that are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What one check found."""
+
+    level: Literal["ok", "warn", "error"]
+    subject: str
+    found: str
+    todo: str = ""
+
+
+def check_settings(config: Config) -> list[Check]:
+    """Check what mirror.toml says."""
+    settings = config.settings
+    said = [
+        plural(len(settings.rules), "rule"),
+        plural(len(settings.groups) - 1, "limit") + " of groups",
+        plural(len(settings.databases), "database"),
+    ]
+    checks = [Check("ok", "configuration", f"{config.path}: {', '.join(said)}")]
+    if settings.contact or settings.http.user_agent:
+        checks.append(Check("ok", "contact", settings.contact or "in the user_agent"))
+    else:
+        todo = 'add contact = "you@example.org" below [mirror]'
+        checks.append(Check("warn", "contact", "owners of sites that you poll cannot reach you", todo))
+    if not settings.http.verify:
+        todo = "name your own certificates with ca_file instead"
+        checks.append(Check("warn", "certificates", "they are not checked (verify = false)", todo))
+    if settings.hint_file is not None and not Path(settings.hint_file).parent.is_dir():
+        checks.append(Check("error", "hints", f"{settings.hint_file}: its folder is not there", "make it"))
+    for one in settings.notify:
+        if one.command and shutil.which(one.command[0]) is None:
+            told = f"there is no command {one.command[0]!r}"
+            checks.append(Check("error", "notify", told, "install it, or mend [[notify]]"))
+    return checks + _check_drivers(config)
+
+
+def _check_drivers(config: Config) -> list[Check]:
+    """Check that databases have drivers; addresses may have passwords, and are not repeated."""
+    checks = []
+    for name, database in config.settings.databases.items():
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            make_url(database.url).get_dialect().import_dbapi()
+        except ModuleNotFoundError as error:
+            told = f"[databases.{name}] needs the Python package {error.name}"
+            checks.append(Check("error", "databases", told, f"pip install {error.name}"))
+        except SQLAlchemyError:
+            told = f"[databases.{name}] url is not an address that SQLAlchemy knows"
+            checks.append(Check("error", "databases", told, "see docs/how-to/mirror-tables.md"))
+    return checks
+
+
+def check_all(opened: Opened) -> list[Check]:
+    """Check the store and all that depends on it."""
+    return [
+        *_check_store(opened),
+        *_check_space(opened),
+        *_check_clock(opened),
+        *_check_budget(opened),
+        *_check_groups(opened),
+        *_check_names(opened),
+        *_check_health(opened),
+    ]
+
+
+def _check_store(opened: Opened) -> list[Check]:
+    from unstale.mirror.config.file import without_password
+
+    wrong = opened.mirror.store.check()
+    if wrong:
+        todo = "stop whoever runs the mirror, and restore a back-up; what is not wrong can be exported first"
+        moved = (
+            "if copies were moved, set copies in mirror.toml to where they are; else run the mirror: the "
+            "latest are fetched again"
+        )
+        return [
+            Check("error", "store", told, moved if ": its copy" in told else todo) for told in wrong[:_SHOWN]
+        ] + [Check("error", "store", f"and {len(wrong) - _SHOWN:,} more")] * (len(wrong) > _SHOWN)
+    return [Check("ok", "store", f"{without_password(opened.config.store)}: whole, with all its copies")]
+
+
+def _check_space(opened: Opened) -> list[Check]:
+    """Check that copies can be written, and that there is room for them."""
+    folder = opened.mirror.copies.folder
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not os.access(place, os.W_OK):
+        return [Check("error", "copies", f"{folder}: cannot be written to", "mend its permissions")]
+    free = shutil.disk_usage(place).free
+    told = f"{folder}: {show_size(free)} free"
+    if free < _TOO_LITTLE:
+        return [Check("error", "copies", told, "make room, or keep fewer versions (keep in mirror.toml)")]
+    if free < _LITTLE:
+        return [Check("warn", "copies", told, "make room soon, or keep fewer versions (keep in mirror.toml)")]
+    return [Check("ok", "copies", told)]
+
+
+def _check_clock(opened: Opened) -> list[Check]:
+    now = time.time()
+    last = next((poll.time for poll in opened.mirror.polls(limit=1)), 0.0)
+    if now < _RELEASED:
+        return [Check("error", "clock", f"it says {show_time(now)}", "set it, or let NTP do that")]
+    if last > now + 60:
+        told = f"the last poll is from {show_time(last)}, which is {show_duration(last - now)} ahead"
+        return [Check("error", "clock", told, "set the clock, or let NTP do that")]
+    return [Check("ok", "clock", show_time(now))]
+
+
+def _check_budget(opened: Opened) -> list[Check]:
+    """Check that the budget is enough for what max_age demands, and for a poll of each now and then."""
+    from unstale.mirror.engine.policy import budgets
+
+    with opened.mirror.store.begin() as t:
+        settings = budgets(opened.mirror.settings, t.state())
+    demand, bytes_demanded, urgent, count = 0.0, 0.0, 0, 0
+    for element in opened.mirror.elements():
+        count += 1
+        if count > _MOST:
+            break
+        if math.isfinite(element.max_age):
+            urgent += 1
+            demand += 1.0 / element.max_age
+            bytes_demanded += (element.size if math.isfinite(element.size) else 0.0) / element.max_age
+    shown = show_budget(settings.budget, settings.byte_budget)
+    polls, moved = settings.budget or math.inf, settings.byte_budget or math.inf
+    if demand > polls or bytes_demanded > moved:
+        needed = show_budget(
+            demand if demand > polls else None, bytes_demanded if bytes_demanded > moved else None
+        )
+        told = f"max_age of {plural(urgent, 'element')} needs {needed}, but there are {shown}"
+        return [Check("error", "budget", told, "raise the budget, or max_age")]
+    if demand > 0.8 * polls:
+        told = f"max_age of {plural(urgent, 'element')} needs {demand / polls:.0%} of {shown}"
+        return [Check("warn", "budget", told, "little is left to be spent where it helps most")]
+    if count and polls * 30 * 86400 < count:
+        told = f"{shown} for {plural(count, 'element')} is less than a poll of each in a month"
+        return [Check("warn", "budget", told, "raise the budget, or remove elements")]
+    if settings != opened.mirror.settings:
+        said = show_budget(opened.mirror.settings.budget, opened.mirror.settings.byte_budget)
+        shown += f", as it was set since; mirror.toml says {said}"
+    return [Check("ok", "budget", shown)]
+
+
+def _check_groups(opened: Opened) -> list[Check]:
+    """Check that the spacing of groups lets the budget be spent."""
+    from .status import bottlenecks
+
+    told = bottlenecks(opened.mirror.status())
+    todo = "if its owner agrees, lower its spacing in [[group]] of mirror.toml; or lower the budget"
+    return [Check("warn", "group", line, todo) for line in told[:10]]
+
+
+def _check_names(opened: Opened) -> list[Check]:
+    """Check that patterns in mirror.toml mean something."""
+    settings, lines = opened.config.settings, opened.config.lines
+    with opened.mirror.store.begin() as transaction:
+        groups = [group.name for group in transaction.groups()]
+    checks = []
+    for i, limit in enumerate(settings.groups[:-1]):
+        if groups and not any(limit.matches(name) for name in groups):
+            near = next((name for name in groups if limit.match.split(":")[-1] in name), groups[0])
+            told = f"[[group]] in line {lines.get(('group', i))} matches no group: {limit.match!r}"
+            checks.append(Check("warn", "groups", told, f"groups are called like {near!r}"))
+    for i, rule in enumerate(settings.rules):
+        if rule.match != "*" and groups and next(iter(opened.mirror.elements(rule.match)), None) is None:
+            told = f"[[rule]] in line {lines.get(('rule', i))} matches no element: {rule.match!r}"
+            checks.append(Check("warn", "rules", told, "mend the pattern, or add what it is for"))
+    return checks
+
+
+def _check_health(opened: Opened) -> list[Check]:
+    """Check how elements do, and whether somebody polls them."""
+    with opened.mirror.store.begin() as transaction:
+        states = transaction.count()
+        running = bool(transaction.workers(time.time()))
+    count = sum(number for state, number in states.items() if state != "removed")
+    again = opened.again
+    if not count:
+        return [Check("warn", "elements", "there are none", f"unstale add{again} KEY")]
+    bad = states.get("failing", 0) + states.get("refused", 0)
+    told = f"{plural(count, 'element')}, {bad:,} of which fail or are refused"
+    checks = [
+        Check(
+            "warn" if bad > 0.1 * count else "ok",
+            "elements",
+            told,
+            f"see unstale status{again}" if bad else "",
+        )
+    ]
+    if running:
+        checks.append(Check("ok", "runner", "the mirror is running"))
+    else:
+        checks.append(Check("warn", "runner", "nobody polls", f"unstale run{again}"))
+    return checks
+
+
+def check_sources(opened: Opened, sample: int) -> list[Check]:
+    """Poll a few elements, each of another group, and see whether their sources answer."""
+    from unstale.mirror.reports.status import dead
+
+    chosen: dict[str, Element] = {}
+    with opened.mirror.store.begin() as transaction:
+        if sample and any(not dead(worker) for worker in transaction.workers(time.time())):
+            told = f"not polled: the mirror is running, so see unstale status{opened.again}"
+            return [Check("ok", "sources", told)]  # polls from here would come on top of its budget
+        blocked = {group.name for group in transaction.groups() if group.blocked_until > time.time()}
+    for i, element in enumerate(opened.mirror.elements()):
+        if len(chosen) == sample or i > _MOST:
+            break
+        if element.group not in blocked and element.source != "python":
+            chosen.setdefault(element.group, element)
+    if not chosen:
+        return []
+    found = asyncio.run(_polled(opened, list(chosen.values())))
+    checks = []
+    for element, one in zip(chosen.values(), found, strict=True):
+        told = f"{element.key}: {one.detail or one.outcome}"
+        if one.outcome in {"failed", "refused"}:
+            checks.append(
+                Check("warn", f"source {element.source}", told, "try again, or look from elsewhere")
+            )
+        else:
+            checks.append(Check("ok", f"source {element.source}", told))
+    return checks
+
+
+async def _polled(opened: Opened, elements: list[Element]) -> list[Found]:
+    from unstale.mirror.source import Found, Known, Terms
+    from unstale.mirror.sources.registry import source_named
+    from unstale.mirror.store.sql.connection import own_places
+
+    mirror = opened.mirror
+    limit = min(mirror.settings.timeout, 30.0)
+    own = own_places(mirror.store.url, mirror.copies.folder)
+    terms = Terms(mirror.copies.scratch, mirror.settings.max_size, limit, own=own)
+
+    async def poll(element: Element) -> Found:
+        known = Known(element.key, element.options, element.validators, element.fingerprint)
+        try:
+            async with asyncio.timeout(limit + 1):
+                found = await source_named(mirror.sources, element.source).poll(known, terms)
+        except TimeoutError:
+            return Found("failed", f"no answer within {show_duration(limit)}")
+        except (UnstaleError, OSError) as error:
+            return Found("failed", str(error))
+        if isinstance(found.body, Path):
+            mirror.copies.discard(found.body)
+        return replace(found, body=None)
+
+    try:
+        return await asyncio.gather(*(poll(element) for element in elements))
+    finally:
+        for name in {element.source for element in elements}:
+            await source_named(mirror.sources, name).close()

@@ -1,0 +1,191 @@
+"""``unstale demo``: a small site that changes by itself, a mirror of it, and the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unstale import quantities
+from unstale.cli.shared.options import Quantity
+from unstale.cli.shared.printing import console, print_json, print_table, say
+from unstale.cli.shared.progress import told_of_compilation
+from unstale.errors import MissingExtra, need
+from unstale.quantities import show_duration, show_number, show_share
+
+from .serve import serving
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unstale.mirror.demo.demo import Demo, Moment, Summary
+
+__all__ = ["demo"]
+
+_EXAMPLES = """\b
+Examples:
+  unstale demo
+  unstale demo --for 60s
+  unstale demo --for 60s --no-serve --json
+"""
+_EVERY = 5.0
+"""Seconds between two lines."""
+_HEADINGS = ("after", "estimated", "true", "uniform", "proportional", "polls")
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option("--for", "length", type=Quantity("TIME", quantities.duration), help="End after so long: 60s.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="Of the dashboard; 0: any that is free.",
+)
+@click.option("--no-serve", is_flag=True, help="Do without the dashboard.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Another number makes another site."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def demo(*, length: float | None, port: int, no_serve: bool, seed: int, as_json: bool) -> None:
+    """Mirror a small site that changes by itself, with the truth beside it.
+
+    The site has 500 pages, on this machine, that change fast and at very different rates, some in bursts and
+    some by the clock; and some are wanted far more than others. The mirror may poll 70 times a second. Every
+    few seconds a line tells how fresh it believes its copies to be, how fresh they are, and how fresh they
+    would be if as many polls were uniform, or proportional to the true rates of changes.
+
+    The dashboard shows the same and more; it needs the extra web, and the rest runs without it.
+
+    It goes on until Ctrl-C, prints a summary, and leaves nothing behind.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(told_of_compilation())
+        from unstale.mirror.demo.demo import Demo
+
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="unstale-demo-", ignore_cleanup_errors=True)
+        )
+        show = _Show(Demo(Path(folder), seed=seed), console(stderr=as_json), folder)
+        if not no_serve:
+            show.dashboard = _serve(stack, folder, port, show.out)
+        try:
+            summary = asyncio.run(show.demo.run(length, on_start=show.start, on_moment=show.moment))
+        except KeyboardInterrupt:  # before the mirror was running, which takes it for the end
+            summary = show.demo.summary()
+    if as_json:
+        print_json(_as_json(summary))
+    else:
+        _print_summary(show.out, summary)
+
+
+def _serve(stack: ExitStack, folder: str, port: int, out: Console) -> str | None:
+    """Start the dashboard, if it is installed."""
+    try:
+        for module in ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn"):
+            need(module, extra="web", needed_for="the dashboard and the API")
+    except MissingExtra as error:
+        say(out, f"Without the dashboard, as {error}", apart=False)
+        return None
+    return stack.enter_context(serving(folder, port))
+
+
+class _Show:
+    """Tells what happens, calmly."""
+
+    def __init__(self, demo: Demo, out: Console, folder: str) -> None:
+        self.demo, self.out, self._folder = demo, out, folder
+        self.dashboard: str | None = None
+        self._began = 0.0
+        self._next = _EVERY
+        self._since: list[Moment] = []
+
+    def start(self, url: str) -> None:
+        """Say what there is."""
+        site, out = self.demo.site, self.out
+        say(
+            out,
+            f"The site at {url}/ has {len(site)} pages and changes by itself, about "
+            f"{show_number(round(float(site.rates.sum())))} times a second. Its mirror may poll "
+            f"{show_number(self.demo.budget)} times a second.",
+            apart=False,
+        )
+        out.print()
+        if self.dashboard is not None:
+            out.print(f"Dashboard: {self.dashboard}", style="bold", soft_wrap=True)
+        out.print(f"In another terminal: unstale status --mirror {self._folder}", soft_wrap=True)
+        say(out, "How fresh copies are, by how much pages are wanted (Ctrl-C ends it):")
+        out.print()
+        out.print(_line(_HEADINGS), style="bold")
+        self._began = self.demo.clock.now()
+
+    def moment(self, moment: Moment) -> None:
+        """Print a line now and then: means since the last one."""
+        self._since.append(moment)
+        after = moment.time - self._began
+        if after < self._next:
+            return
+        some, self._since = self._since, []
+        self._next = (after // _EVERY + 1.0) * _EVERY
+        shares = [
+            [one.estimated for one in some],
+            [one.true for one in some],
+            *([one.beside[name] for one in some] for name in _HEADINGS[3:5]),
+        ]
+        means = [show_share(sum(each) / len(each)) for each in shares]
+        self.out.print(_line([f"{int(after)}s", *means, f"{moment.polls:,}"]))
+
+
+def _line(cells: Sequence[str]) -> str:
+    """Return cells under each other."""
+    widths = (max(len(name), 6) for name in _HEADINGS)
+    return "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def _print_summary(out: Console, summary: Summary) -> None:
+    if isnan(summary.true):
+        say(out, f"It ended after {show_duration(summary.seconds)}, before anything could be measured.")
+        return
+    out.print()
+    rows = [
+        ("the mirror, as it estimates", summary.estimated),
+        ("the mirror, in truth", summary.true),
+        ("optimum for known rates", summary.beside["optimal"]),
+        ("uniform", summary.beside["uniform"]),
+        ("proportional to known rates", summary.beside["proportional"]),
+    ]
+    measured = show_duration(round(summary.seconds - summary.warm_up))
+    print_table(
+        out,
+        ("on the same changes", f"fresh in the last\n{measured}"),
+        [(name, show_share(value)) for name, value in rows],
+    )
+    off = 100.0 * summary.difference
+    say(
+        out,
+        f"In {show_duration(round(summary.seconds))} pages changed {summary.changes:,} times, and there were "
+        f"{summary.polls:,} polls of {round(summary.allowed):,} that the budget allowed. What the mirror "
+        f"says of itself is {abs(off):.1f} points too {'high' if off > 0 else 'low'} on average.",
+    )
+    if summary.short:
+        say(out, "So short a run says little; within a minute you see it learn.")
+
+
+def _as_json(summary: Summary) -> dict[str, Any]:
+    return {
+        "seconds": round(summary.seconds, 3),
+        "warm_up": round(summary.warm_up, 3),
+        "pages": summary.pages,
+        "changes": summary.changes,
+        "polls": summary.polls,
+        "allowed": round(summary.allowed, 1),
+        "freshness": {"estimated": summary.estimated, "true": summary.true, **summary.beside},
+        "planned": summary.planned,
+        "difference": summary.difference,
+    }

@@ -1,0 +1,99 @@
+"""``unstale doctor``: whether all is well, and if not, what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from unstale.cli.shared.printing import console, print_json, printable, say
+from unstale.cli.shared.progress import progress
+from unstale.errors import InvalidInput, Trouble
+from unstale.wording import plural
+
+from .checks import Check, check_all, check_settings, check_sources
+from .open import configured, mirror_options, open_mirror
+
+__all__ = ["doctor"]
+
+_COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
+_EXAMPLES = """\b
+Examples:
+  unstale doctor
+  unstale doctor --sample 0
+  unstale doctor --json
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--sample",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Poll so many elements, each of another group, to see whether sources can be reached.",
+)
+@mirror_options
+def doctor(*, sample: int, mirror_file: str | None, as_json: bool) -> int:
+    """Check the configuration, the store, the copies, the disk, the clock, the budget and the sources.
+
+    Each line says what is well, what is not, and what to do. The exit code is 1 if there is an error. What
+    the sample finds is not recorded.
+    """
+    checks = _examined(mirror_file, sample)
+    worst: Counter[str] = Counter(check.level for check in checks)
+    if as_json:
+        print_json(
+            {
+                "errors": worst["error"],
+                "warnings": worst["warn"],
+                "checks": [
+                    {"level": one.level, "subject": one.subject, "found": one.found, "todo": one.todo}
+                    for one in checks
+                ],
+            }
+        )
+    else:
+        _print(checks, worst)
+    return 1 if worst["error"] else 0
+
+
+def _examined(file: str | None, sample: int) -> list[Check]:
+    try:
+        config = configured(file)
+    except InvalidInput as error:
+        return [Check("error", "configuration", str(error))]
+    checks = check_settings(config)
+    try:
+        with open_mirror(file) as opened:
+            with progress("checking the store"):
+                checks += check_all(opened)
+            if sample:
+                with progress("polling a sample"):
+                    checks += check_sources(opened, sample)
+    except (InvalidInput, Trouble) as error:
+        checks.append(Check("error", "store", str(error)))
+    return checks
+
+
+def _print(checks: list[Check], worst: Counter[str]) -> None:
+    import textwrap
+
+    from rich.text import Text
+
+    out = console()
+    margin = max(len(check.subject) for check in checks)
+    indent = 7 + margin + 2
+    room = max(min(out.width, 100) - indent, 30)
+    for check in checks:
+        text = printable(f"{check.found}; {check.todo}" if check.todo else check.found)
+        lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+        line = Text(f"{check.level:5}", style=_COLOURS[check.level])
+        line.append(f"  {check.subject:{margin}}  ", style="default")
+        line.append(f"\n{' ' * indent}".join(lines), style="default")
+        out.print(line, soft_wrap=True)
+    if worst["error"] or worst["warn"]:
+        say(out, f"{plural(worst['error'], 'error')}, {plural(worst['warn'], 'warning')}.")
+    else:
+        say(out, "All is well.")

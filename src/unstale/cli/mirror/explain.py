@@ -1,0 +1,200 @@
+"""``unstale explain``: why an element is polled when it is, in words."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from unstale.cli.shared.printing import console, print_json, print_table, printable, say
+from unstale.cli.shared.progress import told_of_compilation
+from unstale.quantities import show_duration, show_number, show_share
+from unstale.wording import distance, plural, show_price, show_rate, show_rate_interval, show_size, show_time
+
+from .open import Opened, mirror_options, open_mirror
+from .report import in_json, print_pairs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unstale.mirror.reports.status import Explanation
+
+__all__ = ["explain"]
+
+_EXAMPLES = """\b
+Examples:
+  unstale explain https://example.org/
+  unstale explain https://example.org/ --polls 50
+  unstale explain https://example.org/ --json
+"""
+_STATES = {
+    "new": "not polled yet",
+    "ok": "",
+    "gone": "it is gone; the last copy stays",
+    "failing": "polls of it fail",
+    "refused": "it must not be polled",
+    "removed": "removed: it is polled no more",
+}
+_DOUBT = 0.1
+"""Probability that an element is hopeless that is worth a word."""
+_FAR = 10.0
+"""Times the price; beyond that, how many times says nothing to anybody."""
+_NEVER = {"gone": "it is not there, and never was since it was added"}
+"""The same of what has no copy."""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("key")
+@click.option(
+    "--polls",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Show so many polls and versions, the latest first.",
+)
+@mirror_options
+def explain(*, key: str, polls: int, mirror_file: str | None, as_json: bool) -> None:
+    """Tell why the element KEY is polled when it is.
+
+    How often it seems to change, what a poll would be worth now and what the price is, when the next poll
+    comes and why then, and what the last polls saw.
+    """
+    with open_mirror(mirror_file) as opened, told_of_compilation():
+        got = opened.mirror.explain(key)
+    if as_json:
+        answer = in_json(got)
+        assert isinstance(answer, dict)  # noqa: S101  (a record)
+        print_json(answer | {"element": _without_secrets(answer["element"])})
+    else:
+        _print(console(), opened, got, polls)
+
+
+def _without_secrets(value: object) -> object:
+    """Hide what headers and file systems are told: it may be a password."""
+    if isinstance(value, dict):
+        return {
+            name: dict.fromkeys(entry, "***")
+            if name in {"headers", "storage"} and isinstance(entry, dict)
+            else _without_secrets(entry)
+            for name, entry in value.items()
+        }
+    return [_without_secrets(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
+    element, now = got.element, time.time()
+    out.print(printable(element.key), soft_wrap=True)
+    out.print()
+    told = (_NEVER if element.version is None else {}).get(element.state) or _STATES[element.state]
+    detail = printable(element.detail) if element.state != "removed" else ""
+    state = [("state", f"{told}: {detail}" if detail else told)] if told else []
+    print_pairs(
+        out,
+        [
+            *state,
+            ("source", f"{element.source}, in the group {printable(element.group)}"),
+            *([("moved", f"for good, to {printable(element.moved)}")] if element.moved else []),
+            *_rate(got),
+            *_memory(got),
+            ("copy", _copy(got, now)),
+            ("weight", _weight(got)),
+            *_worth(got, opened.mirror.settings.objective),
+            ("next poll", _next(got, now)),
+            *_limits(got),
+        ],
+    )  # fmt: skip
+    if got.why:
+        say(out, printable(got.why))
+    _print_history(out, got, polls)
+    if got.versions:
+        say(out, f"See the copy with: unstale show{opened.again} {printable(element.key)}")
+
+
+def _rate(got: Explanation) -> list[tuple[str, str]]:
+    if not math.isfinite(got.rate):  # it was removed
+        return []
+    if not math.isfinite(got.element.last):
+        return [("changes", "not known yet; it is taken to be like the others")]
+    between = show_rate_interval(got.rate, got.low, got.high)
+    pairs = [("changes", f"about {show_rate(got.rate)} ({between}), with 90 % confidence")]
+    if got.hopeless > _DOUBT:
+        share = show_share(got.hopeless)
+        pairs.append(("doubt", f"with probability {share} it is different at each look, so no poll helps"))
+    return pairs
+
+
+def _next(got: Explanation, now: float) -> str:
+    if math.isfinite(got.next_poll):
+        return f"{distance(got.next_poll, now)} ({show_time(got.next_poll)})"
+    return "none" if got.element.state == "removed" else "none at this price"
+
+
+def _memory(got: Explanation) -> list[tuple[str, str]]:
+    if not (math.isfinite(got.half_life) and got.half_life > 0):
+        return []
+    return [("memory", f"polls of {show_duration(got.half_life)} ago count half")]
+
+
+def _copy(got: Explanation, now: float) -> str:
+    if got.element.version is None:
+        return "none yet" if got.element.state != "removed" else "none"
+    seen = f"seen {distance(got.element.last, now)}"
+    return f"{seen}; fresh with probability {show_share(got.fresh)}" if math.isfinite(got.fresh) else seen
+
+
+def _weight(got: Explanation) -> str:
+    text = show_number(got.weight)
+    if got.reads:
+        text += f", with {plural(got.reads, 'read')} of its copy"
+    if math.isfinite(got.element.size) and math.isfinite(got.size):
+        text += f"; a poll moves {show_size(got.size)} on average"
+    return text
+
+
+def _worth(got: Explanation, objective: str) -> list[tuple[str, str]]:
+    if got.element.state == "removed" or (got.element.version is None and got.element.state == "gone"):
+        return []
+    if got.element.version is None:
+        return [("worth", "without a copy, a poll is worth any price")]
+    text = f"{show_price(got.worth, objective)} now; the price is {show_price(got.price, objective)}"
+    if math.isfinite(got.worth) and math.isfinite(got.price) and got.price > 0:
+        reached = got.worth / got.price
+        text += f", so it has reached {reached:.0%} of it" if reached < _FAR else ", which is far below it"
+    if got.hints:
+        text += f"; {plural(got.hints, 'hint')} since the last poll"
+    return [("worth", text)]
+
+
+def _limits(got: Explanation) -> list[tuple[str, str]]:
+    element, parts = got.element, []
+    if math.isfinite(element.max_age):
+        parts.append(f"a poll each {show_duration(element.max_age)} at least")
+    if element.min_interval > 0:
+        parts.append(f"a poll each {show_duration(element.min_interval)} at most")
+    if element.jitter > 0:
+        parts.append(f"intervals vary by {show_share(element.jitter)}")
+    if element.windows:
+        parts.append(f"only {element.windows}")
+    return [("limits", "; ".join(parts))] if parts else []
+
+
+def _print_history(out: Console, got: Explanation, polls: int) -> None:
+    if got.polls and polls:
+        out.print()
+        rows = [
+            (
+                show_time(poll.time),
+                poll.outcome + ("" if poll.planned else " (audit)"),
+                show_duration(poll.seconds),
+                show_size(poll.traffic),
+                "" if poll.version is None else f"{poll.version}",
+            )
+            for poll in got.polls[:polls]
+        ]
+        print_table(out, ("poll", "outcome", "took", "moved", "version"), rows)
+        failed = next((poll for poll in got.polls if poll.outcome in {"failed", "refused"}), None)
+        if failed is not None and failed.detail:
+            say(out, f"The last that saw nothing, {show_time(failed.time)}: {printable(failed.detail)}")

@@ -1,0 +1,81 @@
+"""What the commands of the mirror share: which mirror, and how it is opened."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from unstale.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from unstale.mirror.config.file import Config
+    from unstale.mirror.mirror import Mirror
+
+__all__ = ["Opened", "configured", "mirror_options", "open_mirror", "read_lines"]
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+
+def mirror_options(command: _Command) -> _Command:
+    """Add the options that all commands of the mirror have."""
+    command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    return click.option(
+        "--mirror",
+        "mirror_file",
+        metavar="FILE",
+        help="Of which mirror.  [default: mirror.toml here, or $UNSTALE_MIRROR]",
+    )(command)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A mirror and what its file says."""
+
+    config: Config
+    mirror: Mirror
+
+    @property
+    def again(self) -> str:
+        """What has to follow ``unstale COMMAND`` to mean this mirror."""
+        from unstale.mirror.config.file import find
+
+        return "" if self.config.path == find() else f" --mirror {self.config.path}"
+
+
+def configured(file: str | None) -> Config:
+    """Read the mirror.toml that is meant."""
+    from unstale.mirror.config.file import FILE, find, load
+
+    path = find() if file is None else Path(file)
+    return load(path / FILE if file is not None and path.is_dir() else path)
+
+
+@contextmanager
+def open_mirror(file: str | None) -> Iterator[Opened]:
+    """Open the mirror that is meant."""
+    config = configured(file)
+    from unstale.mirror.mirror import Mirror
+
+    with Mirror(config.store, settings=config.settings, copies=config.copies) as mirror:
+        yield Opened(config, mirror)
+
+
+def read_lines(option: str, file: str) -> list[str]:
+    """Read a text file, or standard input, line by line; what is empty is left out."""
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{option} {file!r}: cannot be read: {why}") from None
+    try:
+        lines = content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(f"{option} {file}, line {line}: is not UTF-8; save it as UTF-8") from None
+    return [line.strip() for line in lines if line.strip()]

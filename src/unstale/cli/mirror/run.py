@@ -1,0 +1,176 @@
+"""``unstale run``: poll, learn, and keep copies fresh."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from unstale import quantities
+from unstale.cli.shared.options import Quantity
+from unstale.cli.shared.printing import console, say
+from unstale.cli.shared.progress import told_of_compilation
+from unstale.cli.shared.when import read_moment
+from unstale.errors import InvalidInput
+from unstale.wording import show_budget
+
+from .open import Opened, mirror_options, open_mirror
+from .serve import PORT, serving
+
+if TYPE_CHECKING:
+    from unstale.mirror.engine.worker import Event
+    from unstale.mirror.mirror import Mirror
+    from unstale.mirror.reports.status import Status
+
+    from .display import JsonLines, LogLines, Screen, Seen
+
+__all__ = ["run"]
+
+_EXAMPLES = """\b
+Examples:
+  unstale run
+  unstale run --for 1h
+  unstale run --once
+  unstale run --serve
+  unstale run --quiet >> mirror.log
+  unstale run --json | jq 'select(.event == "change")'
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option("--for", "length", type=Quantity("TIME", quantities.duration), help="End after so long: 1h.")
+@click.option(
+    "--until",
+    type=Quantity("MOMENT", read_moment),
+    help="End then, in UTC unless it says otherwise: 2026-01-31.",
+)
+@click.option("--once", is_flag=True, help="Poll what is due now, and end.")
+@click.option("--quiet", is_flag=True, help="Print only trouble.")
+@click.option("--serve", is_flag=True, help="Serve the dashboard meanwhile, as unstale serve does.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help=f"On which port; 0: any that is free.  [default: {PORT}]",
+)
+@click.option(
+    "--token-file", metavar="FILE", help="With --serve: a file that has the token in its first line."
+)
+@mirror_options
+def run(
+    *,
+    length: float | None,
+    until: datetime | None,
+    once: bool,
+    quiet: bool,
+    serve: bool,
+    port: int | None,
+    token_file: str | None,
+    mirror_file: str | None,
+    as_json: bool,
+) -> None:
+    """Poll elements when they are worth it, and keep their copies, until interrupted.
+
+    On a terminal a screen tells how it goes. Elsewhere each change is a line, so is the first failure of an
+    element, and each minute has a summary.
+    Ctrl-C or SIGTERM ends it: polls that have begun are finished and recorded. A second Ctrl-C ends it at
+    once.
+    """
+    ends = [
+        name for name, given in (("--for", length), ("--until", until), ("--once", once or None)) if given
+    ]
+    if len(ends) > 1:
+        raise InvalidInput(f"{ends[0]} cannot be had together with {ends[1]}")
+    for name, given in (("--port", port), ("--token-file", token_file)):
+        if given is not None and not serve:
+            raise InvalidInput(f"{name} is for the dashboard: say --serve, too")
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_mirror(mirror_file))
+        if serve:
+            address = stack.enter_context(serving(mirror_file, PORT if port is None else port, token_file))
+            _tell_address(address, quiet=quiet, as_json=as_json)
+        stack.enter_context(told_of_compilation())
+        _work(opened, _end(length, until), once=once, quiet=quiet, as_json=as_json)
+
+
+def _tell_address(address: str, *, quiet: bool, as_json: bool) -> None:
+    """Say where the dashboard is."""
+    if as_json:
+        click.echo(json.dumps({"event": "serving", "address": address}))
+    elif not quiet:
+        say(console(stderr=True), f"The dashboard is at {address}", apart=False)
+
+
+def _end(length: float | None, until: datetime | None) -> float | None:
+    """Return when to end."""
+    if until is not None:
+        if until.timestamp() <= time.time():
+            raise InvalidInput(f"--until must be in the future; it is {until:%Y-%m-%d %H:%M:%S} UTC")
+        return until.timestamp()
+    return None if length is None else time.time() + length
+
+
+def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json: bool) -> None:
+    from .display import JsonLines, LogLines, Screen, Seen
+
+    mirror = opened.mirror
+    if next(iter(mirror.elements()), None) is None and not as_json and not quiet:
+        say(console(stderr=True), f"There is nothing to poll yet: unstale add{opened.again} KEY", apart=False)
+    budget = show_budget(mirror.settings.budget, mirror.settings.byte_budget)
+    seen = Seen(lambda: _look(opened), budget=budget)
+    with ExitStack() as stack:
+        view: JsonLines | LogLines | Screen
+        if as_json:
+            view = JsonLines(seen)
+        elif quiet or not sys.stdout.isatty():
+            view = LogLines(seen, quiet=quiet)
+        else:
+            view = stack.enter_context(Screen(seen, str(opened.config.path), console()))
+        if once:
+            _step(mirror, view, seen)
+        else:
+            mirror.run(end, on_event=_settled(view))
+    view.end()
+
+
+def _settled(view: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Once it runs, leave alone what has been loaded: to look at it for garbage takes a tenth of the time."""
+    settled = False
+
+    def tell(event: Event) -> None:
+        nonlocal settled
+        if event.kind == "tick" and not settled:
+            settled = True
+            gc.freeze()
+        view(event)
+
+    return tell
+
+
+def _look(opened: Opened) -> Status:
+    """Look at the mirror through a door of its own: the loop must not wait for it."""
+    from unstale.mirror.mirror import Mirror
+
+    config = opened.config
+    with Mirror(config.store, settings=config.settings, copies=config.copies) as mirror:
+        return mirror.status()
+
+
+def _step(mirror: Mirror, view: Callable[[Event], None], seen: Seen) -> None:
+    """Poll what is due now; a machine that was too slow for it gets another chance."""
+    for _ in range(3):
+        if mirror.step(on_event=view) or seen.waits(time.time()) or not _waiting(mirror):
+            return
+
+
+def _waiting(mirror: Mirror) -> bool:
+    """Tell whether some element has not been polled yet."""
+    with mirror.store.begin() as transaction:
+        return transaction.count().get("new", 0) > 0

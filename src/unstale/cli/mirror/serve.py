@@ -1,0 +1,229 @@
+"""``unstale serve``: the dashboard, the read API and the metrics of a mirror."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from unstale.errors import InvalidInput, need
+
+from .open import configured, mirror_options
+
+if TYPE_CHECKING:
+    from unstale.dashboard.guard import Guard
+    from unstale.dashboard.server import Server
+    from unstale.mirror.config.file import Config
+
+__all__ = ["PORT", "serve", "serving"]
+
+PORT = 8321
+_PATIENCE = 10.0
+"""Seconds in which a dashboard has ended."""
+_NICENESS = 5
+"""By how much it gives way to whoever runs the mirror."""
+_EXAMPLES = """\b
+Examples:
+  unstale serve
+  unstale serve --port 9000
+  unstale serve --host 0.0.0.0 --token-file token.txt
+  curl http://127.0.0.1:8321/copies/https://example.org/
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="On which address to listen."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    metavar="N",
+    help="On which port; 0: any that is free.",
+)
+@click.option("--token", metavar="T", help="What requests must show; the file is safer.")
+@click.option("--token-file", metavar="FILE", help="A file that has the token in its first line.")
+@click.option(
+    "--allow-host",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A name that requests may call this server by, besides localhost; with a token, any.",
+)
+@click.option(
+    "--with-parent",
+    is_flag=True,
+    help="End when standard input does: for programs that start this one.",
+)
+@mirror_options
+def serve(
+    *,
+    host: str,
+    port: int,
+    token: str | None,
+    token_file: str | None,
+    names: tuple[str, ...],
+    with_parent: bool,
+    mirror_file: str | None,
+    as_json: bool,
+) -> None:
+    """Serve the dashboard of a mirror, its copies, an API and metrics, until interrupted.
+
+    It polls nothing: the mirror is run by unstale run, in another process, or by run --serve. To that it
+    leaves the processor.
+
+    Without a token it listens on this machine only. On any other address a token is demanded: browsers are
+    asked for it, programs send the header Authorization: Bearer TOKEN.
+    """
+    if token is not None and token_file is not None:
+        raise InvalidInput("--token cannot be had together with --token-file")
+    if token_file is not None:
+        token = _first_line(token_file)
+    for module in ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn"):
+        need(module, extra="web", needed_for="the dashboard and the API")
+    from unstale.dashboard.guard import Guard
+
+    guard = Guard(token, _hosts(host, names, secret=token is not None))
+    config = configured(mirror_file)
+    with _listening(host, port, secret=token is not None) as listening:
+        server = _server(config, guard)
+        listening.listen(2048)  # from now on requests wait until it has started
+        _tell(_address(listening), as_json=as_json)
+        if hasattr(os, "nice"):
+            os.nice(_NICENESS)
+        if with_parent:
+            _follow(server)
+        with suppress(KeyboardInterrupt):
+            try:
+                server.run(sockets=[listening])
+            except SystemExit as end:
+                if end.code != 128 + signal.SIGTERM:  # which is how it is meant to end
+                    raise
+
+
+def _first_line(file: str) -> str:
+    try:
+        lines = Path(file).read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidInput(f"--token-file {file!r}: cannot be read: {why}") from None
+    if not lines or not lines[0].strip():
+        raise InvalidInput(f"--token-file {file}: its first line is empty; it must have the token")
+    return lines[0].strip()
+
+
+@contextmanager
+def _listening(host: str, port: int, *, secret: bool) -> Iterator[socket.socket]:
+    """Listen, if that is allowed without a token."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"--host {host!r}: is no address of this machine: {error}") from None
+    family, kind, protocol, _, address = found[0]
+    if not secret and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+        raise InvalidInput(
+            f"--host {host}: others can reach this address, so a token is needed: --token-file FILE; "
+            "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe())' > FILE"
+        )
+    listening = socket.socket(family, kind, protocol)
+    try:
+        if os.name != "nt":  # there it would let two servers share a port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(address)
+        except OSError as error:
+            raise InvalidInput(
+                f"--host {host} --port {port}: cannot listen there: {error.strerror or error}; "
+                "name another port, or 0 for any that is free"
+            ) from None
+        yield listening
+    finally:
+        listening.close()
+
+
+def _hosts(host: str, names: tuple[str, ...], *, secret: bool) -> frozenset[str]:
+    """Return by which names requests may call this server."""
+    from unstale.dashboard.guard import ANY, LOOPBACK
+
+    given = {f"[{name}]" if ":" in name and not name.startswith("[") else name for name in names}
+    if not given and secret:
+        return frozenset({ANY})
+    shown = f"[{host}]" if ":" in host else host
+    return LOOPBACK | {name.lower() for name in (*given, shown)}
+
+
+def _server(config: Config, guard: Guard) -> Server:
+    """Return a server that has not been started yet."""
+    from unstale.dashboard.app import create_app
+    from unstale.dashboard.mirror_gateway import Place
+    from unstale.dashboard.server import Server
+    from unstale.mirror.mirror import Mirror
+
+    mirror = Mirror(config.store, settings=config.settings, copies=config.copies)
+    return Server(create_app(Place(mirror), guard, early=True))
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    if ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
+        host = socket.gethostname()
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def _tell(address: str, *, as_json: bool) -> None:
+    """Say where it is."""
+    click.echo(json.dumps({"address": address}) if as_json else f"Serving {address} (Ctrl-C ends it)")
+    sys.stdout.flush()
+
+
+def _follow(server: Server) -> None:
+    """End when whoever has started us ends."""
+
+    def wait() -> None:
+        with suppress(OSError, ValueError):
+            while sys.stdin.buffer.read(1024):
+                pass
+        server.should_exit = True
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def serving(
+    mirror_file: str | None, port: int, token_file: str | None = None, names: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Serve a mirror in another process, which ends with this one; give its address."""
+    command = [sys.executable, "-m", "unstale", "serve", "--json", "--with-parent", "--port", str(port)]
+    command += [] if mirror_file is None else ["--mirror", mirror_file]
+    command += [] if token_file is None else [f"--token-file={token_file}"]
+    command += [f"--allow-host={name}" for name in names]
+    with subprocess.Popen(  # noqa: S603  (ourselves)
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdin is not None  # noqa: S101
+        assert process.stdout is not None  # noqa: S101
+        try:
+            line = process.stdout.readline()
+            if not line:
+                raise InvalidInput("--serve: the dashboard could not be started; why is said above")
+            yield str(json.loads(line)["address"])
+        finally:
+            with suppress(OSError):
+                process.stdin.close()  # it ends, as it would if we were killed
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()

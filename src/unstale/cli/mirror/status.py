@@ -1,0 +1,235 @@
+"""``unstale status``: how fresh the copies are, what the budget went for, and what is neglected."""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from unstale.cli.shared.printing import console, print_json, print_table, printable, say
+from unstale.cli.shared.progress import progress, told_of_compilation
+from unstale.quantities import show_duration, show_share
+from unstale.wording import distance, plural, show_budget, show_rate, show_size
+
+from .open import Opened, mirror_options, open_mirror
+from .report import in_json, print_item, print_pairs, show_interval, show_outcomes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unstale.mirror.reports.status import GroupStatus, Status
+
+__all__ = ["bottlenecks", "limited", "status", "status_pairs"]
+
+_SHOWN = 10
+_DAY = 86400.0
+_LOOK = 20_000
+"""Elements that are looked at one by one."""
+_ROUND = 600.0
+"""Seconds in which all elements of a group can be polled, and nobody complains of its spacing."""
+_EXAMPLES = """\b
+Examples:
+  unstale status
+  unstale status --top 30
+  unstale status --json | jq .freshness
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--top",
+    type=click.IntRange(0),
+    default=_SHOWN,
+    show_default=True,
+    metavar="N",
+    help="Show so many groups and neglected elements.",
+)
+@mirror_options
+def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
+    """Tell how fresh the copies are, how much of the budget is used, and what is neglected and why.
+
+    In JSON, budgets, what is spent, and rates are per second; other times are in seconds; traffic and sizes
+    are in bytes; moments are in UTC.
+    """
+    with open_mirror(mirror_file) as opened, told_of_compilation(), progress("reading the mirror"):
+        got = opened.mirror.status()
+        odd = [] if as_json or not top else _odd(opened, top)
+    if as_json:
+        answer = in_json(got)
+        assert isinstance(answer, dict)  # noqa: S101  (a record)
+        print_json({"mirror": str(opened.config.path), **answer})
+    else:
+        _print(console(), opened, got, top, odd)
+
+
+def _odd(opened: Opened, top: int) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return elements of which a person should know: never there, or moved; of not too many."""
+    never, moved = [], []
+    for element in islice(opened.mirror.elements(), _LOOK):
+        if element.state == "gone" and element.version is None:
+            never.append((element.key, f"{element.detail or 'not there'}; look at how it is spelt"))
+        if element.moved:
+            moved.append((element.key, f"now at {element.moved}"))
+    return [(name, rows[:top]) for name, rows in (("Never there", never), ("Moved for good", moved)) if rows]
+
+
+def elements_of(got: Status) -> int:
+    """Return how many elements there are, without those that were removed."""
+    return sum(count for state, count in got.elements.items() if state != "removed")
+
+
+def status_pairs(got: Status) -> list[tuple[str, str]]:
+    """Return what can be said in a few lines."""
+    freshness = got.freshness
+    pairs = []
+    seen = elements_of(got) - got.elements.get("new", 0)
+    if seen:
+        shown = show_interval(freshness.value, freshness.low, freshness.high)
+        bought = f"; the plan buys {show_share(got.predicted)}" if math.isfinite(got.predicted) else ""
+        pairs.append(("fresh now", f"{shown}{bought}"))
+        if math.isfinite(got.age):
+            pairs.append(("mean age", show_duration(got.age)))
+    pairs.append(("budget", _used(got)))
+    pairs.append(("polls", f"{show_outcomes(got.polls)}, in the last 24 hours"))
+    if got.overdue:
+        pairs.append(("overdue", f"{plural(got.overdue, 'element')} should have been polled by now"))
+    if got.audit is not None:
+        audit = got.audit
+        judged = "agrees" if audit.agrees else "does not agree"
+        found = show_interval(audit.true, audit.low, audit.high)
+        told = f"{found} were fresh, {show_share(audit.predicted)} expected"
+        pairs.append(("last audit", f"{distance(audit.time, got.now)}: {told}; that {judged}"))
+    return pairs
+
+
+def _used(got: Status) -> str:
+    """Return how much of the budget was used in the last day, or since there are elements."""
+    polls, moved = sum(got.polls.values()), sum(group.traffic for group in got.groups)
+    parts = [_part(plural(polls, "poll"), got.spent, got.budget, None)]
+    parts.append(_part(show_size(moved), got.traffic, None, got.byte_budget))
+    lately = "24 hours" if got.span > 0.99 * _DAY else show_duration(float(round(got.span)))
+    text = f"{', '.join(parts)}; in the last {lately}"
+    if got.instead_of is not None:
+        said = show_budget(*got.instead_of)
+        text += f". It was set since: what mirror.toml says ({said}) does not count until it is changed there"
+    return text
+
+
+def _part(shown: str, used: float, polls: float | None, moved: float | None) -> str:
+    budget = polls or moved
+    return shown if budget is None else f"{shown} ({used / budget:.0%} of {show_budget(polls, moved)})"
+
+
+def limited(group: GroupStatus, now: float) -> str:
+    """Return what holds up a group, in words; empty if nothing does."""
+    if group.blocked_until > now:
+        why = f": {printable(group.why)}" if group.why else ""
+        return f"waits, next poll {distance(group.blocked_until, now)}{why}"
+    return f"one poll each {show_duration(group.spacing)}" if group.spacing > 1 else ""
+
+
+def bottlenecks(got: Status) -> list[str]:
+    """Return which groups cannot be given their share of the budget, as their spacing forbids it."""
+    count = elements_of(got)
+    if got.budget is None or not count:
+        return []
+    return [
+        f"{printable(group.name)} has {plural(group.elements, 'element')} and at most "
+        f"{show_rate(group.fastest, 'poll')} (spacing {show_duration(group.spacing)}): that is what limits "
+        "their freshness"
+        for group in got.groups
+        if group.fastest < 0.5 * got.budget * group.elements / count
+        and group.elements > _ROUND * group.fastest
+    ]
+
+
+def _print(
+    out: Console, opened: Opened, got: Status, top: int, odd: list[tuple[str, list[tuple[str, str]]]]
+) -> None:
+    count = elements_of(got)
+    out.print(f"{opened.config.path}: {plural(count, 'element')}{_states(got)}")
+    out.print()
+    if not count:
+        todo = f"Add something: unstale add{opened.again} https://example.org/"
+        out.print(f"There is nothing to poll yet. {todo}", soft_wrap=True)
+        return
+    print_pairs(out, status_pairs(got))
+    if len(got.groups) > 1 or any(limited(group, got.now) for group in got.groups):
+        _print_groups(out, got, top)
+    _print_bottlenecks(out, got, top)
+    if top:
+        _print_neglected(out, opened, got, top)
+    for name, rows in [*odd, ("Trouble", [(line, "") for line in got.trouble[: max(top, 1)]])]:
+        _print_list(out, name, rows)
+    if not got.running:
+        say(out, f"Nobody is polling. Start with: unstale run{opened.again}")
+    elif got.neglected:
+        say(out, f"Why an element is polled when it is: unstale explain{opened.again} KEY")
+
+
+def _print_bottlenecks(out: Console, got: Status, top: int) -> None:
+    told, most = bottlenecks(got), max(top, 1)
+    for line in told[:most]:
+        say(out, f"{line}; see [[group]] in mirror.toml.")
+    if len(told) > most:
+        out.print(f"So it is with {plural(len(told) - most, 'group')} more.")
+
+
+def _print_list(out: Console, name: str, rows: list[tuple[str, str]]) -> None:
+    if rows:
+        out.print(f"\n{name}:")
+    for key, why in rows:
+        print_item(out, printable(key))
+        if why:
+            print_item(out, printable(why), 4)
+
+
+def _print_neglected(out: Console, opened: Opened, got: Status, top: int) -> None:
+    if not got.neglected:
+        return
+    out.print("\nNeglected:")
+    for one in got.neglected[:top]:
+        since = f"last answer {distance(one.last, got.now)}" if math.isfinite(one.last) else "no answer yet"
+        print_item(out, printable(one.key))
+        print_item(out, f"{since}: {printable(one.why)}", 4)
+    if len(got.neglected) > top:
+        out.print(f"  and {len(got.neglected) - top:,} more: unstale status{opened.again} --top 100")
+
+
+def _states(got: Status) -> str:
+    parts = [
+        f"{count:,} {name}"
+        for state, name in (
+            ("new", "not polled yet"),
+            ("gone", "gone"),
+            ("failing", "failing"),
+            ("refused", "refused"),
+        )
+        if (count := got.elements.get(state, 0))
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _print_groups(out: Console, got: Status, top: int) -> None:
+    groups = sorted(got.groups, key=lambda group: (-bool(limited(group, got.now)), -group.elements))
+    out.print()
+    rows = [
+        (
+            printable(group.name),
+            f"{group.elements:,}",
+            f"{group.polls:,}",
+            f"{group.failed:,}",
+            show_size(group.traffic),
+            show_share(group.freshness) if math.isfinite(group.freshness) else "unknown",
+        )
+        for group in groups[:top]
+    ]
+    if rows:
+        print_table(out, ("group", "elements", "polls", "failed", "traffic", "fresh"), rows, shorten=True)
+    for group in groups[:top]:
+        if told := limited(group, got.now):
+            print_item(out, f"{printable(group.name)}: {told}")
+    if len(groups) > top:
+        out.print(f"  and {plural(len(groups) - top, 'group')} more")

@@ -1,0 +1,1 @@
+"""``unstale plan``, ``compare`` and ``whatif``: how often to poll, and what that buys."""

@@ -1,0 +1,192 @@
+"""Planning a Parquet file in parts, so that memory does not grow with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unstale.cli.shared.options import as_objective, fitted, no_weight, open_elements
+from unstale.cli.shared.problem import Task
+from unstale.cli.shared.progress import progress, told_of_compilation
+from unstale.errors import InvalidInput
+from unstale.quantities import Flow, TimeUnit
+from unstale.tables import LAW_ROLES, Elements, ParquetTable, law_of, mean_costs, open_allocation
+
+from .report import Bought, Report
+
+if TYPE_CHECKING:
+    from unstale.arguments import Floats, Order
+    from unstale.objectives import Objective
+    from unstale.planning import ShardedPlan
+
+__all__ = ["is_huge", "plan_in_parts"]
+
+HUGE = 20_000_000
+"""Rows of a Parquet file above which it is planned in parts."""
+
+
+def is_huge(file: str, out: str | None, policy: str, options: dict[str, Any]) -> bool:
+    """Tell whether to plan in parts unasked: the file calls for it, and nothing stands against it."""
+    if out is None or not out.lower().endswith(".parquet") or policy != "optimal":
+        return False
+    if any(options[name] is not None for name in ("group_limit", "min_frequency", "max_frequency")):
+        return False
+    table = open_elements(file, **options)
+    return isinstance(table, ParquetTable) and table.length > HUGE
+
+
+@dataclass
+class _Totals:
+    """Sums over all elements."""
+
+    count: int = 0
+    rates: float = 0.0
+    weights: float = 0.0
+    sizes: float = 0.0
+    sized_rates: float = 0.0
+    uncertain: int = 0
+
+    def add(self, part: Elements) -> None:
+        sizes = 1.0 if part.sizes is None else part.sizes
+        self.count += len(part)
+        self.rates += float(part.rates.sum())
+        self.weights += float(len(part) if part.weights is None else part.weights.sum())
+        self.sizes += float(len(part) if part.sizes is None else part.sizes.sum())
+        self.sized_rates += float((part.rates * sizes).sum())
+        self.uncertain += part.uncertain
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """How to sum up what frequencies buy, weighted."""
+
+    objective: str | Objective
+    order: Order
+
+    def add(self, bought: Bought, part: Elements, frequencies: Floats) -> None:
+        """Count in one more part."""
+        import numpy as np
+
+        weights = np.ones(len(part)) if part.weights is None else part.weights
+
+        def total(values: Floats) -> float:
+            return float((weights * np.where(weights > 0, values, 0.0)).sum())  # 0 times infinite is 0
+
+        if part.uncertain:
+            fresh = total(1.0 - mean_costs(part, "freshness", frequencies, self.order))
+            aged = total(mean_costs(part, "age", frequencies, self.order))
+        else:
+            from unstale.poisson import age, freshness
+
+            fresh = total(freshness(part.rates, frequencies, self.order))
+            aged = total(age(part.rates, frequencies, self.order))
+        known = {"freshness": total(np.ones(len(part))) - fresh, "age": aged}
+        cost = known.get(str(self.objective))
+        if cost is None:
+            cost = total(mean_costs(part, self.objective, frequencies, self.order))
+        bought.freshness += fresh
+        bought.age += aged
+        bought.cost += cost
+        bought.spent += float((frequencies if part.sizes is None else frequencies * part.sizes).sum())
+        bought.never_polled += int(np.count_nonzero(frequencies == 0))
+
+
+@dataclass(frozen=True)
+class _Shards:
+    """The parts of a table, as `plan_shards` wants them: as often as it likes."""
+
+    table: ParquetTable
+    roles: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with progress(f"planning {Path(self.table.path).name}", self.table.length) as advance:
+            for part in self.table.parts(*self.roles, advance=advance):
+                yield from (shard for _, shard in _pieces(part))
+
+
+def _pieces(part: Elements) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Return shards with the places of their elements in the part.
+
+    It is one, unless some rates are uncertain and some are 0, which no law is: then these are another.
+    """
+    import numpy as np
+
+    pieces: list[Any] = [slice(None)]
+    if part.uncertain and not part.rates.all():
+        pieces = [np.flatnonzero(part.rates), np.flatnonzero(part.rates == 0)]
+    for places in pieces:
+        columns = {"weights": part.weights, "sizes": part.sizes}
+        there = {name: column[places] for name, column in columns.items() if column is not None}
+        yield places, {"rates": law_of(part, places), **there}
+
+
+def _frequencies(plan: ShardedPlan, part: Elements) -> Floats:
+    import numpy as np
+
+    frequencies = np.empty(len(part))
+    for places, shard in _pieces(part):
+        frequencies[places] = plan.frequencies(shard)
+    return frequencies
+
+
+def plan_in_parts(
+    file: str,
+    out: str | None,
+    *,
+    policy: str,
+    budget: Flow,
+    rate_unit: TimeUnit,
+    columns: tuple[tuple[str, str], ...],
+    objective: str | None,
+    order: Order,
+    ignore_sizes: bool,
+    certain: bool,
+    **limits: Flow | None,
+) -> Report:
+    """Read the file again and again: to check it, to find the price, and to write the frequencies."""
+    table, target = _both_parquet(open_elements(file, columns=columns, certain=certain), out)
+    given = [f"--{name.replace('_', '-')}" for name, value in limits.items() if value is not None]
+    if policy != "optimal" or given:
+        msg = f"--stream cannot be had together with {', '.join(given) or f'--policy {policy}'}"
+        raise InvalidInput(msg)
+    goal = as_objective(objective or "freshness", rate_unit)
+    roles = ("rate", *LAW_ROLES, "weight") if ignore_sizes else ("rate", *LAW_ROLES, "weight", "size")
+    totals = _Totals()
+    with progress(f"checking {Path(file).name}", table.length) as advance:
+        for part in table.parts("key", *roles, advance=advance):
+            totals.add(fitted(file, part, budget, ignore_sizes=ignore_sizes))
+    if not totals.weights:
+        raise no_weight(file, columns)
+    task = Task(file, totals.count, totals.rates, rate_unit, budget, order, objective, totals.uncertain)
+    with told_of_compilation():
+        from unstale.planning import plan_shards
+
+        plan = plan_shards(_Shards(table, roles), task.amount, objective=goal, order=order)
+        report = Report(task, policy, plan.price, plan.gap, Bought(), out, {"uniform": Bought()})
+        if totals.rates:
+            report.against["proportional"] = Bought()
+        measure = _Measure(goal, order)
+        label, unit = f"writing {Path(target).name}", f"polls/{rate_unit.name}"
+        with progress(label, table.length) as advance, open_allocation(target, unit) as write:
+            for part in table.parts("key", *roles, advance=advance):
+                frequencies = _frequencies(plan, part)
+                write(part.keys, frequencies)
+                measure.add(report.bought, part, frequencies)
+                measure.add(report.against["uniform"], part, 0.0 * frequencies + task.amount / totals.sizes)
+                if totals.rates:
+                    proportional = part.rates * (task.amount / totals.sized_rates)
+                    measure.add(report.against["proportional"], part, proportional)
+    for one in (report.bought, *report.against.values()):
+        one.freshness /= totals.weights
+        one.age /= totals.weights
+        one.cost /= totals.weights
+    return report
+
+
+def _both_parquet(table: object, out: str | None) -> tuple[ParquetTable, str]:
+    if not isinstance(table, ParquetTable) or out is None or not out.lower().endswith(".parquet"):
+        msg = "--stream goes from Parquet to Parquet: give a FILE and an --out that end in .parquet"
+        raise InvalidInput(msg)
+    return table, out

@@ -1,0 +1,1 @@
+"""``unstale profile``: who wants what, from access logs."""

@@ -1,0 +1,108 @@
+"""The program: its commands in the order in which one needs them, and how it ends."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from contextlib import suppress
+
+import click
+
+from unstale.errors import UnstaleError
+
+from .estimate.command import estimate
+from .lab.command import lab
+from .mirror.audit import audit
+from .mirror.changes import changes, show
+from .mirror.demo import demo
+from .mirror.doctor import doctor
+from .mirror.elements import add, hint, remove
+from .mirror.exchange import export_command, import_command
+from .mirror.explain import explain
+from .mirror.init import init
+from .mirror.run import run
+from .mirror.serve import serve
+from .mirror.status import status
+from .plan.compare import compare
+from .plan.plan import plan
+from .plan.whatif import whatif
+from .profile.command import profile
+from .schedule.command import schedule
+from .shared.process import (
+    discard_output,
+    interrupted_in_compiled_code,
+    no_warnings,
+    open_streams,
+    tidy_when_stopped,
+)
+from .simulate.command import simulate
+
+__all__ = ["cli", "main"]
+
+
+_PARTS = {
+    "To see what it does": (demo,),
+    "The mirror": (
+        init, add, run, serve, status, explain, changes, show, hint, remove, import_command, export_command,
+        doctor, audit,
+    ),
+    "Planning": (plan, compare, whatif, schedule, simulate, estimate, profile, lab),
+}  # fmt: skip
+
+
+class _Parts(click.Group):
+    """A group whose help lists commands by what they are for, in the order in which one needs them."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands."""
+        longest = max(map(len, self.commands))
+        limit = formatter.width - 6 - longest
+        for part, commands in _PARTS.items():
+            with formatter.section(part):
+                formatter.write_dl(
+                    [
+                        (f"{command.name or '':{longest}}", command.get_short_help_str(limit))
+                        for command in commands
+                    ]
+                )
+
+
+@click.group(cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="unstale")
+def cli() -> None:
+    """Keep local copies of other people's data as fresh as a polling budget allows."""
+
+
+for part in _PARTS.values():
+    for command in part:
+        cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code; an error is one line on stderr and exit code 2."""
+    open_streams()
+    if arguments is None:
+        no_warnings()
+    try:
+        with tidy_when_stopped(), interrupted_in_compiled_code():
+            return cli.main(arguments, prog_name="unstale", standalone_mode=False) or 0
+    except click.UsageError as error:
+        context = error.ctx
+        if context and error.message == context.get_help():  # no command at all
+            click.echo(error.message, err=True)
+            return 2
+        hint = f"; see {context.command_path} --help" if context else ""
+        message = error.format_message().rstrip(".") + hint
+    except (click.ClickException, UnstaleError) as error:
+        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    except click.Abort:
+        return 130  # interrupted
+    except OSError as error:
+        if not error.filename:  # files are named; what is not is standard output
+            discard_output()
+        if error.errno == errno.EPIPE:  # the reader of our output has had enough
+            return 0
+        message = f"{error.filename or 'standard output'}: cannot be used: {error.strerror or error}"
+    with suppress(OSError):  # standard error may be full, too
+        click.echo(f"unstale: {' '.join(message.split())}", err=True)
+    return 2

@@ -1,0 +1,1 @@
+"""``unstale schedule``: when to poll."""

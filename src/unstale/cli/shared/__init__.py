@@ -1,0 +1,1 @@
+"""What commands share: options, units, progress, printing, plots."""

@@ -1,0 +1,1 @@
+"""``unstale simulate``: policies tried on the same changes."""

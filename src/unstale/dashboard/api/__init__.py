@@ -1,0 +1,1 @@
+"""The API: copies, elements, changes, edits, feeds, metrics."""

@@ -1,0 +1,208 @@
+"""How requests reach the mirror.
+
+What waits for the store is done in threads, never in the event loop. What takes long and is asked for by
+every page, such as the status of a million elements, is kept for a moment, and worked out once at a time
+however many ask for it. Reads of copies are counted in memory and written together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from starlette.exceptions import HTTPException
+
+from unstale.errors import InvalidInput, Trouble
+from unstale.mirror.engine.policy import load_policy
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.reports.status import Status, status
+from unstale.mirror.reports.what_if import Market, market
+from unstale.mirror.store.contract import Element
+
+from .pages.glance import Glance, Outlook
+from .pages.next_polls import Coming, coming
+
+__all__ = ["Place", "View", "numbered"]
+
+_T = TypeVar("_T")
+_MOST = 2**62
+"""No element has such a number."""
+_WRITE_READS = 2.0
+"""Seconds after which reads are written."""
+_SHARE = 10.0
+"""What has taken a second is not done again for so many."""
+_OUTLOOK = 5.0
+"""Seconds for which what was learned of all elements is taken as known."""
+_PATIENCE = 0.5
+"""Seconds for which one waits for something new while there is something old."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    at: float
+    took: float
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is told of all elements, from one reading of them."""
+
+    status: Status
+    coming: Sequence[Coming]
+    markets: Mapping[str, Market | InvalidInput]
+    """By objective; or why there is none."""
+
+
+def _view(mirror: Mirror) -> View:
+    with mirror.store.begin() as t:
+        policy, state = load_policy(mirror.settings, t)
+        now = mirror.clock.now()
+        markets: dict[str, Market | InvalidInput] = {}
+        for objective in ("freshness", "age"):
+            try:
+                markets[objective] = market(policy, now, objective)
+            except InvalidInput as error:
+                markets[objective] = error
+        return View(status(policy, state, t, now), coming(policy, t, now), markets)
+
+
+def numbered(mirror: Mirror, number: int) -> Element:
+    """Return an element by its number, or say that there is none."""
+    try:
+        return mirror.numbered(number if 0 < number < _MOST else 0)
+    except InvalidInput:
+        raise HTTPException(404, f"there is no element number {number} in this mirror") from None
+
+
+class Place:
+    """A mirror that somebody else may be running, open for many requests at a time."""
+
+    def __init__(self, mirror: Mirror, *, fresh_for: float = 2.0, threads: int = 8) -> None:
+        self.mirror = mirror
+        self.trusted = False
+        """Whether whoever comes here has shown a token."""
+        self.fresh_for = fresh_for
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="unstale-dashboard")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="unstale-dashboard-writer")
+        """Of its own: while somebody else writes for long, others can still read."""
+        self._kept: dict[str, _Kept] = {}
+        self._tasks: dict[str, asyncio.Task[object]] = {}
+        self._reads: Counter[int] = Counter()
+        self._writing: asyncio.Task[None] | None = None
+
+    async def do(self, work: Callable[[Mirror], _T]) -> _T:
+        """Do something that may wait for the store or take a while, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, self.mirror)
+
+    async def change(self, work: Callable[[Mirror], _T], *, forget: bool = True) -> _T:
+        """Do something that writes to the store, one after the other; then look anew at everything."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._writer, work, self.mirror)
+        finally:
+            if forget:
+                self.forget()
+
+    async def kept(self, name: str, work: Callable[[Mirror], _T], *, fresh_for: float | None = None) -> _T:
+        """Do something at most once in a while, and return what it gave the last time.
+
+        What takes long is done less often, and who asks meanwhile gets what there was before.
+        """
+        limit = self.fresh_for if fresh_for is None else fresh_for
+        if limit <= 0:
+            return await self.do(work)
+        before = self._kept.get(name)
+        if before is not None and time.monotonic() <= before.at + max(limit, _SHARE * before.took):
+            return cast("_T", before.value)
+        task = self._tasks.get(name)
+        if task is None:
+            task = self._tasks[name] = asyncio.create_task(self._renew(name, work, self._kept))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # somebody has looked
+        if before is not None and not (await asyncio.wait({task}, timeout=_PATIENCE))[0]:
+            return cast("_T", before.value)
+        return cast("_T", await asyncio.shield(task))
+
+    async def _renew(self, name: str, work: Callable[[Mirror], object], kept: dict[str, _Kept]) -> object:
+        began = time.monotonic()
+        try:
+            value = await self.do(work)
+            kept[name] = _Kept(time.monotonic(), time.monotonic() - began, value)
+            return value
+        finally:
+            if self._kept is kept:  # nothing has been forgotten meanwhile
+                self._tasks.pop(name, None)
+
+    def forget(self) -> None:
+        """Look anew at everything: something has been changed from here."""
+        self._kept, self._tasks = {}, {}
+
+    async def view(self) -> View:
+        """Return how the mirror does; at most some seconds old."""
+        return await self.kept("view", _view)
+
+    async def status(self) -> Status:
+        """Return how fresh the mirror is; at most some seconds old."""
+        return (await self.view()).status
+
+    async def market(self, objective: str) -> Market:
+        """Return what elements ask for, for an objective."""
+        market = (await self.view()).markets[objective]
+        if isinstance(market, InvalidInput):
+            raise InvalidInput(str(market))
+        return market
+
+    async def outlook(self) -> Outlook:
+        """Return what was learned of all elements together; some seconds old."""
+        return await self.kept("outlook", Outlook, fresh_for=_OUTLOOK)
+
+    async def glances(self, elements: Iterable[int]) -> dict[int, Glance]:
+        """Tell of some elements how fresh their copies are and how often they change, by number."""
+        outlook, numbers = await self.outlook(), list(elements)
+
+        def look(mirror: Mirror) -> dict[int, Glance]:
+            with mirror.store.begin() as t:
+                return outlook.glances(t.load(numbers), mirror.clock.now())
+
+        return await self.do(look)
+
+    def read(self, element: int) -> None:
+        """Count a read of a copy."""
+        self._reads[element] += 1
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_soon())
+
+    async def _write_soon(self) -> None:
+        await asyncio.sleep(_WRITE_READS)
+        await self._write()
+
+    async def _write(self) -> None:
+        reads, self._reads = self._reads, Counter()
+        if not reads:
+            return
+
+        def write(mirror: Mirror) -> None:
+            with mirror.store.begin() as t:
+                t.read(reads, mirror.clock.now())
+
+        try:
+            loop = asyncio.get_running_loop()
+            await asyncio.shield(loop.run_in_executor(self._writer, write, self.mirror))  # also when we close
+        except (Trouble, OSError):  # they are written with the next ones
+            self._reads.update(reads)
+
+    async def close(self) -> None:
+        """Write what has been counted, and let go of the mirror."""
+        if self._writing is not None:
+            self._writing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._writing
+        await self._write()
+        for threads in (self._writer, self._threads):
+            threads.shutdown(wait=True, cancel_futures=True)
+        self.mirror.close()

@@ -1,0 +1,79 @@
+"""What is different between two versions of a copy. They never change, so what was found out is kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from sys import getsizeof
+
+from unstale.errors import InvalidInput, Trouble
+from unstale.mirror.differences.text import difference
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.store.contract import Transaction, Version
+
+__all__ = ["before", "between"]
+
+_LARGEST = 50_000_000
+"""Bytes of a version beyond which it is not compared."""
+_KEPT, _ROOM = 200, 8_000_000
+"""How many are kept, and bytes of them."""
+_AT_ONCE, _PATIENCE = 2, 10.0
+"""How many are worked out at a time, for each takes memory, and seconds for which others wait."""
+_LOOK = 200
+
+_Name = tuple[str, str, str, int]
+_found: OrderedDict[_Name, str] = OrderedDict()
+_size = 0
+_lock = threading.Lock()
+_turns = threading.BoundedSemaphore(_AT_ONCE)
+
+
+def before(t: Transaction, version: Version) -> Version | None:
+    """Return the version before one, if it is still kept."""
+    if version.first:
+        return None
+    some = t.versions(element=version.element, limit=_LOOK, latest_first=True)
+    return next((one for one in some if one.id < version.id), None)
+
+
+def between(
+    mirror: Mirror, old: Version, new: Version, *, lines: int = 200, largest: int = _LARGEST
+) -> str | None:
+    """Return what is different, in words; None if a version is too large, or lost."""
+    if max(old.size, new.size) > largest:
+        return None
+    name = old.digest, new.digest, new.media_type, lines
+    told = _known(name)
+    if told is not None:
+        return told
+    if not _turns.acquire(timeout=_PATIENCE):
+        raise Trouble("many versions are being compared just now; ask again")
+    try:
+        told = _known(name)  # somebody else may have asked for the same
+        if told is None:
+            told = difference(
+                mirror.copies.read(old.digest), mirror.copies.read(new.digest), new.media_type, lines=lines
+            )
+            _keep(name, told)
+    except InvalidInput:
+        return None
+    finally:
+        _turns.release()
+    return told
+
+
+def _known(name: _Name) -> str | None:
+    with _lock:
+        if name in _found:
+            _found.move_to_end(name)
+        return _found.get(name)
+
+
+def _keep(name: _Name, told: str) -> None:
+    global _size  # noqa: PLW0603
+    with _lock:
+        if name not in _found:
+            _found[name] = told
+            _size += getsizeof(told)
+        while len(_found) > _KEPT or _size > _ROOM:
+            _size -= getsizeof(_found.popitem(last=False)[1])

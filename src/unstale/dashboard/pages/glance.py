@@ -1,0 +1,101 @@
+"""How fresh one copy is, told in a moment.
+
+The mirror knows that from what polls of the element saw and from what was learned of all elements together.
+The first is one row of the store; the second is small, changes slowly, and is kept for some seconds. So a
+reader of one copy does not wait until a million elements are read.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import nan
+from typing import cast
+
+import numpy as np
+
+from unstale.mirror.engine.policy import MirrorPolicy, budgets, new_policy, unpacked
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.reports.status import ages
+from unstale.policy import Channels, ElementColumns, ElementTable
+
+__all__ = ["Glance", "Outlook"]
+
+_ONE = np.zeros(1, np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """How fresh a copy is."""
+
+    fresh: float
+    """Probability that it is fresh; nan if that cannot be told."""
+    age: float
+    """Expected age, in seconds; nan if that cannot be told."""
+    rate: float = nan
+    """Changes per second, if that was asked for."""
+
+
+class Outlook:
+    """What was learned of all elements together."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        with mirror.store.begin() as t:
+            state = t.state()
+        self._settings = budgets(mirror.settings, state)
+        self._learner = unpacked(state["learner"]) if "learner" in state else None
+        self._channels = Channels.read(state.get("channels", b""))
+        kept = json.loads(state.get("planner", b"{}"))
+        self._hints = {element: (channel, hints) for element, channel, hints in kept.get("hints", [])}
+        for channel, _ in self._hints.values():
+            self._channels.number(channel)  # now: it is used by many threads
+        self._local = threading.local()
+
+    def glance(self, columns: ElementColumns | None, now: float) -> Glance:
+        """Tell how fresh the copy of an element is, by its row."""
+        if columns is None or columns.id.size != 1 or not np.isfinite(columns.last[0]):
+            return Glance(nan, nan)
+        policy = self._one()
+        policy.table.learner.evidence[:] = 0.0
+        self._fill(policy.table, 0, columns)
+        return Glance(float(policy.fresh(_ONE, now)[0]), float(ages(policy, _ONE, now)[0]))
+
+    def glances(self, parts: Iterable[ElementColumns], now: float) -> dict[int, Glance]:
+        """Tell of some elements how fresh their copies are and how often they change, by number."""
+        parts = list(parts)
+        policy = self._for(sum(columns.id.size for columns in parts))
+        table, start = policy.table, 0
+        for columns in parts:
+            self._fill(table, start, columns)
+            start += columns.id.size
+        if not start:
+            return {}
+        places = np.flatnonzero(~np.isnan(table["last"]))
+        law, _ = table.learner.outlook(table.since(places, now), places)
+        told = zip(
+            table["id"][places].tolist(), policy.fresh(places, now).tolist(),
+            ages(policy, places, now).tolist(), (np.asarray(law.shape) * np.asarray(law.scale)).tolist(),
+            strict=True,
+        )  # fmt: skip
+        return {number: Glance(fresh, age, rate) for number, fresh, age, rate in told}
+
+    def _fill(self, table: ElementTable, start: int, columns: ElementColumns) -> None:
+        """Take up elements, with the hints that there are."""
+        table.fill(start, columns)
+        for place, element in enumerate(columns.id.tolist(), start):
+            channel, hints = self._hints.get(element, ("", 0))
+            table["channel"][place], table["hints"][place] = self._channels.number(channel), hints
+
+    def _for(self, elements: int) -> MirrorPolicy:
+        """Return what has room for so many."""
+        table = ElementTable()
+        table.reserve(elements, self._learner)
+        return new_policy(self._settings, table, self._channels)
+
+    def _one(self) -> MirrorPolicy:
+        """Return one for this thread, with room for one element."""
+        if not hasattr(self._local, "policy"):
+            self._local.policy = self._for(1)
+        return cast("MirrorPolicy", self._local.policy)

@@ -1,0 +1,376 @@
+"""The pages for people. All of them are whole before any script runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlencode
+
+import jinja2
+from fastapi import APIRouter, Form, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from unstale.dashboard.api import edits
+from unstale.dashboard.api.reference import operations
+from unstale.dashboard.guard import csrf_token
+from unstale.dashboard.mirror_gateway import Place, numbered
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.reports.element import Portrait
+from unstale.mirror.reports.status import dead
+from unstale.mirror.reports.what_if import Prospect
+from unstale.mirror.source import Json
+from unstale.mirror.store.contract import SORTS, STATES, Element, Transaction, Version
+from unstale.wording import show_budget
+
+from . import differences, figures
+from . import filters as shown
+from .diff_html import marked
+from .what_if_form import tried
+
+__all__ = ["router"]
+
+SPANS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0, "year": 365 * 86400.0}
+_PAGE = 50
+_CHANGES = 30
+_LARGEST, _LARGEST_IN_A_LIST = 50_000_000, 2_000_000
+"""Bytes of versions whose difference is shown, on a page of its own and in the list of changes."""
+_OLD = 10.0
+"""Seconds after which the overview says of when it is."""
+
+
+def router(place: Place) -> APIRouter:
+    """Return the routes of all pages."""
+    routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+    look = _Look(shown.mirror_name(place.mirror.store.url))
+    _overview(routes, place, look)
+    _what_if(routes, place, look)
+    _elements(routes, place, look)
+    _element(routes, place, look)
+    _edits(routes, place, look)
+    _changes(routes, place, look)
+    return routes
+
+
+class _Look:
+    """Templates, and what all of them use."""
+
+    def __init__(self, name: str) -> None:
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(Path(__file__).parents[1] / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters.update(shown.FILTERS)
+        self._templates.globals.update(
+            csrf=csrf_token, unstale_version=version_of("unstale"), mirror_name=name
+        )
+
+    def __call__(self, template: str, code: int = 200, /, **values: object) -> HTMLResponse:
+        """Return a page."""
+        return HTMLResponse(self._templates.get_template(template).render(values), code)
+
+
+def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
+    async def values(span: str) -> dict[str, object]:
+        if span not in SPANS:
+            raise HTTPException(404, f"span must be one of {', '.join(SPANS)}")
+        view = await place.view()
+        status = view.status
+        since = status.now - SPANS[span]
+        kept = await place.kept(f"samples {span}", lambda mirror: mirror.samples(since))
+        samples = figures.up_to_now(kept, status)
+        present = len(samples) > 0 and samples[-1].time == status.now
+        audits = await place.kept("audits", lambda mirror: mirror.audits())
+        numbers = {}
+        if status.neglected:
+            keys = [one.key for one in status.neglected]
+            numbers = await place.do(lambda mirror: _numbers(mirror, keys))
+        limited = [g for g in status.groups if g.blocked_until > status.now or g.failed]
+        now = place.mirror.clock.now()
+        return {
+            "status": status,
+            "now": now,
+            "old": now - status.now > _OLD,
+            "counted": shown.window(status.span),
+            "new": status.elements.get("new", 0),
+            "span": span,
+            "spans": list(SPANS),
+            "chart": figures.freshness(samples, audits, status.now),
+            "small": figures.small_multiples(samples, place.mirror.settings.objective, present=present),
+            "objective": place.mirror.settings.objective,
+            "instead_of": show_budget(*(status.instead_of or (None, None))),
+            "outcomes": figures.outcomes(dict(status.polls)),
+            "coming": view.coming,
+            "limited": limited[:20],
+            "groups": [g for g in status.groups if g not in limited][:8],
+            "numbers": numbers,
+            "total": sum(count for state, count in status.elements.items() if state != "removed"),
+            "truth": next((s.beside["true"] for s in reversed(samples) if "true" in s.beside), None),
+        }
+
+    @routes.get("/")
+    async def overview(span: str = "day") -> Response:
+        return look("overview.html", **await values(span))
+
+    @routes.get("/fragments/overview")
+    async def overview_fragment(span: str = "day") -> Response:
+        return look("_overview.html", **await values(span))
+
+
+def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:
+    with mirror.store.begin() as t:
+        return {key: element.id for key, element in t.find(keys).items()}
+
+
+# --- what if
+
+
+def _what_if(routes: APIRouter, place: Place, look: _Look) -> None:
+    async def values(budget: str, freshness: str = "", objective: str = "") -> dict[str, object]:
+        if objective not in {"", "freshness", "age"}:
+            raise HTTPException(404, "objective must be freshness or age")
+        return await tried(place, budget, freshness, objective)
+
+    @routes.get("/what-if")
+    async def what_if(budget: str = "", freshness: str = "", objective: str = "", said: str = "") -> Response:
+        found = await values(budget, freshness, objective)
+        wrong = found["complaint"] and found["prospect"] is not None
+        return look("what_if.html", 422 if wrong else 200, said=said, **found)
+
+    @routes.get("/fragments/what-if")
+    async def what_if_fragment(budget: str = "", freshness: str = "", objective: str = "") -> Response:
+        return look("_what_if.html", **await values(budget, freshness, objective))
+
+    @routes.get("/what-if/apply")
+    async def ask(budget: str) -> Response:
+        found = await values(budget)
+        if found["tried"] is None:
+            raise HTTPException(422, str(found["complaint"]) or "budget is missing")
+        return look("apply.html", **found)
+
+    @routes.post("/what-if/apply")
+    async def apply(budget: Annotated[str, Form()]) -> Response:
+        found = await values(budget)
+        prospect, amount = found["prospect"], found["tried"]
+        if not isinstance(prospect, Prospect) or not isinstance(amount, float):
+            raise HTTPException(422, str(found["complaint"]) or "budget is missing")
+        await place.change(lambda mirror: mirror.set_budget(*prospect.split(amount)))
+        return RedirectResponse("/what-if?said=applied", 303)
+
+
+# --- elements
+
+
+def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
+    @routes.get("/elements")
+    async def elements(
+        search: str = "",
+        state: str = "",
+        group: str = "",
+        sort: str = "key",
+        page: int = 1,
+        *,
+        down: bool = False,
+        said: str = "",
+    ) -> Response:
+        return await table(search, state, group, sort, page, down=down, said=said)
+
+    async def table(
+        search: str = "",
+        state: str = "",
+        group: str = "",
+        sort: str = "key",
+        page: int = 1,
+        *,
+        down: bool = False,
+        said: str = "",
+        complaint: str = "",
+        key: str = "",
+        weight: str = "",
+    ) -> Response:
+        given = {"search": search, "state": state, "group": group, "sort": sort, "down": "1" if down else ""}
+        found, total, page = await place.do(lambda mirror: _on_page(mirror, given, page, down=down))
+        status = await place.status()
+        glances = await place.glances(one.id for one in found)
+
+        def link(**other: object) -> str:
+            new = {name: str(value) for name, value in {**given, **other}.items() if value}
+            if new.get("sort") == "key" and "down" not in new:
+                del new["sort"]
+            return "/elements" + (f"?{urlencode(new)}" if new else "")
+
+        return look(
+            "elements.html",
+            422 if complaint else 200,
+            found=found,
+            glances=glances,
+            total=total,
+            now=place.mirror.clock.now(),
+            counts=status.elements,
+            groups=[one.name for one in status.groups[:200]],
+            states=STATES,
+            sorts=SORTS,
+            page=page,
+            pages=max(-(-total // _PAGE), 1),
+            first=(page - 1) * _PAGE + 1,
+            link=link,
+            down=down,
+            said=said,
+            complaint=complaint,
+            key=key,
+            new_weight=weight,
+            **{name: given[name] for name in ("search", "state", "group", "sort")},
+        )
+
+    @routes.post("/elements/add")
+    async def add(key: Annotated[str, Form()], weight: Annotated[str, Form()] = "") -> Response:
+        try:
+            amount = float(weight) if weight.strip() else None
+        except ValueError:
+            complaint = f"weight must be a number; it is {weight!r}"
+            return await table(complaint=complaint, key=key, weight=weight)
+        given: dict[str, Json] = {} if amount is None else {"weight": amount}
+
+        def work(mirror: Mirror) -> tuple[str, int]:
+            done = edits.add(mirror, [(key.strip(), given)], trusted=place.trusted)
+            if done.refused:
+                return done.refused[0][1], 0
+            with mirror.store.begin() as t:
+                found = edits.find(t, mirror, [key.strip()])[0]
+            return "", 0 if found is None else found.id
+
+        complaint, number = await place.change(work)
+        if complaint:
+            return await table(complaint=complaint, key=key, weight=weight)
+        return RedirectResponse(f"/elements/{number}?said=added" if number else "/elements", 303)
+
+
+def _on_page(
+    mirror: Mirror, given: Mapping[str, str], page: int, *, down: bool
+) -> tuple[list[Element], int, int]:
+    """Return the elements on a page, how many there are, and the page: the last, if beyond it."""
+    chosen = [given[name] for name in ("search", "state", "group", "sort")]
+    page = min(max(page, 1), 10**9)
+    found, total = mirror.page(*chosen, descending=down, offset=(page - 1) * _PAGE, limit=_PAGE)
+    if total and not found:
+        page = -(-total // _PAGE)
+        found, total = mirror.page(*chosen, descending=down, offset=(page - 1) * _PAGE, limit=_PAGE)
+    return found, total, page
+
+
+def _element(routes: APIRouter, place: Place, look: _Look) -> None:
+    @routes.get("/elements/{number}")
+    async def element(number: int, said: str = "") -> Response:
+        def work(mirror: Mirror) -> tuple[Portrait, float, bool]:
+            now = mirror.clock.now()
+            with mirror.store.begin() as t:
+                running = any(not dead(worker) for worker in t.workers(now))
+            return mirror.portrait(numbered(mirror, number).key), now, running
+
+        portrait, now, running = await place.do(work)
+        return look(
+            "element.html",
+            portrait=portrait,
+            why=portrait.explanation,
+            element=portrait.explanation.element,
+            now=now,
+            running=running,
+            said=said,
+            polls=figures.polls(portrait, now, running=running),
+            worth=figures.worth(portrait, now, running=running),
+        )
+
+    @routes.get("/elements/{number}/versions/{version}")
+    async def version(number: int, version: int) -> Response:
+        def work(mirror: Mirror) -> dict[str, object]:
+            found = numbered(mirror, number)
+            with mirror.store.begin() as t:
+                versions = t.versions(element=number, limit=10_000, latest_first=True)
+            at = next((n for n, one in enumerate(versions) if one.id == version), None)
+            if at is None:
+                raise HTTPException(404, f"There is no version {version} of this element, or no more.")
+            before = versions[at + 1] if at + 1 < len(versions) else None
+            return {
+                "element": found,
+                "version": versions[at],
+                "before": before,
+                "after": versions[at - 1] if at else None,
+                "latest": at == 0,
+                "difference": _difference(mirror, before, versions[at], lines=2000, largest=_LARGEST),
+                "now": mirror.clock.now(),
+            }
+
+        return look("version.html", **await place.do(work))
+
+
+def _difference(mirror: Mirror, old: Version | None, new: Version, *, lines: int, largest: int) -> object:
+    """Return what is different, as HTML; None if there is nothing to compare, or too much."""
+    told = None if old is None else differences.between(mirror, old, new, lines=lines, largest=largest)
+    return None if told is None else marked(told)
+
+
+def _edits(routes: APIRouter, place: Place, look: _Look) -> None:
+    @routes.post("/elements/{number}/hint")
+    async def hint(number: int) -> Response:
+        await place.change(lambda mirror: mirror.hint([numbered(mirror, number).key], channel="dashboard"))
+        return RedirectResponse(f"/elements/{number}?said=hint", 303)
+
+    @routes.get("/elements/{number}/remove")
+    async def ask(number: int) -> Response:
+        return look("remove.html", element=await place.do(lambda mirror: numbered(mirror, number)))
+
+    @routes.post("/elements/{number}/remove")
+    async def remove(number: int) -> Response:
+        await place.change(lambda mirror: mirror.remove([numbered(mirror, number).key]))
+        return RedirectResponse("/elements?said=removed", 303)
+
+
+# --- changes, and the reference of the API
+
+
+def _changes(routes: APIRouter, place: Place, look: _Look) -> None:
+    @routes.get("/changes")
+    async def changes(before: int = 0) -> Response:
+        def work(mirror: Mirror) -> tuple[list[dict[str, object]], float, int]:
+            with mirror.store.begin() as t:
+                found = _latest(t, before)
+                more = found[_CHANGES].id + 1 if len(found) > _CHANGES else 0
+                shown_ones = found[:_CHANGES]
+                pairs = [(one, differences.before(t, one)) for one in shown_ones]
+            rows = [
+                {
+                    "version": new,
+                    "before": old,
+                    "difference": _difference(mirror, old, new, lines=40, largest=_LARGEST_IN_A_LIST),
+                }
+                for new, old in pairs
+            ]
+            return rows, mirror.clock.now(), more
+
+        rows, now, more = await place.do(work)
+        return look("changes.html", rows=rows, now=now, more=more, before=before)
+
+    @routes.get("/docs")
+    async def docs(request: Request) -> Response:
+        document = request.app.openapi()
+        return look("docs.html", document=document, operations=operations(document))
+
+
+def _latest(t: Transaction, before: int) -> list[Version]:
+    """Return the latest versions, or those before one of them; the latest first, and one more than shown."""
+    found = t.versions(limit=1, latest_first=True)
+    top = found[0].id if found else 0
+    top = min(top, before - 1) if before > 0 else top
+    width = 4 * _CHANGES
+    rows: list[Version] = []
+    while top > 0 and len(rows) <= _CHANGES:
+        start = max(top - width, 0)
+        some = [one for one in t.versions(start, width) if one.id <= top]
+        rows += some[::-1]
+        top, width = start, width * 4
+    return rows[: _CHANGES + 1]

@@ -1,0 +1,1 @@
+"""What hints are worth: their reliability, and the law of changes after them."""

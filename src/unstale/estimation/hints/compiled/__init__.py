@@ -1,0 +1,1 @@
+"""The compiled worth of polls after hints."""

@@ -1,0 +1,309 @@
+"""What hints are worth: when to poll an element that has had some.
+
+A hint (an entry in a feed, the date in a sitemap, a call from the source) says that an element may have
+changed. Its **recall** is the share of changes that give a hint; false alarms come at a rate of their own.
+Changes without a hint come at the rate a = (1 - recall) * rate, hints at gam = recall * rate + false alarms.
+After n hints in a time t the copy is fresh with probability
+
+    exp(-a t) (false_alarms/gam)^n = exp(-u),     u = a t + k n,     k = -log(false_alarms/gam).
+
+So a hint is like the passing of some time, k/a, and everything else stays: *poll when the worth reaches the
+price*. What an element is worth when the evidence u reaches a threshold is the integral of e^-v Psi(v) up
+to there, with Psi(v) the mean time that it takes to reach v. Without hints Psi(v) = v/a, and that is the
+worth of plain Poisson changes. A hint that cannot be false makes the element worth all it can ever be, at
+once; one that says nothing (k = 0) changes nothing.
+
+Reference: Busa-Fekete et al. (WWW 2025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from math import exp, log
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize
+
+from unstale.arguments import Floats, broadcast, numbers, scalar, unwrap
+from unstale.errors import InvalidInput
+from unstale.processes.law import Parameter, parameter
+
+from .compiled.hints import cycles, thresholds, worths
+from .hinted_polls import insist, whole_numbers
+
+__all__ = ["LEAST_RATE", "HintedChanges", "HintedPlan", "plan_hinted"]
+
+LEAST_RATE, _MOST = 1e-120, 1e120
+"""Rates that are not 0."""
+_TIE = 1e-9
+"""Share of the budget by which what is spent must jump at a price to be called a jump."""
+
+
+@dataclass(frozen=True, eq=False)
+class HintedChanges:
+    """Poisson changes that may give hints: numbers, or an array with an entry for each element.
+
+    >>> changes = HintedChanges(rate=1.0, recall=0.9, false_alarms=0.1)
+    >>> float(changes.precision), changes.worth(0.5, hints=[0, 1, 2]).round(3).tolist()
+    (0.9, [0.01, 0.814, 0.973])
+    """
+
+    rate: Parameter = parameter(at_least=0.0, at_most=_MOST)  # noqa: RUF009
+    """Changes per unit time."""
+    recall: Parameter = parameter(at_least=0.0, at_most=1.0)  # noqa: RUF009
+    """Share of changes that give a hint."""
+    false_alarms: Parameter = parameter(at_least=0.0, at_most=_MOST)  # noqa: RUF009
+    """Hints per unit time without a change."""
+
+    def __post_init__(self) -> None:
+        """Check and keep copies."""
+        checked = {
+            part.name: numbers(part.name, getattr(self, part.name), **part.metadata) for part in fields(self)
+        }
+        broadcast(**checked)
+        rate = checked["rate"]
+        insist("rate", rate, (rate == 0) | (rate >= LEAST_RATE), f"0, or from {LEAST_RATE:g} to {_MOST:g}")
+        for name, array in checked.items():
+            own = array.copy()
+            own.setflags(write=False)
+            object.__setattr__(self, name, unwrap(own))
+
+    @property
+    def shape_of(self) -> tuple[int, ...]:
+        """Shape of the parameters: ``()`` for one element."""
+        return np.broadcast_shapes(*(np.shape(getattr(self, part.name)) for part in fields(self)))
+
+    @property
+    def unhinted(self) -> Floats:
+        """Changes per unit time that give no hint."""
+        return (1.0 - self.recall) * self.rate
+
+    @property
+    def hint_rate(self) -> Floats:
+        """Hints per unit time."""
+        return self.recall * self.rate + self.false_alarms
+
+    @property
+    def precision(self) -> Floats:
+        """Share of hints that come of a change; 0 if there are no hints."""
+        hints = self.hint_rate
+        return self.recall * self.rate / np.where(hints > 0, hints, 1.0)
+
+    @property
+    def evidence(self) -> Floats:
+        """What a hint adds to the evidence that the copy is stale; infinite if no hint is false."""
+        true, false = self.recall * self.rate, self.false_alarms
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.where(true > 0, np.log1p(true / false), 0.0)[()]
+
+    def stale_evidence(self, elapsed: ArrayLike, hints: ArrayLike = 0) -> Floats:
+        """Return u, where exp(-u) is the probability that a copy is fresh."""
+        t = numbers("elapsed", elapsed, at_least=0, infinite=True)
+        n = whole_numbers("hints", hints)
+        broadcast(changes=np.empty(self.shape_of), elapsed=t, hints=n)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.where(self.unhinted > 0, self.unhinted * t, 0.0) + np.where(n > 0, self.evidence * n, 0)
+
+    def fresh(self, elapsed: ArrayLike, hints: ArrayLike = 0) -> Floats:
+        """Probability that a copy is fresh, so long after its last poll and after so many hints since.
+
+        >>> changes = HintedChanges(rate=1.0, recall=0.5, false_alarms=0.5)
+        >>> float(changes.fresh(0.0, hints=1)), float(changes.fresh(2.0).round(4))
+        (0.5, 0.3679)
+        """
+        return np.exp(-self.stale_evidence(elapsed, hints))
+
+    def effective(self, elapsed: ArrayLike, hints: ArrayLike = 0) -> Floats:
+        """Return the time without hints after which a copy would be as stale as it is now with them.
+
+        Infinite if hints say so much that no time would.
+        """
+        u = self.stale_evidence(elapsed, hints)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.where(u > 0, u / self.unhinted, 0.0)[()]
+
+    def worth(self, elapsed: ArrayLike, hints: ArrayLike = 0) -> Floats:
+        """Worth of a poll for the freshness of an element of weight 1; see `unstale.worth`.
+
+        >>> useless = HintedChanges(rate=2.0, recall=0.0, false_alarms=5.0)
+        >>> useless.worth(1.0, hints=[0, 9]).round(4).tolist()       # that of plain Poisson changes
+        [0.297, 0.297]
+        >>> perfect = HintedChanges(rate=2.0, recall=1.0, false_alarms=0.0)
+        >>> perfect.worth([0.1, 9.0], hints=[[0], [1]]).tolist()     # nothing, or all that there is
+        [[0.0, 0.0], [0.5, 0.5]]
+        """
+        return self._by(worths, self.stale_evidence(elapsed, hints))
+
+    def threshold(self, price: ArrayLike) -> Floats:
+        """Evidence at which a poll is worth the price; infinite if it never is.
+
+        The price is that of a poll for weight 1: the price of one unit of budget * size / weight.
+        """
+        return self._by(thresholds, numbers("price", price, at_least=0, infinite=True))
+
+    def due(self, hints: ArrayLike, price: ArrayLike) -> Floats:
+        """Time since the last poll at which an element with so many hints is due; infinite if never.
+
+        0 means that hints alone are reason enough: it is due when the last of them comes.
+
+        >>> changes = HintedChanges(rate=1.0, recall=0.8, false_alarms=0.2)
+        >>> changes.due([0, 1, 2], price=0.5).round(3).tolist()
+        [5.49, 0.0, 0.0]
+        """
+        n = whole_numbers("hints", hints)
+        level = self.threshold(price)
+        broadcast(changes=np.empty(level.shape), hints=n)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            left = level - np.where(n > 0, self.evidence * n, 0.0)
+            wait = np.where(left > 0, left / self.unhinted, 0.0)
+        return np.where(np.isinf(level), np.inf, wait)[()]
+
+    def frequency(self, price: ArrayLike) -> Floats:
+        """Polls per unit time of an element that is polled when its worth reaches the price."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return (1.0 / self._by(cycles, self.threshold(price)))[()]
+
+    def freshness(self, price: ArrayLike) -> Floats:
+        """Share of time for which the copy is then up to date.
+
+        >>> changes = HintedChanges(rate=1.0, recall=[0.0, 0.8], false_alarms=[0.0, 0.2])
+        >>> at = plan_hinted(changes, budget=1.0)
+        >>> changes.freshness(at.price).round(3).tolist(), changes.frequency(at.price).round(3).tolist()
+        ([0.361, 0.57], [0.391, 0.609])
+        """
+        level = self.threshold(price)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kept = self._by(worths, level) / self._by(cycles, level) + np.exp(-level)
+        return np.where(self.rate > 0, np.where(level > 0, kept, 1.0), 1.0)[()]
+
+    def _by(self, kernel: Callable[..., Floats], column: Floats) -> Floats:
+        """Let a kernel work on a column and the parameters."""
+        parts = np.broadcast_arrays(column, self.unhinted, self.hint_rate, self.evidence)
+        flat = (np.array(part, float).ravel() for part in parts)
+        return unwrap(kernel(*flat).reshape(parts[0].shape))
+
+
+@dataclass(frozen=True, eq=False)
+class HintedPlan:
+    """The price at which elements that give hints use up a budget, and what that buys."""
+
+    price: float
+    """Of one unit of budget."""
+    price_above: float
+    """The next higher one, at which those who are just worth the price are not polled."""
+    share: float
+    """Of hints at which the price counts, and not the one above: 1 unless the budget ends between them."""
+    frequencies: Floats
+    """Polls per unit time of each element, on average: hints say when."""
+    spent: float
+    """Sum of size * frequency."""
+    freshness: float
+    """Weighted mean."""
+
+
+def plan_hinted(
+    changes: HintedChanges,
+    budget: float,
+    *,
+    weights: ArrayLike | None = None,
+    sizes: ArrayLike | None = None,
+) -> HintedPlan:
+    """Find the price at which polling each element when its worth reaches the price uses up the budget.
+
+    Where elements are polled for their hints alone, what is used jumps at some prices: all hints that are
+    always true are worth the same. If the budget ends within such a jump, a ``share`` of these hints is acted
+    on: with each hint of an element, and after each poll, toss a coin, and judge by ``price`` with the
+    probability ``share`` and else by ``price_above``.
+
+    >>> without = HintedChanges(rate=[1.0, 2.0], recall=0.0, false_alarms=0.0)
+    >>> hinted = HintedChanges(rate=[1.0, 2.0], recall=0.9, false_alarms=0.1)
+    >>> [round(plan_hinted(one, budget=2.0).freshness, 3) for one in (without, hinted)]
+    [0.533, 0.703]
+    >>> perfect = HintedChanges(rate=2.0, recall=1.0, false_alarms=0.0)
+    >>> plan = plan_hinted(perfect, budget=1.5)
+    >>> round(plan.share, 3), [float(perfect.due(1, price)) for price in (plan.price, plan.price_above)]
+    (0.75, [0.0, inf])
+    """
+    amount = scalar("budget", budget, at_least=0)
+    if not isinstance(changes, HintedChanges):
+        msg = f"changes must be HintedChanges(rate, recall, false_alarms); it is {changes!r}"
+        raise InvalidInput(msg)
+    if len(changes.shape_of) > 1:
+        msg = f"changes must have one entry for each element; its shape is {changes.shape_of}"
+        raise InvalidInput(msg)
+    count = (changes.shape_of or (1,))[0]
+    weight, size = _column("weights", weights, count, at_least=0), _column("sizes", sizes, count, above=0)
+    rate = np.broadcast_to(changes.rate, count)
+    wanted = (weight > 0) & (rate > 0)
+    with np.errstate(divide="ignore"):
+        cost = np.where(wanted, size / weight, np.inf)
+
+    def polled(price: float) -> Floats:
+        return np.where(wanted, changes.frequency(price * cost), 0.0)
+
+    def fresh(price: float) -> Floats:
+        return np.where(rate > 0, changes.freshness(price * cost), 1.0)
+
+    highest = float(np.max(1.0 / (rate[wanted] * cost[wanted]), initial=0.0))
+    if highest == 0.0:
+        return HintedPlan(0.0, 0.0, 1.0, np.zeros(count), 0.0, _mean(weight, fresh(1.0)))
+    low, high = _prices(lambda price: float(size @ polled(price)), highest, amount)
+    more, less = polled(low), polled(high)
+    share, frequencies = _shared(np.broadcast_to(changes.hint_rate, count), more, less, size, amount)
+    with np.errstate(invalid="ignore"):  # who is judged by either price is fresh in proportion to the polls
+        part = np.where(more > less, (frequencies - less) / (more - less), 0.0)
+    kept = fresh(high) + part * (fresh(low) - fresh(high))
+    return HintedPlan(low, high, share, frequencies, float(size @ frequencies), _mean(weight, kept))
+
+
+def _mean(weight: Floats, fresh: Floats) -> float:
+    return float(weight @ fresh / weight.sum()) if weight.any() else 1.0
+
+
+def _shared(
+    hint_rate: Floats, more: Floats, less: Floats, size: Floats, budget: float
+) -> tuple[float, Floats]:
+    """Return the share of hints to be judged by the lower of two prices, and what is polled then."""
+
+    def polled(share: float) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            short, long = 1.0 / more, 1.0 / less
+            never = short + (1.0 / share - 1.0) / hint_rate  # hint after hint, until one is acted on
+            cycle = np.where(less > 0, short + (1.0 - share) * (long - short), never)
+            found = np.where(more > less, 1.0 / cycle, more)
+            return np.where((hint_rate > 0) | (more == less), found, less + share * (more - less))
+
+    excess = float(size @ (more - less))
+    if not excess > _TIE * budget or float(size @ more) <= budget:
+        return 1.0, more
+    share = optimize.brentq(lambda share: float(size @ polled(share)) - budget, 1e-12, 1.0, xtol=1e-13)
+    return float(share), polled(share)
+
+
+def _column(name: str, values: ArrayLike | None, count: int, **rules: float) -> Floats:
+    column = numbers(name, 1.0 if values is None else values, **rules)  # type: ignore[arg-type]
+    if column.shape not in {(), (count,)}:
+        msg = (
+            f"{name} must be one number or one for each of the {count} elements; its shape is {column.shape}"
+        )
+        raise InvalidInput(msg)
+    return np.array(np.broadcast_to(column, count))
+
+
+def _prices(spent: Callable[[float], float], highest: float, budget: float) -> tuple[float, float]:
+    """Return two prices next to each other, between which lies what is spent; it falls as the price rises."""
+    high = highest * (1.0 + 1e-9)  # at which nobody is polled
+    low, least = high, 1e-200 * high
+    while low > least and spent(low) <= budget:
+        high, low = low, low * 1e-2
+    if low <= least:  # who is polled for hints alone cannot spend more
+        return low, low
+    root = exp(optimize.brentq(lambda log: spent(exp(log)) - budget, log(low), log(high), xtol=1e-13))
+    below, above, step = root, root, 1e-15
+    while spent(below) < budget:
+        below, step = max(root * (1.0 - step), low), 4.0 * step
+    while spent(above) > budget:
+        above, step = min(root * (1.0 + step), high), 4.0 * step
+    return below, above

@@ -1,0 +1,1 @@
+"""Which law changes follow: gaps, tests, fits, rhythm."""

@@ -1,0 +1,1 @@
+"""Change rates learned while elements are polled."""

@@ -1,0 +1,332 @@
+"""How elements change, learned while they are polled: rates, what is typical, and how soon it is forgotten.
+
+Real changes come in bursts, and rates drift: what an element did long ago says less about what it does now
+than what it did lately. So evidence fades. What polls saw of an element, joined to a prior that its class of
+elements shares, is a gamma law of its rate; with each half-life that passes, the evidence counts half as
+much, until the element is one like any other again.
+
+What is typical of a class (shape and mean of the prior) and its half-life are learned from the polls
+themselves. Each poll settles a bet on whether there was a change, at the odds that the law had given before
+it. There are several half-lives; for each the prior follows, by recursive Fisher scoring, whatever would have
+bet best on the polls of late, and the half-life that has lost least is the one in use (of those that lost
+about as much, the longest). Elements that change
+at constant rates choose a long one; where changes come in bursts, or rates drift, it is shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unstale.arguments import Floats, as_floats, numbers, scalar, whole
+from unstale.errors import InvalidInput
+from unstale.estimation.poll_columns import flags
+from unstale.estimation.rates.posterior import GammaPrior
+from unstale.processes import UncertainPoisson
+
+from .compiled.learner import hear, present
+
+__all__ = ["Learner"]
+
+_HALF_LIVES = 2.0 ** np.arange(8)
+"""In rounds: from one to so many that evidence hardly fades."""
+_MEMORY, _BETS = 20.0, 500.0
+"""Rounds in which what is known of priors, and of half-lives, fades to 1/e; at first it takes fewer. Bets are
+remembered longer, since elements may be quiet for most of the time, and win and lose nothing then."""
+_TIE = 1.02
+"""Losses that are the same but for chance, over the least. Where one cause changes many elements at once, so
+small a difference says little, and the longest half-life does least harm."""
+_CLASSES = 100_000
+"""More classes than anyone has."""
+_NOTHING, _FAR = 1e-12, 1e12
+"""Parts of a round that are too short to say anything, and too long to be true."""
+_SHORTEST, _LONGEST = 1e-20, 1e20
+"""Rounds: evidence is kept in numbers of four bytes, which have no room for more."""
+_STIFF, _PULL = 0.05, 0.005
+"""How slowly priors move: as if there had been so much information, per element of the class, before any
+poll. It takes a part of a round to outweigh that, since polls of one moment may all see the same cause. A
+tenth of it says that shape and rate are about 1, and 1 per round: they are finite if polls say nothing."""
+
+
+class Learner:
+    """Learns from polls how elements change.
+
+    ``round`` is about the time between two polls of an element. ``classes`` says, by a number from 0 on,
+    which class each element belongs to; one class has one prior and one half-life. ``half_life`` is the same
+    for all if it is given; with ``inf`` nothing is forgotten, as if elements changed at constant rates. With
+    a ``prior``, such as `GammaPrior.learned` from older polls, no other is learned.
+
+    >>> learner = Learner(2, round=1.0)
+    >>> for _ in range(50):
+    ...     learner.learn([0, 1], [1.0, 1.0], [True, False])
+    >>> law = learner.law(since=0.0)
+    >>> bool(law.rate[0] > 1.0), bool(law.rate[1] < 0.1)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        round: float,  # noqa: A002
+        classes: ArrayLike | None = None,
+        half_life: float | None = None,
+        prior: GammaPrior | None = None,
+    ) -> None:
+        whole("n", n, at_least=0)
+        if not (prior is None or isinstance(prior, GammaPrior)):
+            raise InvalidInput(f"prior must be a GammaPrior; prior is {prior!r}")
+        self._round = scalar("round", round, at_least=_SHORTEST, at_most=_LONGEST)
+        self._half_lives = self._round * _HALF_LIVES
+        if half_life is not None:
+            self._half_lives = np.array([scalar("half_life", half_life, above=0, infinite=True)])
+        self._classes = _classes(classes, n)
+        groups = int(self._classes.max(initial=0)) + 1
+        start = self._opinion if prior is None else np.log([prior.shape, prior.rate])
+        self._priors = np.tile(start, (groups, self._half_lives.size, 1))
+        self._surprise = np.zeros((groups, self._half_lives.size))
+        self._information = np.zeros((groups, self._half_lives.size, 2, 2))
+        self._evidence = np.zeros((n, self._half_lives.size, 5), np.float32)
+        self._heard = 0.0
+        self._fixed = prior is not None
+        self._count()
+
+    def __len__(self) -> int:
+        return int(self._evidence.shape[0])
+
+    @property
+    def round(self) -> float:
+        """About the time between two polls of an element."""
+        return self._round
+
+    def _count(self) -> None:
+        """Count how many elements each class has."""
+        self._sizes = np.bincount(self._classes, minlength=self._surprise.shape[0]).astype(float)
+        if not self._classes.size:
+            self._sizes[0] = len(self)
+
+    @property
+    def _opinion(self) -> Floats:
+        """Logarithms of the shape and the mean rate that are expected before any poll."""
+        return np.array([0.0, -np.log(self._round)])
+
+    @property
+    def _chosen(self) -> NDArray[np.intp]:
+        """For each class, the half-life that has lost least; of those that are about as good the longest."""
+        least = self._surprise.min(axis=-1, keepdims=True)
+        return self._half_lives.size - 1 - np.argmax(self._surprise[:, ::-1] <= _TIE * least, axis=-1)
+
+    @property
+    def half_life(self) -> Floats:
+        """In what time evidence counts half as much, for each class."""
+        return np.take(self._half_lives, self._chosen)
+
+    @property
+    def prior(self) -> UncertainPoisson:
+        """What is typical of each class."""
+        shape, rate = np.exp(self._priors[np.arange(self._chosen.size), self._chosen].T)
+        return UncertainPoisson(shape, rate / shape)
+
+    @property
+    def evidence(self) -> NDArray[np.float32]:
+        """What is kept of each element: a row of numbers for each half-life, to be saved and written back."""
+        return self._evidence
+
+    def write(self, elements: NDArray[np.integer], rows: Sequence[bytes]) -> None:
+        """Write rows of `evidence` back that were saved as bytes.
+
+        One that is empty, or of a strange length, says nothing. Numbers of eight bytes are read, too.
+        """
+        numbers_each = self._evidence[0].size
+        kinds = {4 * numbers_each: np.float32, 8 * numbers_each: np.float64}
+        self._evidence[elements] = 0.0
+        for length, kind in kinds.items():
+            which = [place for place, row in enumerate(rows) if len(row) == length]
+            flat = np.frombuffer(b"".join(rows[place] for place in which), kind)
+            self._evidence[elements[which]] = flat.reshape(-1, *self._evidence.shape[1:])
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What has been learned of all elements together: the `state` but for the evidence."""
+        return self._parts(*(name for name in _STATE if name != "evidence"))
+
+    def learn(
+        self,
+        elements: ArrayLike,
+        elapsed: ArrayLike,
+        changed: ArrayLike,
+        *,
+        modified: ArrayLike | None = None,
+    ) -> None:
+        """Take in what polls saw, in the order of time: time since the last one, and if there is a change.
+
+        ``modified`` is how long before the poll the last change was, where that is known; nan elsewhere.
+        """
+        places, times, seen = self.checked(elements, elapsed, changed)
+        ages = _ages(modified, times)
+        if not places.size:
+            return
+        self._heard += places.size / len(self)
+        fade, fade_bets = (
+            np.exp(-places.size / len(self) / min(most, 1.0 + 0.5 * self._heard)) for most in (_MEMORY, _BETS)
+        )
+        slope = np.zeros(self._priors.shape)
+        self._surprise *= fade_bets
+        self._information *= fade
+        hear(
+            places, times, seen, ages, _NOTHING * self._round, self._classes,
+            self._half_lives, self._priors, self._evidence, self._surprise, slope, self._information,
+        )  # fmt: skip
+        if self._fixed:
+            return
+        size = self._sizes[:, None, None]
+        slope -= (1.0 - fade) * _PULL * size * (self._priors - self._opinion)
+        stiff = self._information + _STIFF * size[..., None] * np.eye(2)
+        move = np.linalg.solve(stiff, slope[..., None])[..., 0]
+        self._priors += np.clip(move, -1.0, 1.0)
+
+    def checked(
+        self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike
+    ) -> tuple[NDArray[np.intp], Floats, NDArray[np.bool_]]:
+        """Insist on what `learn` can take in, and return it as columns."""
+        places, times = np.asarray(elements), numbers("elapsed", elapsed, at_least=0)
+        if places.shape != times.shape or places.ndim != 1:
+            shapes = f"their shapes are {places.shape} and {times.shape}"
+            msg = f"elements and elapsed must be lists of equal length; {shapes}"
+            raise InvalidInput(msg)
+        seen = flags("changed", changed, places.size)
+        if (far := times > _FAR * self._round).any():
+            longest = f"there is {times[np.argmax(far)]:g}"
+            msg = f"elapsed must be at most {_FAR:g} rounds of {self._round:g}; {longest}"
+            raise InvalidInput(msg)
+        if places.size and (places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= len(self)):
+            msg = f"elements must be whole numbers from 0 to {len(self) - 1}; they are {elements!r}"
+            raise InvalidInput(msg)
+        return places.astype(np.intp), times, seen
+
+    def law(self, since: ArrayLike, elements: NDArray[np.integer] | None = None) -> UncertainPoisson:
+        """Return how all elements, or these, seem to change, so long after the last poll of each."""
+        return self.outlook(since, elements)[0]
+
+    def outlook(
+        self, since: ArrayLike, elements: NDArray[np.integer] | None = None
+    ) -> tuple[UncertainPoisson, Floats]:
+        """Return the law, and the probability that there is hope: that changes do not come all the time."""
+        places = np.arange(len(self)) if elements is None else elements
+        ages = np.ascontiguousarray(np.broadcast_to(numbers("since", since, at_least=0), places.size))
+        shape, time, hope = self.gammas(ages, places)
+        return UncertainPoisson(shape, 1.0 / time), hope
+
+    def gammas(self, since: Floats, elements: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
+        """Return shapes and times (1/scale) of the laws, and hope, so long after the last poll of each."""
+        shape, time, hope = np.empty((3, elements.size))
+        present(
+            elements, since, self._classes, self._chosen, self._half_lives, self._priors, self._evidence,
+            shape, time, hope,
+        )  # fmt: skip
+        return shape, time, hope
+
+    def rescale(self, round: float) -> None:  # noqa: A002
+        """Take polls to be so far apart from now on; half-lives that are not given are multiples of that."""
+        span = scalar("round", round, at_least=_SHORTEST, at_most=_LONGEST)
+        if self._half_lives.size > 1:
+            lives = span * _HALF_LIVES
+            nearest = np.abs(np.log(lives)[:, None] - np.log(self._half_lives)).argmin(axis=1)
+            self._half_lives = lives
+            self._evidence = self._evidence[:, nearest].copy()
+            for name in ("priors", "surprise", "information"):
+                setattr(self, f"_{name}", getattr(self, f"_{name}")[:, nearest].copy())
+        self._round = span
+        if self._heard == 0.0 and not self._fixed:
+            self._priors[:] = self._opinion
+
+    def add(self, count: int, *, classes: ArrayLike | None = None) -> None:
+        """Add elements of which nothing is known yet but their classes, which must be known ones."""
+        whole("count", count, at_least=0)
+        new = _classes(classes, count)
+        if (self._classes.size == 0) != (new.size == 0) and len(self) and count:
+            msg = f"classes must be given for new elements if and only if others have them; it is {classes!r}"
+            raise InvalidInput(msg)
+        if new.max(initial=0) >= self._chosen.size:
+            msg = f"classes must be below {self._chosen.size}, the number of classes; there is {new.max()}"
+            raise InvalidInput(msg)
+        self._classes = np.concatenate([self._classes, new])
+        blank = np.zeros((count, *self._evidence.shape[1:]), np.float32)
+        self._evidence = np.concatenate([self._evidence, blank]) if len(self) else blank
+        self._count()
+
+    # --- to be continued ------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return all that has been learned, as numbers and arrays.
+
+        >>> learner = Learner(1, round=1.0)
+        >>> learner.learn([0], [2.0], [True])
+        >>> again = Learner.resume(learner.state())
+        >>> bool(again.law(0.0).rate == learner.law(0.0).rate)
+        True
+        """
+        return self._parts(*_STATE)
+
+    def _parts(self, *names: str) -> dict[str, Any]:
+        return {"fixed": self._fixed, **{name: np.copy(getattr(self, f"_{name}")) for name in names}}
+
+    @classmethod
+    def resume(cls, state: Mapping[str, Any]) -> Self:
+        """Go on where `state` was taken."""
+        if missing := [name for name in _STATE if name not in state]:
+            msg = f"state must be what Learner.state returned; it has no {missing[0]!r}"
+            raise InvalidInput(msg)
+        self = cls.__new__(cls)
+        for name in _STATE:
+            setattr(self, f"_{name}", np.array(state[name]))
+        self._round, self._heard = float(self._round), float(self._heard)
+        self._evidence = self._evidence.astype(np.float32, copy=False)
+        self._fixed = bool(state.get("fixed", False))
+        n, lives, groups = len(self), self._half_lives.size, int(self._classes.max(initial=0)) + 1
+        shapes = {
+            "evidence": (n, lives, 5),
+            "priors": (groups, lives, 2),
+            "surprise": (groups, lives),
+            "information": (groups, lives, 2, 2),
+            "classes": (n if self._classes.size else 0,),
+        }
+        for name, shape in shapes.items():
+            found = getattr(self, f"_{name}")
+            if found.shape != shape or not np.isfinite(found).all():
+                wrong = f"{name!r} has shape {found.shape}, not {shape}, or is not finite"
+                msg = f"state must be what Learner.state returned; {wrong}"
+                raise InvalidInput(msg)
+        self._count()
+        return self
+
+
+_STATE = ("round", "half_lives", "classes", "priors", "surprise", "information", "evidence", "heard")
+
+
+def _ages(modified: ArrayLike | None, times: Floats) -> Floats:
+    """Return how long before each poll the last change was; nothing at all if that is known of none."""
+    if modified is None:
+        return np.empty(0)
+    ages = as_floats("modified", modified)
+    if ages.shape != times.shape:
+        raise InvalidInput(
+            f"modified must be one for each of the {times.size} polls; it has shape {ages.shape}"
+        )
+    numbers("modified", np.where(np.isnan(ages), 0.0, ages), at_least=0)
+    return ages
+
+
+def _classes(classes: ArrayLike | None, n: int) -> NDArray[np.intp]:
+    """Return the class of each element; nothing at all if there is but one."""
+    if classes is None:
+        return np.empty(0, np.intp)
+    found = np.asarray(classes)
+    whole_numbers = found.shape == (n,) and found.dtype.kind in "iu"
+    if not whole_numbers or not 0 <= found.min(initial=0) <= found.max(initial=0) < _CLASSES:
+        msg = f"classes must be whole numbers from 0 to {_CLASSES}, one for each of {n}; it is {classes!r}"
+        raise InvalidInput(msg)
+    return found.astype(np.intp)

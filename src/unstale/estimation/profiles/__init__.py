@@ -1,0 +1,1 @@
+"""Profiles: who wants what, from accesses."""

@@ -1,0 +1,1 @@
+"""Change rates from polls: estimators, posteriors, priors of a population."""

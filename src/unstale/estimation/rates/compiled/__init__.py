@@ -1,0 +1,1 @@
+"""Compiled estimators of change rates."""

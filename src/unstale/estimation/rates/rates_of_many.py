@@ -1,0 +1,151 @@
+"""Change rates of many elements at once, with a prior that is learned from all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unstale.arguments import Floats, scalar
+from unstale.errors import InvalidInput
+from unstale.estimation.polls import PollColumns
+from unstale.processes import UncertainPoisson
+
+from .compiled.rates import Tally
+from .population import Population, classes_of, populations, priors_of
+from .posterior import GammaPrior, Posterior, posterior
+from .rates import Method, checked_level, checked_method, estimated
+
+__all__ = ["Rates", "estimate_rates"]
+
+Priors = GammaPrior | dict[Hashable, GammaPrior]
+
+
+class Rates:
+    """The change rates of many elements, and how sure they are: arrays with one entry for each element."""
+
+    rate: Floats
+    method: str
+    level: float
+    polls: NDArray[np.int64]
+    changes: NDArray[np.int64]
+
+    def __init__(
+        self,
+        method: str,
+        level: float,
+        polls: NDArray[np.int64],
+        changes: NDArray[np.int64],
+        rate: Floats | None,
+        find: Callable[[], tuple[Priors, Posterior]],
+    ) -> None:
+        self.method, self.level, self.polls, self.changes = method, level, polls, changes
+        self._find = find
+        self.rate = self._posterior.mean if rate is None else rate
+
+    def __len__(self) -> int:
+        return self.polls.size
+
+    @cached_property
+    def _found(self) -> tuple[Priors, Posterior]:
+        found = self._find()
+        del self._find  # and the polls with it
+        return found
+
+    @property
+    def _posterior(self) -> Posterior:
+        return self._found[1]
+
+    @property
+    def prior(self) -> Priors:
+        """What was known before the polls: one prior for all, or one for each class."""
+        return self._found[0]
+
+    @cached_property
+    def low(self) -> Floats:
+        """The rate is between ``low`` and ``high`` with a probability of ``level``, as much beyond each."""
+        return np.fmin(self._posterior.low, self.rate)
+
+    @cached_property
+    def high(self) -> Floats:
+        """See ``low``."""
+        return np.fmax(self._posterior.high, self.rate)
+
+    @property
+    def law(self) -> UncertainPoisson:
+        """The posterior for a plan: gamma laws with its means and variances, whatever the method."""
+        return self._posterior.law
+
+
+def estimate_rates(
+    elements: ArrayLike,
+    elapsed: ArrayLike,
+    changed: ArrayLike,
+    *,
+    n: int | None = None,
+    method: Method = "bayes",
+    modified: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    prior: GammaPrior | Mapping[Hashable, GammaPrior] | None = None,
+    level: float = 0.9,
+    half_life: float = np.inf,
+) -> Rates:
+    """Estimate the change rates of many elements from their polls.
+
+    ``elements`` is the number of the element of each poll; polls may come in any order (but for
+    "stochastic-approximation", where those of one element must be in the order of time). There are ``n``
+    elements, or as many as the largest number says. The other columns, and the methods, are those of
+    `estimate_rate`.
+
+    Without a ``prior``, that of the population is learned from all polls (`GammaPrior.learned`), separately
+    for each class if ``classes`` has a label for each element. So an element with few polls borrows from the
+    others, and one without any has the prior, where other methods than "bayes" answer nan.
+
+    With a finite ``half_life``, "bayes" lets polls count half for each such time before the last poll of
+    their element, so that the answer is about the rate of late; then polls of one element must be in the
+    order of time. What is typical of the population is learned from all polls alike.
+
+    Intervals and laws are found when they are asked for, as they take longer than most estimates.
+
+    >>> rates = estimate_rates([0, 1, 0, 1, 0], [1.0, 1.0, 2.0, 2.0, 1.0], [1, 0, 1, 0, 1], n=3)
+    >>> rates.rate.round(2).tolist()
+    [4.7, 0.19, 2.39]
+    >>> bool((rates.low < rates.rate).all() and (rates.rate < rates.high).all())
+    True
+    """
+    checked_method(method)
+    level = checked_level(level)
+    half_life = scalar("half_life", half_life, above=0, infinite=True)
+    if half_life < np.inf and method != "bayes":
+        msg = f"half_life needs the method 'bayes'; method is {method!r}"
+        raise InvalidInput(msg)
+    columns = PollColumns.of(elements, elapsed, changed, modified, n)
+    labels, owners = classes_of(classes, columns.n)
+    given = None if prior is None else priors_of(prior, labels)
+    if given is None and columns.elapsed.size == 0:
+        msg = "elapsed must not be empty if there is no prior: one is learned from polls"
+        raise InvalidInput(msg)
+    data = columns.tally()
+
+    def find() -> tuple[Priors, Posterior]:
+        counted = data if half_life == np.inf else columns.faded(half_life)
+        if given is None:
+            learned = populations(data, owners, len(labels))
+            priors, found = [one.prior for one in learned], _joined(counted, learned, level)
+        else:
+            priors, found = given, posterior(counted, given, owners, level)
+        return (priors[0] if classes is None else dict(zip(labels, priors, strict=True))), found
+
+    rate = None if method == "bayes" else estimated(method, columns, data)
+    return Rates(method, level, data.polls, data.changes, rate, find)
+
+
+def _joined(data: Tally, learned: list[Population], level: float) -> Posterior:
+    """Put the elements of all populations into one."""
+    joined = Posterior(*np.empty((4, data.polls.size)))
+    for population in learned:
+        for whole, part in zip(joined, population.posterior(data, level), strict=True):
+            whole[population.members] = part
+    return joined

@@ -1,0 +1,1 @@
+"""mirror.toml: what a user says about a mirror, read and checked."""

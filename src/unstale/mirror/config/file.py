@@ -1,0 +1,323 @@
+"""mirror.toml: what a user says about a mirror, read and checked.
+
+Every complaint names the file, the line and the key, says what is allowed, and suggests the nearest right
+name. Nothing that may be a secret is repeated in one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn
+
+from unstale.errors import InvalidInput, MissingExtra
+from unstale.mirror.settings import Database, GroupLimit, Http, Notify, Rule, Settings
+
+from .keys import SECTIONS, Key, Section
+from .toml_lines import Place, places
+from .values import shown_value
+
+__all__ = ["FILE", "VARIABLE", "Config", "find", "load", "without_password"]
+
+FILE = "mirror.toml"
+VARIABLE = "UNSTALE_MIRROR"
+_MOST = 10_000_000
+"""Bytes of a file that can be meant."""
+_BY_NAME = {section.name: section for section in SECTIONS}
+_POLITE = Settings().groups[0]
+"""What holds for pages if nothing is said."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a mirror.toml says."""
+
+    settings: Settings = field(repr=False)
+    """Not shown: addresses of databases hold passwords."""
+    store: str = field(repr=False)
+    """Path of an SQLite file, or address of a PostgreSQL database."""
+    copies: Path | None
+    path: Path
+    lines: Mapping[Place, int] = field(default_factory=dict, repr=False, compare=False)
+    """Where each thing is said."""
+
+
+def find(start: Path | str = ".") -> Path:
+    """Return the mirror.toml of a folder, or the one that the environment names."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        path = Path(named)
+        return path / FILE if path.is_dir() else path
+    return Path(start) / FILE
+
+
+def without_password(url: str) -> str:
+    """Return the address of a database as it may be shown.
+
+    >>> without_password("postgresql://me:secret@db/x?password=1"), without_password("mirror.db")
+    ('postgresql://me:***@db/x', 'mirror.db')
+    """
+    if "://" not in url:
+        return url
+    scheme, _, rest = url.partition("://")
+    before, at, after = rest.partition("?")[0].rpartition("@")
+    user, colon, _ = before.partition(":")
+    return f"{scheme}://{user}{colon and ':***'}{at}{after}"
+
+
+def load(path: Path | str) -> Config:
+    """Read a mirror.toml, or raise `InvalidInput`."""
+    path = Path(path)
+    text = _text(path)
+    try:
+        said = tomllib.loads(text)
+    except RecursionError:
+        raise InvalidInput(f"{path}: lists or tables are nested too deeply") from None
+    except ValueError as error:  # mostly TOMLDecodeError; numbers may have too many digits
+        raise InvalidInput(_syntax(path, text, str(error))) from None
+    return _Reader(path, said, places(text)).config()
+
+
+def _text(path: Path) -> str:
+    todo = f"make one with 'unstale init', or name one with --mirror FILE or {VARIABLE}"
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST + 1)
+    except FileNotFoundError:
+        raise InvalidInput(f"{path}: no such file; {todo}") from None
+    except IsADirectoryError:
+        raise InvalidInput(f"{path}: is a folder, and should be a file {FILE}; {todo}") from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{str(path)!r}: cannot be read: {why}") from None
+    if len(content) > _MOST:
+        raise InvalidInput(f"{path}: has more than 10 MB, which is no configuration")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        msg = f"{path}, line {line}: is not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
+        raise InvalidInput(msg) from None
+
+
+def _syntax(path: Path, text: str, complaint: str) -> str:
+    """Say where TOML is broken, and how."""
+    found = re.search(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$", complaint)
+    line = int(found[1]) if found and found[1] else max(text.rstrip().count("\n") + 1, 1)
+    what = complaint[: found.start()] if found else complaint
+    if what.startswith(("Invalid value", "Expected newline or end of document after a statement")):
+        what += '; texts, times and amounts are in quotes, as in budget = "1000/day"'
+    return f"{path}, line {line}: this is not TOML: {what[:1].lower()}{what[1:]}"
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    close = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+class _Reader:
+    """One reading of a file."""
+
+    def __init__(self, path: Path, said: dict[str, Any], lines: dict[Place, int]) -> None:
+        self.path, self.said, self.lines = path, said, lines
+        self.folder = path.parent
+
+    def config(self) -> Config:
+        for name, value in self.said.items():
+            self._known_section(name, value)
+        mirror = self._section("mirror")
+        copies = mirror.pop("copies", None)
+        store = mirror.pop("store", str(self.folder / "mirror.db"))
+        if "://" in store and copies is None:
+            self._fail(
+                ("mirror", "store"), "[mirror] copies must be given if the store is not an SQLite file"
+            )
+        renamed = {"bytes": "byte_budget"}
+        settings = Settings(
+            **{renamed.get(name, name): value for name, value in mirror.items()},
+            http=Http(**self._section("http")),
+            groups=tuple(self._groups()),
+            rules=tuple(self._rules()),
+            databases=self._databases(),
+            notify=tuple(self._notify()),
+            hint_file=self._section("hints").get("file"),
+        )
+        return Config(settings, store, None if copies is None else Path(copies), self.path, self.lines)
+
+    def _fail(self, place: Place, complaint: str) -> NoReturn:
+        line = None
+        while place and line is None:  # of the key, or else of what it is in
+            line = self.lines.get(place)
+            place = place[:-1]
+        where = f"{self.path}, line {line}" if line else f"{self.path}"
+        raise InvalidInput(f"{where}: {complaint}") from None
+
+    def _known_section(self, name: str, value: object) -> None:
+        section = _BY_NAME.get(name)
+        if section is None:
+            self._unknown_section(name, value)
+        if section.many:
+            if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+                self._fail((name,), f"there can be several {section.heading}: write it with two brackets")
+        elif not isinstance(value, dict):
+            self._fail((name,), f"{name!r} must be a section: write {section.heading}")
+
+    def _unknown_section(self, name: str, value: object) -> NoReturn:
+        if not isinstance(value, dict | list):
+            homes = [section for section in SECTIONS if section.key(name)]
+            todo = f"it belongs below {homes[0].heading}" if homes else "each key belongs into a section"
+            self._fail((name,), f"{name!r} is in no section; {todo}")
+        near = _nearest(name, list(_BY_NAME))
+        known = ", ".join(section.heading for section in SECTIONS)
+        todo = f"did you mean {_BY_NAME[near].heading}?" if near else f"there are {known}"
+        self._fail((name,), f"there is no section {name!r}; {todo}")
+
+    def _section(self, name: str) -> dict[str, Any]:
+        return self._read(_BY_NAME[name], (name,), self.said.get(name, {}), _BY_NAME[name].heading)
+
+    def _many(self, name: str) -> list[tuple[Place, dict[str, Any]]]:
+        section = _BY_NAME[name]
+        return [
+            ((name, i), self._read(section, (name, i), one, section.heading))
+            for i, one in enumerate(self.said.get(name, []))
+        ]
+
+    def _read(self, section: Section, place: Place, said: dict[str, Any], heading: str) -> dict[str, Any]:
+        """Read the keys of a section."""
+        got: dict[str, Any] = {}
+        for name, value in said.items():
+            key = section.key(name)
+            if key is None:
+                self._unknown_key(section, (*place, name), heading, name)
+            if name == "options" and isinstance(value, dict):  # each has a line
+                got[name] = {
+                    inner: self._value(key, (*place, name, inner), f"{heading} {name}.{inner}", entry)
+                    for inner, entry in value.items()
+                }
+                continue
+            read = self._value(key, (*place, name), f"{heading} {name}", value)
+            got[name] = self._path((*place, name), heading, str(read)) if key.path else read
+        return got
+
+    def _value(self, key: Key, place: Place, name: str, value: object) -> object:
+        try:
+            return key.read(name, value)
+        except InvalidInput as error:
+            self._fail(place, str(error))
+
+    def _unknown_key(self, section: Section, place: Place, heading: str, name: str) -> NoReturn:
+        near = _nearest(name, [key.name for key in section.keys])
+        elsewhere = [other for other in SECTIONS if other is not section and other.key(name)]
+        if elsewhere:
+            todo = f"it belongs below {elsewhere[0].heading}"
+        elif near:
+            todo = f"did you mean {near!r}?"
+        else:
+            todo = f"there are {', '.join(key.name for key in section.keys)}"
+        if section.name == "rule" and not elsewhere and not near:
+            todo += "; what only a source of your own understands goes into options = { ... }"
+        self._fail(place, f"{heading} has no key {shown_value(name)}; {todo}")
+
+    def _path(self, place: Place, heading: str, value: str) -> str:
+        """Return a path relative to that of the file; an address as it is."""
+        if "://" in value:
+            if place == ("mirror", "store") and not value.startswith("postgres"):
+                self._fail(place, f"{heading} store must be a file or begin with postgresql://")
+            return value
+        try:
+            return str(self.folder / Path(value).expanduser())
+        except RuntimeError:
+            self._fail(place, f"{heading} {place[-1]}: there is no home folder for ~")
+
+    def _groups(self) -> list[GroupLimit]:
+        limits = []
+        for place, got in self._many("group"):
+            if "budget" in got:
+                if "spacing" in got:
+                    self._fail((*place, "budget"), "[[group]] has spacing or budget, not both")
+                got["spacing"] = 1.0 / got.pop("budget")
+            # who says one thing about pages has not given up the other
+            pages = got.get("match", "*").startswith(("http:", "*", "?", "["))
+            limits.append(replace(_POLITE if pages else GroupLimit(), **({"match": "*"} | got)))
+        return [*limits, *Settings().groups]
+
+    def _rules(self) -> list[Rule]:
+        section, rules = _BY_NAME["rule"], []
+        for place, got in self._many("rule"):
+            given = got.pop("options", {})
+            if not isinstance(given, dict):
+                self._fail(
+                    (*place, "options"), '[[rule]] options must be a table, such as { change = "text" }'
+                )
+            plain = {key.name: got.pop(key.name) for key in section.keys if key.option and key.name in got}
+            both = sorted(plain.keys() & given.keys())
+            if both:
+                self._fail((*place, "options", both[0]), f"[[rule]] says {both[0]} twice")
+            for name, value in given.items():
+                key = section.key(name)
+                if key is not None and key.option:
+                    self._value(key, (*place, "options", name), f"[[rule]] options.{name}", value)
+            self._check_options(place, plain | given)
+            rules.append(Rule(**got, options=plain | given))
+        return rules
+
+    def _check_options(self, place: Place, options: dict[str, Any]) -> None:
+        """Ask sources whether options go together, as far as that is cheap."""
+        checks: list[Callable[[dict[str, Any]], object]] = []
+        if options.keys() & {"change", "selector", "ignore"}:
+            from unstale.mirror.sources.http.change_definition import check_content_options
+
+            checks.append(check_content_options)
+        if options.keys() & {"cursor", "probe", "query", "split", "tables"}:
+            from unstale.mirror.sources.sql.keys import options_of
+
+            checks.append(options_of)
+        try:
+            for check in checks:
+                check(options)
+        except (InvalidInput, MissingExtra) as error:
+            named = next((name for name in options if str(error).startswith(name)), None)
+            self._fail(place if named is None else (*place, named), f"[[rule]] {error}")
+
+    def _databases(self) -> dict[str, Database]:
+        found = {}
+        for name, said in self.said.get("databases", {}).items():
+            place, heading = ("databases", name), f"[databases.{name}]"
+            if not re.fullmatch(r"[\w.-]+", name):
+                self._fail(
+                    place, f"a database must have a name of letters, digits, _, - and .; it is {name!r}"
+                )
+            if not isinstance(said, dict):
+                self._fail(place, f"{heading} must be a section with url = ...")
+            got = self._read(_BY_NAME["databases"], place, said, heading)
+            if "url" not in got:
+                self._fail(place, f"{heading} needs url, the address of the database")
+            self._check_address((*place, "url"), heading, got["url"])
+            found[name] = Database(**got)
+        return found
+
+    def _check_address(self, place: Place, heading: str, url: str) -> None:
+        """Complain of what is no address of a database; it may hold a password, and is not repeated."""
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+
+        try:
+            make_url(url)
+        except (ArgumentError, ValueError):
+            self._fail(place, f"{heading} url must be an address such as postgresql://me@host/shop")
+
+    def _notify(self) -> list[Notify]:
+        told: list[Notify] = []
+        for place, got in self._many("notify"):
+            if len(got.keys() & {"webhook", "command"}) != 1:
+                self._fail(place, "[[notify]] needs either webhook or command: who is to be told?")
+            one = Notify(**got)
+            if one in told:
+                self._fail(place, "[[notify]] is there already, with the same match")
+            told.append(one)
+        return told

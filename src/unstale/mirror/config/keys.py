@@ -1,0 +1,221 @@
+"""The keys of mirror.toml: their names, what they mean, and how they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import values
+from .values import Read
+
+__all__ = ["SECTIONS", "Key", "Section"]
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a section."""
+
+    name: str
+    read: Read
+    default: str
+    """In the words of the reference: what holds if it is not given."""
+    example: str
+    """As it is written in TOML."""
+    about: str
+    path: bool = False
+    """Whether it names a file or a folder, which is meant relative to that of mirror.toml."""
+    option: bool = False
+    """Whether it is for the source, and not for the mirror."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the file."""
+
+    name: str
+    heading: str
+    """As it is written: ``[mirror]``, ``[[rule]]``, ``[databases.NAME]``."""
+    about: str
+    keys: tuple[Key, ...]
+    many: bool = False
+    """Whether it may come several times."""
+    named: bool = False
+    """Whether each has a name."""
+
+    def key(self, name: str) -> Key | None:
+        """Return the key of this name, if there is one."""
+        return next((key for key in self.keys if key.name == name), None)
+
+
+_TIME = values.span()
+_TIME_OR_NOTHING = values.span(nothing=True)
+
+_MIRROR = (
+    Key("store", values.secret, "mirror.db", '"mirror.db"',
+        "Where all is kept: an SQLite file, or the address of a PostgreSQL database.", path=True),
+    Key("copies", values.any_text, "copies, beside the SQLite file", '"copies"',
+        "Folder of the copies. With PostgreSQL it must be given, and all workers must see the same one.",
+        path=True),
+    Key("budget", values.poll_flow, "1000/day if `bytes` is not given, else no limit by polls", '"1000/day"',
+        "Polls that may be made, per time."),
+    Key("bytes", values.byte_flow, "no limit by bytes", '"200MB/day"', "Bytes that may be moved, per time."),
+    Key("objective", values.choice("freshness", "age"), '"freshness"', '"freshness"',
+        "What the budget is spent for: that many copies are fresh, or (`age`) that stale ones are not old."),
+    Key("contact", values.contact, "none", '"you@example.org"',
+        "Where owners of sources can reach you: an address of mail or of a page. Each request tells it."),
+    Key("concurrency", values.count(1, 100_000), "50", "50", "Polls at the same time, in one process."),
+    Key("timeout", _TIME, "2min", '"2min"', "Time that one poll may take."),
+    Key("max_size", values.size, "20MB", '"20MB"', "Bytes that a copy may have; more is a failure."),
+    Key("keep", values.count(0), "10", "10", "Versions of each element that are kept; 0: all."),
+    Key("keep_polls", values.span(endless="forever"), '"forever"', '"forever"',
+        "Time for which the record of each poll is kept."),
+    Key("importance", values.choice("weights", "reads"), '"weights"', '"weights"',
+        "How much freshness of an element matters: its weight, or (`reads`) its weight times how often its "
+        "copy is read."),
+    Key("lease", _TIME, "5min", '"5min"',
+        "Time after which polls that a worker has taken go to another, if it has not been heard of."),
+)  # fmt: skip
+
+_HTTP = (
+    Key("user_agent", values.text("a text in quotes, without control characters"),
+        "unstale, its version and the contact", '"my-mirror/1.0 (+https://example.org/about)"',
+        "How requests call themselves."),
+    Key("robots", values.flag, "true", "true", "Whether robots.txt is obeyed."),
+    Key("robots_max_age", _TIME, "1 day", '"1 day"', "Time after which robots.txt is fetched again."),
+    Key("private", values.flag, "false", "false",
+        "Whether a public address may lead to a private one, by a redirect or by DNS."),
+    Key("connect_timeout", _TIME, "10s", '"10s"', "Time to wait for a connection."),
+    Key("read_timeout", _TIME, "20s", '"20s"', "Time to wait for an answer, and between two parts of it."),
+    Key("max_redirects", values.count(0, 100), "10", "10", "Redirects that are followed."),
+    Key("max_ratio", values.ratio, "200", "200",
+        "Bytes after decompression for each byte before; more is taken for a bomb."),
+    Key("headers", values.headers, "none", '{ Accept-Language = "en" }',
+        "Further headers of each request. `${NAME}` is that variable of the environment."),
+    Key("verify", values.flag, "true", "true", "Whether certificates are checked."),
+    Key("ca_file", values.any_text, "those of the system", '"our-ca.pem"', "Certificates to trust.",
+        path=True),
+)  # fmt: skip
+
+_GROUP = (
+    Key("match", values.patterns, '"*"', '"http:api.example.org"',
+        "Names of groups, as a pattern of a shell. Pages are in the group `http:HOST`, tables in "
+        "`sql:DATABASE`, files in `file:PLACE`; or in that of a rule."),
+    Key("spacing", _TIME_OR_NOTHING, "1s for pages, else 0s", '"5s"',
+        "Time between the starts of two polls, at least."),
+    Key("concurrency", values.count(1, 1_000_000), "2 for pages, else no limit", "1",
+        "Polls at the same time, at most."),
+    Key("budget", values.poll_flow, "none", '"1000/day"',
+        "Polls per time, at most: another way to say `spacing`."),
+)  # fmt: skip
+
+_RULE = (
+    Key("match", values.patterns, '"*"', '"https://example.org/news/*"', "Keys, as a pattern of a shell."),
+    Key("weight", values.weight, "1", "5", "How much freshness of these elements matters."),
+    Key("max_age", values.span(endless="none"), '"none"', '"6h"',
+        "Poll at least this often, whatever that seems to be worth."),
+    Key("min_interval", _TIME_OR_NOTHING, "0s", '"5min"', "Poll no more often than this."),
+    Key("jitter", values.portion, "0%", '"10%"', "Vary intervals at random, by up to this share."),
+    Key("windows", values.when, "at any time", '"mon-fri 22:00-06:00 Europe/Berlin"',
+        "When polls are allowed."),
+    Key("group", values.any_text, "the host, the database or the place", '"shop"',
+        "Name of the group. A group of your own has only those limits that a `[[group]]` gives it."),
+    Key("options", values.options, "none", '{ region = "north" }',
+        "More for the source: what a source that does not come with unstale wants to be told."),
+)  # fmt: skip
+
+_OPTIONS = (
+    # pages
+    Key("change", values.choice("bytes", "text", "json"), '"bytes", or "text" with a selector', '"text"',
+        "Pages: what counts as a change: every byte, the main text, or the value of JSON.", option=True),
+    Key("selector", values.any_text, "none", '"main article"',
+        "Pages: only what this CSS selector selects counts; of JSON, what this JSON pointer names.",
+        option=True),
+    Key("ignore", values.regexes, "none", "['Page views: \\d+']",
+        "Pages: regular expressions; what they match does not count.", option=True),
+    Key("conditional", values.flag, "true", "false",
+        "Pages: whether to ask on condition that something has changed. Some servers deny changes then.",
+        option=True),
+    Key("headers", values.headers, "none", '{ Authorization = "Bearer ${TOKEN}" }',
+        "Pages: further headers, sent to the host of the page alone.", option=True),
+    # what names others
+    Key("discover", values.wanted, "true", '"https://example.org/news/*"',
+        "Feeds, sitemaps and folders: whether what they name becomes an element; or patterns of what does.",
+        option=True),
+    Key("only", values.several, "everything", '["https://example.org/*"]',
+        "Feeds, sitemaps and folders: patterns; what matches none is left out.", option=True),
+    Key("skip", values.several, "nothing", '["*.tmp"]', "Folders: patterns; what matches one is left out.",
+        option=True),
+    Key("hosts", values.choice("own", "any"), '"own" for sitemaps, "any" for feeds', '"any"',
+        "Feeds and sitemaps: whether addresses of other hosts count.", option=True),
+    # files
+    Key("trust_mtime", values.flag, "true", "false",
+        "Files: whether a file whose size and time are as before need not be read.", option=True),
+    Key("storage", values.table, "none", "{ anon = true }", "Files: what their file system wants to know.",
+        option=True),
+    # tables
+    Key("query", values.statement, "none", '"select id, name from people where active"',
+        "Tables: rows of this statement instead of a whole table; the key is only a name then.", option=True),
+    Key("tables", values.several, "not known", '["people"]', "Tables: all that a query or a view reads.",
+        option=True),
+    Key("split", values.any_text, "none", '"region"',
+        "Tables: a column; the rows of each of its values are an element.", option=True),
+    Key("cursor", values.any_text, "none", '"updated_at"',
+        "Tables: a column that grows with every change.", option=True),
+    Key("count", values.flag, "true", "false",
+        "Tables: whether rows are counted with the cursor, so as to notice deletes.", option=True),
+    Key("probe", values.statement, "none", '"select max(version) from people"',
+        "Tables: a statement whose answer is the same as long as nothing has changed; instead of a cursor.",
+        option=True),
+    Key("checksum", values.flag, "false", "true",
+        "Tables: whether rows are summed up in the database before they are read.", option=True),
+)  # fmt: skip
+
+_DATABASE = (
+    Key("url", values.secret, "must be given", '"postgresql://reader:${PASSWORD}@db.example.org/shop"',
+        "Address, as SQLAlchemy writes it. `${PASSWORD}` is that variable of the environment."),
+    Key("probe_interval", _TIME_OR_NOTHING, "0s", '"10s"',
+        "Time for which one look at the catalogue serves all elements of the database."),
+)  # fmt: skip
+
+_NOTIFY = (
+    Key("webhook", values.address, "none", '"https://example.org/changed"',
+        "Address that gets each change as a POST of JSON. `${NAME}` is that variable of the environment."),
+    Key("command", values.command, "none", '["logger", "-t", "mirror"]',
+        "Command that is run for each change, with the change as JSON on its standard input."),
+    Key("match", values.patterns, '"*"', '"https://example.org/news/*"',
+        "For which keys, as a pattern of a shell."),
+    Key("secret", values.secret, "none", '"${WEBHOOK_SECRET}"', "Key with which each POST is signed."),
+    Key("timeout", _TIME, "30s", '"30s"', "Time that one delivery may take."),
+)  # fmt: skip
+
+_HINTS = (
+    Key("file", values.any_text, "none", '"hints.txt"',
+        "A file to which others append hints: a key per line, or JSON with `key` and `time`.", path=True),
+)  # fmt: skip
+
+SECTIONS = (
+    Section("mirror", "[mirror]", "The mirror as a whole.", _MIRROR),
+    Section("http", "[http]", "How pages are fetched.", _HTTP),
+    Section(
+        "group",
+        "[[group]]",
+        "What polls of a group of elements must keep to; as many as you like. The first whose `match` fits "
+        "the name of a group counts. Groups of pages that none fits have a poll each second, two at a time.",
+        _GROUP,
+        many=True,
+    ),
+    Section(
+        "rule",
+        "[[rule]]",
+        "What holds for elements with such keys; as many as you like. Of several that fit, the last that "
+        "says it counts, and what `unstale add` says of an element counts more.",
+        (*_RULE[:-1], *_OPTIONS, _RULE[-1]),
+        many=True,
+    ),
+    Section(
+        "databases", "[databases.NAME]", "A database that elements are tables of.", _DATABASE, named=True
+    ),
+    Section(
+        "notify", "[[notify]]", "Who is told of changes; as many as you like.", _NOTIFY, many=True
+    ),
+    Section("hints", "[hints]", "Hints that something may have changed.", _HINTS),
+)  # fmt: skip

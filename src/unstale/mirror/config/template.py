@@ -1,0 +1,74 @@
+"""The mirror.toml that ``unstale init`` writes: every key with what it means, most of them commented out."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from pathlib import Path
+
+from unstale.errors import InvalidInput
+
+from .file import without_password
+from .keys import SECTIONS, Section
+
+__all__ = ["template", "write_template"]
+
+_WIDTH = 100
+_RULER = "# " + "-" * 60
+_BEGINNING = """\
+# A mirror: copies of other people's data, as fresh as a budget allows.
+#
+# Take away one # to say what a line says. Times and amounts have units and stand in quotes:
+# "90s", "6h", "2 weeks", "1000/day", "50/s", "20MB/h". Check what you write with: unstale doctor
+"""
+
+
+def template(*, store: str = "mirror.db", budget: str = "1000/day", contact: str | None = None) -> str:
+    """Return the text of a mirror.toml that can be used as it is."""
+    given = {"store": store, "budget": budget} | ({"contact": contact} if contact else {})
+    if "://" in store:
+        given["copies"] = "copies"
+    parts = [_BEGINNING, *(_written(section, given) for section in SECTIONS)]
+    return "\n".join(parts)
+
+
+def _written(section: Section, given: dict[str, str]) -> str:
+    """Write a section; those that may come several times, or not at all, are commented out."""
+    live = section.name in {"mirror", "http"}
+    lines = [_RULER, *_comment(section.about), "", section.heading if live else f"#{section.heading}"]
+    for key in section.keys:
+        value = given.get(key.name) if section.name == "mirror" else None
+        lines += ["", *_comment(f"{key.about} Default: {key.default}.")]
+        lines.append(f"{key.name} = {_quoted(value)}" if value else f"#{key.name} = {key.example}")
+    return "\n".join(lines) + "\n"
+
+
+def _comment(text: str) -> list[str]:
+    wrapped = textwrap.wrap(text.replace("`", ""), _WIDTH - 2, break_long_words=False, break_on_hyphens=False)
+    return [f"# {line}" for line in wrapped]
+
+
+def _quoted(value: str) -> str:
+    """Write a text as TOML has it."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def write_template(
+    path: Path, *, store: str = "mirror.db", budget: str = "1000/day", contact: str | None = None
+) -> None:
+    """Write a new mirror.toml; one that is there already stays, and is an error."""
+    text = template(store=store, budget=budget, contact=contact)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # for its owner alone, if the address of the store has a password in it
+        mode = 0o600 if without_password(store) != store else 0o666
+        with os.fdopen(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8"
+        ) as file:
+            file.write(text)
+    except FileExistsError:
+        raise InvalidInput(f"{path}: is there already, and stays as it is") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{str(path)!r}: cannot be written: {why}") from None

@@ -1,0 +1,353 @@
+"""Values of mirror.toml: a reader takes the name of a key and what the file says, and returns what is meant.
+
+It raises `InvalidInput` with a sentence that begins with the name. What may be a secret is not repeated.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shlex
+from collections.abc import Callable
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+from unstale.errors import InvalidInput
+from unstale.mirror.source import Json
+from unstale.quantities import duration, flow, frequency, share
+
+__all__ = [
+    "Read", "address", "any_text", "byte_flow", "choice", "command", "contact", "count", "expanded", "flag",
+    "headers", "options", "patterns", "poll_flow", "portion", "ratio", "regexes", "secret", "several",
+    "shown_value", "size", "span", "statement", "table", "text", "wanted", "weight", "when",
+]  # fmt: skip
+
+Read = Callable[[str, object], object]
+
+_ZERO = re.compile(r"0+(\.0*)?\s*[A-Za-z]*", re.ASCII)
+_VARIABLE = re.compile(r"\$\{([^}]*)\}?")
+_MOST = 2**63 - 1
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def _reject(name: str, rule: str, value: object, *, hidden: bool = False) -> NoReturn:
+    shown = f"; it is {shown_value(value)}" if not hidden else ""
+    raise InvalidInput(f"{name} must be {rule}{shown}")
+
+
+def shown_value(value: object) -> str:
+    """Return a value as one would find it in the file, shortened."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    written = repr(value) if isinstance(value, str) else str(value)
+    return written if len(written) <= 100 else f"{written[:97]}..."
+
+
+def any_text(name: str, value: object) -> str:
+    """Read a text that is not empty and has no control characters."""
+    if not isinstance(value, str) or not value.strip():
+        _reject(name, "a text in quotes", value)
+    if not value.isprintable():
+        _reject(name, "a text without control characters", value)
+    return value
+
+
+def secret(name: str, value: object) -> str:
+    """Read a text that is not to be repeated, with variables of the environment in it."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        _reject(name, "a text in quotes, without control characters", value, hidden=True)
+    return expanded(name, value)
+
+
+def expanded(name: str, value: str) -> str:
+    """Put variables of the environment in place.
+
+    >>> expanded("[databases.x] url", "sqlite:///${NO_SUCH_VARIABLE}")
+    Traceback (most recent call last):
+    unstale.errors.InvalidInput: [databases.x] url needs the environment variable NO_SUCH_VARIABLE, which is
+        not set; set it before you start unstale
+    """
+
+    def value_of(found: re.Match[str]) -> str:
+        variable = found[1]
+        if not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII) or not found[0].endswith("}"):
+            msg = f"{name} must name variables of the environment like ${{PASSWORD}}"
+            raise InvalidInput(msg)
+        if variable not in os.environ:
+            msg = (
+                f"{name} needs the environment variable {variable}, which is not set; "
+                "set it before you start unstale"
+            )
+            raise InvalidInput(msg)
+        return os.environ[variable]
+
+    return _VARIABLE.sub(value_of, value)
+
+
+def text(rule: str) -> Read:
+    """Return a reader of texts, described by ``rule``."""
+
+    def read(name: str, value: object) -> str:
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            _reject(name, rule, value)
+        return value
+
+    return read
+
+
+def choice(*allowed: str) -> Read:
+    """Return a reader of one of several words."""
+
+    def read(name: str, value: object) -> str:
+        if value not in allowed:
+            _reject(name, " or ".join(f'"{word}"' for word in allowed), value)
+        return str(value)
+
+    return read
+
+
+def flag(name: str, value: object) -> bool:
+    """Read true or false."""
+    if not isinstance(value, bool):
+        _reject(name, "true or false", value)
+    return value
+
+
+def count(least: int, most: int = _MOST) -> Read:
+    """Return a reader of whole numbers."""
+
+    def read(name: str, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            _reject(name, f"a whole number >= {least}", value)
+        return value
+
+    return read
+
+
+def weight(name: str, value: object) -> float:
+    """Read a number that is not negative."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1e100:
+        _reject(name, "a number from 0 to 1e100, such as 2.5", value)
+    return float(value)
+
+
+def ratio(name: str, value: object) -> float:
+    """Read a number that is at least 1."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 1 <= value <= 1e9:
+        _reject(name, "a number from 1 to 1e9, such as 200", value)
+    return float(value)
+
+
+def span(*, nothing: bool = False, endless: str | None = None) -> Read:
+    """Return a reader of times, in seconds; 0 may be one, and a word may mean: without end."""
+
+    def read(name: str, value: object) -> float:
+        if endless is not None and value == endless:
+            return math.inf
+        if nothing and (value == 0 or (isinstance(value, str) and _ZERO.fullmatch(value.strip()))):
+            return 0.0
+        rule = "a time, such as 90s, 6h, 1.5 days or 2 weeks" + (f', or "{endless}"' if endless else "")
+        if not isinstance(value, str):
+            _reject(name, f"{rule}, in quotes", value)
+        try:
+            return duration(name, value)
+        except InvalidInput as error:
+            if endless is None:
+                raise
+            raise InvalidInput(str(error).replace(" or 2 weeks", f', 2 weeks or "{endless}"')) from None
+
+    return read
+
+
+def poll_flow(name: str, value: object) -> float:
+    """Read polls per time, per second."""
+    if isinstance(value, str) and _bytes_are_meant(name, value):
+        _reject(name, "polls per time, such as 1000/day; for bytes there is [mirror] bytes", value)
+    if not isinstance(value, str):
+        _reject(name, "polls per time, such as 1000/day, in quotes", value)
+    got = frequency(name, value)
+    return _per_second(name, value, got.amount / got.unit.seconds)
+
+
+def byte_flow(name: str, value: object) -> float:
+    """Read bytes per time, per second."""
+    if not isinstance(value, str):
+        _reject(name, "bytes per time, such as 200MB/day, in quotes", value)
+    got = flow(name, value)
+    if got.kind != "bytes":
+        _reject(name, "bytes per time, such as 200MB/day", value)
+    return _per_second(name, value, got.amount / got.unit.seconds)
+
+
+def _per_second(name: str, value: object, amount: float) -> float:
+    if not 1e-12 <= amount <= 1e15:  # one in 30,000 years; more than there are cables for
+        _reject(name, "more than nothing, and less than can be had", value)
+    return amount
+
+
+def _bytes_are_meant(name: str, value: str) -> bool:
+    try:
+        return flow(name, value).kind == "bytes"
+    except InvalidInput:
+        return False
+
+
+def size(name: str, value: object) -> int:
+    """Read a number of bytes.
+
+    >>> size("[mirror] max_size", "20MB"), size("[mirror] max_size", "1.5 KiB")
+    (20000000, 1536)
+    """
+    rule = "a number of bytes, such as 20MB or 512KiB, in quotes"
+    if not isinstance(value, str):
+        _reject(name, rule, value)
+    try:
+        got = flow(name, f"{value}/s")
+    except InvalidInput:
+        _reject(name, rule, value)
+    if got.kind != "bytes" or got.unit.name != "second" or "/" in value or not 1 <= got.amount <= _MOST:
+        _reject(name, rule, value)
+    return int(got.amount)
+
+
+def portion(name: str, value: object) -> float:
+    """Read a share of a whole that may be 0."""
+    if value == 0 and not isinstance(value, bool):
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        _reject(name, "a share between 0% and 100%, such as 10% or 0.1", value)
+    if isinstance(value, str) and _ZERO.fullmatch(value.strip().removesuffix("%")):
+        return 0.0
+    return share(name, value if isinstance(value, str) else format(value, "f"))
+
+
+def when(name: str, value: object) -> str:
+    """Read windows."""
+    from unstale.schedule.windows import Windows
+
+    written = any_text(name, value)
+    try:
+        Windows.parse(written)
+    except InvalidInput as error:
+        raise InvalidInput(str(error).replace("windows", name, 1)) from None
+    return written
+
+
+def contact(name: str, value: object) -> str:
+    """Read an address of a page or of mail."""
+    rule = "where you can be reached: an address of mail or of a page, such as you@example.org"
+    if not isinstance(value, str) or not value.isprintable() or not value.isascii():
+        _reject(name, rule, value)
+    if not re.fullmatch(r"(mailto:)?[^@\s]+@[^@\s]+\.[^@\s.]+|https?://\S+", value):
+        _reject(name, rule, value)
+    return value
+
+
+def address(name: str, value: object) -> str:
+    """Read the address of a web hook, which may hold a secret."""
+    got = secret(name, value)
+    try:
+        named = urlsplit(got).hostname
+    except ValueError:
+        named = None
+    if not re.fullmatch(r"https?://[^\s/]\S*", got) or not named:
+        _reject(name, "an address that begins with https:// or http://", value, hidden=True)
+    return got
+
+
+def headers(name: str, value: object) -> dict[str, str]:
+    """Read headers of requests; their values may be secrets."""
+    if not isinstance(value, dict):
+        _reject(name, 'a table, such as { Accept-Language = "de" }', value)
+    for key, entry in value.items():
+        if not _TOKEN.fullmatch(key):
+            raise InvalidInput(f"{name} must have names of headers as keys; {key!r} is none")
+        if not isinstance(entry, str) or not entry.isprintable() or not entry.isascii():
+            raise InvalidInput(f"{name}: {key} must be a text in plain ASCII, in quotes")
+    return {key: expanded(f"{name}: {key}", entry) for key, entry in value.items()}
+
+
+def command(name: str, value: object) -> tuple[str, ...]:
+    """Read a command: a list of words, or a text that is split as by a shell."""
+    rule = 'a command, such as "notify-send changed" or ["notify-send", "changed"]'
+    words = value
+    if isinstance(value, str):
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            _reject(name, f"{rule}; a quote is not closed", value, hidden=True)
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        _reject(name, rule, value, hidden=True)
+    if not words[0].strip() or any("\0" in word for word in words):
+        _reject(name, rule, value, hidden=True)
+    return tuple(words)
+
+
+def regexes(name: str, value: object) -> list[str]:
+    """Read regular expressions: one, or a list."""
+    many = [value] if isinstance(value, str) else value
+    if not isinstance(many, list) or not all(isinstance(one, str) and one for one in many):
+        _reject(name, "a regular expression, or a list of them, in quotes", value)
+    for one in many:
+        try:
+            re.compile(one)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise InvalidInput(f"{name} must be a regular expression; in {one!r}: {error}") from None
+    return many
+
+
+def several(name: str, value: object) -> list[str]:
+    """Read patterns of keys: one, or a list."""
+    many = [value] if isinstance(value, str) else value
+    if not isinstance(many, list) or not all(
+        isinstance(one, str) and one.isprintable() and one for one in many
+    ):
+        _reject(name, "a pattern as of a shell, or a list of them", value)
+    return many
+
+
+def statement(name: str, value: object) -> str:
+    """Read a statement of SQL, which may have several lines."""
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        _reject(name, "a statement of SQL, in quotes", value)
+    return value
+
+
+def table(name: str, value: object) -> dict[str, Json]:
+    """Read a table of options."""
+    if not isinstance(value, dict):
+        _reject(name, "a table, such as { anon = true }", value)
+    return {key: options(f"{name}.{key}", entry) for key, entry in value.items()}
+
+
+def wanted(name: str, value: object) -> bool | list[str]:
+    """Read yes, no, or patterns of keys."""
+    return value if isinstance(value, bool) else several(name, value)
+
+
+def patterns(name: str, value: object) -> str:
+    """Read a pattern of keys or groups, as of a shell."""
+    rule = "a pattern as of a shell, such as https://example.org/news/*"
+    if not isinstance(value, str) or not value or not value.isprintable():
+        _reject(name, rule, value)
+    return value
+
+
+def options(name: str, value: object) -> Json:
+    """Read options for a source: whatever JSON can say."""
+    if isinstance(value, dict):
+        return {key: options(f"{name}.{key}", entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [options(name, entry) for entry in value]
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int) and abs(value) <= _MOST:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    _reject(name, "a text, a finite number, true or false, a list or a table; put dates in quotes", value)

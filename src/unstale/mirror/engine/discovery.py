@@ -1,0 +1,152 @@
+"""What polls discover: elements that feeds, sitemaps and folders name, and hints about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+from unstale.errors import InvalidInput
+from unstale.mirror.settings import Settings
+from unstale.mirror.source import Json, New, Source
+from unstale.mirror.sources.registry import source_for, source_named
+from unstale.mirror.store.contract import Addition, Element, Finished, Transaction
+from unstale.mirror.store.sql.elements import check_key
+
+__all__ = ["Discovery", "differs"]
+
+_AT_ONCE = 1000
+_MASS = 0.5
+"""Share of the elements of a list that may vanish from it at once and be believed gone."""
+
+
+class Discovery:
+    """Turns what users and sources name into elements, by the rules of the mirror."""
+
+    def __init__(self, settings: Settings, sources: Mapping[str, Source]) -> None:
+        self._settings, self._sources = settings, sources
+
+    def addition(self, new: New, given: Mapping[str, Json], *, via: int | None = None) -> Addition:
+        """Return the element that something named is; `unstale.InvalidInput` if it can be none.
+
+        ``given`` is what was said of it: weight, max_age, min_interval, jitter, windows, group.
+        """
+        name, text = (new.source, new.key) if new.source else source_for(new.key, new.options)
+        source = source_named(self._sources, name)
+        said: dict[str, Any] = {"source": name, "options": dict(new.options), **given}
+        key = source.key(text, new.options)
+        return self.ruled(key, name, said, via=via)
+
+    def ruled(self, key: str, name: str, said: Mapping[str, Any], *, via: int | None = None) -> Addition:
+        """Return an element with what rules and users say of it."""
+        source = source_named(self._sources, name)
+        options: dict[str, Json] = {}
+        values: dict[str, Any] = {
+            "weight": 1.0, "max_age": inf, "min_interval": 0.0, "jitter": 0.0, "windows": "", "group": None
+        }  # fmt: skip
+        for rule in self._settings.rules:
+            if rule.matches(key):
+                options.update(rule.options)
+                values.update({n: v for n in values if (v := getattr(rule, n)) is not None})
+        options.update(said.get("options", {}))
+        values.update({n: said[n] for n in values if said.get(n) is not None})
+        group = values.pop("group") or source.group(key, options)
+        return Addition(
+            key=key, source=name, group=group, options=options, via=via, given=dict(said), **values
+        )
+
+    def merged(self, wish: Addition, before: Element, *, source: str | None) -> Addition:
+        """Return an element that is there already with what is said now; it keeps the rest.
+
+        ``source`` is the one that was named; None: none was, and it keeps the one it has.
+        """
+        name = source or before.source
+        said: dict[str, Any] = {**before.given, **wish.given, "source": name}
+        old: Any = before.given.get("options", {}) if name == before.source else {}
+        new: Any = wish.given.get("options", {})
+        said["options"] = {**old, **new}
+        if name != wish.source:  # its options were checked by another
+            source_named(self._sources, name).key(wish.key, said["options"])
+        return self.ruled(before.key, name, said, via=wish.via)
+
+    def record(self, t: Transaction, finished: Sequence[Finished], now: float) -> None:
+        """Add what polls discovered, and note the hints they gave."""
+        for one in finished:
+            found = one.found
+            if found is None or one.outcome in {"failed", "refused"}:
+                continue
+            if found.discovered:
+                self._discovered(t, one.lease.element, found.discovered, now, complete=found.complete)
+            if found.hints:
+                self._hinted(t, one.lease.known.key, found.hints, now)
+
+    def _discovered(
+        self, t: Transaction, via: int, news: Sequence[New], now: float, *, complete: bool
+    ) -> None:
+        additions: dict[str, Addition] = {}
+        for new in news:
+            try:
+                addition = self.addition(new, {}, via=via)
+                check_key(addition.key)
+                check_key(addition.group)
+            except InvalidInput:  # what others write may be anything; what is no element is left out
+                continue
+            additions[addition.key] = addition
+        for keys in _batches(list(additions)):
+            known = t.find(keys)
+            t.add([additions[key] for key in keys if key not in known], now)
+        if complete and additions:
+            self._vanished(t, via, set(additions), now)
+
+    def _vanished(self, t: Transaction, via: int, named: set[str], now: float) -> None:
+        """Look soon at elements that a complete list names no more: they may be gone.
+
+        Nothing is removed on account of a list alone, and if it has lost most of its entries at once, it is
+        probably broken, and nothing is done.
+        """
+        gone: list[Element] = []
+        after, total = 0, 0
+        while batch := t.elements(after, _AT_ONCE, via=via):
+            after, total = batch[-1].id, total + len(batch)
+            gone += [element for element in batch if element.key not in named and element.state == "ok"]
+        if gone and len(gone) <= max(_MASS * total, 3):
+            t.edit([("hint", element.id, now, f"missing:{via}") for element in gone])
+
+    def _hinted(self, t: Transaction, channel: str, hints: Sequence[tuple[str, float]], now: float) -> None:
+        for batch in _batches(list(hints)):
+            keys: dict[str, float] = {}
+            for text, told in batch:
+                try:
+                    name, rest = source_for(text)
+                    keys[source_named(self._sources, name).key(rest, {})] = told
+                except InvalidInput:
+                    continue
+            known = t.find(list(keys))
+            t.edit(
+                [
+                    ("hint", element.id, min(keys[key] or now, now), channel)
+                    for key, element in known.items()
+                    if element.state != "removed"
+                ]
+            )
+
+    def rules_again(self, elements: Iterable[Element]) -> list[Addition]:
+        """Return elements for which rules now say something else than what is in the store."""
+        changed = []
+        for element in elements:
+            said = {"options": {}, **element.given}
+            wish = self.ruled(element.key, element.source, said, via=element.via)
+            if differs(wish, element):
+                changed.append(wish)
+        return changed
+
+
+def differs(wish: Addition, element: Element) -> bool:
+    """Tell whether something else is wanted of an element than what is in the store."""
+    names = ("source", "group", "options", "weight", "max_age", "min_interval", "jitter", "windows")
+    return any(getattr(wish, name) != getattr(element, name) for name in names)
+
+
+def _batches(items: list[Any]) -> Iterable[list[Any]]:
+    for start in range(0, len(items), _AT_ONCE):
+        yield items[start : start + _AT_ONCE]

@@ -1,0 +1,406 @@
+"""Elements and history as files, to take elsewhere and to bring from elsewhere.
+
+An exported list of elements has rates and can be given to ``unstale plan``; an exported history can be given
+to ``unstale estimate``. Both come back as they were. Files made by hand or by others need less: a list of
+elements the column ``key``; a history ``key``, ``time`` and ``changed`` or ``outcome``.
+
+Whoever imports a history and copies should import the elements first, then the history, then the copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from itertools import islice
+from math import inf, isfinite, isnan, nan
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from unstale.errors import InvalidInput
+from unstale.mirror.engine.discovery import Discovery
+from unstale.mirror.source import New
+from unstale.mirror.store.contract import Addition, Element, PollRecord, Version
+from unstale.mirror.store.sql.imported_polls import Past, keys_of, numbers_by_key, recall
+from unstale.policy import ElementTable
+from unstale.schedule import Windows
+
+from .row_files import Column, Place, reading, writing
+
+if TYPE_CHECKING:
+    from unstale.mirror.mirror import Mirror
+
+__all__ = ["export_elements", "export_history", "import_elements", "import_history"]
+
+_AT_ONCE = 5000
+_DAY = 86400.0
+_T = TypeVar("_T")
+Progress = Callable[[int], None]
+"""Is told how many more rows are done."""
+
+
+def _ignore(_: int) -> None:
+    """Take no notice."""
+
+
+def _at_least_0(value: float) -> str:
+    return "" if isnan(value) or 0 <= value < inf else "finite and >= 0"
+
+
+def _above_0(value: float) -> str:
+    return "" if isnan(value) or value > 0 else "a number of seconds > 0"
+
+
+def _share(value: float) -> str:
+    return "" if isnan(value) or 0 <= value < 1 else "at least 0 and below 1"
+
+
+def _windows(text: str) -> str:
+    if text:
+        try:
+            Windows.parse(text)
+        except InvalidInput as error:
+            return f"windows such as 'mon-fri 22:00-06:00 Europe/Berlin' ({error})"
+    return ""
+
+
+ELEMENT_COLUMNS = {
+    "key": Column("text", required=True),
+    "rate": Column("number", "changes per day"),
+    "low": Column("number", "changes per day"),
+    "high": Column("number", "changes per day"),
+    "weight": Column("number", rule=_at_least_0),
+    "bytes": Column("number", "bytes"),
+    "group": Column("text"),
+    "source": Column("text"),
+    "max_age": Column("number", "seconds", rule=_above_0),
+    "min_interval": Column("number", "seconds", rule=_at_least_0),
+    "jitter": Column("number", rule=_share),
+    "windows": Column("text", rule=_windows),
+    "options": Column("json"),
+    "given": Column("json"),
+    "via": Column("text"),
+    "state": Column("text"),
+    "added": Column("moment"),
+    "last_poll": Column("moment"),
+    "failures": Column("whole"),
+    "moved": Column("text"),
+    "detail": Column("text"),
+}
+"""``rate``, ``low`` and ``high`` (a 90 % interval) are as learned, ``bytes`` is what a poll takes on average,
+or what polls of all elements do if not known. ``via`` is the key of the element that named it.
+Columns from ``state`` on say how it was at the time; they are not read back."""
+
+HISTORY_COLUMNS = {
+    "key": Column("text", required=True),
+    "time": Column("moment"),
+    "changed": Column("flag"),
+    "modified": Column("moment"),
+    "outcome": Column("text"),
+    "elapsed": Column("number", "seconds", rule=_at_least_0),
+    "bytes": Column("whole", "bytes"),
+    "took": Column("number", "seconds", rule=_at_least_0),
+    "planned": Column("flag"),
+    "predicted": Column("number"),
+    "detail": Column("text"),
+    "seconds": Column("number", "seconds since 1970"),
+}
+"""``seconds`` is the same moment as ``time``, to the last digit; ``elapsed`` the time since the poll before
+that saw something, ``modified`` when the content had changed, as the source said, ``predicted`` how probably
+the copy was fresh, ``planned`` is 0 for polls of an audit."""
+
+_SEEN = frozenset({"new", "changed", "unchanged"})
+_OUTCOMES = (*sorted(_SEEN), "gone", "failed", "refused")
+_INFORMATION = {"rate", "low", "high", "bytes", "state", "added", "last_poll", "failures", "moved", "detail"}
+
+
+# --- elements
+
+
+def export_elements(
+    mirror: Mirror, path: str | PathLike[str], *, pattern: str | None = None, progress: Progress = _ignore
+) -> int:
+    """Write elements that are not removed to a file; return how many."""
+    from unstale.mirror.engine.policy import load_policy
+
+    with mirror.store.begin() as t:
+        policy, _ = load_policy(mirror.settings, t)
+    known, count, after = _Rates(policy.table, policy.mean_size, mirror.clock.now()), 0, 0
+    with writing(fspath(path), ELEMENT_COLUMNS) as write:
+        while True:
+            with mirror.store.begin() as t:
+                batch = t.elements(after, _AT_ONCE, pattern=pattern)
+                vias = keys_of(t, (element.via for element in batch if element.via is not None))
+            if not batch:
+                return count
+            after = batch[-1].id
+            rates = known.of([element.id for element in batch])
+            write([_element_row(e, r, vias) for e, r in zip(batch, rates.tolist(), strict=True)])
+            count += len(batch)
+            progress(len(batch))
+
+
+class _Rates:
+    """What has been learned of elements."""
+
+    def __init__(self, table: ElementTable, mean_size: float, now: float) -> None:
+        from scipy.special import gammaincinv
+
+        self._ids = table["id"]
+        places = np.arange(len(table))
+        law = table.learner.law(table.since(places, now), places)
+        shape, scale = (np.broadcast_to(part, len(table)) * 1.0 for part in (law.shape, law.scale))
+        low, high = (gammaincinv(shape, share) * scale * _DAY for share in (0.05, 0.95))
+        size = np.where(table["size"] > 0, table["size"], mean_size)
+        self._columns = np.column_stack([law.rate * np.ones(len(table)) * _DAY, low, high, size])
+
+    def of(self, ids: list[int]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return rate, low, high and size of elements; nan for one that came after."""
+        known = np.full((len(ids), 4), nan)
+        if self._ids.size:
+            at = np.minimum(np.searchsorted(self._ids, ids), self._ids.size - 1)
+            there = self._ids[at] == ids
+            known[there] = self._columns[at[there]]
+        return known
+
+
+def _element_row(element: Element, known: list[float], vias: dict[int, str]) -> tuple[object, ...]:
+    rate, low, high, size = known
+    via = "" if element.via is None else vias.get(element.via, "")
+    return (
+        element.key, rate, low, high, element.weight, size, element.group, element.source, element.max_age,
+        element.min_interval, element.jitter, element.windows, element.options, element.given, via,
+        element.state, element.added, element.last, element.failures, element.moved or "", element.detail,
+    )  # fmt: skip
+
+
+def import_elements(mirror: Mirror, path: str | PathLike[str], *, progress: Progress = _ignore) -> int:
+    """Add the elements of a file, or change those that are there; return how many there are in it.
+
+    What a file says of an element counts as said of that element. Where it says nothing, an element that is
+    there keeps what was said of it before, and for a new one rules say it; but a file that was exported says
+    all (in its column ``given``). With a mistake anywhere in the file nothing is added.
+    """
+    name = fspath(path)
+    columns = {key: column for key, column in ELEMENT_COLUMNS.items() if key not in _INFORMATION}
+    wishes = _Wishes(Discovery(mirror.settings, mirror.sources))
+    places: dict[str, Place] = {}
+    vias: set[str] = set()
+    for place, row in reading(name, columns):
+        wish = wishes.of(place, row)
+        if wish.key in places:
+            raise place.wrong("key", f"another than that in {places[wish.key].row}", row["key"])
+        places[wish.key] = place
+        if row.get("via"):
+            vias.add(row["via"])
+    now = mirror.clock.now()
+    waiting: list[tuple[Addition, str]] = []
+    for batch in _batches(reading(name, columns), _AT_ONCE):
+        with mirror.store.begin() as t:
+            known = numbers_by_key(t, vias)
+            ready: list[tuple[Addition, str]] = []
+            there = t.find([wishes.of(place, row).key for place, row in batch])
+            for place, row in batch:
+                wish, via = wishes.of(place, row, there), row.get("via", "")
+                # whoever names others comes before them, so that it is known by its number
+                later = via in places and via not in known
+                (waiting if later else ready).append((wish, via))
+            t.add([replace(wish, via=known.get(via)) for wish, via in ready], now)
+        progress(len(batch))
+    while waiting:
+        with mirror.store.begin() as t:
+            known = numbers_by_key(t, {via for _, via in waiting})
+            able = [one for one in waiting if one[1] in known] or waiting  # in a circle: then by nobody
+            waiting = [] if able is waiting else [one for one in waiting if one[1] not in known]
+            t.add([replace(wish, via=known.get(via)) for wish, via in able], now)
+    return len(places)
+
+
+class _Wishes:
+    """Turns rows into elements: what differs from what rules say has been said of the element itself."""
+
+    def __init__(self, discovery: Discovery) -> None:
+        self._discovery = discovery
+
+    def of(self, place: Place, row: dict[str, Any], there: Mapping[str, Element] | None = None) -> Addition:
+        """Return the element of a row; one that is there keeps what is not said of it now."""
+        said = dict(row.get("given", {}))
+        source = row.get("source") or said.get("source")
+        names = ["weight", "max_age", "min_interval", "jitter", "windows", "group"]
+        try:
+            if source and said:  # as it was exported: the key is the one that the source made
+                wish = self._discovery.ruled(row["key"], source, said)
+                names.append("options")
+            else:
+                options = row.get("options", {})
+                wish = self._discovery.addition(New(row["key"], source or None, options), said)
+                before = (there or {}).get(wish.key)
+                if before is not None and before.state != "removed":
+                    wish = self._discovery.merged(wish, before, source=source or None)
+                said = dict(wish.given)
+            for name in names:
+                value = row.get(name)
+                empty = value in {None, ""} if not isinstance(value, float | dict) else value != value  # noqa: PLR0124
+                if name in row and not empty and value != getattr(wish, name):
+                    said[name] = value
+            return self._discovery.ruled(wish.key, wish.source, said)
+        except InvalidInput as error:
+            raise place.wrong("key", f"an element ({error})", row["key"]) from None
+
+
+# --- history
+
+
+def export_history(
+    mirror: Mirror,
+    path: str | PathLike[str],
+    *,
+    pattern: str | None = None,
+    failures: bool = False,
+    progress: Progress = _ignore,
+) -> int:
+    """Write polls of elements that are not removed to a file, as they were recorded; return how many.
+
+    Only those that saw something, as ``unstale estimate`` wants them; with ``failures`` all of them.
+    """
+    count, after, versions = 0, -1, _Versions(mirror)
+    with writing(fspath(path), HISTORY_COLUMNS) as write:
+        while True:
+            with mirror.store.begin() as t:
+                batch = t.polls(None, _AT_ONCE, after)
+                keys = keys_of(t, (poll.element for poll in batch))
+            if not batch:
+                return count
+            after = batch[-1].id
+            rows = [
+                _poll_row(poll, keys[poll.element], versions.of(poll.version))
+                for poll in batch
+                if poll.element in keys
+                and (failures or poll.outcome in _SEEN)
+                and (pattern is None or fnmatchcase(keys[poll.element], pattern))
+            ]
+            write(rows)
+            count += len(rows)
+            progress(len(batch))
+
+
+class _Versions:
+    """Versions by number, for one who asks for them in about that order."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._read: dict[int, Version] = {}
+        self._until = 0
+
+    def of(self, number: int | None) -> Version | None:
+        """Return a version; None if there is none any more."""
+        while number is not None and number > self._until:
+            with self._mirror.store.begin() as t:
+                batch = t.versions(self._until, _AT_ONCE)
+            recent = list(self._read.items())[-_AT_ONCE:]
+            self._read = dict(recent) | {version.id: version for version in batch}
+            self._until = batch[-1].id if batch else number
+        return None if number is None else self._read.get(number)
+
+
+def _poll_row(poll: PollRecord, key: str, version: Version | None) -> tuple[object, ...]:
+    changed = {"changed": True, "unchanged": False}.get(poll.outcome)
+    modified = nan if version is None or version.modified is None else version.modified
+    return (
+        key, poll.time, changed, modified, poll.outcome, poll.elapsed, poll.traffic, poll.seconds,
+        poll.planned, poll.predicted, poll.detail, poll.time,
+    )  # fmt: skip
+
+
+def import_history(mirror: Mirror, path: str | PathLike[str], *, progress: Progress = _ignore) -> int:
+    """Record the polls of a file; return how many were not there already.
+
+    The planner hears of them, and learns. All elements must be there. Polls of an element must be in the
+    order of time, unless the file says how much time had elapsed before each. With a mistake anywhere in the
+    file nothing is recorded.
+    """
+    name = fspath(path)
+    keys: dict[str, Place] = {}
+    for place, key, _ in _pasts(name, {}):
+        keys.setdefault(key, place)
+    with mirror.store.begin() as t:
+        numbers = numbers_by_key(t, keys)
+    for key, place in keys.items():
+        if key not in numbers:
+            raise place.wrong("key", "an element of this mirror; import or add the elements first", key)
+    count = 0
+    for batch in _batches(_pasts(name, numbers), _AT_ONCE):
+        with mirror.store.begin() as t:
+            count += recall(t, [past for _, _, past in batch])
+        progress(len(batch))
+    return count
+
+
+def _pasts(path: str, numbers: dict[str, int]) -> Iterator[tuple[Place, str, Past]]:
+    """Read polls from a file; each with its place and key."""
+    columns = {name: column for name, column in HISTORY_COLUMNS.items() if name != "modified"}
+    last: dict[str, float] = {}
+    """When each element was last seen."""
+    for place, row in reading(path, columns):
+        key, time = row["key"], _time(place, row)
+        outcome = _outcome(place, row, first=key not in last)
+        before = last.get(key, nan)
+        elapsed = row.get("elapsed", nan)
+        if "elapsed" not in row and not isnan(before):
+            if time < before:
+                order = "in the order of time for each element, or the file needs a column elapsed"
+                raise place.wrong("time", order, row.get("time", time))
+            elapsed = time - before
+        if outcome in _SEEN or outcome == "gone":
+            last[key] = time
+        yield (
+            place,
+            key,
+            Past(
+                element=numbers.get(key, 0),
+                time=time,
+                outcome=outcome,
+                elapsed=elapsed,
+                traffic=row.get("bytes") or 0,
+                seconds=0.0 if isnan(took := row.get("took", nan)) else took,
+                detail=row.get("detail", ""),
+                planned=row.get("planned") is not False,
+                predicted=row.get("predicted", nan),
+            ),
+        )
+
+
+def _time(place: Place, row: dict[str, Any]) -> float:
+    for name in ("seconds", "time"):
+        value = float(row.get(name, nan))
+        if isfinite(value) and abs(value) <= 1e11:
+            return value
+    if "seconds" not in row and "time" not in row:
+        raise InvalidInput(f"{place.path}: there is no column 'time'; it says when each poll was made")
+    raise place.wrong(
+        "time", "a time: seconds or a timestamp such as 2026-01-31T12:00:00Z", row.get("time", "")
+    )
+
+
+def _outcome(place: Place, row: dict[str, Any], *, first: bool) -> str:
+    outcome = row.get("outcome", "")
+    if outcome:
+        if outcome not in _OUTCOMES:
+            raise place.wrong("outcome", f"one of {', '.join(_OUTCOMES)}", outcome)
+        return str(outcome)
+    if "changed" not in row and "outcome" not in row:
+        raise InvalidInput(f"{place.path}: there is no column 'changed' or 'outcome'")
+    changed = row.get("changed")
+    if first:  # it only starts the clock
+        return "new"
+    if changed is None:
+        raise place.wrong("changed", "0 or 1, but for the first poll of an element", "")
+    return "changed" if changed else "unchanged"
+
+
+def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

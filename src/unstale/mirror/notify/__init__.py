@@ -1,0 +1,1 @@
+"""Changes that are told to webhooks and commands."""

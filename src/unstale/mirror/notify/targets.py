@@ -1,0 +1,200 @@
+"""What changes are told to: an address on the web, or a command. One attempt, one outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from unstale.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+__all__ = ["Command", "Target", "Undelivered", "Webhook", "signature"]
+
+_SHOWN = 500
+"""Bytes of an answer that are shown, the last ones of what a command says."""
+
+
+class Undelivered(Exception):  # noqa: N818  (it is tried again)
+    """The target did not take it; ``wait``: seconds for which it asks to be left alone."""
+
+    def __init__(self, why: str, wait: float | None = None) -> None:
+        super().__init__(why)
+        self.wait = wait
+
+
+class Target(Protocol):
+    """Takes changes."""
+
+    name: str
+    """For people."""
+
+    async def tell(self, id_: str, time: float, body: bytes) -> None:
+        """Hand over one change, or raise `Undelivered`."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+
+
+class Webhook:
+    """An address that gets each change as a POST of JSON.
+
+    Headers are those of Standard Webhooks (https://www.standardwebhooks.com): ``webhook-id``, the same at
+    each attempt, ``webhook-timestamp``, and with a secret ``webhook-signature``. A redirect is not followed.
+    """
+
+    def __init__(self, url: str, secret: str | None, timeout: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            msg = f"webhook must be an address such as https://example.org/hook; it is {url!r}"
+            raise InvalidInput(msg)
+        self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # no secrets
+        self._url, self._timeout = url, timeout
+        self._key = None if secret is None else _key(secret)
+        self._session: ClientSession | None = None
+
+    async def tell(self, id_: str, time: float, body: bytes) -> None:
+        """Post a change."""
+        import aiohttp
+
+        from unstale import __version__
+
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=self._timeout), cookie_jar=aiohttp.DummyCookieJar()
+            )
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"unstale/{__version__}",
+            "webhook-id": id_,
+            "webhook-timestamp": str(int(time)),
+        }
+        if self._key is not None:
+            headers["webhook-signature"] = signature(self._key, id_, int(time), body)
+        try:
+            async with self._session.post(
+                self._url, data=body, headers=headers, allow_redirects=False
+            ) as answer:
+                if 200 <= answer.status < 300:
+                    return
+                said = " ".join((await answer.content.read(_SHOWN)).decode("utf-8", "replace").split())
+                why = f"{answer.status} {answer.reason or ''}".strip()
+                raise Undelivered(f"{why}: {said}" if said else why, _seconds(answer.headers))
+        except TimeoutError:
+            raise Undelivered(f"no answer within {self._timeout:g} seconds") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Undelivered(str(error) or type(error).__name__) from None
+
+    async def close(self) -> None:
+        """Close connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+def signature(key: bytes, id_: str, time: int, body: bytes) -> str:
+    """Return the signature of a message, as of Standard Webhooks.
+
+    >>> key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    >>> signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
+    """
+    made = hmac.new(key, f"{id_}.{time}.".encode() + body, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(made).decode()}"
+
+
+def _key(secret: str) -> bytes:
+    """Return the bytes of a secret: base64 after ``whsec_``, plain text otherwise."""
+    if not secret:
+        msg = "secret must not be empty"
+        raise InvalidInput(msg)
+    if not secret.startswith("whsec_"):
+        return secret.encode()
+    try:
+        return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except binascii.Error:
+        msg = "secret must be base64 after 'whsec_'; any other text is taken as it is"
+        raise InvalidInput(msg) from None
+
+
+def _seconds(headers: Mapping[str, str]) -> float | None:
+    """Return what Retry-After says, if it says seconds."""
+    said = headers.get("Retry-After", "").strip()
+    return float(said) if said.isdecimal() and len(said) < 10 else None
+
+
+class Command:
+    """A command that is run for each change, without a shell, with the change as JSON on its standard input.
+
+    Exit code 0 means that it has taken the change. What takes longer than ``timeout`` is killed, with all
+    that it has started.
+    """
+
+    def __init__(self, command: Sequence[str], timeout: float) -> None:
+        if isinstance(command, str) or not all(isinstance(part, str) for part in command) or not command[0]:
+            msg = f"command must be a list: the program and its arguments; it is {command!r}"
+            raise InvalidInput(msg)
+        self.name = command[0]
+        self._command, self._timeout = tuple(command), timeout
+
+    async def tell(self, id_: str, time: float, body: bytes) -> None:  # noqa: ARG002
+        """Run the command."""
+        # Files, not pipes: it need not read, may say much, and what it leaves behind cannot hold us up.
+        with TemporaryFile() as given, TemporaryFile() as said:
+            given.write(body + b"\n")
+            given.seek(0)
+            code = await self._run(given, said)
+            words = _last_words(said)
+        if code:
+            how = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
+            raise Undelivered(f"{how}: {words}" if words else how)
+
+    async def _run(self, given: IO[bytes], said: IO[bytes]) -> int:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=given,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise Undelivered(f"cannot be run: {getattr(error, 'strerror', None) or error}") from None
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await process.wait()
+        except TimeoutError:
+            raise Undelivered(f"not done within {self._timeout:g} seconds; it was killed") from None
+        finally:
+            await _end(process)
+
+    async def close(self) -> None:
+        """Do nothing: a command ends with its change."""
+
+
+def _last_words(said: IO[bytes]) -> str:
+    size = said.seek(0, os.SEEK_END)
+    said.seek(max(0, size - _SHOWN))
+    return " ".join(said.read(_SHOWN).decode("utf-8", "replace").split())
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill a command that is still there, with all that it has started."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)  # its own group: it was started as the leader of one
+            else:
+                process.kill()
+        await process.wait()

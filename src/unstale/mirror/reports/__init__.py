@@ -1,0 +1,1 @@
+"""What a mirror says of itself: status, reasons, samples over time, other budgets."""

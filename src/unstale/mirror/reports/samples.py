@@ -1,0 +1,90 @@
+"""How the mirror does at a moment: freshness and age of its copies, as far as that can be known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import nan, sqrt
+
+import numpy as np
+
+from unstale.arguments import Floats
+from unstale.mirror.engine.policy import MirrorPolicy
+from unstale.mirror.store.contract import Sample
+from unstale.policy.element_table import Places
+from unstale.polling import worth
+
+from .what_if import SAMPLE, bought
+
+__all__ = ["SURE", "Sample", "Share", "ages", "mean", "mean_age", "sampled"]
+
+SURE = 1.645
+"""Standard errors of a 90 % interval."""
+_FEWER = 5000
+"""Elements from which a sample tells what the plan buys, in a tenth of a second."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share with a 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def ages(policy: MirrorPolicy, places: Places, now: float) -> Floats:
+    """Return expected ages of copies; the time since it was added if there is no copy.
+
+    After a time t it is the integral of the probability of a change up to there: t G(t) less what the poll
+    would be worth for freshness.
+    """
+    table = policy.table
+    since = table.since(places, now)
+    law, _ = table.learner.outlook(since, places)
+    changed = -np.expm1(-np.asarray(law.shape) * np.log1p(since * np.asarray(law.scale)))
+    age = np.maximum(since * changed - np.asarray(worth("freshness", law, since)), 0.0)
+    return np.where(np.isnan(table["last"][places]), since, age)
+
+
+def mean(fresh: Floats, weights: Floats) -> Share:
+    """Return the weighted mean of probabilities, and an interval of the share that is."""
+    total = float(weights.sum())
+    if not total > 0:
+        return Share(nan, nan, nan)
+    value = float(fresh @ weights) / total
+    error = SURE * sqrt(float((weights**2) @ (fresh * (1.0 - fresh)))) / total
+    return Share(value, max(value - error, 0.0), min(value + error, 1.0))
+
+
+def mean_age(policy: MirrorPolicy, places: Places, weights: Floats, now: float) -> float:
+    """Return the expected age of copies, of those that there are."""
+    there = ~np.isnan(policy.table["last"][places]) & (weights > 0)
+    if not there.any():
+        return nan
+    return float(np.average(ages(policy, places[there], now), weights=weights[there]))
+
+
+def sampled(
+    policy: MirrorPolicy, now: float, counted: Sequence[int], beside: Mapping[str, float] | None = None
+) -> Sample:
+    """Return how the mirror does, from what the planner has in memory; ``counted``: polls, failed, bytes."""
+    places = np.flatnonzero(policy.table.wanted)
+    if places.size > SAMPLE:
+        places = np.random.default_rng(0).choice(places, SAMPLE, replace=False)
+    weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
+    share = mean(policy.fresh(places, now), weights)
+    polls, failed, traffic = counted
+    return Sample(
+        time=now,
+        freshness=share.value,
+        low=share.low,
+        high=share.high,
+        age=mean_age(policy, places, weights, now),
+        predicted=bought(policy, np.flatnonzero(policy.table.wanted), now, _FEWER),
+        price=policy.price,
+        polls=polls,
+        failed=failed,
+        traffic=traffic,
+        beside={} if beside is None else beside,
+    )

@@ -1,0 +1,1 @@
+"""Sources ``feed`` and ``sitemap``: documents that name other elements."""

@@ -1,0 +1,142 @@
+"""Reading sitemaps: XML, text, indexes; plain or gzipped.
+
+The protocol (https://www.sitemaps.org/protocol.html) allows 50,000 addresses in a sitemap, of its own host.
+What is broken is refused as a whole, since an address that is missing counts as gone.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from urllib.parse import urljoin
+
+from unstale.errors import InvalidInput
+from unstale.mirror.source import Json
+from unstale.mirror.sources.named_entries import Entry, Told
+
+from .safe_xml import Element, read_xml
+
+__all__ = ["MOST", "gunzip", "moment_of", "read_sitemap"]
+
+MOST = 50_000
+"""Addresses that a sitemap may name."""
+_FEEDS = frozenset({"rss", "feed", "rdf"})
+_SHORT = re.compile(r"(\d{4})(?:-(\d{2}))?")
+_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+
+
+def read_sitemap(body: bytes, base: str = "", *, max_size: int = 52_428_800) -> Told:
+    """Return what a sitemap says, or raise `InvalidInput`.
+
+    >>> read_sitemap(b"<urlset><url><loc>http://a/</loc><lastmod>2024-05-01</lastmod></url></urlset>").entries
+    [Entry(name='http://a/', state='2024-05-01', time=1714521600.0, source='http')]
+    """
+    body = gunzip(body, max_size)
+    if body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or body[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        return read_xml(body, lambda elements: _from_xml(elements, base))
+    return _from_text(body)
+
+
+def gunzip(body: bytes, max_size: int) -> bytes:
+    """Return what a gzipped body holds, and any other body as it is."""
+    if not body.startswith(b"\x1f\x8b"):
+        return body
+    out = bytearray()
+    while body:
+        stream = zlib.decompressobj(wbits=31)
+        try:
+            out += stream.decompress(body, max_size + 1 - len(out))
+        except zlib.error as error:
+            raise InvalidInput(f"it is not well-formed gzip: {error}") from None
+        if len(out) > max_size:
+            raise InvalidInput(f"it has more than {max_size:,} bytes when unpacked")
+        if not stream.eof:
+            raise InvalidInput("it is gzipped, and ends too early")
+        body = stream.unused_data.lstrip(
+            b"\0"
+        )  # several parts in a row are one file; zeros fill the last block
+    return bytes(out)
+
+
+def moment_of(text: str) -> float | None:
+    """Return the time that a lastmod says, in seconds since 1970; None if it says none.
+
+    >>> moment_of("2024-05-01T12:00:00+02:00"), moment_of("1970"), moment_of("yesterday")
+    (1714557600.0, 0.0, None)
+    """
+    text = text.strip()
+    if short := _SHORT.fullmatch(text):
+        text = f"{short[1]}-{short[2] or '01'}-01"
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _from_xml(elements: Iterator[Element], base: str) -> Told:
+    """Return what the elements of the document say."""
+    root = next(elements).name
+    if root in _FEEDS:
+        raise InvalidInput("it is a feed, not a sitemap; name the source: feed")
+    if root not in {"urlset", "sitemapindex"}:
+        raise InvalidInput(f"it is not a sitemap: its root is {root!r}, not 'urlset' or 'sitemapindex'")
+    index = root == "sitemapindex"
+    kind, source = ("sitemap", "sitemap") if index else ("url", "http")
+    entries: dict[str, Entry] = {}
+    more = False
+    inside: dict[tuple[str, str], str] = {}
+    for element in elements:  # to the end, also if there are too many: it must be well-formed there, too
+        if element.depth == 2:
+            inside.setdefault((element.prefix, element.name), "".join(element.text.split()))
+        if element.depth != 1:
+            continue
+        # What has another prefix than its parent (images, videos) is something else.
+        address, state = (inside.get((element.prefix, name), "") for name in ("loc", "lastmod"))
+        inside.clear()
+        if element.name != kind or not address:
+            continue
+        more = more or len(entries) >= MOST
+        if not more:
+            address = _joined(base, address)
+            entries[address] = Entry(address, state, moment_of(state) if state else None, source)
+    return _told(entries, "sitemap index" if index else "sitemap", more=more)
+
+
+def _from_text(body: bytes) -> Told:
+    """Return what a sitemap says that has an address per line."""
+    try:
+        lines = body.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise InvalidInput("it is not a sitemap: neither XML nor text in UTF-8") from None
+    entries: dict[str, Entry] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text and not (_ADDRESS.fullmatch(text) and text.isprintable()):
+            raise InvalidInput(f"it is not a sitemap: line {number} is not an address: {text[:60]!r}")
+        if text:
+            entries[text] = Entry(text, "")
+        if len(entries) > MOST:
+            entries.pop(text)
+            return _told(entries, "text", more=True)
+    if not entries:
+        raise InvalidInput("it is not a sitemap: there is nothing in it")
+    return _told(entries, "text", more=False)
+
+
+def _told(entries: dict[str, Entry], form: str, *, more: bool) -> Told:
+    """Return what is told; if there is more than allowed, that is not complete."""
+    meta: dict[str, Json] = {"format": form, "entries": len(entries)}
+    if more:
+        meta["more"] = True
+    return Told(list(entries.values()), complete=not more and bool(entries), meta=meta)
+
+
+def _joined(base: str, address: str) -> str:
+    """Return an address, taken from that of the document if it is relative."""
+    try:
+        return urljoin(base, address)
+    except ValueError:  # not even an address
+        return address

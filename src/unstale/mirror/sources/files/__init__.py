@@ -1,0 +1,1 @@
+"""Source ``file``: files on this machine, and wherever fsspec reaches."""

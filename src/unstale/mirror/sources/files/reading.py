@@ -1,0 +1,161 @@
+"""Reading one file: look first, read in blocks, and notice if it changes meanwhile."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+import tempfile
+import threading
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO
+
+from unstale.mirror.source import Found, Json, Known, Terms
+from unstale.mirror.sources.named_entries import truth
+from unstale.mirror.sources.threads import GivenUp
+
+from .places import Look, Place, is_local, place_of
+
+__all__ = ["discard", "failure", "look_at", "read_file", "storage_of"]
+
+_BLOCK = 1 << 20
+_IN_MEMORY = 1 << 20
+"""Bytes up to which content stays in memory."""
+
+
+class _TooLarge(Exception):  # noqa: N818  (its name says what is wrong)
+    """There is more than may be."""
+
+
+def storage_of(options: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return what the file system wants to know."""
+    storage = options.get("storage", {})
+    return storage if isinstance(storage, dict) else {}
+
+
+def look_at(known: Known) -> Look | Found:
+    """Look at a file; return what was found if it need not be read, or cannot be."""
+    with place_of(known.key, storage_of(known.options)) as place:
+        return _seen(place.look(), known)
+
+
+def read_file(known: Known, terms: Terms, given_up: threading.Event) -> Found:
+    """Look at a file, and read it if it looks different; once more if it changes meanwhile."""
+    with place_of(known.key, storage_of(known.options)) as place:
+        before = place.look()
+        for _ in range(2):
+            seen = _seen(before, known)
+            if isinstance(seen, Found):
+                return seen
+            if seen.size is not None and seen.size > terms.max_size:
+                return Found("failed", f"it has {seen.size:,} bytes; max_size is {terms.max_size:,}")
+            try:
+                found = _read(place, known.key, seen, terms, given_up)
+            except _TooLarge:
+                return Found("failed", f"it has more than {terms.max_size:,} bytes, which is max_size")
+            after = place.look()
+            whole = seen.size is None or found.traffic == seen.size
+            if whole and (after.kind, after.size, after.tag) == (seen.kind, seen.size, seen.tag):
+                return found
+            discard(found)
+            before = after
+    return Found("failed", "it changes while it is being read")
+
+
+def discard(found: Found) -> None:
+    """Remove a body that nobody takes over."""
+    if isinstance(found.body, Path):
+        found.body.unlink(missing_ok=True)
+
+
+def failure(error: Exception, key: str) -> Found:
+    """Return what an error of the file system means for an element."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        if is_local(key) and Path(key).is_symlink():
+            return Found("failed", "it is a link that leads nowhere")
+        words = str(error.strerror or "") or "there is no such file"
+        return Found("gone", words) if isinstance(error, FileNotFoundError) else Found("failed", words)
+    if isinstance(error, PermissionError):
+        return Found("failed", "permission denied")
+    words = getattr(error, "strerror", None) or str(error)
+    kind = type(error).__name__
+    return Found("failed", f"{kind}: {words}"[:300] if words else kind)
+
+
+def _seen(look: Look, known: Known) -> Look | Found:
+    """Return what a look amounts to."""
+    if look.kind == "folder":
+        return Found("failed", "it is a folder; a key that ends in / mirrors the files in it")
+    if look.kind == "other":
+        return Found("refused", "it is a pipe, a socket or a device, not a file")
+    trusted = truth("trust_mtime", known.options.get("trust_mtime", True)) and known.fingerprint is not None
+    if trusted and look.same_as(known.validators):
+        return Found("unchanged", "it looks as it did", modified=look.modified)
+    return look
+
+
+def _read(place: Place, key: str, look: Look, terms: Terms, given_up: threading.Event) -> Found:
+    """Read a file in blocks."""
+    content = _Content(terms)
+    try:
+        with place.open() as stream:
+            while block := stream.read(_BLOCK):
+                content.add(block)
+                _go_on(given_up)
+        body = content.body()
+    except BaseException:
+        content.discard()
+        raise
+    return Found(
+        "changed",
+        body=body,
+        fingerprint=content.digest.hexdigest(),
+        media_type=mimetypes.guess_type(key.partition("::")[0])[0] or "application/octet-stream",
+        validators=look.validators,
+        traffic=content.size,
+        modified=look.modified,
+    )
+
+
+def _go_on(given_up: threading.Event) -> None:
+    """Stop reading if nobody waits for it any more."""
+    if given_up.is_set():
+        raise GivenUp("it was given up")
+
+
+class _Content:
+    """Bytes that come in: in memory as long as they are few, then in a file."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._held = bytearray()
+        self._file: BinaryIO | None = None
+        self._path: Path | None = None
+        self.digest, self.size = sha256(), 0
+
+    def add(self, block: bytes) -> None:
+        self.size += len(block)
+        if self.size > self._terms.max_size:
+            raise _TooLarge
+        self.digest.update(block)
+        if self._file is not None:
+            self._file.write(block)
+            return
+        self._held += block
+        if len(self._held) > _IN_MEMORY:
+            number, name = tempfile.mkstemp(prefix="file-", dir=self._terms.scratch)
+            self._path, self._file = Path(name), os.fdopen(number, "wb")
+            self._file.write(self._held)
+            self._held.clear()
+
+    def body(self) -> bytes | Path:
+        if self._file is None or self._path is None:
+            return bytes(self._held)
+        self._file.close()
+        return self._path
+
+    def discard(self) -> None:
+        if self._file is not None and self._path is not None:
+            self._file.close()
+            self._path.unlink(missing_ok=True)

@@ -1,0 +1,155 @@
+"""Listing the files of a folder, and of all folders in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from unstale.errors import InvalidInput
+from unstale.mirror.source import Json
+
+from .places import Look, is_local, local_look, opened, remote_look
+
+__all__ = ["MOST", "Listed", "Listing", "Own", "child_key", "list_tree", "own_of"]
+
+MOST = 200_000
+"""Files that a folder may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file of a folder."""
+
+    name: str
+    """Its path within the folder, with slashes."""
+    look: Look
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a folder, by name."""
+
+    files: tuple[Listed, ...]
+    unreadable: int = 0
+    """Folders that could not be listed."""
+    unnamed: int = 0
+    """Files whose names cannot be keys: bytes that are not UTF-8, line breaks."""
+
+
+class Own:
+    """The files of the mirror itself: a mirror of them would never be done."""
+
+    def __init__(self, places: Iterable[Path] = ()) -> None:
+        self._places = frozenset(os.path.realpath(place) for place in places)
+
+    def __contains__(self, path: str) -> bool:
+        """Tell whether a path is one of them, or within one, wherever links lead."""
+        if not self._places:
+            return False
+        real = os.path.realpath(path)
+        return real in self._places or any(map(self._places.__contains__, map(str, Path(real).parents)))
+
+    def left_out(self, entries: Iterable[os.DirEntry[str]], folder: str) -> Iterator[os.DirEntry[str]]:
+        """Yield the other entries of a folder, whose path has no links in it."""
+        if not self._places:
+            yield from entries
+            return
+        for entry in entries:
+            path = f"{folder}{entry.name}"
+            if not (path in self if entry.is_symlink() else path.replace("/", os.sep) in self._places):
+                yield entry
+
+
+@lru_cache(maxsize=8)
+def own_of(places: tuple[Path, ...]) -> Own:
+    """Return the files of a mirror, whose links are looked up once."""
+    return Own(places)
+
+
+def list_tree(
+    key: str, storage: Mapping[str, Json], given_up: threading.Event, own: Own | None = None
+) -> Listing:
+    """List a folder without what the mirror itself keeps there.
+
+    Raises what the system raises if the folder itself cannot be listed.
+    """
+    unreadable: list[str] = []
+    files: list[Listed] = []
+    unnamed = 0
+    listing = _local(key, unreadable, own or Own()) if is_local(key) else _remote(key, storage)
+    for name, look in listing:
+        if given_up.is_set():
+            break
+        if not name.isprintable():
+            unnamed += 1
+            continue
+        files.append(Listed(name, look))
+        if len(files) > MOST:
+            raise InvalidInput(f"it has more than {MOST:,} files; add the folders in it one by one")
+    files.sort(key=lambda listed: listed.name)
+    return Listing(tuple(files), len(unreadable), unnamed)
+
+
+def child_key(tree: str, name: str) -> str:
+    """Return the key of a file of a folder.
+
+    >>> child_key("/srv/data/", "a/b.csv"), child_key("zip://data/::/srv/x.zip", "a.csv")
+    ('/srv/data/a/b.csv', 'zip://data/a.csv::/srv/x.zip')
+    """
+    head, chained, tail = tree.partition("::")
+    if is_local(tree):
+        name = name.replace("/", os.sep)
+    return f"{head}{name}{chained}{tail}"
+
+
+def _local(root: str, unreadable: list[str], own: Own) -> Iterator[tuple[str, Look]]:
+    """Yield regular files; links to folders are not followed, as they may lead in circles."""
+    if not stat.S_ISDIR(Path(root).stat().st_mode):
+        raise NotADirectoryError("it is not a folder")
+    prefix = os.path.realpath(root).rstrip(os.sep) + os.sep
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(Path(root, folder)) as entries:
+                for entry in own.left_out(entries, f"{prefix}{folder}"):
+                    name = f"{folder}{entry.name}"
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(f"{name}/")
+                    elif (look := _looked(entry)) is not None:
+                        yield name, look
+        except FileNotFoundError:
+            if not folder:
+                raise  # all of it is gone; a part of it that goes meanwhile is just that
+        except OSError:
+            if not folder:
+                raise
+            unreadable.append(folder)
+
+
+def _looked(entry: os.DirEntry[str]) -> Look | None:
+    """Look at a file; None if it is none."""
+    try:
+        look = local_look(entry.stat())
+    except OSError:  # a link that leads nowhere
+        return None
+    return look if look.kind == "file" else None
+
+
+def _remote(key: str, storage: Mapping[str, Json]) -> Iterator[tuple[str, Look]]:
+    fs, path = opened(key, storage)
+    root = path.rstrip("/")
+    if root and not fs.isdir(root):
+        if fs.exists(root):
+            raise NotADirectoryError("it is not a folder")
+        raise FileNotFoundError(root)
+    for name, info in fs.find(path, detail=True).items():
+        look = remote_look(info)
+        relative = str(name).removeprefix(root).lstrip("/")
+        if look.kind == "file" and relative:
+            yield relative, look

@@ -1,0 +1,1 @@
+"""Source ``http``: pages over HTTP and HTTPS."""

@@ -1,0 +1,117 @@
+"""The body of an answer: counted as it comes, in memory while it is small, in a file once it is large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO, Any
+
+from unstale.errors import Trouble
+
+from .decode import TooMuch
+
+__all__ = ["SLACK", "Content", "Enough"]
+
+SLACK = 1 << 16
+"""Bytes by which what comes over the wire may exceed what it decodes to."""
+_IN_MEMORY = 1 << 20
+"""Bytes of a body above which it goes to a file."""
+_HARMLESS = 1 << 20
+"""Bytes up to which content may be compressed as well as it likes."""
+
+
+class Enough(Exception):  # noqa: N818
+    """The rest is left out."""
+
+
+@dataclass(slots=True)
+class Content:
+    """The body of an answer, decoded, in memory or in a file once it is large."""
+
+    max_size: int
+    max_ratio: float
+    scratch: Path
+    size: int = 0
+    wire: int = 0
+    cut: bool = False
+    """Whether what is too much is left out, instead of being a reason to give up."""
+    _blocks: list[bytes] = field(default_factory=list)
+    _buffered: int = 0
+    _file: IO[bytes] | None = None
+    _digest: Any = None
+    _gone: bool = False
+
+    def add(self, block: bytes) -> None:
+        """Take in what was decoded."""
+        room = self.max_size - self.size
+        if len(block) > room and not self.cut:
+            raise TooMuch(f"larger than {self.max_size:,} bytes")
+        self.size += len(block[:room])
+        self._blocks.append(block[:room])
+        self._buffered += len(block[:room])
+        if len(block) > room:
+            raise Enough
+
+    def check(self, made: int) -> None:
+        """Raise `TooMuch` if the decoders have made too much of what came."""
+        if made > self.max_size and not self.cut:
+            raise TooMuch(f"larger than {self.max_size:,} bytes after decompression")
+        if made > _HARMLESS and made > self.max_ratio * self.wire:
+            raise TooMuch(f"a decompression bomb: {self.wire:,} bytes became more than {made:,}")
+
+    def came(self, n: int) -> None:
+        """Count what came over the wire."""
+        self.wire += n
+        if self.wire > self.max_size + SLACK:  # also if all of it decodes to nothing
+            if self.cut:
+                raise Enough
+            raise TooMuch(f"larger than {self.max_size:,} bytes")
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to `spill`."""
+        return self._buffered > _IN_MEMORY
+
+    def spill(self) -> None:
+        """Move what is in memory to the file; blocks. Raise `Trouble` if that cannot be written."""
+        try:
+            self._spill()
+        except OSError as error:
+            raise Trouble(f"the folder {str(self.scratch)!r}: {error.strerror or error}") from error
+
+    def _spill(self) -> None:
+        if self._file is None:
+            self._file = NamedTemporaryFile(dir=self.scratch, prefix="page-", delete=False)  # noqa: SIM115
+            self._digest = sha256()
+        for block in self._blocks:
+            self._file.write(block)
+            self._digest.update(block)
+        self._blocks, self._buffered = [], 0
+        if self._gone:  # meanwhile
+            self.discard()
+
+    def finish(self) -> bytes | Path:
+        """Return the body."""
+        if self._file is None:
+            return b"".join(self._blocks)
+        self.spill()
+        self._file.close()
+        return Path(self._file.name)
+
+    @property
+    def large(self) -> bool:
+        """Whether it is in a file."""
+        return self._file is not None
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all of it, once it is in the file."""
+        return str(self._digest.hexdigest())
+
+    def discard(self) -> None:
+        """Remove the file, if there is one."""
+        self._gone = True
+        if self._file is not None:
+            self._file.close()
+            Path(self._file.name).unlink(missing_ok=True)

@@ -1,0 +1,308 @@
+"""What counts as a change of a page.
+
+Each page says with its options what of it counts. The fingerprint is the SHA-256 of just that, and begins
+with the name of the definition, so that what was seen under one definition never passes for what is seen
+under another.
+
+========  ============  =====================================================================================
+change    selector      what counts
+========  ============  =====================================================================================
+bytes     no            every byte; the default, since it is exact, cheap, and the same for all kinds of files
+bytes     CSS           the markup of the selected nodes
+text      no            the main text, without navigation and advertisements; all text if none is found
+text      CSS           the text of the selected nodes; the default if there is a selector
+json      no            the value, however it is written
+json      JSON pointer  the value there
+========  ============  =====================================================================================
+
+``ignore`` are regular expressions; what they match is taken out before.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from html import unescape
+from typing import Any
+
+from unstale.errors import InvalidInput, MissingExtra, need
+from unstale.mirror.source import Json
+
+__all__ = ["BYTES", "Definition", "NoContent", "check_content_options", "definition", "fingerprint", "title"]
+
+CHANGES = ("bytes", "text", "json")
+_MOST_PATTERNS = 100
+_LONGEST_PATTERN = 1000
+_PATIENCE = 2.0
+"""Seconds for all patterns on one page."""
+_LONGEST_TITLE = 300
+_TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+_BETWEEN = re.compile(r"[\s/\"=]+")
+_MOST_ATTRIBUTES = 5000
+
+
+class NoContent(Exception):  # noqa: N818
+    """What counts cannot be found in the body; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What counts as a change."""
+
+    change: str = "bytes"
+    selector: str | None = None
+    ignore: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Short and the same for equal definitions only.
+
+        >>> Definition().name, Definition("text", "main").name
+        ('bytes', 'text-738414a8')
+        """
+        if self.selector is None and not self.ignore:
+            return self.change
+        said = json.dumps([self.change, self.selector, self.ignore])
+        return f"{self.change}-{sha256(said.encode()).hexdigest()[:8]}"
+
+
+BYTES = Definition()
+
+
+def definition(options: Mapping[str, Json]) -> Definition:
+    """Return what counts, according to the options of an element; raise `InvalidInput` if they say nonsense.
+
+    >>> definition({"selector": "main"}).change
+    'text'
+    """
+    change, selector, ignore = options.get("change"), options.get("selector"), options.get("ignore")
+    if change is None and selector is None and ignore is None:
+        return BYTES
+    if change is None:
+        change = "bytes" if selector is None else "text"
+    if change not in CHANGES:
+        raise InvalidInput(f"change must be one of {', '.join(CHANGES)}; it is {change!r}")
+    if selector is not None and not (isinstance(selector, str) and selector.strip()):
+        raise InvalidInput(f"selector must be a CSS selector, such as 'main article'; it is {selector!r}")
+    patterns = [] if ignore is None else [ignore] if isinstance(ignore, str) else ignore
+    if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) and p for p in patterns):
+        raise InvalidInput(f"ignore must be a list of regular expressions; it is {ignore!r}")
+    if change == "bytes" and selector is None and not patterns:
+        return BYTES
+    return Definition(str(change), selector, tuple(str(pattern) for pattern in patterns))
+
+
+def check_content_options(options: Mapping[str, Json]) -> None:
+    """Raise `InvalidInput` if these options cannot be used, `MissingExtra` if something must be installed."""
+    wanted = definition(options)
+    if len(wanted.ignore) > _MOST_PATTERNS:
+        msg = f"ignore must be at most {_MOST_PATTERNS} regular expressions; they are {len(wanted.ignore)}"
+        raise InvalidInput(msg)
+    for pattern in wanted.ignore:
+        _compiled(pattern)
+    if wanted.change == "json":
+        if wanted.selector is not None and not wanted.selector.startswith("/"):
+            msg = f"selector must be a JSON pointer, such as /items/0, with JSON; it is {wanted.selector!r}"
+            raise InvalidInput(msg)
+    elif wanted.selector is not None:
+        _css(wanted.selector)
+    elif wanted.change == "text":
+        need("trafilatura", extra="html", needed_for="main texts")
+
+
+def fingerprint(wanted: Definition, body: bytes, content_type: str = "") -> str:
+    """Return the fingerprint of a body; raise `NoContent` if what counts is not there.
+
+    >>> same = Definition("json")
+    >>> fingerprint(same, b'{"a": 1, "b": 2}') == fingerprint(same, b'{"b":2,"a":1}')
+    True
+    """
+    if wanted is BYTES:
+        return f"bytes:{sha256(body).hexdigest()}"
+    try:
+        text = _what_counts(wanted, body, content_type)
+    except (NoContent, InvalidInput, MissingExtra):
+        raise
+    except (Exception, RecursionError) as error:  # noqa: BLE001  parsers meet everything the web has
+        raise NoContent(f"the content cannot be read: {type(error).__name__}: {error}"[:300]) from None
+    text = _without(text, wanted.ignore)
+    if wanted.change == "text":
+        text = _calm(text)
+    return f"{wanted.name}:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _what_counts(wanted: Definition, body: bytes, content_type: str) -> str:
+    if wanted.change == "json":
+        return _json(body, wanted.selector)
+    if wanted.selector is not None:
+        text = _bearable(_decoded(body, content_type)[1])
+        return _selected(wanted.selector, text, markup=wanted.change == "bytes")
+    if wanted.change == "text":
+        _, text = _decoded(body, content_type)
+        return _main_text(_bearable(text)) if _is_html(content_type, body) else text
+    # exact, also where the charset is wrong: other bytes always are another text
+    return body.decode(_charset(content_type), "surrogateescape")
+
+
+def _charset(content_type: str) -> str:
+    """Return the charset that a page declares, if every byte of it is a character; otherwise UTF-8."""
+    match = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.ASCII | re.IGNORECASE)
+    try:
+        name = codecs.lookup(match[1]).name if match else "utf-8"
+    except (LookupError, ValueError):
+        return "utf-8"
+    return name if name.startswith(("iso8859", "cp125", "koi8", "mac-")) else "utf-8"
+
+
+def _decoded(body: bytes, content_type: str) -> tuple[str, str]:
+    """Return the charset of a page, as browsers guess it, and its text."""
+    from w3lib.encoding import html_to_unicode
+
+    return html_to_unicode(content_type or None, body, default_encoding="utf8")
+
+
+def _is_html(content_type: str, body: bytes) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in {"", "application/octet-stream", "text/plain"}:
+        start = body[:1024].lstrip().lower()
+        return start.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
+    return "html" in kind
+
+
+def _bearable(text: str) -> str:
+    """Return a page that can be parsed in good time: each attribute of a tag is compared with all others."""
+    for tag in _TAG.finditer(text):
+        long = tag.end() - tag.start() > 2 * _MOST_ATTRIBUTES
+        if long and len(_BETWEEN.split(_QUOTED.sub('""', tag[0]))) > _MOST_ATTRIBUTES:
+            raise NoContent(
+                f"the content cannot be read: a tag has more than {_MOST_ATTRIBUTES:,} attributes"
+            )
+    return text
+
+
+def _calm(text: str) -> str:
+    """Take all white space for the same."""
+    return " ".join(text.split())
+
+
+def _tree(text: str) -> Any:  # noqa: ANN401  lxml has no types
+    from lxml import etree, html
+
+    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+    try:
+        return html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+    except etree.ParserError:
+        raise NoContent("the page is empty") from None
+
+
+def _visible(node: Any) -> str:  # noqa: ANN401
+    parts = node.xpath(".//text()[not(ancestor::script or ancestor::style or ancestor::noscript)]")
+    return _calm(" ".join(parts))
+
+
+def _main_text(text: str) -> str:
+    trafilatura = need("trafilatura", extra="html", needed_for="main texts")
+    try:
+        found = trafilatura.extract(text, fast=True, include_comments=False, include_tables=True)
+    except (Exception, RecursionError):  # noqa: BLE001  all text is what it falls back to in any case
+        found = None
+    return found or _visible(_tree(text))
+
+
+@lru_cache(maxsize=256)
+def _css(selector: str) -> Any:  # noqa: ANN401
+    need("cssselect", extra="html", needed_for="selectors")
+    from cssselect import SelectorError
+    from lxml.cssselect import CSSSelector
+
+    try:
+        return CSSSelector(selector, translator="html")
+    except (SelectorError, RecursionError) as error:
+        raise InvalidInput(f"selector must be a CSS selector; {selector[:100]!r} is not: {error}") from None
+
+
+def _selected(selector: str, text: str, *, markup: bool) -> str:
+    from lxml import html
+
+    nodes = _css(selector)(_tree(text))
+    if not nodes:
+        raise NoContent(f"the selector {selector!r} finds nothing on the page")
+    if markup:
+        return "\n".join(html.tostring(node, encoding="unicode", with_tail=False) for node in nodes)
+    # scripts are no text, unless it is them that were selected
+    return "\n".join(
+        _calm(node.text_content()) if node.tag in {"script", "style"} else _visible(node) for node in nodes
+    )
+
+
+def _json(body: bytes, pointer: str | None) -> str:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise NoContent(f"the content is not JSON: {error}"[:300]) from None
+    for step in pointer.split("/")[1:] if pointer else []:
+        name = step.replace("~1", "/").replace("~0", "~")
+        try:
+            value = value[int(name)] if isinstance(value, list) else value[name]
+        except (LookupError, TypeError, ValueError):
+            raise NoContent(f"the selector {pointer!r} finds nothing in the content") from None
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> Any:  # noqa: ANN401
+    """Compile a pattern with the module ``regex``, which can be told to give up, unlike ``re``."""
+    regex = need("regex", extra="html", needed_for="patterns in ignore")
+    if len(pattern) > _LONGEST_PATTERN:
+        msg = f"patterns in ignore may have {_LONGEST_PATTERN} characters; {pattern[:50]!r}... has more"
+        raise InvalidInput(msg)
+    try:
+        return regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        msg = f"ignore must be regular expressions; {pattern[:100]!r} is none: {error}"
+        raise InvalidInput(msg) from None
+
+
+def _without(text: str, patterns: tuple[str, ...]) -> str:
+    end = time.monotonic() + _PATIENCE
+    for pattern in patterns:
+        left = end - time.monotonic()
+        try:
+            text = _compiled(pattern).sub("", text, timeout=max(left, 0.001))
+        except TimeoutError:
+            raise NoContent(f"the pattern {pattern!r} in ignore takes too long: make it simpler") from None
+    return text
+
+
+def title(body: bytes, content_type: str) -> str | None:
+    """Return the title of a page, as far as it is easily found in the beginning of its body.
+
+    >>> title(b"<html><title>A &amp; B</title>", "text/html")
+    'A & B'
+    """
+    if not _is_html(content_type, body):
+        return None
+    body = body[:16384]
+    lower = body.lower()
+    start = lower.find(b"<title")
+    begin = body.find(b">", start) + 1
+    end = lower.find(b"</title", begin)
+    if start < 0 or begin == 0 or end < 0:
+        return None
+    try:
+        text = body[begin:end].decode()
+    except UnicodeDecodeError:
+        text = body[begin:end].decode(_decoded(body, content_type)[0], "replace")
+    if "&" in text:
+        text = unescape(text)
+    text = _calm(text)
+    if not text.isprintable():
+        text = "".join(letter for letter in text if letter.isprintable())
+    return text[:_LONGEST_TITLE] or None

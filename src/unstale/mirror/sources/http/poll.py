@@ -1,0 +1,331 @@
+"""A poll of a page, from its address to what was found."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from aiohttp import ClientResponse
+
+from unstale.errors import InvalidInput, MissingExtra
+from unstale.mirror.settings import Settings
+from unstale.mirror.source import Found, Known, Late, Terms
+
+from . import change_definition as contents
+from .body import Content
+from .deadlines import Deadlines
+from .fetch import Failure, Fetcher, Progress, silent
+from .headers import date, media_type, meta, plain, said, validators, wait_of
+from .options import checked_headers, is_conditional, own_headers, user_agent
+from .private_addresses import Lookup, is_public, look_up, named_private
+from .robots import MOST_BYTES, Answer, Robots, Rules
+from .urls import host_of, joined, origin_of
+
+__all__ = ["Poller"]
+
+_CONTENT = frozenset({200, 203})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_PERMANENT = frozenset({301, 308})
+_HARMLESS = frozenset({"accept", "accept-language", "dnt", "from", "sec-gpc"})
+"""Headers that also go where a redirect leads; whatever else may be a secret of the host it is meant for."""
+_LONGEST_KEY = 2048
+_ROBOTS_REDIRECTS = 5
+_HEAD = 16384
+"""Bytes of a body in which its title is looked for."""
+
+
+@dataclass(slots=True)
+class _Visit:
+    """One poll on its way."""
+
+    known: Known
+    terms: Terms
+    progress: Progress
+    wanted: contents.Definition
+    url: str = ""
+    """Where it is."""
+    seen: set[str] = field(default_factory=set)
+    inside: bool = True
+    """Whether it may go to private addresses: the user named one, and it has not been outside since."""
+    permanent: bool = True
+    """Whether all redirects so far were."""
+    asked: bool = False
+    """Whether the last request had conditions."""
+    spacing: float | None = None
+
+    @property
+    def moved(self) -> str | None:
+        """Where the page is now for good."""
+        return self.url if self.permanent and len(self.seen) > 1 and len(self.url) <= _LONGEST_KEY else None
+
+
+class Poller:
+    """Polls pages, in one event loop at a time."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        lookup: Lookup = look_up,
+        public: Callable[[str], bool] = is_public,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._http, self._now = settings.http, now
+        self._headers = checked_headers(settings.http.headers)
+        self._elsewhere = {name: text for name, text in self._headers.items() if name.lower() in _HARMLESS}
+        self._deadlines = Deadlines(settings.http.read_timeout)
+        agent = user_agent(settings)
+        common = {"User-Agent": agent, "Accept": "*/*"}
+        self._fetcher = Fetcher(settings, common, lookup=lookup, public=public)
+        product = re.split(r"[\s/(]", agent.strip(), maxsplit=1)[0] or agent
+        self._robots = Robots(self._fetch_robots, product, max_age=self._http.robots_max_age)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        self._deadlines.close()
+        await self._robots.close()
+        await self._fetcher.close()
+
+    async def poll(self, known: Known, terms: Terms) -> Found:
+        """Ask for a page."""
+        progress = Progress(start=terms.start)
+        task = self._deadlines.start(terms.timeout, progress)
+        try:
+            visit = _Visit(known, terms, progress, contents.definition(known.options))
+            response = await self._arrive(visit)
+            if response.status in _CONTENT:
+                return await self._content(visit, response)
+            return self._answer(visit, response)
+        except Failure as failure:
+            return Found(
+                failure.outcome,
+                str(failure),
+                traffic=progress.traffic,
+                wait=failure.wait,
+                spacing=failure.spacing,
+            )
+        except (InvalidInput, MissingExtra) as error:  # options that rules have given it since
+            return Found("failed", str(error), traffic=progress.traffic)
+        except Late as late:
+            late.traffic = progress.traffic
+            raise
+        except asyncio.CancelledError:
+            if not (why := self._deadlines.ended(task)):
+                raise
+            if why == "late":
+                words = _late(progress, terms.timeout)
+            else:
+                words = silent(progress, self._http.read_timeout)
+            return Found("failed", words, traffic=progress.traffic)
+        finally:
+            self._deadlines.stop(task)
+
+    async def _arrive(self, visit: _Visit) -> ClientResponse:
+        """Follow redirects to the answer; raise `Failure`."""
+        known = visit.known
+        visit.url, home = known.key, origin_of(known.key)
+        headers = self._headers
+        if "headers" in known.options:
+            headers = {**headers, **own_headers(known.options)}
+        while True:
+            visit.seen.add(visit.url)
+            visit.inside = visit.inside and (self._http.private or named_private(host_of(visit.url)))
+            origin = origin_of(visit.url)
+            if origin != home:
+                headers = self._elsewhere  # also if it comes back: by then others have a say in it
+            if self._http.robots:
+                rules = self._robots.known(origin, visit.inside)
+                self._permit(visit, rules or await self._learn(visit, origin))
+            conditions = _conditions(known, visit.url, visit.wanted)
+            visit.asked = bool(conditions)
+            response = await self._fetcher.ask(
+                visit.url, {**headers, **conditions}, visit.progress, inside=visit.inside
+            )
+            if response.status not in _REDIRECTS:
+                return response
+            response.release()
+            visit.permanent = visit.permanent and response.status in _PERMANENT
+            visit.url = _target(response, visit.url)
+            if visit.url in visit.seen:
+                raise Failure(f"a redirect loop: {visit.url[:200]} was there already")
+            if len(visit.seen) > self._http.max_redirects:
+                raise Failure(f"more than {self._http.max_redirects} redirects")
+
+    async def _learn(self, visit: _Visit, origin: str) -> Rules:
+        visit.progress.phase = "robots"
+        rules, traffic = await self._robots.learn(origin, visit.inside)
+        visit.progress.traffic += traffic
+        return rules
+
+    def _permit(self, visit: _Visit, rules: Rules) -> None:
+        """Raise `Failure` if robots.txt keeps us from a page."""
+        url, spacing = visit.url, rules.spacing
+        if rules.trouble:
+            host = host_of(url, port=True)
+            detail = f"robots.txt of {host} is not to be had, so nothing is polled: {rules.trouble}"
+            if rules.refused:
+                raise Failure(detail, "refused")
+            raise Failure(detail, wait=max(self._robots.left(rules), 1.0))
+        if rules.allows is not None and not rules.allows(url):
+            detail = f"robots.txt of {host_of(url, port=True)} does not allow {url[:200]}"
+            raise Failure(detail, "refused", spacing=spacing)
+        visit.spacing = spacing if visit.spacing is None else max(visit.spacing, spacing)
+
+    def _answer(self, visit: _Visit, response: ClientResponse) -> Found:
+        """Say what an answer without content means."""
+        status, traffic = response.status, visit.progress.traffic
+        response.release()
+        if status == 304 and visit.asked:
+            return Found(
+                "unchanged", said(response), traffic=traffic, moved=visit.moved, spacing=visit.spacing
+            )
+        if status in {404, 410}:
+            return Found("gone", said(response), traffic=traffic, spacing=visit.spacing)
+        detail, wait = said(response), wait_of(response, self._now())
+        if status == 304:
+            detail += ", though that was not the question"
+        if wait is not None:
+            detail += f"; it wants to be left alone for {wait:.0f} seconds"
+        return Found("failed", detail, traffic=traffic, wait=wait, spacing=visit.spacing)
+
+    async def _content(self, visit: _Visit, response: ClientResponse) -> Found:
+        terms, progress = visit.terms, visit.progress
+        content = Content(terms.max_size, self._http.max_ratio, terms.scratch)
+        kind = plain(response.headers.get("Content-Type", ""), 200)
+        try:
+            await self._fetcher.read(response, content, progress, terms.spend)
+            progress.phase = "content"
+            if content.large or visit.wanted is not contents.BYTES:
+                work = partial(_digested, visit.wanted, content, kind)
+                loop = asyncio.get_running_loop()
+                body, head, fingerprint = await loop.run_in_executor(self._fetcher.workers, work)
+            else:
+                body, head, fingerprint = _digested(visit.wanted, content, kind)
+        except contents.NoContent as error:
+            content.discard()
+            raise Failure(plain(str(error), 300)) from None
+        except BaseException:
+            content.discard()
+            raise
+        same = fingerprint == visit.known.fingerprint  # then nobody will ask for more
+        modified = None if same else date(response.headers.get("Last-Modified"))
+        return Found(
+            "changed",
+            said(response),
+            body=body,
+            fingerprint=fingerprint,
+            media_type=media_type(kind),
+            validators=validators(response, visit.url, kind),
+            traffic=progress.traffic,
+            modified=modified if modified is not None and 0 < modified <= self._now() + 86400 else None,
+            moved=visit.moved,
+            spacing=visit.spacing,
+            meta={} if same else meta(response, visit.url, contents.title(head, kind)),
+        )
+
+    async def _fetch_robots(self, url: str, inside: bool) -> Answer:  # noqa: FBT001
+        """Fetch robots.txt; its limits are tighter than those of a page."""
+        progress = Progress()
+        task = self._deadlines.start(self._http.connect_timeout + self._http.read_timeout, progress)
+        try:
+            return await self._ask_robots(url, progress, inside=inside)
+        except Failure as failure:
+            refused = failure.outcome == "refused"
+            return Answer(None, detail=str(failure), traffic=progress.traffic, refused=refused)
+        except asyncio.CancelledError:
+            if not (why := self._deadlines.ended(task)):
+                raise
+            late = why == "late"
+            words = "it does not come in time" if late else silent(progress, self._http.read_timeout)
+            return Answer(None, detail=words, traffic=progress.traffic)
+        finally:
+            self._deadlines.stop(task)
+
+    async def _ask_robots(self, url: str, progress: Progress, *, inside: bool) -> Answer:
+        for _ in range(_ROBOTS_REDIRECTS + 1):
+            response = await self._fetcher.ask(url, dict(self._elsewhere), progress, inside=inside)
+            if response.status not in _REDIRECTS:
+                break
+            response.release()
+            try:
+                url = _target(response, url)
+            except Failure:
+                return Answer(404, traffic=progress.traffic)
+            inside = inside and (self._http.private or named_private(host_of(url)))
+        else:  # then there is none (RFC 9309, section 2.3.1.2)
+            return Answer(404, traffic=progress.traffic)
+        content = Content(MOST_BYTES, self._http.max_ratio, Path(), cut=True)
+        if 200 <= response.status < 300:
+            await self._fetcher.read(response, content, progress)
+        response.release()
+        text = content.finish()
+        age = re.search(r"max-age\s*=\s*(\d{1,9})", response.headers.get("Cache-Control", ""), re.ASCII)
+        return Answer(
+            response.status,
+            text.decode("utf-8", "replace") if isinstance(text, bytes) else "",
+            said(response),
+            float(age[1]) if age else None,
+            wait_of(response, self._now()),
+            progress.traffic,
+        )
+
+
+def _conditions(known: Known, url: str, wanted: contents.Definition) -> dict[str, str]:
+    """Return the headers that ask for the page only if it has changed.
+
+    Not without a copy, which is what it would be compared with; not elsewhere than at the address that gave
+    the validators; and not if something else counts now than when the copy was made.
+    """
+    kept = known.validators
+    if not kept or kept.get("url") != url or not (known.fingerprint or "").startswith(f"{wanted.name}:"):
+        return {}
+    if "conditional" in known.options and not is_conditional(known.options):
+        return {}
+    conditions = {}
+    for name, header in (("etag", "If-None-Match"), ("modified", "If-Modified-Since")):
+        value = kept.get(name)
+        if isinstance(value, str) and value:
+            conditions[header] = value
+    return conditions
+
+
+def _target(response: ClientResponse, url: str) -> str:
+    """Return where a redirect leads; raise `Failure`."""
+    location = response.headers.get("Location", "")
+    if not location.strip():
+        raise Failure(f"{said(response)}, but not where to")
+    try:
+        return joined(url, location)
+    except InvalidInput as error:
+        raise Failure(plain(f"{said(response)}, but it cannot be followed: {error}", 300)) from None
+
+
+def _digested(wanted: contents.Definition, content: Content, kind: str) -> tuple[bytes | Path, bytes, str]:
+    """Return the body, its beginning, and its fingerprint; blocks."""
+    body = content.finish()
+    if isinstance(body, bytes):
+        return body, body, contents.fingerprint(wanted, body, kind)
+    if wanted is contents.BYTES:
+        with body.open("rb") as file:
+            return body, file.read(_HEAD), f"bytes:{content.digest()}"
+    whole = body.read_bytes()
+    return body, whole[:_HEAD], contents.fingerprint(wanted, whole, kind)
+
+
+def _late(progress: Progress, timeout: float) -> str:
+    done = {
+        "robots": "still waiting for robots.txt",
+        "name": "still looking up the name",
+        "connection": "still connecting",
+        "handshake": "still in the TLS handshake",
+        "answer": "still without an answer",
+        "budget": f"waiting for the budget of bytes, after {progress.received:,} bytes",
+        "content": "still looking for what counts as a change",
+    }
+    said = done.get(progress.phase, f"after {progress.received:,} bytes of the body")
+    return f"not done within {timeout:g} seconds: {said}"

@@ -1,0 +1,77 @@
+"""Pages: elements that are polled over HTTP and HTTPS.
+
+The key of a page is its address (see `http_urls` for how it is written), its group ``http:HOST``. A poll asks
+for the page on condition that it has changed since the last one, as far as the server gave it something to
+tell (ETag, Last-Modified). What it makes of the answer:
+
+=======================  =========  ==========================================================================
+200, 203                 changed    with the body, decoded, and a fingerprint of what counts (see `content`)
+304                      unchanged
+404, 410                 gone
+301, 302, 303, 307, 308  followed   ``moved`` if all of them are permanent (301, 308) and there is a page
+429, 503                 failed     with ``wait`` for the whole group, if Retry-After says how long
+all others, and trouble  failed     with the reason in words
+robots.txt says no       refused
+private address          refused    if a public one led there (see `guard`)
+=======================  =========  ==========================================================================
+
+Options: see `http_options`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from unstale.mirror.settings import Settings
+from unstale.mirror.source import Found, Json, Known, Source, Terms
+
+from .options import OPTIONS, check_options, checked_headers, user_agent
+from .urls import canonical, host_of
+
+if TYPE_CHECKING:
+    from .poll import Poller
+
+__all__ = ["OPTIONS", "check_options", "http_source"]
+
+
+def http_source(settings: Settings) -> Source:
+    """Return the source of pages."""
+    return Pages(settings)
+
+
+class Pages:
+    """The source of pages; ``poller`` is for tests."""
+
+    def __init__(self, settings: Settings, poller: Poller | None = None) -> None:
+        user_agent(settings)
+        checked_headers(settings.http.headers)
+        self._settings, self._poller = settings, poller
+
+    def key(self, text: str, options: Mapping[str, Json]) -> str:
+        """Return the address as it is written here, or raise `InvalidInput`."""
+        if options:
+            check_options(options)
+        return canonical(text)
+
+    def group(self, key: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
+        """Return ``http:HOST``, with the port if it is not the default one."""
+        return f"http:{host_of(key, port=True)}"
+
+    def load(self) -> Poller:
+        """Load what polls need: only they need what comes with aiohttp, which takes a quarter of a second."""
+        if self._poller is None:
+            from .poll import Poller
+
+            self._poller = Poller(self._settings)
+        return self._poller
+
+    async def poll(self, known: Known, terms: Terms) -> Found:
+        """Ask for a page."""
+        return await (self._poller or self.load()).poll(known, terms)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        poller, self._poller = self._poller, None
+        if poller is not None:
+            await poller.close()

@@ -1,0 +1,141 @@
+"""What feeds and sitemaps tell: addresses, each in some state; and which of them users want.
+
+Options of both:
+
+discover    true: what is named becomes an element (default). false: it gets hints only, if it is an element
+            already. A pattern, or a list of patterns: only what matches becomes an element.
+only        a pattern, or a list: what does not match is left out altogether.
+hosts       ``own``: addresses of other hosts are left out, as the protocol of sitemaps demands (default for
+            sitemaps). ``any``: they are not (default for feeds).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from hashlib import sha256
+
+from unstale.errors import InvalidInput
+from unstale.mirror.source import Json
+
+from .http.urls import host_of
+
+__all__ = ["Choice", "Entry", "Told", "discovery", "patterns_of", "site_of", "truth"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that is named."""
+
+    name: str
+    """Its address; if it has none, what it is called."""
+    state: str
+    """Is another one when it has changed."""
+    time: float | None = None
+    """When it changed last, as told (seconds since 1970)."""
+    source: str = "http"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a feed or a sitemap says."""
+
+    entries: Sequence[Entry]
+    complete: bool
+    """Whether it names all there is."""
+    meta: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which of the things that are named count."""
+
+    discover: bool
+    wanted: tuple[str, ...]
+    only: tuple[str, ...]
+    own_host: bool
+    nested: int
+    """How many sitemaps have led here: an index that names an index ... ends somewhere."""
+    given: Mapping[str, Json]
+    """The options that say so."""
+    rest: Mapping[str, Json]
+    """All other options, for the source that fetches."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, Json], *, own_host: bool) -> Choice:
+        """Return what options say, or raise `InvalidInput`."""
+        discover, wanted = discovery(options)
+        hosts = options.get("hosts", "own" if own_host else "any")
+        if hosts not in ("own", "any"):
+            raise InvalidInput(f"hosts must be 'own' or 'any'; it is {hosts!r}")
+        nested = options.get("nested", 0)
+        if not isinstance(nested, int):
+            raise InvalidInput(f"nested must be a whole number; it is {nested!r}")
+        names = {"discover", "hosts", "nested", "only"}
+        return cls(
+            discover=discover,
+            wanted=wanted,
+            only=patterns_of("only", options.get("only")),
+            own_host=hosts == "own",
+            nested=nested,
+            given={name: value for name, value in options.items() if name in names},
+            rest={name: value for name, value in options.items() if name not in names},
+        )
+
+    @property
+    def digest(self) -> str:
+        """Is another one when options say something else, those for the fetching source included."""
+        text = json.dumps([dict(self.given), dict(self.rest)], sort_keys=True)
+        return sha256(text.encode()).hexdigest()[:16]
+
+    def counts(self, key: str, hosts: frozenset[str]) -> bool:
+        """Tell whether what is named counts at all; ``hosts`` are those of the document itself."""
+        if self.own_host and hosts and site_of(key) not in hosts:
+            return False
+        return not self.only or any(fnmatchcase(key, pattern) for pattern in self.only)
+
+    def adds(self, key: str) -> bool:
+        """Tell whether it becomes an element."""
+        return self.discover and (not self.wanted or any(fnmatchcase(key, one) for one in self.wanted))
+
+
+def site_of(address: str) -> str:
+    """Return the host of an address, and its port; www. makes no difference.
+
+    >>> site_of("https://www.example.org/a"), site_of("http://example.org:8080/")
+    ('example.org', 'example.org:8080')
+    """
+    return host_of(address, port=True).removeprefix("www.")
+
+
+def patterns_of(name: str, value: Json) -> tuple[str, ...]:
+    """Return one pattern or several as a tuple.
+
+    >>> patterns_of("only", "*.html"), patterns_of("only", None)
+    (('*.html',), ())
+    """
+    several = [] if value is None else value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(one, str) and one for one in several):
+        raise InvalidInput(f"{name} must be a pattern such as '*/news/*', or a list of them; it is {value!r}")
+    return tuple(str(one) for one in several)
+
+
+def truth(name: str, value: Json) -> bool:
+    """Return a truth value, which a command may have given as text.
+
+    >>> truth("discover", "false")
+    False
+    """
+    if value not in (True, False, "true", "false"):
+        raise InvalidInput(f"{name} must be true or false; it is {value!r}")
+    return value in (True, "true")
+
+
+def discovery(options: Mapping[str, Json]) -> tuple[bool, tuple[str, ...]]:
+    """Return whether things become elements, and which patterns they must match."""
+    value = options.get("discover", True)
+    if value in (True, False, "true", "false"):
+        return truth("discover", value), ()
+    return True, patterns_of("discover", value)

@@ -1,0 +1,214 @@
+"""Finding sources: by name, and by what a key looks like.
+
+Sources are entry points of the group ``unstale.sources``; each is a callable that takes the settings of the
+mirror and returns the source. Third parties register theirs in the same way as those that come with unstale.
+One that cannot be loaded breaks its own elements only: they fail, with words that name the package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from unstale.errors import InvalidInput
+from unstale.mirror.settings import Settings
+from unstale.mirror.source import Found, Json, Known, Source, Terms
+
+__all__ = ["GROUP", "Sources", "load_sources", "source_for", "source_named"]
+
+GROUP = "unstale.sources"
+"""The group of entry points."""
+_OURS = "unstale"
+"""The package whose sources nobody else can replace by registering one of the same name."""
+_METHODS = ("key", "group", "poll", "close")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.-]+(?:\+[A-Za-z0-9.-]+)?):")
+"""Two letters at least: C: is a drive."""
+_TABLE = re.compile(r"[A-Za-z_][\w-]*#.")
+_DATABASES = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgres", "postgresql", "sqlite"})
+_PREFIXES = frozenset({"feed", "sitemap", "sql"})
+"""Sources that can be named in front of a key, and whose keys do not begin with that name."""
+
+
+class Broken:
+    """Stands for a source that cannot be had: says so, whatever is asked of it."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def key(self, text: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
+        """Refuse whatever should be added."""
+        raise InvalidInput(f"{text} cannot be added: {self.why}")
+
+    def group(self, key: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
+        """Return one group for all of them."""
+        return "broken"
+
+    async def poll(self, known: Known, terms: Terms) -> Found:  # noqa: ARG002
+        """Fail, and say why."""
+        return Found("failed", self.why)
+
+    async def close(self) -> None:
+        """Have nothing to let go of."""
+
+
+class Sources(Mapping[str, Source]):
+    """Sources by name, each loaded when it is first asked for.
+
+    >>> sorted(load_sources(Settings()))[:3]
+    ['feed', 'file', 'http']
+    """
+
+    def __init__(self, settings: Settings, registered: Mapping[str, tuple[EntryPoint, ...]]) -> None:
+        self._settings, self._registered = settings, registered
+        self._loaded: dict[str, Source] = {}
+
+    def __getitem__(self, name: str) -> Source:
+        """Return a source; one that cannot be loaded is replaced by one that says why."""
+        if name not in self._loaded:
+            self._loaded[name] = _load(name, self._registered[name], self._settings)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is such a source; nothing is loaded."""
+        return name in self._registered
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._registered)
+
+    def __len__(self) -> int:
+        return len(self._registered)
+
+    async def close(self) -> None:
+        """Let all sources go of their connections; they can be used again."""
+        for source in list(self._loaded.values()):
+            await source.close()
+
+
+def load_sources(settings: Settings) -> Sources:
+    """Return all registered sources; each is loaded when it is first asked for."""
+    return Sources(settings, _registered(entry_points(group=GROUP)))
+
+
+def source_named(sources: Mapping[str, Source], name: str) -> Source:
+    """Return a source; for a name that is not registered, one whose elements fail and say so.
+
+    >>> source_named(load_sources(Settings()), "carrier-pigeon").key("x", {})
+    Traceback (most recent call last):
+    unstale.errors.InvalidInput: x cannot be added: there is no source 'carrier-pigeon'; there are feed, file,
+    http, python, sitemap, sql. If it comes from a package of its own, install that package
+    """
+    if name in sources:
+        return sources[name]
+    return Broken(
+        f"there is no source {name!r}; there are {', '.join(sorted(sources))}. "
+        "If it comes from a package of its own, install that package"
+    )
+
+
+def source_for(text: str, options: Mapping[str, Json] | None = None) -> tuple[str, str]:
+    """Return the name of the source that a key suggests, and the key without the name of the source.
+
+    >>> source_for("https://example.org/")
+    ('http', 'https://example.org/')
+    >>> source_for("feed:https://example.org/news.xml"), source_for("warehouse#orders")
+    (('feed', 'https://example.org/news.xml'), ('sql', 'warehouse#orders'))
+    >>> source_for("/srv/data/"), source_for("s3://bucket/data.csv")
+    (('file', '/srv/data/'), ('file', 's3://bucket/data.csv'))
+    """
+    text = text.strip()
+    if not text:
+        raise InvalidInput("the key of an element is empty; give an address, a file, or a table")
+    if (options or {}).get("tree") in (True, "true"):
+        return "file", text
+    if found := _SCHEME.match(text):
+        return _by_scheme(found[1].lower(), text, found.end())
+    if _TABLE.match(text):
+        return "sql", text
+    if text.startswith(("/", "./", "../", "~", "\\")) or text in {".", ".."} or _there(text):
+        return "file", text
+    raise InvalidInput(
+        f"{text!r} is neither an address nor a file that is there; write https://{text} for a page, "
+        f"./{text} for a file that is not there yet, NAME#TABLE for a table of a database, "
+        "or name the source"
+    )
+
+
+def _by_scheme(scheme: str, text: str, end: int) -> tuple[str, str]:
+    """Return what ``source_for`` does, for a key that begins with a scheme."""
+    if scheme in {"http", "https"}:
+        return "http", text
+    names = _names(GROUP)
+    if scheme in names:
+        return scheme, text[end:] if scheme in _PREFIXES else text
+    dialects = _DATABASES | _names("sqlalchemy.dialects")
+    if scheme.partition("+")[0] in dialects:
+        return "sql", text
+    from fsspec import available_protocols
+
+    if scheme in available_protocols() or _there(text):  # a file's name may have a colon
+        return "file", text
+    others = sorted(names - {"feed", "file", "http", "python", "sitemap", "sql"})
+    raise InvalidInput(
+        f"{text!r} begins with {scheme}:, which no source knows; known are http: and https: (pages), "
+        f"{', '.join(f'{name}:' for name in sorted(dialects))} (databases), file:, s3:, gs: and all that "
+        "fsspec opens (files), "
+        + "".join(f"{name}:, " for name in others)
+        + "python:, and feed: or sitemap: in front of an address. "
+        f"To name a source, say --source NAME, or source=NAME in Python; there are {', '.join(sorted(names))}"
+    )
+
+
+@cache
+def _names(group: str) -> frozenset[str]:
+    """Return the names of a group of entry points; looking them up takes milliseconds, and lists are long."""
+    return frozenset(point.name for point in entry_points(group=group))
+
+
+def _there(text: str) -> bool:
+    """Tell whether there is such a file."""
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # a name too long, or with a NUL
+        return False
+
+
+def _registered(points: Iterable[EntryPoint]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the entry points of each name: one, unless packages quarrel."""
+    found: dict[str, list[EntryPoint]] = {}
+    for point in points:
+        found.setdefault(point.name, []).append(point)
+    return {name: _rightful(several) for name, several in sorted(found.items())}
+
+
+def _rightful(points: list[EntryPoint]) -> tuple[EntryPoint, ...]:
+    """Return our own entry point if there is one, or all that differ."""
+    ours = [point for point in points if _package(point) == _OURS]
+    return tuple({(_package(point), point.value): point for point in ours[:1] or points}.values())
+
+
+def _package(point: EntryPoint) -> str:
+    """Return the name of the package that registered an entry point."""
+    return point.dist.name if point.dist is not None else "unknown"
+
+
+def _load(name: str, points: tuple[EntryPoint, ...], settings: Settings) -> Source:
+    """Return the source, or one that says why it cannot be had."""
+    if len(points) > 1:
+        packages = " and ".join(sorted(_package(point) for point in points))
+        return Broken(f"the packages {packages} both register a source {name!r}; uninstall one of them")
+    package = _package(points[0])
+    try:
+        source: Source = points[0].load()(settings)
+    except Exception as error:  # noqa: BLE001  (whatever a stranger's package does, others go on)
+        words = f"{type(error).__name__}: {error}"
+        return Broken(f"the source {name!r} of the package {package!r} cannot be loaded: {words}")
+    missing = [method for method in _METHODS if not callable(getattr(source, method, None))]
+    if missing:
+        return Broken(
+            f"the source {name!r} of the package {package!r} has no {' and no '.join(missing)}; "
+            "see unstale.mirror.source for what a source is"
+        )
+    return source

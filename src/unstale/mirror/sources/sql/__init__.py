@@ -1,0 +1,1 @@
+"""Source ``sql``: tables, queries and partitions of tables in databases."""

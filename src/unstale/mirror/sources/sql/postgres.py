@@ -1,0 +1,233 @@
+"""PostgreSQL: what proves, cheaply, that a table has not changed.
+
+*Position.* Which transactions have finished, as ``pg_current_snapshot`` tells it. While it is the same, every
+reader sees the same rows. The position in the WAL will not do: a commit is in the WAL before it can be seen,
+by the time that a sync or a standby takes, so that a table may change while the WAL stays as it is.
+
+*Counters.* Rows inserted, updated and deleted so far, together with the file of the table (which TRUNCATE
+replaces), its columns and partitions. Sessions report what they did a little late: after a second, or ten if
+they go idle, or when a long procedure with commits in it ends. So equal counters prove something only if all
+sessions of the database have been idle for longer than that.
+
+*Rows.* How many rows there are, and whether one is younger than the snapshot of the last poll (``xmin``). A
+scan of the table, but one that moves no data.
+
+A crash, a restart or another server makes all of them void: `Position.server` is another one then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unstale.mirror.source import Json
+
+from .keys import Name
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+__all__ = [
+    "Counters",
+    "Position",
+    "Relation",
+    "read_counters",
+    "read_position",
+    "relations",
+    "sums",
+    "young_rows",
+]
+
+_POSITION = """
+SELECT pg_current_snapshot()::text, pg_is_in_recovery(),
+  CASE WHEN version() ~ '^PostgreSQL [0-9.]+[a-z0-9]* ([(][^)]*[)] )?on ' THEN concat_ws('/',
+    (SELECT oid FROM pg_database WHERE datname = current_database()),
+    extract(epoch FROM pg_postmaster_start_time()),
+    (SELECT extract(epoch FROM stats_reset) FROM pg_stat_bgwriter),
+    pg_is_in_recovery()) ELSE '' END
+"""
+# After a crash, stats_reset is the time of the recovery. Servers that only speak the language of PostgreSQL
+# have versions like 15.2-YB-2.25, and transactions of another kind.
+
+_SETTLED = """
+SELECT current_setting('server_version_num')::int >= 150000
+  AND NOT pg_is_in_recovery()
+  AND current_setting('track_counts')::bool
+  AND NOT EXISTS (
+    SELECT FROM pg_db_role_setting, unnest(setconfig) AS one
+    WHERE lower(left(one, 13)) = 'track_counts=')
+  AND NOT EXISTS (
+    SELECT FROM pg_stat_activity
+    WHERE datname = current_database()
+      AND pid <> pg_backend_pid()
+      AND coalesce(application_name, '') <> 'unstale'
+      AND coalesce(backend_type, '') <> 'autovacuum worker'
+      AND NOT coalesce(state = 'idle' AND state_change < clock_timestamp() - interval '12 seconds', false)),
+  (SELECT extract(epoch FROM stats_reset)::text FROM pg_stat_database WHERE datname = current_database())
+"""
+# Sessions that we may not look at have no state, and count as busy.
+
+_RELATIONS = """
+WITH RECURSIVE wanted AS (
+  SELECT * FROM unnest(%(numbers)s::int[], %(schemas)s::text[], %(tables)s::text[]) AS w(n, s, t)
+), root AS (
+  SELECT w.n, c.oid, c.relkind
+  FROM wanted w JOIN pg_class c ON c.relname = w.t JOIN pg_namespace ns ON ns.oid = c.relnamespace
+  WHERE c.relkind IN ('r', 'p', 'm', 'v', 'f', 'S')
+    AND CASE WHEN w.s IS NULL THEN pg_table_is_visible(c.oid) ELSE ns.nspname = w.s END
+), tree AS (
+  SELECT n, oid, 'root' AS how FROM root
+  UNION
+  SELECT tree.n, i.inhrelid, coalesce(to_jsonb(i) ->> 'inhdetachpending', '')
+  FROM tree JOIN pg_inherits i ON i.inhparent = tree.oid
+), shapes AS (
+  SELECT a.attrelid AS oid,
+    string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated,
+      (SELECT string_agg(enumlabel, ' ' ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = b.oid)
+    ), ',' ORDER BY a.attnum) AS shape,
+    bool_and(a.attgenerated <> 'v' AND (
+      b.typtype = 'e'
+      OR b.typtype = 'b' AND b.typcategory <> 'A' AND b.typname NOT LIKE 'reg%%'
+      OR b.typtype IN ('r', 'm') AND b.typnamespace = 'pg_catalog'::regnamespace)) AS plain
+  FROM (SELECT DISTINCT oid FROM tree) AS one
+  JOIN pg_attribute a ON a.attrelid = one.oid AND a.attnum > 0 AND NOT a.attisdropped
+  JOIN pg_type t ON t.oid = a.atttypid
+  JOIN pg_type b ON b.oid =
+    CASE WHEN t.typtype = 'd' THEN t.typbasetype WHEN t.typcategory = 'A' THEN t.typelem ELSE t.oid END
+  GROUP BY a.attrelid
+)
+SELECT tree.n,
+  (SELECT root.oid::bigint FROM root WHERE root.n = tree.n) AS oid,
+  (SELECT root.relkind FROM root WHERE root.n = tree.n) AS kind,
+  bool_and(c.relkind IN ('r', 'p', 'm') AND NOT c.relrowsecurity
+    AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')) AS stored,
+  bool_and(NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'timescaledb')
+    AND coalesce(shapes.plain, true) AND (c.relkind = 'p' OR coalesce(am.amname = 'heap', false))
+    AND (tree.how <> 'root' OR has_table_privilege(c.oid, 'SELECT')))
+    AS plain,
+  md5(string_agg(concat_ws(' ', c.oid, tree.how, c.relkind, shapes.shape), ',' ORDER BY c.oid)
+    || (SELECT coalesce(string_agg(concat_ws(' ', extname, extversion), ',' ORDER BY extname), '')
+      FROM pg_extension)) AS shape,
+  md5(string_agg(concat_ws(' ', c.oid, c.relfilenode, pg_stat_get_tuples_inserted(c.oid),
+    pg_stat_get_tuples_updated(c.oid), pg_stat_get_tuples_deleted(c.oid)), ',' ORDER BY c.oid)) AS counters
+FROM tree JOIN pg_class c ON c.oid = tree.oid
+LEFT JOIN pg_am am ON am.oid = c.relam
+LEFT JOIN shapes ON shapes.oid = c.oid
+GROUP BY tree.n
+"""
+# Columns are "plain" if rows alone say how they read. Otherwise something else can change that: the name of a
+# table changes how a regclass reads, a new function how a virtual column does. Citus has rows on other
+# servers, TimescaleDB in tables that the catalogue does not connect with theirs.
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a server is."""
+
+    server: str
+    """Another one after a crash, a restart, or on another server; empty if it is not PostgreSQL itself."""
+    snapshot: str
+    """``xmin:xmax:running``."""
+    standby: bool
+
+    @classmethod
+    def of(cls, value: Json) -> Position | None:
+        """Return what was remembered."""
+        if not isinstance(value, dict):
+            return None
+        return cls(str(value["server"]), str(value["snapshot"]), bool(value["standby"]))
+
+    def json(self) -> Json:
+        """For the validators."""
+        return {"server": self.server, "snapshot": self.snapshot, "standby": self.standby}
+
+    @property
+    def sure(self) -> bool:
+        """Whether the same snapshot means the same rows: a standby does not say which transactions run."""
+        return self.server != "" and (not self.standby or self.lowest == self.beyond)
+
+    @property
+    def lowest(self) -> int:
+        """All transactions before this one have finished."""
+        return int(self.snapshot.split(":")[0])
+
+    @property
+    def beyond(self) -> int:
+        """No transaction from this one on has finished."""
+        return int(self.snapshot.split(":")[1])
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What the catalogue says about a table, with its partitions."""
+
+    oid: int
+    kind: str
+    stored: bool
+    """Whether its rows are stored here, and all can be seen: no view, no foreign table, no policy."""
+    plain: bool
+    """Whether rows change only by being written, and we may read them."""
+    shape: str
+    """Columns and partitions."""
+    counters: str
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Counters of some tables."""
+
+    position: Position
+    settled: bool
+    """Whether all that sessions did is counted."""
+    reset: str
+    """When counters were set to 0."""
+    relations: Mapping[Name, Relation]
+
+
+def read_position(connection: Connection) -> Position:
+    """Ask where the server is."""
+    snapshot, standby, server = connection.exec_driver_sql(_POSITION).one()
+    return Position(server, snapshot, standby)
+
+
+def read_counters(connection: Connection, names: Iterable[Name]) -> Counters:
+    """Ask for the counters of tables; the order of the questions matters.
+
+    What had finished before the first answer has been counted before the third, if the second is yes. Each
+    statement must see what is committed when it starts.
+    """
+    position = read_position(connection)
+    settled, reset = connection.exec_driver_sql(_SETTLED).one()
+    return Counters(position, bool(settled), reset or "", relations(connection, names))
+
+
+def relations(connection: Connection, names: Iterable[Name]) -> dict[Name, Relation]:
+    """Look tables up in the catalogue."""
+    listed = sorted(set(names), key=lambda name: (name.schema or "", name.table))
+    found = connection.exec_driver_sql(
+        _RELATIONS,
+        {
+            "numbers": list(range(len(listed))),
+            "schemas": [name.schema for name in listed],
+            "tables": [name.table for name in listed],
+        },
+    )
+    return {listed[n]: Relation(oid, *rest) for n, oid, *rest in found}
+
+
+def young_rows(connection: Connection, source: str, since: Position, now: Position) -> tuple[int, int] | None:
+    """Count rows, and those that may have been written since; None if that cannot be told any more."""
+    if now.beyond - since.lowest > 2_000_000_000:  # numbers of transactions come round
+        return None
+    first = f"(SELECT age('{since.lowest % 2**32}'::xid))"
+    asked = f"SELECT count(*), count(*) FILTER (WHERE age(q.xmin) <= {first}) FROM {source}"  # noqa: S608
+    count, young = connection.execution_options(no_parameters=True).exec_driver_sql(asked).one()
+    return count, young
+
+
+def sums(connection: Connection, source: str) -> Json:
+    """Sum rows up in the database, in any order."""
+    both = ", ".join(f"sum(hashtextextended(q::text, {seed}))::text" for seed in (1, 2))
+    asked = f"SELECT count(*)::text, {both} FROM {source}"  # noqa: S608
+    return list(connection.execution_options(no_parameters=True).exec_driver_sql(asked).one())

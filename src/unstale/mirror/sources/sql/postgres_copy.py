@@ -1,0 +1,198 @@
+"""Rows from PostgreSQL, through COPY.
+
+Arrow's CSV reader makes columns of them: nothing is done row by row but to put them together, and types are
+exactly those that are asked for.
+"""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from .engine import Stop
+from .extract import BLOCK, Extract, Sheet
+from .types import Arrow, Column
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.pq.abc import PGresult
+
+__all__ = ["from_copy"]
+
+_QUANTUM = 1 << 16
+"""Bytes that are paid for ahead, at least."""
+
+
+def from_copy(
+    driver: Connection[Any], columns: list[Column], rest: str, *, path: Path | None, most: int, stop: Stop
+) -> Extract:
+    """Read rows; ``rest`` is ``FROM ... AS q``, where the columns are called c0, c1, and so on.
+
+    A column with a value that its type cannot hold becomes text, and all rows are read once more.
+    """
+    while True:
+        asked = ", ".join(column.expression.format(f"q.c{i}") for i, column in enumerate(columns))
+        statement = f"COPY (SELECT {asked} {rest}) TO STDOUT (FORMAT csv, ENCODING 'UTF8')"
+        sheet = Sheet(path, pa.schema([(one.name, one.type) for one in columns]), most)
+        traffic, odd, bad = 0, False, set[int]()
+        try:
+            for block in _Line(driver, stop).copied(statement):
+                traffic += len(block)
+                if not columns:
+                    sheet.add([], [], block.count(b"\n"))
+                    continue
+                wire, repaired = _parsed(block, columns, bad)
+                odd |= repaired
+                final = _finished(wire, columns, bad)
+                if not bad:
+                    sheet.add(wire, final, len(wire[0]))
+            if not bad:
+                sheet.close()
+                notes = [column.note for column in columns if column.note]
+                return sheet.extract(traffic, notes + ["some text is not in UTF-8"] * odd)
+        finally:
+            sheet.drop()
+        columns = [column.as_text() if i in bad else column for i, column in enumerate(columns)]
+
+
+def _parsed(block: bytes, columns: list[Column], bad: set[int]) -> tuple[list[Arrow], bool]:
+    """Read a block; put columns that cannot be read into ``bad``, and tell whether text had to be mended."""
+    names = [f"c{i}" for i in range(len(columns))]
+    kinds = {name: pa.string() if i in bad else columns[i].arrives for i, name in enumerate(names)}
+    repaired = False
+    try:
+        table = _read(block, names, kinds, names)
+    except pa.ArrowInvalid:
+        mended = block.decode("utf-8", "backslashreplace").encode()
+        repaired, block = mended != block, mended
+        for i, name in enumerate(names):
+            try:
+                _read(block, names, kinds, [name])
+            except pa.ArrowInvalid:
+                bad.add(i)
+                kinds[name] = pa.string()
+        table = _read(block, names, kinds, names)
+    return [_whole(column) for column in table.columns], repaired
+
+
+def _read(block: bytes, names: list[str], kinds: dict[str, Arrow], some: list[str]) -> Arrow:
+    return arrow_csv.read_csv(
+        pa.py_buffer(block),
+        read_options=arrow_csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=kinds,
+            include_columns=some,
+            null_values=[""],
+            true_values=["t"],
+            false_values=["f"],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _whole(column: Arrow) -> Arrow:
+    """Make one array of a column."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _finished(wire: list[Arrow], columns: list[Column], bad: set[int]) -> list[Arrow]:
+    """Turn columns from what arrived into what is kept; put those that cannot be into ``bad``."""
+    final = list(wire)
+    for i, column in enumerate(columns):
+        if column.finish is not None and i not in bad:
+            try:
+                final[i] = column.finish(wire[i], column.type)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError):
+                bad.add(i)
+    return final
+
+
+class _Line:
+    """The line to the server.
+
+    Reading from it is twice as fast as going through the cursor row by row, and can be stopped whatever
+    happens at the other end.
+    """
+
+    def __init__(self, driver: Connection[Any], stop: Stop) -> None:
+        self._driver, self._line, self._stop = driver, driver.pgconn, stop
+
+    def copied(self, statement: str) -> Iterator[bytes]:
+        """Yield what COPY says, in blocks of whole rows."""
+        from psycopg.pq import TransactionStatus
+
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._line.socket, selectors.EVENT_READ)
+            try:
+                self._line.send_query(statement.encode(self._driver.info.encoding))
+                while self._line.flush():
+                    self._wait(selector)
+                self._to_the_end(selector)
+                rows: list[bytes] = []
+                size = 0
+                for row in self._rows(selector):
+                    rows.append(row)
+                    size += len(row)
+                    if size >= BLOCK:
+                        yield b"".join(rows)
+                        rows, size = [], 0
+                self._to_the_end(selector)
+                if rows:
+                    yield b"".join(rows)
+            finally:
+                if self._line.transaction_status == TransactionStatus.ACTIVE:  # left early
+                    self._drain()
+
+    def _rows(self, selector: selectors.BaseSelector) -> Iterator[bytes]:
+        paid = read = 0
+        while True:
+            if read >= paid:
+                self._stop.check()
+                quantum = max(_QUANTUM, min(read // 8, 1 << 20))
+                self._stop.spend(quantum)
+                paid += quantum
+            count, data = self._line.get_copy_data(1)
+            if count > 0:
+                read += count
+                yield bytes(data)
+            elif count == 0:
+                self._wait(selector)
+            else:
+                return
+
+    def _wait(self, selector: selectors.BaseSelector) -> None:
+        while not selector.select(0.5):
+            self._stop.check()
+        self._line.consume_input()
+
+    def _to_the_end(self, selector: selectors.BaseSelector) -> None:
+        """Read results until rows come, or nothing more."""
+        from psycopg.errors import error_from_result
+        from psycopg.pq import ExecStatus
+
+        while True:
+            while self._line.is_busy():
+                self._wait(selector)
+            result: PGresult | None = self._line.get_result()
+            if result is None or result.status == ExecStatus.COPY_OUT:
+                return
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise error_from_result(result)
+
+    def _drain(self) -> None:
+        """Make the server stop, and read what it has said until then, so that the line is of use again."""
+        with suppress(Exception):
+            self._driver.cancel_safe(timeout=3.0)
+            while self._line.get_copy_data(0)[0] > 0:
+                pass
+        with suppress(Exception):
+            while self._line.get_result() is not None:
+                pass

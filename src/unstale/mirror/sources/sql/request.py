@@ -1,0 +1,156 @@
+"""What is asked about an element, and what is answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from json import dumps
+from pathlib import Path
+
+from unstale.mirror.source import Found, Json, New, Terms
+
+from .engine import Place
+from .extract import Extract
+from .keys import Name, Options, Thing
+from .types import as_text
+
+__all__ = ["MOST_ANSWER", "MOST_PARTITIONS", "Ask", "Gone", "answer_digest", "in_order"]
+
+MOST_PARTITIONS = 100_000
+MOST_ANSWER = 1000
+"""Rows of the answer of a probe that count."""
+
+
+class Gone(Exception):  # noqa: N818  (it is no error)
+    """The table is not there."""
+
+
+@dataclass
+class Ask:
+    """What is asked about an element."""
+
+    place: Place
+    thing: Thing
+    options: Options
+    known: Mapping[str, Json]
+    """Validators that still count; empty: nothing is known."""
+    fingerprint: str | None
+    terms: Terms
+    inherited: Mapping[str, Json]
+    """Options of the partitions."""
+    path: Path
+    """Where rows are written."""
+    trail: dict[str, float] = field(default_factory=dict)
+    """Rungs that were tried, with milliseconds."""
+
+    @property
+    def names(self) -> list[Name]:
+        """Tables that decide whether the element changes; none: that is not known."""
+        if self.options.tables is not None:
+            return list(self.options.tables)
+        return [] if self.options.query else [self.thing.name]
+
+    @contextmanager
+    def rung(self, name: str) -> Iterator[None]:
+        """Note how long a rung takes."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.trail[name] = (time.perf_counter() - start) * 1e3
+
+    @property
+    def _tried(self) -> str:
+        return ", ".join(f"{name} {took:.1f} ms" for name, took in self.trail.items())
+
+    def unchanged(self, validators: Mapping[str, Json] | None = None) -> Found:
+        """Say that nothing has changed, as the last rung that was tried has proved."""
+        return Found("unchanged", self._tried, validators=validators)
+
+    def found(self, extract: Extract, validators: Mapping[str, Json]) -> Found:
+        """Say what was read."""
+        validators = {
+            **validators,
+            "options": self.options.digest,
+            "rows": extract.rows,
+            "columns": [[name, kind] for name, kind in extract.columns],
+        }
+        if extract.fingerprint == self.fingerprint:
+            return replace(
+                self.unchanged(validators), detail=f"the same rows; {self._tried}", traffic=extract.traffic
+            )
+        changes, differences = _differences(self.known, extract)
+        return Found(
+            "changed",
+            "; ".join([_many(extract.rows, "row"), *changes, self._tried]),
+            body=self.path,
+            fingerprint=extract.fingerprint,
+            media_type="application/vnd.apache.parquet",
+            validators=validators,
+            traffic=extract.traffic,
+            meta={
+                "rows": extract.rows,
+                "columns": [{"name": name, "type": kind} for name, kind in extract.columns],
+                "rung": "extraction",
+                **({"notes": list[Json](extract.notes)} if extract.notes else {}),
+                **differences,
+            },
+        )
+
+    def partitions(self, values: list[str | None], validators: Mapping[str, Json]) -> Found:
+        """Say what partitions there are."""
+        keys = [str(self.thing.partition(self.options.split or "", value)) for value in values]
+        body = dumps(keys, ensure_ascii=False, indent=0).encode()
+        return Found(
+            "changed",
+            f"{_many(len(keys), 'partition')}; {self._tried}",
+            body=body,
+            fingerprint=f"partitions:{sha256(body).hexdigest()}",
+            media_type="application/json",
+            validators={**validators, "options": self.options.digest},
+            traffic=len(body),
+            discovered=tuple(New(key, "sql", self.inherited) for key in keys),
+            complete=True,
+            meta={"partitions": len(keys), "rung": "partitions"},
+        )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _differences(known: Mapping[str, Json], extract: Extract) -> tuple[list[str], dict[str, Json]]:
+    """Say what is different from last time, as far as it can be seen without the rows."""
+    rows, columns = known.get("rows"), known.get("columns")
+    if not isinstance(rows, int) or not isinstance(columns, list):
+        return [], {}
+    before = {str(one[0]): str(one[1]) for one in columns if isinstance(one, list)}
+    now = dict(extract.columns)
+    added = [name for name in now if name not in before]
+    removed = [name for name in before if name not in now]
+    retyped = [name for name in now if name in before and now[name] != before[name]]
+    said = [f"column {name!r} added" for name in added]
+    said += [f"column {name!r} dropped" for name in removed]
+    said += [f"column {name!r} is {now[name]}, not {before[name]}" for name in retyped]
+    if extract.rows != rows:
+        more = extract.rows - rows
+        said.insert(0, f"{_many(abs(more), 'row')} {'more' if more > 0 else 'fewer'}")
+    lists = {"added": added, "removed": removed, "retyped": retyped}
+    return said, {"rows_before": rows, **{name: list[Json](some) for name, some in lists.items() if some}}
+
+
+def answer_digest(rows: Iterable[Iterable[object]]) -> str:
+    """Stand for the answer of a probe."""
+    said = [[None if value is None else as_text(value) for value in row] for row in rows]
+    return sha256(dumps(said).encode()).hexdigest()
+
+
+def in_order(values: Iterable[str | None]) -> list[str | None]:
+    """Put the names of partitions in order."""
+    found = sorted(values, key=lambda value: (value is not None, value or ""))
+    if len(found) > MOST_PARTITIONS:
+        raise LookupError(f"there are more than {MOST_PARTITIONS:,} partitions; split by another column")
+    return found

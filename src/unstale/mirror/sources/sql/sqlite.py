@@ -1,0 +1,113 @@
+"""SQLite: what proves that nothing has been written to a file.
+
+A connection that is kept open can ask for ``data_version``, which is another number after each commit of
+somebody else. That is sure, but the number means nothing to another connection, such as that of the next
+process. Then the file itself tells: if its size, times and number are the same, nothing has been written to
+it. That is so only if the times were not too young when they were looked at, and if there is no write-ahead
+log, in which commits wait before they are in the file.
+
+The file is never opened but by SQLite: closing it would drop all locks that this process has on it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from unstale.mirror.source import Json
+
+from .engine import sqlite_connection
+
+__all__ = ["Mark", "Watch"]
+
+_YOUNG = 3.0
+"""Seconds within which two writes might leave the same time on a file."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """In what state a file is."""
+
+    connection: str
+    version: int
+    file: tuple[int, ...]
+    """Device, number, size and times."""
+    log: bool
+    """Whether there may be commits that are not in the file."""
+    young: bool
+
+    def json(self) -> dict[str, Json]:
+        """For the validators."""
+        return {
+            "connection": self.connection,
+            "version": self.version,
+            "file": list(self.file),
+            "telling": not self.log and not self.young,
+        }
+
+    def proves(self, before: Mapping[str, Json]) -> bool:
+        """Tell whether nothing has been written since."""
+        if before.get("file") != list(self.file):
+            return False  # also if it has been replaced by another that has the same number of commits
+        if (before.get("connection"), before.get("version")) == (self.connection, self.version):
+            return True
+        return before.get("telling") is True and not self.log
+
+
+class Watch:
+    """Keeps a connection open, to ask it for changes; for one thread at a time."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._name = ""
+        self._opened: tuple[int, int] | None = None
+
+    def mark(self) -> Mark:
+        """Look at the file."""
+        try:
+            return self._mark()
+        except Exception:
+            self.close()
+            raise
+
+    def _mark(self) -> Mark:
+        log = self._log()  # before the rest: what leaves it now is in the file when that is looked at
+        for _ in range(3):
+            before = os.stat(self._path)  # noqa: PTH116  (both ends of the comparison look alike)
+            if self._connection is None or self._opened != (before.st_dev, before.st_ino):
+                self.close()
+                self._connection = sqlite_connection(self._path)
+                self._name, self._opened = secrets.token_hex(8), (before.st_dev, before.st_ino)
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            now, looked = os.stat(self._path), time.time()  # noqa: PTH116
+            if (now.st_dev, now.st_ino) == self._opened:
+                break
+            self.close()  # replaced while we looked
+        else:
+            raise OSError(f"{self._path} is being replaced all the time")
+        return Mark(
+            self._name,
+            version,
+            (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns),
+            log or self._log(),
+            looked - max(now.st_mtime, now.st_ctime) < _YOUNG,
+        )
+
+    def _log(self) -> bool:
+        try:
+            return os.stat(f"{self._path}-wal").st_size > 0  # noqa: PTH116
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = None

@@ -1,0 +1,419 @@
+"""What a store is, and what it promises.
+
+The store is the truth about a mirror: its elements, what polls saw, the copies, what was learned, what has
+been spent. Whoever works on a mirror can die at any moment and be replaced by another who reads the store.
+
+1.  *A change that is recorded has its copy*, whole and with the right digest. A copy is written under a
+    temporary name, synced and renamed before the transaction that names it. Readers see the old version or
+    the new, never a mixture: files of copies are never written again.
+2.  *Nothing recorded is lost.* What a poll saw, the version it brought and what was learned from it are one
+    transaction. After a crash at most the polls in flight are repeated.
+3.  *The budget and the limits of groups are never exceeded*, also across crashes and restarts: a poll is paid
+    for in the transaction that hands it out, before it begins. What dies with a worker has been paid for.
+4.  *One runner on an SQLite mirror.* A second one is refused with a clear line. A store with a newer schema
+    is refused; an older one is migrated after a back-up has been made.
+5.  *Trouble is told, not lost*: a full disk, a read-only folder, a lost connection raise
+    `unstale.errors.Trouble`, which means: nothing was recorded, all that was recorded is still there, try
+    again. The loop keeps what it has in memory, reports it, and goes on when it can.
+
+There are two kinds of users. *Workers* poll what has been handed out to them. One of them is the *planner*,
+who decides what is handed out: on SQLite the one runner, on PostgreSQL whoever holds an advisory lock; when
+that one dies, the next takes over. Others (commands, the dashboard) read, and edit: an edit is written at
+once, and noted in a list of edits which the planner reads on.
+
+Times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unstale.mirror.source import Found, Json, Known
+from unstale.policy.element_table import STATES, ElementColumns
+from unstale.policy.learning_policy import PollOutcomes
+
+__all__ = [
+    "SORTS", "STATES", "Addition", "Edit", "Element", "ElementColumns", "Finished", "Group", "Lease",
+    "PollOutcomes", "PollRecord", "Sample", "Store", "Transaction", "Version",
+]  # fmt: skip
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """An element to be added; one that is there already gets what is given here, and keeps the rest."""
+
+    key: str
+    source: str
+    group: str
+    options: Mapping[str, Json] = field(default_factory=dict)
+    """For the source: rules and what was said of this element, joined."""
+    weight: float = 1.0
+    max_age: float = np.inf
+    min_interval: float = 0.0
+    jitter: float = 0.0
+    windows: str = ""
+    via: int | None = None
+    """Number of the element (a feed, a sitemap) that discovered it; None: a user."""
+    given: Mapping[str, Json] = field(default_factory=dict)
+    """What was said of this element itself, so that rules can be applied anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element as it is in the store."""
+
+    id: int
+    key: str
+    source: str
+    group: str
+    options: Mapping[str, Json]
+    given: Mapping[str, Json]
+    weight: float
+    max_age: float
+    min_interval: float
+    jitter: float
+    windows: str
+    via: int | None
+    added: float
+    state: Literal["new", "ok", "gone", "failing", "refused", "removed"]
+    last: float
+    """Start of the last poll that saw something; nan if there was none."""
+    not_before: float
+    """It is not polled before this moment (back-off); 0 if it may be."""
+    failures: int
+    """Polls in a row that saw nothing."""
+    size: float
+    """Bytes that a poll takes, on average; nan if not known."""
+    moved: str | None
+    version: int | None
+    """Number of the latest version."""
+    fingerprint: str | None
+    validators: Mapping[str, Json]
+    detail: str
+    """Of the last poll, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a copy. Their numbers grow with time, so they are the feed of changes as well."""
+
+    id: int
+    element: int
+    key: str
+    time: float
+    """Start of the poll that brought it."""
+    digest: str
+    """SHA-256 of the content, in hexadecimal."""
+    size: int
+    media_type: str
+    modified: float | None
+    first: bool
+    """Whether it is the first version of its element: a new element, not a change."""
+    meta: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class PollRecord:
+    """What is kept of a poll. Numbers grow in the order in which polls were recorded."""
+
+    id: int
+    element: int
+    time: float
+    elapsed: float
+    """Seconds since the last poll that saw something; nan if there was none."""
+    outcome: str
+    """An `Outcome`; ``new`` instead of ``changed`` for the first copy."""
+    traffic: int
+    seconds: float
+    detail: str
+    version: int | None
+    planned: bool
+    """False for those of an audit."""
+    predicted: float
+    """Probability, before the poll, that the copy was fresh; nan without a copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Elements that share a limit."""
+
+    id: int
+    name: str
+    blocked_until: float
+    """Nobody polls it before: Retry-After."""
+    why: str
+    spacing: float
+    """Seconds between two polls that the source asked for; 0 if it did not."""
+    paid_until: float
+    """From when on the next poll may start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How the mirror did at a moment. What is not known is nan."""
+
+    time: float
+    freshness: float
+    low: float
+    """A 90 % interval of it."""
+    high: float
+    age: float
+    predicted: float
+    """Freshness that the budget buys on average, by the plan of that moment."""
+    price: float
+    polls: int
+    """Since the sample before, as the following."""
+    failed: int
+    traffic: int
+    beside: Mapping[str, float] = field(default_factory=dict)
+    """What else was known of that moment, such as the true freshness in a simulated world."""
+
+
+SORTS = ("key", "last", "weight", "state", "added")
+"""What a table of elements can be sorted by."""
+
+
+class Edit(NamedTuple):
+    """Something that the planner should know of."""
+
+    id: int
+    kind: Literal["element", "group", "hint", "settings", "audit"]
+    subject: int
+    """Number of the element or group; 0 for settings."""
+    time: float
+    """Of the edit; of the change that is hinted at, as far as is known."""
+    channel: str
+    """Of a hint: who gave it (the key of a feed, ``api``, ``command``, ``file``). Of an audit: its name."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """A poll that is handed out."""
+
+    element: int
+    slot: float
+    """The moment it is meant for."""
+    late: float
+    """Seconds after the slot from which on it must not be started any more: it is given back."""
+    group: int
+    predicted: float
+    planned: bool
+    cost: float
+    """Bytes that it is expected to take, for which the budget has been charged."""
+    known: Known = field(default=Known(""))
+    """Filled in when it is taken by a worker; so are source and last."""
+    source: str = ""
+    last: float = np.nan
+
+
+@dataclass(slots=True)
+class Finished:
+    """A poll that a worker has made; or has not, and gives back (``found`` is None)."""
+
+    lease: Lease
+    began: float
+    seconds: float
+    found: Found | None
+    digest: str | None = None
+    """Of the copy, which is in the folder of copies already; None if the poll brought no new one."""
+    size: int = 0
+    outcome: str = ""
+    """As in `PollRecord`; the worker has compared fingerprints."""
+    fingerprint: str | None = None
+
+
+class Transaction(Protocol):
+    """What can be done to a store, all of it or nothing."""
+
+    # --- elements -------------------------------------------------------------------------------------------
+
+    def add(self, additions: Sequence[Addition], now: float) -> list[int]:
+        """Add or change elements; return their numbers. Notes edits; what was removed comes back."""
+
+    def remove(self, ids: Sequence[int], now: float) -> None:
+        """Let elements go: they are polled no more and do not count. Versions stay until `forget`."""
+
+    def forget(self, ids: Sequence[int]) -> list[str]:
+        """Delete removed elements with all their history; return digests that nothing refers to any more."""
+
+    def find(self, keys: Sequence[str]) -> dict[str, Element]:
+        """Return the elements that have these keys, by key; removed ones included."""
+
+    def elements(
+        self, after: int = 0, limit: int = 1000, *, via: int | None = None, pattern: str | None = None
+    ) -> list[Element]:
+        """Return elements in the order of their numbers, after ``after``; removed ones are left out."""
+
+    def numbered(self, ids: Sequence[int]) -> dict[int, Element]:
+        """Return the elements that have these numbers, by number; removed ones included."""
+
+    def page(
+        self,
+        *,
+        search: str = "",
+        state: str = "",
+        group: str = "",
+        sort: str = "key",
+        descending: bool = False,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> tuple[list[Element], int]:
+        """Return some of the elements, sorted by one of `SORTS`, and how many there are in all.
+
+        ``search`` is a part of the key, ``state`` and ``group`` what they must be if they are given; removed
+        elements are left out unless that is the state that is asked for.
+        """
+
+    def count(self) -> dict[str, int]:
+        """Return how many elements there are in each state (removed ones under ``removed``)."""
+
+    # --- what the planner keeps
+
+    def load(self, ids: Sequence[int] | None = None, chunk: int = 10_000) -> Iterator[ElementColumns]:
+        """Return all elements that are not removed, or these, as columns, in the order of numbers."""
+
+    def save(self, columns: ElementColumns) -> None:
+        """Keep last, not_before, failures, size, state and evidence of elements."""
+
+    def state(self) -> dict[str, bytes]:
+        """Return what the planner has kept besides: name to bytes."""
+
+    def keep(self, state: Mapping[str, bytes]) -> None:
+        """Keep it; other names stay as they are."""
+
+    def heard(self, after: int, limit: int = 100_000) -> PollOutcomes:
+        """Return what polls saw, from the one after ``after`` on."""
+
+    def edits(self, after: int, limit: int = 100_000) -> list[Edit]:
+        """Return edits, from the one after ``after`` on."""
+
+    def edit(self, edits: Sequence[tuple[str, int, float, str]]) -> None:
+        """Note edits: kind, subject, time, channel."""
+
+    def groups(self, ids: Sequence[int] | None = None) -> list[Group]:
+        """Return all groups, or these."""
+
+    def pay(self, paid_until: Mapping[int, float]) -> None:
+        """Keep from when on the next poll of each group may start."""
+
+    # --- polls
+
+    def release(self, leases: Sequence[Lease], *, worker: str = "", expires: float = 0.0) -> Sequence[Lease]:
+        """Hand out polls, which nobody has taken yet.
+
+        With a worker, they are its own at once, as after `lease`; known and source of each are filled in.
+        """
+
+    def lease(self, worker: str, count: int, now: float, expires: float) -> list[Lease]:
+        """Take polls that were handed out, earliest slots first; they are the worker's until they expire."""
+
+    def expire(self, now: float, *, everything: bool = False) -> list[int]:
+        """Drop leases that have expired (taken or not), or all; return the numbers of their elements."""
+
+    def leased(self) -> list[tuple[int, int, str]]:
+        """Return (element, group, worker or '') of all polls that are handed out."""
+
+    def record(self, worker: str, finished: Sequence[Finished]) -> list[Version]:
+        """Record polls, their versions, and what the source said about the group.
+
+        A poll whose lease the worker has lost is not recorded, and what is given back is only dropped.
+        Updates validators, fingerprint, version, moved and detail of elements, the limits of groups
+        (blocked_until, spacing; notes an edit ``group`` if they changed), and returns the new versions.
+        """
+
+    # --- readers
+
+    def versions(
+        self, after: int = 0, limit: int = 1000, *, element: int | None = None, latest_first: bool = False
+    ) -> list[Version]:
+        """Return versions after ``after`` in the order of their numbers, or the latest first."""
+
+    def polls(self, element: int | None = None, limit: int = 1000, after: int = 0) -> list[PollRecord]:
+        """Return polls, of one element or all: the latest first, or those after ``after`` in order."""
+
+    def tally(self, since: float) -> list[tuple[str, str, int, int]]:
+        """Return (group, outcome, polls, bytes) of polls since a moment."""
+
+    def read(self, reads: Mapping[int, int], now: float) -> None:
+        """Count reads of copies: element to how many."""
+
+    def reads(self, since: float, element: int | None = None) -> list[tuple[int, float, int]]:
+        """Return (element, start of the hour, reads) since a moment, of one element or all."""
+
+    def sample(self, sample: Sample) -> None:
+        """Keep how the mirror did at a moment."""
+
+    def samples(self, since: float, limit: int = 2000) -> list[Sample]:
+        """Return how the mirror did since a moment, in order of time.
+
+        Of more than ``limit``, those at evenly spaced moments; each then counts the polls since the one
+        before that is returned.
+        """
+
+    # --- workers
+
+    def alive(self, worker: str, now: float, expires: float) -> list[str]:
+        """Say that a worker is there until then; return those that are, without the expired."""
+
+    def workers(self, now: float) -> list[str]:
+        """Return the workers that are there."""
+
+    def prune(
+        self,
+        keep_versions: int,
+        polls_before: float,
+        limit: int = 1000,
+        *,
+        edits_to: int = 0,
+        now: float = -np.inf,
+    ) -> list[str]:
+        """Delete some old versions (0: none), polls and edits; return digests nothing refers to any more.
+
+        Of samples older than two days before ``now`` one for each hour is kept, for two years.
+        """
+
+    def latest(self, after: int, limit: int) -> list[tuple[int, str]]:
+        """Return elements after ``after``, in order, each with the digest of its latest version."""
+
+    def refetch(self, ids: Sequence[int]) -> None:
+        """Forget validators and fingerprints, so that the next polls of elements bring content again."""
+
+    def referred(self, digests: Sequence[str]) -> set[str]:
+        """Return those of the digests that some version has."""
+
+
+class Store(Protocol):
+    """A store, open."""
+
+    url: str
+
+    def begin(self) -> AbstractContextManager[Transaction]:
+        """All of what is done in here is recorded, or nothing: with an error, nothing."""
+
+    def become_planner(self) -> bool:
+        """Try to be the planner, or see whether we still are."""
+
+    def close(self) -> None:
+        """Let go of it, and of the lock."""
+
+    def backup(self, path: Path) -> Path | None:
+        """Write a back-up; None if the server does that."""
+
+    def discard(self, digests: Sequence[str]) -> int:
+        """Delete copies that nothing refers to any more; return how many."""
+
+    def sweep(self, older_than: float = 86400.0) -> int:
+        """Delete copies that a crash left behind so many seconds ago; return how many."""
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the store itself: integrity, versions without copies."""

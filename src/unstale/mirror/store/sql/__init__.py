@@ -1,0 +1,1 @@
+"""A store in SQL: an SQLite file, or a PostgreSQL database."""

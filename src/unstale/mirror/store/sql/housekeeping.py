@@ -1,0 +1,149 @@
+"""What goes on beside polls: workers that are alive, reads of copies, old versions and polls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+
+from .elements import unreferred
+from .samples import thin
+from .schema import edits, meta, polls, reads, standing, versions, workers
+from .statements import Work, chunks
+
+_HOUR = 3600.0
+
+
+def read(work: Work, reads: Mapping[int, int], now: float) -> None:
+    """Count reads of copies: element to how many."""
+    work.write()
+    if reads:
+        statement = work.insert(_reads)
+        more = _reads.c.reads + statement.excluded.reads
+        hour = now // _HOUR * _HOUR
+        work.connection.execute(
+            statement.on_conflict_do_update(index_elements=["element", "hour"], set_={"reads": more}),
+            [
+                {"element": int(element), "hour": hour, "reads": int(n)}
+                for element, n in sorted(reads.items())
+            ],
+        )
+
+
+_reads = reads
+
+
+def list_reads(work: Work, since: float, element: int | None = None) -> list[tuple[int, float, int]]:
+    """Return (element, start of the hour, reads) since a moment, of one element or all."""
+    query = (
+        select(reads).where(reads.c.hour >= since // _HOUR * _HOUR).order_by(reads.c.hour, reads.c.element)
+    )
+    if element is not None:
+        query = query.where(reads.c.element == int(element))
+    return [(element, hour, n) for element, hour, n in work.connection.execute(query)]
+
+
+def alive(work: Work, worker: str, now: float, expires: float) -> list[str]:
+    """Say that a worker is there until then; return those that are, without the expired."""
+    work.write()
+    statement = work.insert(workers).values(worker=worker, expires=float(expires))
+    upsert = statement.on_conflict_do_update(
+        index_elements=["worker"], set_={"expires": statement.excluded.expires}
+    )
+    work.connection.execute(upsert)
+    work.connection.execute(delete(workers).where(workers.c.expires <= float(now)))
+    return list(work.connection.scalars(select(workers.c.worker).order_by(workers.c.worker)))
+
+
+def list_workers(work: Work, now: float) -> list[str]:
+    """Return the workers that are there."""
+    query = select(workers.c.worker).where(workers.c.expires > float(now)).order_by(workers.c.worker)
+    return list(work.connection.scalars(query))
+
+
+def prune(
+    work: Work,
+    keep_versions: int,
+    polls_before: float,
+    limit: int = 1000,
+    *,
+    edits_to: int = 0,
+    now: float = -inf,
+) -> list[str]:
+    """Delete some old versions (0: none), polls, and reads; return digests that nothing refers to any more.
+
+    Edits up to ``edits_to`` are deleted as well: the planner knows which ones it will not ask for again; and
+    samples that are too many at ``now`` are put together.
+    """
+    work.write()
+    work.take()
+    connection = work.connection
+    if now > -inf:
+        thin(work, now)
+    if edits_to:
+        connection.execute(delete(edits).where(edits.c.id <= int(edits_to)))
+    if polls_before > -inf:
+        old = select(polls.c.id).where(polls.c.time < float(polls_before)).order_by(polls.c.time).limit(limit)
+        connection.execute(delete(polls).where(polls.c.id.in_(old)))
+        connection.execute(delete(reads).where(reads.c.hour < float(polls_before)))
+    return unreferred(work, _prune_versions(work, keep_versions, limit)) if keep_versions > 0 else []
+
+
+def _prune_versions(work: Work, keep: int, limit: int) -> set[str]:
+    """Delete what is beyond the newest ``keep`` versions of elements; return the digests of what is deleted.
+
+    Only an element that got a version since the last time can have too many, so versions are gone through
+    once, in the order of their numbers, and again from the start if fewer are kept than before.
+    """
+    connection = work.connection
+    text = connection.scalar(select(meta.c.value).where(meta.c.name == "pruned"))
+    mark: dict[str, int] = {"keep": keep, "after": 0} if text is None else json.loads(text)
+    after = mark["after"] if mark["keep"] <= keep else 0
+    query: Any = select(versions.c.id, versions.c.element).where(versions.c.id > after)
+    news = connection.execute(query.order_by(versions.c.id).limit(limit)).all()
+    digests: set[str] = set()
+    doomed = 0
+    for some in chunks(sorted({element for _, element in news})):
+        place = func.row_number().over(partition_by=versions.c.element, order_by=versions.c.id.desc())
+        ranked = select(versions.c.id, versions.c.digest, place.label("place")).where(
+            versions.c.element.in_(some)
+        )
+        ranks = ranked.subquery()
+        query = select(ranks.c.id, ranks.c.digest).where(ranks.c.place > keep).limit(limit - doomed)
+        old = connection.execute(query).all()
+        for part in chunks([number for number, _ in old]):
+            connection.execute(delete(versions).where(versions.c.id.in_(part)))
+        digests.update(digest for _, digest in old)
+        doomed += len(old)
+        if doomed >= limit:
+            break
+    if news and doomed < limit:
+        after = news[-1].id
+    now = json.dumps({"keep": keep, "after": after})
+    if now != text:
+        statement = work.insert(meta).values(name="pruned", value=now)
+        connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_={"value": now}))
+    return digests
+
+
+def latest(work: Work, after: int, limit: int) -> list[tuple[int, str]]:
+    """Return elements after ``after``, in order, each with the digest of its latest version."""
+    query = (
+        select(standing.c.element, versions.c.digest)
+        .join(versions, versions.c.id == standing.c.version)
+        .where(standing.c.element > int(after))
+        .order_by(standing.c.element)
+        .limit(int(limit))
+    )
+    return [(element, digest) for element, digest in work.connection.execute(query)]
+
+
+def refetch(work: Work, ids: Sequence[int]) -> None:
+    """Forget what the last polls of elements left for the next ones, so that these bring content again."""
+    work.write()
+    for some in chunks(list(ids)):
+        blank = update(standing).where(standing.c.element.in_(some)).values(fingerprint=None, validators="{}")
+        work.connection.execute(blank)

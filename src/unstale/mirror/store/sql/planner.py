@@ -1,0 +1,145 @@
+"""What the planner keeps and reads: columns of elements, what was learned, what polls saw, edits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Select, bindparam, literal_column, select, update
+
+from unstale.mirror.store.contract import Edit, ElementColumns, PollOutcomes
+
+from .schema import edits, elements, kept, learned, polls
+from .statements import Many, Whole, Work, chunks, numbers_of
+
+_COLUMNS: Select[Any] = (
+    select(
+    elements.c.id, elements.c.group_id, elements.c.added, learned.c.last, learned.c.not_before,
+    learned.c.failures, elements.c.weight, learned.c.size, elements.c.max_age, elements.c.min_interval,
+    elements.c.jitter, elements.c.windows, learned.c.state, learned.c.evidence,
+    )
+    .join(learned, learned.c.element == elements.c.id)
+    .where(learned.c.state != "removed")
+    .order_by(elements.c.id)
+)  # fmt: skip
+
+
+def _saving(*names: str) -> Many:
+    """Return the statement that keeps these columns; what is removed stays as it is."""
+    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}
+    there = learned.c.state != literal_column("'removed'")
+    one = update(learned).where(learned.c.element == bindparam("which"), there)
+    if names == ("state",):  # few change it, and it has an index
+        one = one.where(learned.c.state != bindparam("new_state"))
+    return Many(one.values(values), "which", *(f"new_{name}" for name in names))
+
+
+_SAVE = _saving("last", "not_before", "failures", "size")
+_SAVE_ALL = _saving("last", "not_before", "failures", "size", "evidence")
+_SAVE_STATE = _saving("state")
+_HEARD = Whole(
+    select(
+        polls.c.id, polls.c.element, polls.c.time, polls.c.elapsed, polls.c.outcome, polls.c.traffic,
+        polls.c.cost, polls.c.planned,
+    )
+    .where(polls.c.id > bindparam("after"))
+    .order_by(polls.c.id)
+    .limit(bindparam("limit"))
+)  # fmt: skip
+
+
+def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 10_000) -> Iterator[ElementColumns]:
+    """Return all elements that are not removed, or these, as columns, in the order of numbers."""
+    if ids is not None:
+        for some in chunks(sorted(set(numbers_of(ids)))):
+            rows = work.connection.execute(_COLUMNS.where(elements.c.id.in_(some))).all()
+            if rows:
+                yield _columns(rows)
+        return
+    after = 0
+    # Part by part, not with an open cursor: in between others may write.
+    while rows := work.connection.execute(_COLUMNS.where(elements.c.id > after).limit(chunk)).all():
+        after = rows[-1].id
+        yield _columns(rows)
+
+
+def _columns(rows: Sequence[Any]) -> ElementColumns:
+    """Return rows as columns; NULL becomes nan."""
+    (
+        number, group, added, last, not_before, failures, weight, size, max_age, min_interval, jitter,
+        windows, state, evidence,
+    ) = zip(*rows, strict=True)  # fmt: skip
+    return ElementColumns(
+        id=np.array(number, np.int64), group=np.array(group, np.int64), added=np.array(added, np.float64),
+        last=np.array(last, np.float64), not_before=np.array(not_before, np.float64),
+        failures=np.array(failures, np.int64), weight=np.array(weight, np.float64),
+        size=np.array(size, np.float64), max_age=np.array(max_age, np.float64),
+        min_interval=np.array(min_interval, np.float64), jitter=np.array(jitter, np.float64),
+        windows=windows, state=state, evidence=evidence,
+    )  # fmt: skip
+
+
+def save(work: Work, columns: ElementColumns) -> None:
+    """Keep last, not_before, failures, size, state and evidence of elements; removed ones stay removed."""
+    work.write()
+    work.plan()
+    numbers = numbers_of(columns.id)
+    if not numbers:
+        return
+    given: list[Sequence[Any]] = [
+        numbers, nullable(columns.last), columns.not_before.tolist(), columns.failures.tolist(),
+        nullable(columns.size),
+    ]  # fmt: skip
+    if len(columns.evidence):
+        given.append([bytes(evidence) for evidence in columns.evidence])
+    statement = _SAVE_ALL if len(columns.evidence) else _SAVE
+    statement.run(work.connection, list(zip(*given, strict=True)))
+    _SAVE_STATE.run(work.connection, list(zip(numbers, columns.state, strict=True)))
+
+
+def nullable(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
+    """Return numbers as they are stored: nan is NULL."""
+    return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124
+
+
+def state(work: Work) -> dict[str, bytes]:
+    """Return what the planner has kept besides."""
+    return {row.name: bytes(row.value) for row in work.connection.execute(select(kept))}
+
+
+def keep(work: Work, state: Mapping[str, bytes]) -> None:
+    """Keep it; other names stay as they are."""
+    work.write()
+    work.plan()
+    if state:
+        statement = work.insert(kept)
+        work.connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=["name"], set_={"value": statement.excluded.value}
+            ),
+            [{"name": name, "value": bytes(value)} for name, value in state.items()],
+        )
+
+
+def heard(work: Work, after: int, limit: int = 100_000) -> PollOutcomes:
+    """Return what polls saw, from the one after ``after`` on."""
+    rows = sorted(_HEARD.run(work.connection, after=int(after), limit=int(limit)), key=itemgetter(0))
+    columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * 8
+    return PollOutcomes(
+        poll=np.array(columns[0], np.int64),
+        element=np.array(columns[1], np.int64),
+        time=np.array(columns[2], np.float64),
+        elapsed=np.array(columns[3], np.float64),
+        outcome=columns[4],
+        traffic=np.array(columns[5], np.float64),
+        cost=np.array(columns[6], np.float64),
+        planned=np.array(columns[7], np.bool_),
+    )
+
+
+def list_edits(work: Work, after: int, limit: int = 100_000) -> list[Edit]:
+    """Return edits, from the one after ``after`` on."""
+    query: Select[Any] = select(edits).where(edits.c.id > int(after)).order_by(edits.c.id).limit(limit)
+    return [Edit(*row) for row in work.connection.execute(query)]

@@ -1,0 +1,351 @@
+"""Polls in the tables: handed out, taken, recorded; versions, and what readers ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf, isfinite
+from typing import Any
+
+from sqlalchemy import Select, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from unstale.mirror.source import Found, Known
+from unstale.mirror.store.contract import Finished, Lease, PollRecord, Version
+
+from .elements import note
+from .schema import elements, groups, learned, leases, polls, standing, versions
+from .statements import (
+    Many,
+    Whole,
+    Work,
+    among,
+    as_numbers,
+    chunks,
+    from_json,
+    json_of,
+    or_nan,
+    or_none,
+    readable_json_of,
+    text_of,
+)  # fmt: skip
+
+_LEASES = Whole(
+    select(
+        leases.c.element, leases.c.slot, leases.c.late, leases.c.group_id, leases.c.predicted,
+        leases.c.planned, leases.c.cost, elements.c.key, elements.c.options, standing.c.validators,
+        standing.c.fingerprint, elements.c.source, learned.c.last,
+    )
+    .join(elements, elements.c.id == leases.c.element)
+    .join(standing, standing.c.element == leases.c.element)
+    .join(learned, learned.c.element == leases.c.element)
+    .where(among(leases.c.element, "some")),
+    documents=("options", "validators"),
+)  # fmt: skip
+_KNOWN = Whole(
+    select(
+        elements.c.id, elements.c.key, elements.c.options, standing.c.validators, standing.c.fingerprint,
+        elements.c.source,
+    )
+    .join(standing, standing.c.element == elements.c.id)
+    .where(among(elements.c.id, "some")),
+    documents=("options", "validators"),
+)  # fmt: skip
+_LEASED = Whole(select(leases.c.element, leases.c.group_id, leases.c.worker))
+_HELD = Whole(
+    select(leases.c.element, leases.c.slot)
+    .where(among(leases.c.element, "some"), leases.c.worker == bindparam("worker"))
+    .with_for_update()
+)
+_FREE = Whole(
+    select(leases.c.element)
+    .where(leases.c.worker == literal_column("''"), leases.c.expires > bindparam("now"))
+    .order_by(leases.c.slot)
+    .limit(bindparam("count"))
+    .with_for_update(skip_locked=True)
+)
+
+
+_names = tuple(column.name for column in leases.c)
+_RELEASE = {
+    "sqlite": Many(sqlite.insert(leases).on_conflict_do_nothing(index_elements=["element"]), *_names),
+    "postgresql": Many(postgresql.insert(leases).on_conflict_do_nothing(index_elements=["element"]), *_names),
+}
+_DROP = delete(leases).where(among(leases.c.element, "some"))
+_TAKE = (
+    update(leases)
+    .where(among(leases.c.element, "some"))
+    .values(worker=bindparam("new_worker"), expires=bindparam("until"))
+)
+_ADD_VERSIONS = Many(insert(versions), *(column.name for column in versions.c))
+_ADD_POLLS = Many(insert(polls), *(column.name for column in polls.c))
+_one = update(standing).where(standing.c.element == bindparam("which"))
+_FRESH = ("validators", "fingerprint", "version", "moved")
+_STAND = Many(
+    _one.values(
+        {
+            name: func.coalesce(bindparam(f"new_{name}", type_=standing.c[name].type), standing.c[name])
+            for name in _FRESH
+        }
+        | {"detail": bindparam("new_detail")}
+    ),
+    "which", *(f"new_{name}" for name in _FRESH), "new_detail",
+)  # fmt: skip
+_STAND_SAME = Many(  # most polls see nothing new: then nothing is written
+    _one.where(standing.c.detail != bindparam("new_detail")).values(detail=bindparam("new_detail")),
+    "which", "new_detail",
+)  # fmt: skip
+
+
+def release(
+    work: Work, leases: Sequence[Lease], *, worker: str = "", expires: float = 0.0
+) -> Sequence[Lease]:
+    """Hand out polls, maybe to a worker at once; an element that is handed out already stays as it is."""
+    work.write()
+    work.plan()
+    rows = [
+        (
+            lease.element, float(lease.slot), float(lease.late), lease.group, or_none(lease.predicted),
+            bool(lease.planned), or_none(lease.cost), worker,
+            float(expires if worker else lease.slot + lease.late),
+        )
+        for lease in leases
+    ]  # fmt: skip
+    _RELEASE[work.connection.dialect.name].run(work.connection, rows)
+    if worker:
+        _fill_in(work, leases)
+    return leases
+
+
+def _fill_in(work: Work, leases: Sequence[Lease]) -> None:
+    """Fill in what a worker has to know of polls."""
+    found = _KNOWN.run(work.connection, some=as_numbers(lease.element for lease in leases))
+    known = {row[0]: row for row in found}
+    for lease in leases:
+        _, key, options, validators, fingerprint, lease.source = known[lease.element]
+        lease.known = Known(key, from_json(options), from_json(validators), fingerprint)
+
+
+def lease(work: Work, worker: str, count: int, now: float, expires: float) -> list[Lease]:
+    """Take polls that were handed out, earliest slots first; those that it is too late for are left alone."""
+    work.write()
+    mine = [element for (element,) in _FREE.run(work.connection, now=float(now), count=int(count))]
+    if not mine:
+        return []
+    some = as_numbers(mine)
+    work.connection.execute(_TAKE, {"some": some, "new_worker": worker, "until": float(expires)})
+    taken = []
+    for row in _LEASES.run(work.connection, some=some):
+        (
+            element, slot, late, group, predicted, planned, cost, key, options, validators, fingerprint,
+            source, last,
+        ) = row  # fmt: skip
+        known = Known(key, from_json(options), from_json(validators), fingerprint)
+        taken.append(Lease(
+            element, slot, late, group, or_nan(predicted), bool(planned), or_nan(cost), known, source,
+            or_nan(last),
+        ))  # fmt: skip
+    taken.sort(key=lambda one: one.slot)
+    return taken
+
+
+def expire(work: Work, now: float, *, everything: bool = False) -> list[int]:
+    """Drop leases that have expired (taken or not), or all; return the numbers of their elements."""
+    work.write()
+    work.take()  # not while somebody records them
+    query = select(leases.c.element).with_for_update(skip_locked=True)
+    if not everything:
+        query = query.where(leases.c.expires <= float(now))
+    gone = sorted(work.connection.scalars(query))
+    if gone:
+        work.connection.execute(_DROP, {"some": as_numbers(gone)})
+    return gone
+
+
+def leased(work: Work) -> list[tuple[int, int, str]]:
+    """Return (element, group, worker or '') of all polls that are handed out."""
+    return sorted((element, group, worker) for element, group, worker in _LEASED.run(work.connection))
+
+
+def record(work: Work, worker: str, finished: Sequence[Finished]) -> list[Version]:
+    """Record polls, their versions, what the source said about the group."""
+    if not finished:
+        return []
+    work.write()
+    work.take()  # first of all locks, so that no two wait for each other
+    polled = _ours(work, worker, finished)
+    if not polled:
+        return []
+    limits = _limits(work, polled)
+    copies = sum(one.digest is not None for one in polled)
+    taken = work.take(polls=len(polled), versions=copies, edits=len(limits))
+    note(work, taken.edits, limits)
+    found = _versions(polled, taken.versions - copies)
+    _ADD_VERSIONS.run(work.connection, [
+        (
+            version.id, version.element, version.time, version.digest, version.size, version.media_type,
+            version.modified, version.first, readable_json_of(version.meta),
+        )
+        for version in found.values()
+    ])  # fmt: skip
+    first = taken.polls - len(polled) + 1
+    rows = [_poll_row(number, one, found.get(one.lease.element)) for number, one in enumerate(polled, first)]
+    _ADD_POLLS.run(work.connection, rows)
+    _stand(work, polled, found)
+    return list(found.values())
+
+
+def _ours(work: Work, worker: str, finished: Sequence[Finished]) -> list[Finished]:
+    """Take back the leases of polls, and return those polls that are to be recorded."""
+    some = as_numbers(one.lease.element for one in finished)
+    held: dict[int, float] = dict(_HELD.run(work.connection, some=some, worker=worker))
+    ours = []
+    for one in finished:
+        # The slot tells this lease from a later one of the same element.
+        if held.get(one.lease.element) == one.lease.slot:
+            ours.append(one)
+            del held[one.lease.element]
+    if ours:
+        work.connection.execute(_DROP, {"some": as_numbers(one.lease.element for one in ours)})
+    # A copy may have been deleted since it was put: another version had it, and was let go. Then the poll is
+    # repeated.
+    return [
+        one for one in ours if one.found is not None and (one.digest is None or work.copies.has(one.digest))
+    ]
+
+
+def _versions(polled: Sequence[Finished], number: int) -> dict[int, Version]:
+    """Return the versions that polls brought, by element."""
+    found = {}
+    for one in polled:
+        if one.digest is None or one.found is None:
+            continue
+        number += 1
+        modified = one.found.modified
+        found[one.lease.element] = Version(
+            id=number,
+            element=int(one.lease.element),
+            key=one.lease.known.key,
+            time=float(one.began),
+            digest=one.digest,
+            size=int(one.size),
+            media_type=text_of(one.found.media_type),
+            modified=None if modified is None or not isfinite(modified) else float(modified),
+            first=one.outcome == "new",
+            meta=dict(one.found.meta),
+        )
+    return found
+
+
+def _poll_row(number: int, one: Finished, version: Version | None) -> tuple[Any, ...]:
+    """Return a poll as a row."""
+    lease, found = one.lease, _seen(one)
+    since = one.began - lease.last
+    return (
+        number, lease.element, float(one.began), max(since, 0.0) if since == since else None,  # noqa: PLR0124
+        one.outcome or found.outcome, int(found.traffic), float(one.seconds), text_of(found.detail),
+        None if version is None else version.id, bool(lease.planned), or_none(lease.predicted),
+        or_none(lease.cost),
+    )  # fmt: skip
+
+
+def _stand(work: Work, polled: Sequence[Finished], found: Mapping[int, Version]) -> None:
+    """Keep validators, fingerprint, version, moved and detail of elements."""
+    fresh: list[tuple[Any, ...]] = []
+    same: list[tuple[Any, ...]] = []
+    for one in polled:
+        known, element, seen = one.lease.known, int(one.lease.element), _seen(one)
+        detail, moved, version = text_of(seen.detail), seen.moved, found.get(element)
+        validators = None if seen.validators == known.validators else seen.validators
+        fingerprint = None if one.fingerprint == known.fingerprint else one.fingerprint
+        if validators is None and fingerprint is None and version is None and moved is None:
+            same.append((element, detail))
+            continue
+        fresh.append(
+            (
+                element,
+                None if validators is None else json_of(validators),
+                None if fingerprint is None else text_of(fingerprint),
+                None if version is None else version.id,
+                None if moved is None else text_of(moved),
+                detail,
+            )
+        )
+    _STAND.run(work.connection, fresh)
+    _STAND_SAME.run(work.connection, same)
+
+
+def _seen(one: Finished) -> Found:
+    """Return what a poll found, which is not given back."""
+    assert one.found is not None  # noqa: S101
+    return one.found
+
+
+def _limits(work: Work, polled: Sequence[Finished]) -> list[tuple[str, int, float, str]]:
+    """Keep what the sources said about groups; return an edit for each that changed."""
+    said: dict[int, list[Finished]] = {}
+    for one in polled:
+        if one.found is not None and (one.found.wait is not None or one.found.spacing is not None):
+            said.setdefault(int(one.lease.group), []).append(one)
+    noted = []
+    for some in chunks(sorted(said)):
+        for group in work.connection.execute(select(groups).where(groups.c.id.in_(some))).all():
+            until, why, spacing = group.blocked_until, group.why, group.spacing
+            for one in said[group.id]:
+                seen, ends = _seen(one), one.began + one.seconds
+                if seen.wait is not None and until < ends + seen.wait < inf:
+                    until, why = ends + seen.wait, text_of(seen.detail)
+                if seen.spacing is not None and 0 <= seen.spacing < inf:
+                    spacing = float(seen.spacing)
+            if (until, spacing) != (group.blocked_until, group.spacing):
+                change = update(groups).where(groups.c.id == group.id)
+                work.connection.execute(change.values(blocked_until=until, why=why, spacing=spacing))
+                noted.append(("group", group.id, said[group.id][-1].began, ""))
+    return noted
+
+
+def list_versions(
+    work: Work, after: int = 0, limit: int = 1000, *, element: int | None = None, latest_first: bool = False
+) -> list[Version]:
+    """Return versions in the order of their numbers, from the one after ``after`` on, or the latest first."""
+    query: Select[Any] = select(versions, elements.c.key).join(elements, elements.c.id == versions.c.element)
+    query = query.where(versions.c.id > int(after)).limit(limit)
+    if element is not None:
+        query = query.where(versions.c.element == int(element))
+    query = query.order_by(versions.c.id.desc() if latest_first else versions.c.id)
+    return [
+        Version(
+            id=row.id, element=row.element, key=row.key, time=row.time, digest=row.digest, size=row.size,
+            media_type=row.media_type, modified=row.modified, first=bool(row.first), meta=from_json(row.meta),
+        )
+        for row in work.connection.execute(query)
+    ]  # fmt: skip
+
+
+def list_polls(work: Work, element: int | None = None, limit: int = 1000, after: int = 0) -> list[PollRecord]:
+    """Return polls, the latest first; with ``after``, those after it, oldest first."""
+    query: Select[Any] = select(polls).limit(limit)
+    if element is not None:
+        query = query.where(polls.c.element == int(element))
+    query = query.where(polls.c.id > int(after)).order_by(polls.c.id if after else polls.c.id.desc())
+    return [
+        PollRecord(
+            id=row.id, element=row.element, time=row.time, elapsed=or_nan(row.elapsed), outcome=row.outcome,
+            traffic=row.traffic, seconds=row.seconds, detail=row.detail, version=row.version,
+            planned=bool(row.planned), predicted=or_nan(row.predicted),
+        )
+        for row in work.connection.execute(query)
+    ]  # fmt: skip
+
+
+def tally(work: Work, since: float) -> list[tuple[str, str, int, int]]:
+    """Return (group, outcome, polls, bytes) of polls since a moment."""
+    query = (
+        select(groups.c.name, polls.c.outcome, func.count(), func.sum(polls.c.traffic))
+        .select_from(polls)
+        .join(elements, elements.c.id == polls.c.element)
+        .join(groups, groups.c.id == elements.c.group_id)
+        .where(polls.c.time >= float(since))
+        .group_by(groups.c.name, polls.c.outcome)
+        .order_by(groups.c.name, polls.c.outcome)
+    )
+    return [(group, outcome, int(n), int(size)) for group, outcome, n, size in work.connection.execute(query)]

@@ -1,0 +1,294 @@
+"""What the parts of a transaction share: the connection, the right to write, and how values are stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from math import inf
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Float,
+    Insert,
+    Integer,
+    Select,
+    Table,
+    Text,
+    Update,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    select,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from unstale.mirror.source import Json
+from unstale.mirror.store.copies import Copies
+
+__all__ = [
+    "Many",
+    "Taken",
+    "Whole",
+    "Work",
+    "among",
+    "as_numbers",
+    "chunks",
+    "from_json",
+    "json_of",
+    "numbers_of",
+    "or_nan",
+    "or_none",
+    "text_of",
+]
+
+_TOGETHER, _MOST_VALUES = 2048, 32766
+"""Rows that one statement writes in SQLite, and values that it can be given, at most."""
+_FINE = 2.0**62
+"""Of what a number has beyond the point, so much is a whole number: of all that are not below 1/1000."""
+_ENDLESS = 2**63 - 1
+CHUNK = 1000
+"""Rows that one statement asks for by number or key."""
+
+_ENCODE = json.JSONEncoder(separators=(",", ":"), default=str).encode
+_T = TypeVar("_T")
+
+
+class Taken(NamedTuple):
+    """The last number given out, of each kind."""
+
+    elements: int
+    groups: int
+    polls: int
+    versions: int
+    edits: int
+    planner: int
+
+
+class Work(Protocol):
+    """A transaction, as its parts see it."""
+
+    @property
+    def connection(self) -> Connection:
+        """Where statements go."""
+
+    @property
+    def copies(self) -> Copies:
+        """The copies that versions name."""
+
+    def write(self) -> None:
+        """Say that this transaction is going to write; on SQLite it waits for its turn here."""
+
+    def take(
+        self, *, elements: int = 0, groups: int = 0, polls: int = 0, versions: int = 0, edits: int = 0
+    ) -> Taken:
+        """Take so many numbers; no other transaction gets any until this one ends."""
+
+    def plan(self) -> None:
+        """Make sure that nobody else has become the planner meanwhile."""
+
+    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
+        """Return an insert that can say what happens if the row is there already."""
+
+
+class Many:
+    """A statement that is run for many rows, which are given by position.
+
+    SQLAlchemy takes longer to look at the rows than a database to write them, so it only makes the text. In
+    SQLite one statement writes many rows: each lets another thread have the interpreter, and has to wait
+    until that one lets go of it again, which takes longer than all the rest.
+    """
+
+    def __init__(self, statement: Insert | Update, *names: str) -> None:
+        self._statement, self._names = statement, names
+        self._texts: dict[tuple[str, int], str] = {}
+
+    def run(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run it; each row has a value for each name, and no two are about the same row of the table."""
+        if not rows:
+            return
+        if connection.dialect.name != "sqlite":
+            text = self._text(connection, 1)
+            connection.exec_driver_sql(text, [dict(zip(self._names, row, strict=True)) for row in rows])
+            return
+        most = 1 << (_MOST_VALUES // len(self._names)).bit_length() - 1
+        for some in chunks(rows, min(_TOGETHER, most)):
+            count = 1 << (len(some) - 1).bit_length()  # a few sizes, so that few texts are made and prepared
+            text = self._text(connection, count)
+            nothing = (None,) * (len(self._names) * (count - len(some)))
+            connection.exec_driver_sql(text, (*chain.from_iterable(some), *nothing))
+
+    def _text(self, connection: Connection, count: int) -> str:
+        """Return the text for so many rows in this kind of database."""
+        which = connection.dialect.name, count
+        if which not in self._texts:
+            made = self._statement.compile(dialect=connection.dialect, column_keys=list(self._names))
+            text = str(made)
+            self._texts[which] = self._for_many(text, made, count) if made.positional else text
+        return self._texts[which]
+
+    def _for_many(self, text: str, made: Any, count: int) -> str:  # noqa: ANN401
+        """Write a statement for one row for so many, of which those without a first value do nothing."""
+        names: list[str] = list(made.positiontup or ())
+        row = f"({', '.join('?' * len(self._names))})"
+        first = self._names[0]
+        if isinstance(self._statement, Insert):
+            values = f"VALUES ({', '.join('?' * len(names))})"
+            rows_given = f"SELECT {', '.join(names)} FROM given WHERE {first} IS NOT NULL"  # noqa: S608
+            text = text.replace(values, rows_given)
+        else:
+            parts = text.split("?")
+            text = "".join(f"{part}given.{name}" for part, name in zip(parts, names, strict=False))
+            text += parts[-1]
+            text = text.replace(" WHERE ", " FROM given WHERE ", 1)
+        rows = ", ".join([row] * count)
+        return f"WITH given ({', '.join(self._names)}) AS (VALUES {rows}) {text}"
+
+
+class Whole:
+    """A query of which all rows are wanted; in SQLite they come as one, for the same reason as with `Many`.
+
+    There they are written as JSON, with numbers in two parts, so that they keep all of their digits.
+    ``documents`` are columns that hold JSON, which is read on the way if it can be (see `from_json`).
+    """
+
+    def __init__(self, query: Select[Any], *, documents: Sequence[str] = ()) -> None:
+        self._query = query
+        rows = query.subquery()
+        self._floats = [place for place, column in enumerate(rows.c) if isinstance(column.type, Float)]
+        parts: list[Any] = []
+        for column in rows.c:
+            if isinstance(column.type, Float):
+                whole = cast(column, Integer)
+                parts += [whole, cast((column - whole) * literal_column(str(_FINE)), Integer)]
+            elif column.name in documents:
+                parts.append(case((func.json_valid(column) == 1, func.json(column)), else_=column))
+            else:
+                parts.append(column)
+        self._together = select(func.json_group_array(func.json_array(*parts), type_=Text))
+
+    def run(self, connection: Connection, **given: Any) -> list[Any]:  # noqa: ANN401
+        """Return the rows, in any order; ``given``: what the query has parameters for."""
+        if connection.dialect.name != "sqlite":
+            return list(connection.execute(self._query, given).all())
+        rows: list[Any] = json.loads(connection.execute(self._together, given).scalar_one())
+        for row in rows:
+            for place in self._floats:
+                rest = row.pop(place + 1)
+                if rest is not None:
+                    row[place] += rest / _FINE if -_ENDLESS < rest < _ENDLESS else inf * rest
+        return rows
+
+
+class Numbers(FunctionElement[int]):
+    """Numbers that are given as one text (see `as_numbers`), for ``IN``; a database takes just so many texts.
+
+    >>> from sqlalchemy import column
+    >>> from sqlalchemy.dialects import sqlite
+    >>> print(among(column("id"), "some").compile(dialect=sqlite.dialect()))
+    id IN (SELECT value FROM json_each(?))
+    """
+
+    inherit_cache = True
+
+
+@compiles(Numbers, "sqlite")
+def _numbers_sqlite(element: Numbers, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ANN401
+    text = compiler.process(element.clauses, **kw)
+    return f"(SELECT value FROM json_each({text}))"  # noqa: S608  (a parameter)
+
+
+@compiles(Numbers, "postgresql")
+def _numbers_postgresql(element: Numbers, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ANN401
+    text = compiler.process(element.clauses, **kw)
+    return f"(SELECT CAST(json_array_elements_text(CAST({text} AS JSON)) AS BIGINT))"
+
+
+def among(column: ColumnElement[int], name: str) -> ColumnElement[bool]:
+    """Return the condition that a column is one of the numbers in the parameter of this name."""
+    return column.op("IN", is_comparison=True)(Numbers(bindparam(name, type_=Text)))
+
+
+def as_numbers(ids: Iterable[int]) -> str:
+    """Return numbers as a parameter for `among`.
+
+    >>> as_numbers([3, 5])
+    '[3,5]'
+    """
+    return f"[{','.join(map(str, ids))}]"
+
+
+def chunks(values: Sequence[_T], size: int = CHUNK) -> Iterator[Sequence[_T]]:
+    """Cut a sequence into parts.
+
+    >>> list(chunks([1, 2, 3], 2))
+    [[1, 2], [3]]
+    """
+    return (values[start : start + size] for start in range(0, len(values), size))
+
+
+def numbers_of(ids: Any) -> list[int]:  # noqa: ANN401 - also an array
+    """Return numbers as the database takes them; arrays have their own."""
+    return [int(number) for number in (ids.tolist() if isinstance(ids, np.ndarray) else ids)]
+
+
+def or_none(value: float | None) -> float | None:
+    """Return a number as it is stored: nan is NULL."""
+    return None if value is None or value != value else float(value)  # noqa: PLR0124
+
+
+def or_nan(value: float | None) -> float:
+    """Return a number that may not be there: NULL is nan."""
+    return np.nan if value is None else value
+
+
+def text_of(text: str) -> str:
+    r"""Return a text as any database takes it, whatever a server put into it.
+
+    >>> text_of("a\0b\ud800")
+    'a�b?'
+    """
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def json_of(value: Mapping[str, Json]) -> str:
+    """Return a mapping as it is stored; what JSON does not know is stored as its text."""
+    return _ENCODE(dict(value)) if value else "{}"
+
+
+def readable_json_of(value: Mapping[str, Json]) -> str:
+    r"""Return a mapping for people to read as it is stored: its texts are `text_of` themselves.
+
+    >>> readable_json_of({"a": ["b\ud800", {"c\0": 1}]})
+    '{"a":["b?",{"c\\ufffd":1}]}'
+    """
+    text = json_of(value)
+    if "\\ud" in text or "\\u0000" in text:  # half a letter, or none, which nobody can write
+        return _ENCODE(_readable(json.loads(text)))
+    return text
+
+
+def _readable(value: Json) -> Json:
+    """Return a value whose texts can be written."""
+    if isinstance(value, str):
+        return text_of(value)
+    if isinstance(value, dict):
+        return {text_of(name): _readable(one) for name, one in value.items()}
+    return [_readable(one) for one in value] if isinstance(value, list) else value
+
+
+def from_json(text: str | dict[str, Json]) -> dict[str, Json]:
+    """Return what was stored; it may have been read on the way."""
+    if isinstance(text, str):
+        return json.loads(text) if text != "{}" else {}
+    return text

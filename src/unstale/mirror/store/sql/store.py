@@ -1,0 +1,349 @@
+"""A store in SQL: an SQLite file, or a PostgreSQL database.
+
+What it promises is said in `unstale.mirror.store.contract`.
+
+SQLite: a write-ahead log, synced with each commit. Whoever runs the mirror holds a lock on a file beside it,
+which the system lets go of when the process ends, however it ends; others read and edit meanwhile.
+
+PostgreSQL: any number of workers. The planner holds an advisory lock on a connection of its own. When that
+connection is lost, another worker can become the planner; what the former one still writes is refused,
+because each new planner has a number of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from filelock import FileLock
+from sqlalchemy import Connection, Engine, delete, exc, func, insert, select, update
+from sqlalchemy.engine import URL
+
+from unstale.errors import InvalidInput, Trouble
+from unstale.mirror.store.copies import Copies, sync_folder
+
+from .connection import check_file, place_of, postgres_engine, run_lock, sqlite_engine, troubles
+from .migrations import copy_schema, migrate, schema_version
+from .migrations import create as create_tables
+from .schema import VERSION, elements, learned, meta, numbers, standing, versions
+from .statements import chunks
+from .transaction import SqlTransaction
+
+__all__ = ["SqlStore", "open_store"]
+
+
+def open_store(
+    url_or_path: str | os.PathLike[str], *, copies: Copies, run: bool = False, create: bool = True
+) -> SqlStore:
+    """Open a store, or make it.
+
+    Parameters
+    ----------
+    url_or_path
+        path of the SQLite file, or ``postgresql://...``
+    copies
+        the folder of copies that goes with it
+    run
+        whether this process is to run the mirror; on SQLite only one can
+    create
+        whether it may be made
+    """
+    place = place_of(url_or_path)
+    if isinstance(place, URL):
+        store = SqlStore(place.render_as_string(), postgres_engine(place), copies)
+    else:
+        check_file(place, create=create)
+        lock = _lock(place) if run else None
+        store = SqlStore(f"sqlite:///{place}", sqlite_engine(place), copies, place, lock)
+    try:
+        store.prepare(create=create)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _lock(path: Path) -> FileLock:
+    """Take the lock of the one runner, or say who has it."""
+    lock = run_lock(path)
+    if lock is not None:
+        return lock
+    other = "another process"
+    engine = sqlite_engine(path)
+    with suppress(exc.SQLAlchemyError), engine.connect() as connection:
+        runner = connection.scalar(select(meta.c.value).where(meta.c.name == "runner"))
+        other = f"process {runner}" if runner else other
+    engine.dispose()
+    raise InvalidInput(f"{str(path)!r} is being run by {other}: stop that one first, or run another mirror")
+
+
+class SqlStore:
+    """A store, open."""
+
+    def __init__(
+        self, url: str, engine: Engine, copies: Copies, path: Path | None = None, lock: FileLock | None = None
+    ) -> None:
+        self.url = url
+        self.copies = copies
+        self._engine = engine
+        self._path = path
+        self._real = None if path is None else path.resolve()
+        self._lock = lock
+        self._closed = False
+        self._planner: int | None = None
+        """Our number as the planner; -1 when we are no more."""
+        self._held: Connection | None = None
+        """The connection that holds the planner's lock."""
+        self._session: int | None = None
+        """By which the server knows that connection."""
+        self._file: tuple[int, int] | None = None
+        """Which file it was when it was opened."""
+
+    @property
+    def _name(self) -> str:
+        return repr(self.url if self._path is None else str(self._path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- opening
+
+    def prepare(self, *, create: bool) -> None:
+        """Make the tables, or bring them up to date."""
+        with troubles(self._name, opening=True):
+            with self._engine.connect() as connection:
+                version = schema_version(connection, self._name)
+            if version is None and not create:
+                raise InvalidInput(f"there is no mirror in {self._name}: make one first, or name another")
+            if version != VERSION:
+                lock = (
+                    _lock(self._path) if self._path is not None and self._lock is None and version else None
+                )
+                try:
+                    self._renew()
+                finally:
+                    if lock is not None:
+                        lock.release()
+            self._file = self._identity()
+            if self._lock is not None:
+                with self.begin() as transaction:
+                    transaction.write()
+                    runner = f"{os.getpid()} on {socket.gethostname()}"
+                    transaction.connection.execute(delete(meta).where(meta.c.name == "runner"))
+                    transaction.connection.execute(insert(meta), {"name": "runner", "value": runner})
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Return which file it is; None on PostgreSQL, or if it is not there."""
+        if self._real is None:
+            return None
+        try:
+            found = self._real.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _renew(self) -> None:
+        """Make or migrate the tables, in one transaction and alone."""
+        with self._engine.connect() as connection:
+            if self._path is None:
+                connection.execute(select(func.pg_advisory_xact_lock(self._number(connection, "schema"))))
+            else:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            version = schema_version(connection, self._name)  # another may have done it meanwhile
+            if version is None:
+                create_tables(connection)
+            elif version < VERSION:
+                if self._path is None:
+                    copy_schema(connection, version)
+                else:
+                    self.backup(_free_name(self._path.with_name(f"{self._path.name}.v{version}-backup")))
+                migrate(connection, version)
+            connection.commit()
+
+    @staticmethod
+    def _number(connection: Connection, what: str) -> int:
+        """Return the number of an advisory lock; PostgreSQL keeps those of other databases apart itself."""
+        schema = connection.scalar(select(func.current_schema()))
+        if schema is None:
+            raise InvalidInput("there is no schema to put tables into: set search_path to one that exists")
+        digest = hashlib.sha256(f"unstale {what} {schema}".encode()).digest()
+        return int.from_bytes(digest[:8], "big", signed=True)
+
+    # --- what a store can do
+
+    @contextmanager
+    def begin(self) -> Iterator[SqlTransaction]:
+        """All of what is done in here is recorded, or nothing: with an error, nothing."""
+        if self._closed:
+            raise InvalidInput(f"the store {self._name} has been closed")
+        if self._file is not None and self._identity() != self._file:
+            raise Trouble(
+                f"the store {self._name} was deleted or replaced while it was open; put it back, or restart"
+            )
+        with troubles(self._name), self._engine.connect() as connection:
+            yield SqlTransaction(connection, self.copies, self._planner)
+            connection.commit()
+
+    def become_planner(self) -> bool:
+        """Try to be the planner, or see whether we still are.
+
+        Once it is lost, this says so once, even if it could be had again at once: another may have planned
+        in between, and what was planned here is out of date.
+        """
+        if self._path is not None:
+            return self._lock is not None
+        if self._closed:
+            return False
+        with troubles(self._name):
+            if self._held is not None:
+                with suppress(exc.SQLAlchemyError):
+                    if self._held.scalar(select(func.pg_backend_pid())) == self._session:
+                        return True
+                self._let_go()
+                return False
+            connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            try:
+                number = self._number(connection, "planner")
+                if not connection.scalar(select(func.pg_try_advisory_lock(number))):
+                    connection.close()
+                    return False
+                # Waits for the end of what a former planner is about to write.
+                statement = update(numbers).values(planner=numbers.c.planner + 1).returning(numbers.c.planner)
+                self._planner = connection.scalar(statement)
+                self._session = connection.scalar(select(func.pg_backend_pid()))
+            except BaseException:
+                connection.invalidate()
+                connection.close()
+                raise
+            self._held = connection
+            return True
+
+    def _let_go(self) -> None:
+        """Stop being the planner."""
+        if self._held is not None:
+            self._planner = -1
+            held, self._held = self._held, None
+            with suppress(exc.SQLAlchemyError):
+                held.execute(select(func.pg_advisory_unlock_all()))  # at once, for the next one
+            with suppress(exc.SQLAlchemyError):
+                held.invalidate()  # the lock goes with the session at the latest
+            with suppress(exc.SQLAlchemyError):
+                held.close()
+
+    def close(self) -> None:
+        """Let go of it, and of the lock."""
+        self._closed = True
+        self._let_go()
+        self._engine.dispose()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def discard(self, digests: Sequence[str]) -> int:
+        """Delete copies that nothing refers to any more; return how many.
+
+        To be called after the transaction that deleted their versions, not within it: a crash in between
+        leaves copies without versions, which `sweep` finds, and never a version without its copy.
+        """
+        deleted = 0
+        for some in chunks(sorted(set(digests))):
+            with self.begin() as transaction:  # nobody records a version that needs them until it ends
+                deleted += self.copies.delete(set(some) - transaction.referred(some))
+        return deleted
+
+    def sweep(self, older_than: float = 86400.0) -> int:
+        """Delete copies that crashes left behind, put before so many seconds; return how many."""
+        return sum(self.discard(some) for some in self.copies.digests(older_than))
+
+    def backup(self, path: Path) -> Path | None:
+        """Write a back-up; None if the server does that."""
+        if self._path is None:
+            return None
+        path = Path(path)
+        if path.exists():
+            raise InvalidInput(f"the back-up {str(path)!r} is there already: name another file")
+        temporary = path.with_name(f"{path.name}.tmp")
+        with troubles(self._name):
+            try:
+                temporary.unlink(missing_ok=True)
+                with (
+                    closing(sqlite3.connect(temporary)) as target,
+                    closing(self._engine.raw_connection()) as raw,
+                ):
+                    raw.driver_connection.backup(target)  # type: ignore[union-attr]
+                with temporary.open("rb+") as file:
+                    os.fsync(file.fileno())
+                temporary.rename(path)
+                sync_folder(path.parent)
+            except (OSError, sqlite3.Error) as error:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise Trouble(f"the back-up {str(path)!r} cannot be written: {error}") from error
+        return path
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the store itself, in words; nothing if all is well."""
+        wrong: list[str] = []
+        with self.begin() as transaction:
+            connection = transaction.connection
+            if self._path is not None:
+                found = connection.exec_driver_sql("PRAGMA quick_check").scalars()
+                wrong += [f"SQLite says: {line}" for line in found if line != "ok"]
+            for table in (standing, learned):
+                query = select(elements.c.key).join(table, table.c.element == elements.c.id, isouter=True)
+                for key in connection.scalars(query.where(table.c.element.is_(None))):
+                    wrong.append(f"{key}: has no row in {table.name}")
+            query = (
+                select(elements.c.key)
+                .join(standing, standing.c.element == elements.c.id)
+                .join(versions, versions.c.id == standing.c.version, isouter=True)
+                .where(standing.c.version.is_not(None), versions.c.id.is_(None))
+            )
+            wrong += [f"{key}: its latest version is missing" for key in connection.scalars(query)]
+            last = ""
+            while True:
+                some = list(
+                    connection.scalars(
+                        select(versions.c.digest)
+                        .where(versions.c.digest > last)
+                        .distinct()
+                        .order_by(versions.c.digest)
+                        .limit(10_000)
+                    )
+                )
+                if not some:
+                    break
+                missing = [digest for digest in some if not self.copies.has(digest)]
+                for part in chunks(missing):
+                    whose = (
+                        select(versions.c.digest, func.min(elements.c.key))
+                        .join(elements, elements.c.id == versions.c.element)
+                        .where(versions.c.digest.in_(part))
+                        .group_by(versions.c.digest)
+                        .order_by(versions.c.digest)
+                    )
+                    rows = connection.execute(whose).all()
+                    wrong += [f"{key}: its copy {digest} is missing" for digest, key in rows]
+                last = some[-1]
+        return wrong
+
+
+def _free_name(path: Path) -> Path:
+    """Return a name that no file has yet: of several back-ups none is overwritten."""
+    name, number = path, 1
+    while name.exists():
+        number += 1
+        name = path.with_name(f"{path.name}-{number}")
+    return name

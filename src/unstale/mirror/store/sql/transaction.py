@@ -1,0 +1,128 @@
+"""A transaction of a store in SQL: its parts are in the modules beside this one."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Table, bindparam, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from unstale.errors import Trouble
+from unstale.mirror.store.copies import Copies
+
+from . import (
+    elements as sql_elements,
+)
+from . import (
+    housekeeping as sql_upkeep,
+)
+from . import (
+    listing as sql_pages,
+)
+from . import (
+    planner as sql_planner,
+)
+from . import (
+    polls as sql_polls,
+)
+from . import (
+    samples as sql_history,
+)
+from .schema import numbers
+from .statements import Taken
+
+__all__ = ["SqlTransaction"]
+
+_KINDS = ("elements", "groups", "polls", "versions", "edits")
+_TAKE = (
+    update(numbers)
+    .values({kind: numbers.c[kind] + bindparam(f"more_{kind}") for kind in _KINDS})
+    .returning(*(numbers.c[kind] for kind in (*_KINDS, "planner")))
+)
+
+
+class SqlTransaction:
+    """All of what is done with it is recorded, or nothing.
+
+    On SQLite it reads until something is written, and only then waits for its turn as the one writer; what it
+    reads from then on may be newer than what it read before, as always on PostgreSQL.
+    """
+
+    def __init__(self, connection: Connection, copies: Copies, planner: int | None) -> None:
+        self.connection = connection
+        self.copies = copies
+        self._planner = planner
+        self._taken: Taken | None = None
+        self._sqlite = connection.dialect.name == "sqlite"
+        self._writes = not self._sqlite
+        if self._sqlite:
+            connection.exec_driver_sql("BEGIN")
+
+    def write(self) -> None:
+        """Say that this transaction is going to write."""
+        if not self._writes:
+            self.connection.exec_driver_sql("ROLLBACK")  # nothing has been written
+            self.connection.exec_driver_sql("BEGIN IMMEDIATE")
+            self._writes = True
+
+    def take(
+        self, *, elements: int = 0, groups: int = 0, polls: int = 0, versions: int = 0, edits: int = 0
+    ) -> Taken:
+        """Take so many numbers; no other transaction gets any until this one ends."""
+        if self._taken is not None and not (elements or groups or polls or versions or edits):
+            return self._taken  # the row is ours until the end
+        more = {
+            "more_elements": elements, "more_groups": groups, "more_polls": polls, "more_versions": versions,
+            "more_edits": edits,
+        }  # fmt: skip
+        self._taken = Taken(*self.connection.execute(_TAKE, more).one())
+        return self._taken
+
+    def plan(self) -> None:
+        """Make sure that nobody else has become the planner meanwhile.
+
+        Whoever becomes it changes the row of numbers, and so waits for the end of this transaction.
+        """
+        if self._planner is not None and not self._sqlite and self.take().planner != self._planner:
+            raise Trouble("another worker is the planner now, so nothing of this was written")
+
+    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
+        """Return an insert that can say what happens if the row is there already."""
+        return sqlite.insert(table) if self._sqlite else postgresql.insert(table)
+
+    add = sql_elements.add
+    remove = sql_elements.remove
+    forget = sql_elements.forget
+    find = sql_elements.find
+    elements = sql_elements.list_elements
+    numbered = sql_elements.numbered
+    page = sql_pages.page
+    count = sql_elements.count
+    edit = sql_elements.edit
+    groups = sql_elements.list_groups
+    pay = sql_elements.pay
+    referred = sql_elements.referred
+
+    load = sql_planner.load
+    save = sql_planner.save
+    state = sql_planner.state
+    keep = sql_planner.keep
+    heard = sql_planner.heard
+    edits = sql_planner.list_edits
+
+    release = sql_polls.release
+    lease = sql_polls.lease
+    expire = sql_polls.expire
+    leased = sql_polls.leased
+    record = sql_polls.record
+    versions = sql_polls.list_versions
+    polls = sql_polls.list_polls
+    tally = sql_polls.tally
+
+    read = sql_upkeep.read
+    latest = sql_upkeep.latest
+    refetch = sql_upkeep.refetch
+    reads = sql_upkeep.list_reads
+    sample = sql_history.sample
+    samples = sql_history.list_samples
+    alive = sql_upkeep.alive
+    workers = sql_upkeep.list_workers
+    prune = sql_upkeep.prune

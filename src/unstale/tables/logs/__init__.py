@@ -1,0 +1,1 @@
+"""Access logs: who wanted what, and when."""

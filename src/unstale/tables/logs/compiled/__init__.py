@@ -1,0 +1,1 @@
+"""Lines of access logs, read by compiled code."""

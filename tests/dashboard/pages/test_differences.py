@@ -1,0 +1,75 @@
+"""Differences are worked out a few at a time, and kept in a bounded room."""
+
+import threading
+from sys import getsizeof
+
+import pytest
+
+from unstale.dashboard.pages import differences
+from unstale.errors import Trouble
+from unstale.mirror.source import Found
+
+
+@pytest.fixture
+def pair(mirror, web):
+    """Return two versions of an element."""
+    web.pages["news"] = "later"
+    mirror.step()
+    with mirror.store.begin() as t:
+        new, old = t.versions(element=mirror.find("python:news").id, latest_first=True, limit=2)
+    return old, new
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch):
+    monkeypatch.setattr(differences, "_found", type(differences._found)())
+    monkeypatch.setattr(differences, "_size", 0)
+
+
+def test_what_is_kept_has_a_bounded_size(monkeypatch):
+    monkeypatch.setattr(differences, "_ROOM", 10_000)
+    for number in range(50):
+        differences._keep(("a", "b", "c", number), "é" * number * 20)
+        differences._keep(("a", "b", "c", number), "é" * number * 20)
+    assert differences._size == sum(map(getsizeof, differences._found.values())) <= 10_000
+    assert differences._known(("a", "b", "c", 49)) is not None
+    assert differences._known(("a", "b", "c", 0)) is None
+    differences._keep(("large", "", "", 0), "x" * 20_000)
+    assert (differences._size, len(differences._found)) == (0, 0)
+
+
+def test_others_wait_for_their_turn_but_not_for_ever(mirror, pair, monkeypatch):
+    monkeypatch.setattr(differences, "_turns", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(differences, "_PATIENCE", 0.05)
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(*_, **__):
+        started.set()
+        go_on.wait(10)
+        return "told"
+
+    monkeypatch.setattr(differences, "difference", slow)
+    first = threading.Thread(target=differences.between, args=(mirror, *pair))
+    first.start()
+    assert started.wait(10)
+    with pytest.raises(Trouble, match="ask again"):
+        differences.between(mirror, *pair)
+    go_on.set()
+    first.join()
+    assert differences.between(mirror, *pair) == "told"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [(rb'{"a": "\ud800"}', "application/json"), (rb"b \ud800", "text/plain; charset=unicode_escape")],
+)
+def test_half_characters_are_told_too(ask, mirror, body, kind):
+    found = [Found("changed", body=b"{}", media_type=kind), Found("changed", body=body, media_type=kind)]
+    mirror.add("python:half", poll=lambda: found.pop(0) if found else Found("unchanged"))
+    mirror.step()
+    mirror.step()
+    client, element = ask(), mirror.find("python:half")
+    assert client.get(f"/api/elements/{element.id}/difference").status_code == 200
+    assert client.get(f"/elements/{element.id}/versions/{element.version}").status_code == 200
+    for path in ("/changes.atom", "/changes.rss", "/changes.json"):
+        assert client.get(path).status_code == 200

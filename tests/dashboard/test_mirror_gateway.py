@@ -1,0 +1,148 @@
+"""How requests reach the mirror."""
+
+import asyncio
+import threading
+import time
+
+from unstale.dashboard import mirror_gateway as module
+from unstale.dashboard.mirror_gateway import Place
+
+
+class Nothing:
+    """Stands for a mirror that nobody looks at."""
+
+    def close(self):
+        pass
+
+
+def played(play, **options):
+    """Run something on a place."""
+
+    async def run():
+        place = Place(Nothing(), **options)
+        try:
+            return await play(place)
+        finally:
+            await place.close()
+
+    return asyncio.run(run())
+
+
+def counting(seconds=0.0):
+    calls = []
+
+    def work(_):
+        calls.append(threading.get_ident())
+        time.sleep(seconds)
+        return len(calls)
+
+    return work
+
+
+def test_many_who_ask_at_a_time_have_it_done_once():
+    work = counting(0.05)
+
+    async def play(place):
+        return await asyncio.gather(*(place.kept("x", work) for _ in range(20)))
+
+    assert played(play) == [1] * 20
+
+
+def test_it_is_done_again_after_a_while(monkeypatch):
+    monkeypatch.setattr(module, "_SHARE", 0.0)
+    monkeypatch.setattr(module, "_PATIENCE", 60.0)
+    work = counting()
+
+    async def play(place):
+        first = await place.kept("x", work, fresh_for=60.0)
+        again = await place.kept("x", work, fresh_for=60.0)
+        await asyncio.sleep(0.2)
+        return first, again, await place.kept("x", work, fresh_for=0.1), await place.kept("y", work)
+
+    assert played(play) == (1, 1, 2, 3)
+
+
+def test_what_takes_long_is_done_less_often(monkeypatch):
+    monkeypatch.setattr(module, "_PATIENCE", 60.0)
+    work = counting(0.5)  # for ten times as long, 5 seconds, it is not done again
+
+    async def play(place):
+        await place.kept("x", work, fresh_for=0.01)
+        await asyncio.sleep(0.1)
+        return await place.kept("x", work, fresh_for=0.01)
+
+    assert played(play) == 1
+    monkeypatch.setattr(module, "_SHARE", 0.0)
+    assert played(play) == 3
+
+
+def test_who_asks_meanwhile_gets_what_there_was(monkeypatch):
+    monkeypatch.setattr(module, "_PATIENCE", 0.02)
+    monkeypatch.setattr(module, "_SHARE", 0.0)
+    go = threading.Event()
+    go.set()
+    calls = []
+
+    def work(_):
+        calls.append(1)
+        go.wait(10)
+        return len(calls)
+
+    async def play(place):
+        first = await place.kept("x", work, fresh_for=0.01)
+        go.clear()
+        await asyncio.sleep(0.03)
+        old = await asyncio.gather(*(place.kept("x", work, fresh_for=0.01) for _ in range(5)))
+        go.set()
+        await asyncio.sleep(0.1)
+        return first, old, len(calls)
+
+    assert played(play) == (1, [1] * 5, 2)
+
+
+def test_what_was_forgotten_is_looked_at_anew():
+    begun, go = threading.Event(), threading.Event()
+    values = iter(["before the edit", "after the edit"])
+
+    def work(_):
+        value = next(values)
+        if value == "before the edit":
+            begun.set()
+            go.wait(60)
+        return value
+
+    async def play(place):
+        early = asyncio.create_task(place.kept("x", work))
+        await asyncio.to_thread(begun.wait, 60)
+        place.forget()
+        late = await place.kept("x", work)
+        go.set()
+        return await early, late, await place.kept("x", work)
+
+    assert played(play) == ("before the edit", "after the edit", "after the edit")
+
+
+def test_an_error_is_told_to_all_and_tried_again():
+    calls = []
+
+    def work(_):
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("once")
+        return "well"
+
+    async def play(place):
+        found = await asyncio.gather(*(place.kept("x", work) for _ in range(3)), return_exceptions=True)
+        assert [str(one) for one in found] == ["once"] * 3
+        return await place.kept("x", work)
+
+    assert played(play) == "well"
+
+
+def test_nothing_is_kept_if_that_is_not_wanted():
+    work = counting()
+
+    async def play(place):
+        return [await place.kept("x", work) for _ in range(3)]
+
+    assert played(play, fresh_for=0.0) == [1, 2, 3]

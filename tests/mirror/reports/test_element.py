@@ -1,0 +1,97 @@
+"""One element in pictures."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from mirror.engine.worlds import DAY, add, make, run
+from unstale import InvalidInput
+from unstale.mirror.clock import SimulatedClock
+from unstale.mirror.engine.policy import load_policy
+from unstale.mirror.reports.status import explanation_of
+
+CONTENT = {"python:regular": lambda now: str(int(now // 21600)).encode(), "python:still": b"same"}
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory):
+    """A mirror that has been running for some days; its folder, and the time."""
+    folder = tmp_path_factory.mktemp("lived")
+    made, _ = make(folder, budget=100 / DAY, content=CONTENT, keep=5, tick=3600.0)
+    with made:
+        add(made, "regular", "still", *(f"other/{i}" for i in range(5)))
+        run(made, 15 * DAY)
+        return folder, made.clock.now()
+
+
+@pytest.fixture
+def mirror(tmp_path, lived):
+    folder, now = lived
+    shutil.copytree(folder, tmp_path / "mirror")
+    clock = SimulatedClock(now)
+    made, _ = make(tmp_path / "mirror", budget=100 / DAY, content=CONTENT, keep=5, clock=clock)
+    with made:
+        yield made
+
+
+def test_an_element_that_changes_is_shown_with_its_law(mirror):
+    mirror.read("python:regular")
+    found = mirror.portrait("python:regular")
+    assert found.explanation == mirror.explain("python:regular")
+    assert 100 < len(found.polls) <= 500
+    assert found.polls[0].time > found.polls[-1].time
+    assert len(found.versions) == 5
+    assert found.law is not None
+    assert "sure" in found.why
+    assert found.reads_per_day == pytest.approx(1 / 15, rel=0.01)
+
+
+def test_the_next_poll_is_where_worth_reaches_the_price(mirror):
+    for key in ("python:regular", "python:still"):
+        found = mirror.portrait(key)
+        times, worths = found.worths
+        assert times[0] == mirror.clock.now()
+        assert (np.diff(worths) >= -1e-12 * np.max(worths)).all()
+        assert found.price == found.explanation.price
+        assert worths[0] == pytest.approx(found.explanation.worth)
+        moment = found.explanation.next_poll
+        if worths[0] < found.price < worths[-1]:
+            assert np.interp(found.price, worths, times) == pytest.approx(
+                moment, abs=0.05 * (times[-1] - times[0])
+            )
+
+
+def test_what_cannot_be_told_is_said(mirror):
+    found = mirror.portrait("python:still")
+    assert found.law is None
+    assert found.why == "0 changes have been seen; from 20 on a law can be told"
+    mirror.remove(["python:still"])
+    gone = mirror.portrait("python:still")
+    assert gone.worths[0].size == 0
+    assert gone.explanation.why == "It was removed, so it is polled no more."
+    mirror.add("python:new")
+    assert mirror.portrait("python:new").worths[0].size == 0
+    with pytest.raises(InvalidInput, match="no element"):
+        mirror.portrait("python:nobody")
+
+
+def test_elements_are_paged_and_found_by_number(mirror):
+    rows, total = mirror.page(search="other", sort="added", limit=2)
+    assert ([e.key for e in rows], total) == (["python:other/0", "python:other/1"], 5)
+    assert mirror.numbered(rows[0].id).key == "python:other/0"
+    with pytest.raises(InvalidInput, match="number 99"):
+        mirror.numbered(99)
+
+
+def test_one_element_is_read_alone_and_explained_as_among_all(mirror):
+    mirror.hint(["python:still"])
+    now = mirror.clock.now()
+    with mirror.store.begin() as t:
+        whole = load_policy(mirror.settings, t)[0]
+        for element in t.elements():
+            alone = load_policy(mirror.settings, t, element.id)[0]
+            assert len(alone.table) == 1 < len(whole.table)
+            assert alone.round == whole.round
+            one, among = (explanation_of(policy, t, element, now) for policy in (alone, whole))
+            assert repr(one) == repr(among)  # nan is like nan
