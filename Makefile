@@ -12,7 +12,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTHON ?=
 
-.PHONY: help setup run test test-long test-elsewhere lint bench
+.PHONY: help setup run test quick test-long test-elsewhere lint bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +59,21 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile
 
 test: setup  ## run the tests and the examples in the documentation
 	@$(PYTEST)
+
+# Of each layer the tests that see most and take least, without servers, browsers and kills.
+QUICK := README.md src tests/test_links.py tests/test_python_reference.py tests/test_bad_input.py tests/golden \
+    tests/precision/test_kernels.py tests/planning/test_optimality.py tests/planning/test_refusals.py \
+    tests/estimation/learning tests/estimation/profiles tests/policy/test_rate_limits.py \
+    tests/schedule/test_orders.py tests/schedule/test_windows.py tests/simulation/test_agreement.py tests/tables \
+    tests/mirror/config tests/mirror/exchange tests/mirror/sources tests/mirror/store/test_contract.py \
+    tests/mirror/store/test_copies.py tests/mirror/engine/test_clocks.py \
+    tests/mirror/engine/test_same_as_simulated.py tests/mirror/reports/test_element.py \
+    tests/cli/test_mistakes.py tests/cli/plan/test_plan.py tests/cli/schedule tests/cli/profile \
+    tests/cli/mirror/test_init_and_add.py tests/cli/mirror/test_reference.py \
+    tests/dashboard/test_guard.py tests/dashboard/api/test_api.py tests/dashboard/pages/test_figures.py
+
+quick: setup  ## run the tests that catch most breakage, in less than 90 seconds
+	@$(PYTEST) -m 'not (long or postgres or browser or kills)' $(QUICK)
 
 test-long: setup  ## run the slow proofs, and look for examples that break a law
 	@$(PYTEST) -m 'long or hypothesis' --hypothesis-profile=long

@@ -52,9 +52,15 @@ _NUMBERS = itertools.count()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Leave to the long mode all but every n-th case of what is marked so."""
+    """Leave to the long mode all but every n-th case of what is marked so; mark what needs a server or kills."""
     seen = Counter()
     for item in items:
+        if "postgres_server" in getattr(item, "fixturenames", ()) or "postgres" in item.name:
+            item.add_marker(pytest.mark.postgres)
+        if item.path.stem == "test_browser":
+            item.add_marker(pytest.mark.browser)
+        if "kill" in item.name or "kills" in item.path.parts:
+            item.add_marker(pytest.mark.kills)
         mark = item.get_closest_marker("every")
         if mark is not None:
             test = (item.path, item.originalname)
