@@ -125,8 +125,7 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version  # slow to import, rarely asked
 
         return version("unstale")
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -52,8 +52,7 @@ def numbers(
     """
     array = as_floats(name, value)
     if nonempty and array.size == 0:
-        msg = f"{name} must not be empty; give at least one number"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must not be empty; give at least one number")
     good = ~np.isnan(array) if infinite else np.isfinite(array)
     words = ["a number" if infinite else "finite"]
     for bound, sign, holds in (
@@ -77,8 +76,7 @@ def as_floats(name: str, value: ArrayLike) -> Floats:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:  # ragged nesting
-        msg = f"{name} must be a number or an array of numbers; {error}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(f"{name} must be a number or an array of numbers; {error}") from None
     if array.dtype.kind in "fiu":
         return array.astype(np.float64, copy=False)
     if array.dtype.kind == "O":  # Python integers beyond 64 bits, Fraction, Decimal; but never text or None
@@ -89,8 +87,7 @@ def as_floats(name: str, value: ArrayLike) -> Floats:
         try:
             return array.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
-            msg = f"{name} must be a number or an array of numbers; {error}"
-            raise InvalidInput(msg) from None
+            raise InvalidInput(f"{name} must be a number or an array of numbers; {error}") from None
     if array.size == 0:
         return np.zeros(array.shape)
     _reject(name, array, np.ones(array.shape, bool), "a number")
@@ -105,16 +102,14 @@ def _reject(name: str, array: NDArray[np.generic], bad: NDArray[np.bool_], rule:
     entry = array[index] if index else array[()]
     shown = entry.item() if isinstance(entry, np.generic) else entry
     place = f"{name}[{', '.join(map(str, index))}]" if index else name
-    msg = f"{name} must be {rule}; {place} is {shown!r}"
-    raise InvalidInput(msg)
+    raise InvalidInput(f"{name} must be {rule}; {place} is {shown!r}")
 
 
 def scalar(name: str, value: float, **rules: float | bool) -> float:
     """Return one float; the rules are those of `numbers`."""
     array = numbers(name, value, **rules)  # type: ignore[arg-type]
     if array.ndim:
-        msg = f"{name} must be a single number; it has shape {array.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be a single number; it has shape {array.shape}")
     return float(array)
 
 
@@ -123,11 +118,9 @@ def whole(name: str, value: int, *, at_least: int = 0) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        msg = f"{name} must be a whole number; {name} is {value!r}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(f"{name} must be a whole number; {name} is {value!r}") from None
     if isinstance(value, bool) or number < at_least:
-        msg = f"{name} must be a whole number >= {at_least}; {name} is {value!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be a whole number >= {at_least}; {name} is {value!r}")
     return number
 
 
@@ -137,8 +130,7 @@ def broadcast(**arrays: Floats) -> tuple[Floats, ...]:
         np.broadcast_shapes(*(array.shape for array in arrays.values()))
     except ValueError:
         shapes = ", ".join(f"{name} has shape {array.shape}" for name, array in arrays.items())
-        msg = f"shapes do not fit together: {shapes}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(f"shapes do not fit together: {shapes}") from None
     return tuple(arrays.values())
 
 
@@ -150,8 +142,7 @@ def choice(name: str, value: object, allowed: Collection[str] | Mapping[str, obj
     unstale.errors.InvalidInput: order must be one of 'fixed', 'random'; order is 'fixd'
     """
     if not isinstance(value, str) or value not in allowed:
-        msg = f"{name} must be one of {', '.join(map(repr, allowed))}; {name} is {value!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be one of {', '.join(map(repr, allowed))}; {name} is {value!r}")
     return value
 
 
@@ -163,8 +154,9 @@ def order_code(order: Order) -> int:
 def generator(name: str, value: np.random.Generator) -> np.random.Generator:
     """Insist on an explicit random generator."""
     if not isinstance(value, np.random.Generator):
-        msg = f"{name} must be a numpy Generator, such as numpy.random.default_rng(1); {name} is {value!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"{name} must be a numpy Generator, such as numpy.random.default_rng(1); {name} is {value!r}"
+        )
     return value
 
 

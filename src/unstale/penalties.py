@@ -65,8 +65,9 @@ def as_penalty(penalty: AnyPenalty) -> Penalty:
     if isinstance(penalty, Penalty) and not isinstance(penalty, type):
         return penalty
     if isinstance(penalty, type) or not callable(penalty):
-        msg = f"penalty must be a name, a Penalty or a function of the lag; penalty is {penalty!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"penalty must be a name, a Penalty or a function of the lag; penalty is {penalty!r}"
+        )
     return custom(penalty)
 
 
@@ -118,8 +119,7 @@ def custom(
     9.0
     """
     if not callable(function):
-        msg = f"function must be a function of the lag; it is {function!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"function must be a function of the lag; it is {function!r}")
     return _Custom(function, tuple(np.ravel(numbers("kinks", kinks)).tolist()), name)
 
 
@@ -217,11 +217,13 @@ class _Custom(_General):
         try:
             found = np.array(np.broadcast_to(np.asarray(self.function(x), float), x.shape))
         except (TypeError, ValueError) as error:
-            msg = f"penalty({self.name}) must take an array of lags and give as many numbers; {error}"
-            raise InvalidInput(msg) from error
+            raise InvalidInput(
+                f"penalty({self.name}) must take an array of lags and give as many numbers; {error}"
+            ) from error
         if np.isnan(found[np.isinf(x)]).any():
-            msg = f"penalty({self.name}) must answer its limit at an infinite lag; penalty(inf) is nan"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"penalty({self.name}) must answer its limit at an infinite lag; penalty(inf) is nan"
+            )
         return numbers(f"penalty({self.name})", found, at_least=0, infinite=True)
 
     def once(self, x: ArrayLike) -> Floats:

@@ -308,6 +308,5 @@ def perceived_freshness(
     p = p / max(float(p.max()), 1e-300)  # so that the sum does not overflow
     total = float(np.sum(p))
     if not total > 0:
-        msg = "profile must have at least one access; it sums to 0"
-        raise InvalidInput(msg)
+        raise InvalidInput("profile must have at least one access; it sums to 0")
     return float(np.sum(p * f) / total)

@@ -69,8 +69,7 @@ def integrate_to(
     if bad.any():
         i = int(np.argmax(bad))
         reached = f"value {total[i]:g}, error {error[i]:g}"
-        msg = f"an integral from {low:g} to {tops[i]:g} did not converge: {reached}"
-        raise NoAnswer(msg)
+        raise NoAnswer(f"an integral from {low:g} to {tops[i]:g} did not converge: {reached}")
     return total.reshape(np.shape(high))
 
 
@@ -164,8 +163,9 @@ def cumulate(function: Callable[[Floats], Floats], x: Floats, kinks: Floats) -> 
     total, error = float(fine.sum()), float(np.abs(fine - coarse).sum())
     if not error <= ERROR * abs(total) and total != 0.0:
         reached = f"value {total:g}, error {error:g}"
-        msg = f"an integral from 0 to {top:g} did not converge: {reached}; name the kinks of the function"
-        raise NoAnswer(msg)
+        raise NoAnswer(
+            f"an integral from 0 to {top:g} did not converge: {reached}; name the kinks of the function"
+        )
     sums = np.concatenate([[0.0], np.cumsum(fine)])
     out = np.empty(flat.shape)
     out[finite] = sums[np.searchsorted(ends, flat[finite])]

@@ -188,8 +188,7 @@ def time_unit(name: str, text: str) -> TimeUnit:
 
 
 def _reject(name: str, rule: str, text: str, why: str = "") -> NoReturn:
-    msg = f"{name} must be {rule}; it is {text!r}" + (f", and {why}" if why else "")
-    raise InvalidInput(msg)
+    raise InvalidInput(f"{name} must be {rule}; it is {text!r}" + (f", and {why}" if why else ""))
 
 
 def show_number(value: float) -> str:

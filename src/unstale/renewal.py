@@ -176,11 +176,9 @@ def dominates(first: Process, second: Process) -> bool:
 
 def _single(name: str, law: Process) -> Process:
     if process(name, law).shape_of:
-        msg = f"{name} must be one process; it stands for elements of shape {law.shape_of}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be one process; it stands for elements of shape {law.shape_of}")
     if not law.rate > 0:
-        msg = f"{name} must have a rate > 0; its rate is 0"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must have a rate > 0; its rate is 0")
     return law
 
 
@@ -249,7 +247,6 @@ def replicas(each: Process, count: int, *, coordinated: bool) -> Process:
     """
     m = whole("count", count, at_least=1)
     if not isinstance(coordinated, bool):
-        msg = f"coordinated must be True or False; coordinated is {coordinated!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"coordinated must be True or False; coordinated is {coordinated!r}")
     _single("each", each)
     return Periodic(1.0 / (m * each.rate)) if coordinated else Superposed(each, m)

@@ -69,12 +69,12 @@ def grouping(elements: ArrayLike | None, size: int) -> Grouping:
         )
     given = numbers("elements", elements, at_least=0)
     if given.shape != (size,):
-        msg = f"elements must be one number for each of the {size} rows; it has shape {given.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"elements must be one number for each of the {size} rows; it has shape {given.shape}"
+        )
     if (broken := given != np.floor(given)).any():
         i = int(np.argmax(broken))
-        msg = f"elements must be whole numbers; elements[{i}] is {float(given[i])!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"elements must be whole numbers; elements[{i}] is {float(given[i])!r}")
     names = given.astype(np.int64)
     order = np.argsort(names, kind="stable")
     found, starts, counts = np.unique(names[order], return_index=True, return_counts=True)
@@ -85,8 +85,7 @@ def column(name: str, value: ArrayLike, **rules: float | bool) -> Floats:
     """Return a one-dimensional array of numbers; the rules are those of `numbers`."""
     array = numbers(name, value, **rules)  # type: ignore[arg-type]
     if array.ndim != 1:
-        msg = f"{name} must be a list of numbers; it has shape {array.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be a list of numbers; it has shape {array.shape}")
     return array
 
 
@@ -98,12 +97,10 @@ def flags(name: str, value: ArrayLike, size: int) -> NDArray[np.bool_]:
         if (other := (given != 0) & (given != 1)).any():
             i = tuple(int(k) for k in np.argwhere(other)[0])
             place = f"{name}[{', '.join(map(str, i))}]" if i else name
-            msg = f"{name} must be True or False (or 1 or 0); {place} is {float(given[i])!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"{name} must be True or False (or 1 or 0); {place} is {float(given[i])!r}")
         array = given == 1
     if array.shape != (size,):
-        msg = f"{name} must be one for each of the {size} polls; it has shape {array.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be one for each of the {size} polls; it has shape {array.shape}")
     return array
 
 

@@ -54,13 +54,13 @@ class PollColumns(NamedTuple):
         if modified is not None:
             ages = as_floats("modified", modified)
             if ages.shape != spans.shape:
-                msg = f"modified must be one for each of the {spans.size} polls; it has shape {ages.shape}"
-                raise InvalidInput(msg)
+                raise InvalidInput(
+                    f"modified must be one for each of the {spans.size} polls; it has shape {ages.shape}"
+                )
             numbers("modified", np.where(np.isnan(ages), 0.0, ages), at_least=0)
         count = int(who.max(initial=-1)) + 1 if n is None else n
         if n is None and count > _MOST_ELEMENTS:
-            msg = f"elements must be numbered from 0 on; the highest number is {count - 1}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"elements must be numbered from 0 on; the highest number is {count - 1}")
         return cls(who, spans, seen, ages if not np.isnan(ages).all() else np.empty(0), count)
 
     def tally(self) -> Tally:
@@ -93,15 +93,14 @@ def _numbers_of_elements(elements: ArrayLike, size: int, n: int | None) -> Eleme
     """Check the numbers of elements, which are below n if that is given."""
     array = np.asarray(elements)
     if array.shape != (size,):
-        msg = f"elements must be one number for each of the {size} polls; it has shape {array.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"elements must be one number for each of the {size} polls; it has shape {array.shape}"
+        )
     if array.size and array.dtype.kind not in "iu":
-        msg = f"elements must be whole numbers; elements[0] is {array[0]!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"elements must be whole numbers; elements[0] is {array[0]!r}")
     end = np.iinfo(np.int64).max if n is None else whole("n", n)
     if array.size and not (array.min() >= 0 and array.max() < end):
         i = int(np.argmax((array < 0) | (array >= end)))
         rule = ">= 0" if n is None else f"numbers from 0 to {end - 1}, as n is {end}"
-        msg = f"elements must be {rule}; elements[{i}] is {array[i]}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"elements must be {rule}; elements[{i}] is {array[i]}")
     return array.astype(np.int64, copy=False)

@@ -68,8 +68,9 @@ def choose(names: Sequence[str]) -> list[Experiment]:
                 raise InvalidInput(_unknown(name))
         for one in some:
             if found.setdefault(one.name, one).file != one.file:
-                msg = f"{one.file}: the name {one.name!r} is taken by an experiment in {found[one.name].file}"
-                raise InvalidInput(msg)
+                raise InvalidInput(
+                    f"{one.file}: the name {one.name!r} is taken by an experiment in {found[one.name].file}"
+                )
     return list(found.values())
 
 
@@ -95,26 +96,21 @@ def explained(error: BaseException, path: str | None) -> str:
 def _in_file(path: str) -> list[Experiment]:
     """Run a file of one's own and return its experiments."""
     if not Path(path).is_file():
-        msg = f"{path}: there is no such file"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{path}: there is no such file")
     spec = spec_from_file_location(f"experiments in {path}", path)
     if spec is None or spec.loader is None:
-        msg = f"{path}: cannot be read as Python"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{path}: cannot be read as Python")
     module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look for their module there
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        msg = f"{path}: fails when it is read: {explained(error, path)}"
-        raise InvalidInput(msg) from error
+        raise InvalidInput(f"{path}: fails when it is read: {explained(error, path)}") from error
     if not (found := experiments_of(module)):
-        msg = f"{path}: defines no experiment; see docs/how-to/add-an-experiment.md"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{path}: defines no experiment; see docs/how-to/add-an-experiment.md")
     names = [one.name for one in found]
     for name, own in zip(names, found, strict=True):
         if names.count(name) > 1 or any(name == one.name for one in every_experiment()):
-            msg = (
+            raise InvalidInput(
                 f"{path}: the name {name!r} is taken by another experiment; {own.where} needs one of its own"
             )
-            raise InvalidInput(msg)
     return [replace(one, file=path) for one in found]

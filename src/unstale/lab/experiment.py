@@ -111,13 +111,13 @@ class Claim:
 
     def __post_init__(self) -> None:
         if not _in_words(self.what, self.why):
-            msg = (
+            raise InvalidInput(
                 f"a claim must say in words what is claimed, and why; it says {self.what!r} and {self.why!r}"
             )
-            raise InvalidInput(msg)
         if self.verdict in _EXPLAINED and not self.why.strip():
-            msg = f"{self.what}: the verdict is {str(self.verdict)!r}, so why must say why; it is empty"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"{self.what}: the verdict is {str(self.verdict)!r}, so why must say why; it is empty"
+            )
 
     @property
     def verdict(self) -> Verdict:
@@ -174,8 +174,7 @@ def statement(what: str, *, says: str, holds: bool, error: str = "") -> Claim:
     'reproduces'
     """
     if not isinstance(holds, bool | np.bool_):
-        msg = f"{what}: holds must be True or False; it is {holds!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{what}: holds must be True or False; it is {holds!r}")
     return Claim(what=what, published=says, computed=bool(holds), right=False if error else None, why=error)
 
 
@@ -207,8 +206,7 @@ def _plain(what: str, value: float) -> float | bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isnan(found := float(value)):
-        msg = f"{what}: what is computed must be a number; it is nan"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{what}: what is computed must be a number; it is nan")
     return found
 
 
@@ -244,8 +242,7 @@ class Line:
         columns = [np.asarray(one, float) for one in (x, y, *(() if error is None else (error,)))]
         if len({one.shape for one in columns}) > 1 or columns[0].ndim != 1:
             shapes = ", ".join(str(one.shape) for one in columns)
-            msg = f"the line {label!r} must have as many x as y; their shapes are {shapes}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"the line {label!r} must have as many x as y; their shapes are {shapes}")
         return cls(label, columns[0], columns[1], kind, columns[2] if error is not None else None)
 
 
@@ -273,12 +270,14 @@ class Table:
 
     def __post_init__(self) -> None:
         if not _in_words(self.title, *self.columns):
-            msg = f"a table and its columns must have names; they are {self.title!r} and {list(self.columns)}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"a table and its columns must have names; they are {self.title!r} and {list(self.columns)}"
+            )
         lengths = {name: len(column) for name, column in self.columns.items()}
         if len(set(lengths.values())) > 1:
-            msg = f"the columns of the table {self.title!r} must be of equal length; they are {lengths}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"the columns of the table {self.title!r} must be of equal length; they are {lengths}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -340,8 +339,9 @@ class Experiment:
         found = Findings([], [], [])
         made = self.make(run or Run())
         if not isinstance(made, Iterable):
-            msg = f"an experiment must yield claims, panels and tables; {self.name} returns {made!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"an experiment must yield claims, panels and tables; {self.name} returns {made!r}"
+            )
         for one in made:
             if isinstance(one, Claim):
                 found.claims.append(one)
@@ -350,11 +350,13 @@ class Experiment:
             elif isinstance(one, Table):
                 found.tables.append(one)
             else:
-                msg = f"an experiment yields claims, panels and tables; {self.name} yields {one!r}"
-                raise InvalidInput(msg)
+                raise InvalidInput(
+                    f"an experiment yields claims, panels and tables; {self.name} yields {one!r}"
+                )
         if not (found.claims or found.panels or found.tables):
-            msg = f"an experiment must yield claims, panels or tables; {self.name} yields nothing"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"an experiment must yield claims, panels or tables; {self.name} yields nothing"
+            )
         return found
 
 
@@ -366,17 +368,17 @@ def experiment(
     The name is also that of its files.
     """
     if not (_in_words(name) and _NAME.fullmatch(name)):
-        msg = f"the name of an experiment must be words of a-z and 0-9 with hyphens between; it is {name!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"the name of an experiment must be words of a-z and 0-9 with hyphens between; it is {name!r}"
+        )
     if not isinstance(paper, Paper):
-        msg = f"paper must be a Paper: CHO, BEYOND, or Paper(authors, title, venue); it is {paper!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"paper must be a Paper: CHO, BEYOND, or Paper(authors, title, venue); it is {paper!r}"
+        )
     if not _in_words(where, shows):
-        msg = f"where and shows must be in words; they are {where!r} and {shows!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"where and shows must be in words; they are {where!r} and {shows!r}")
     if not _is_above_0(seconds):
-        msg = f"seconds must be a number above 0; it is {seconds!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"seconds must be a number above 0; it is {seconds!r}")
 
     def of(make: Callable[[Run], Iterator[Claim | Panel | Table]]) -> Experiment:
         return Experiment(name=name, paper=paper, where=where, shows=shows, seconds=seconds, make=make)

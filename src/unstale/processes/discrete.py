@@ -145,8 +145,7 @@ class Empirical(Law):
     def __post_init__(self) -> None:
         array = numbers("gaps", self.gaps, above=0, nonempty=True)
         if array.ndim > 1:
-            msg = f"gaps must be one-dimensional; it has shape {array.shape}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"gaps must be one-dimensional; it has shape {array.shape}")
         gaps = np.sort(np.atleast_1d(array))
         gaps.setflags(write=False)
         object.__setattr__(self, "gaps", gaps)
@@ -156,13 +155,13 @@ class Empirical(Law):
         """Return the law of the gaps between increasing times of changes."""
         array = numbers("times", times, nonempty=True)
         if array.ndim != 1 or array.size < 2:
-            msg = f"times must be a list of at least two times; it has shape {array.shape}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"times must be a list of at least two times; it has shape {array.shape}")
         gaps = np.diff(array)
         if (gaps <= 0).any():
             i = int(np.argmax(gaps <= 0)) + 1
-            msg = f"times must increase; times[{i}] is {float(array[i])!r} after {float(array[i - 1])!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"times must increase; times[{i}] is {float(array[i])!r} after {float(array[i - 1])!r}"
+            )
         return cls(gaps)
 
     @property
@@ -223,8 +222,9 @@ class Empirical(Law):
 
     def _stretched(self, factor: Floats) -> Empirical:
         if np.ndim(factor):
-            msg = f"rate must be a single number for an empirical law; it has shape {np.shape(factor)}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"rate must be a single number for an empirical law; it has shape {np.shape(factor)}"
+            )
         return Empirical(self.gaps * factor)
 
 

@@ -72,8 +72,7 @@ class Process(Protocol):
 def process(name: str, value: object) -> Process:
     """Insist on a process."""
     if not all(hasattr(value, part) for part in ("rate", "survival", "residual_survival", "moment", "kinks")):
-        msg = f"{name} must be a process, such as Poisson(rate=1.0); {name} is {value!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be a process, such as Poisson(rate=1.0); {name} is {value!r}")
     return value  # type: ignore[return-value]
 
 
@@ -151,8 +150,7 @@ class Law(ABC):
 
     def moment(self, k: int, t: ArrayLike) -> Floats:
         if isinstance(k, bool) or k not in (0, 1, 2):
-            msg = f"k must be 0, 1 or 2; k is {k!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"k must be 0, 1 or 2; k is {k!r}")
         t = numbers("t", t, at_least=0, infinite=True)
         with np.errstate(all="ignore"):
             inside = self._moment(k, np.where(np.isinf(t), 1.0, t))
@@ -194,8 +192,9 @@ class Law(ABC):
 
     def _one(self, value: Floats) -> float:
         if self.shape_of:
-            msg = f"span is asked of one process; this one stands for elements of shape {self.shape_of}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"span is asked of one process; this one stands for elements of shape {self.shape_of}"
+            )
         return float(value)
 
     def _size(self, size: Size) -> tuple[int, ...]:
@@ -205,20 +204,17 @@ class Law(ABC):
         try:
             wanted = (size,) if isinstance(size, int | np.integer) else tuple(size)
         except TypeError:
-            msg = f"size must be a whole number or a tuple of them; size is {size!r}"
-            raise InvalidInput(msg) from None
+            raise InvalidInput(f"size must be a whole number or a tuple of them; size is {size!r}") from None
         shape = tuple(whole("size", n) for n in wanted)
         last = shape[max(0, len(shape) - len(own)) :]
         if len(last) < len(own) or any(n not in (1, m) for n, m in zip(own, last, strict=True)):
-            msg = f"size must end in the shape of the parameters, {own}; size is {size!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"size must end in the shape of the parameters, {own}; size is {size!r}")
         return shape
 
     def at_rate(self, rate: ArrayLike) -> Self:
         wanted = numbers("rate", rate, above=0)
         if not np.all(self.rate > 0):
-            msg = "a process with rate 0 has no other rate; its rate must be > 0"
-            raise InvalidInput(msg)
+            raise InvalidInput("a process with rate 0 has no other rate; its rate must be > 0")
         return self._stretched(self.rate / wanted)
 
 

@@ -31,8 +31,7 @@ class Superposed(Law):
 
     def __post_init__(self) -> None:
         if process("each", self.each).shape_of or not self.each.rate > 0:
-            msg = f"each must be one process with a rate > 0; each is {self.each!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"each must be one process with a rate > 0; each is {self.each!r}")
         whole("count", self.count, at_least=1)
 
     @property
@@ -86,6 +85,7 @@ class Superposed(Law):
 
     def _stretched(self, factor: Floats) -> Superposed:
         if np.ndim(factor):
-            msg = f"rate must be a single number for a superposed process; it has shape {np.shape(factor)}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"rate must be a single number for a superposed process; it has shape {np.shape(factor)}"
+            )
         return Superposed(self.each.at_rate(self.each.rate / factor), self.count)

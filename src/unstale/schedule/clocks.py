@@ -65,19 +65,17 @@ class Clocks:
     def of(self, groups: ArrayLike | None, n: int) -> NDArray[np.int32]:
         """Return the number of the clock of each of ``n`` elements; nothing if all go by one."""
         if (groups is None) != self.alike:
-            msg = (
+            raise InvalidInput(
                 "windows for each group need groups, one label for each element"
                 if groups is None
                 else "groups need windows for each group: a mapping from label to clock"
             )
-            raise InvalidInput(msg)
         if groups is None or self._by_label is None:
             return np.empty(0, np.int32)
         labels = np.asarray(groups)
         if labels.shape != (n,):
             shapes = f"groups has shape {labels.shape}, frequencies ({n},)"
-            msg = f"groups must be one label for each element; {shapes}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"groups must be one label for each element; {shapes}")
         if labels.dtype.kind == "O":  # labels of several kinds cannot be sorted
             return np.array([self._by_label.get(label, 0) for label in labels.tolist()], np.int32)
         unique, code = np.unique(labels, return_inverse=True)
@@ -101,6 +99,7 @@ class Clocks:
 
 def _clock(name: str, value: object) -> Clock:
     if not (hasattr(value, "worked") and hasattr(value, "when")):
-        msg = f"{name} must be a clock, such as Windows.every(1.0, 0.0, 0.25).clock(); it is {value!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"{name} must be a clock, such as Windows.every(1.0, 0.0, 0.25).clock(); it is {value!r}"
+        )
     return value

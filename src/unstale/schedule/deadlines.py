@@ -100,10 +100,9 @@ class EarliestDeadline:
             self._records, self._total, self._heap, self._ready, self._calendar, self._slot, elements
         )
         if self._ready < 0:
-            msg = (
+            raise InvalidInput(
                 "there are slots for which nobody is ready; the state that was resumed is not as it was taken"
             )
-            raise InvalidInput(msg)
         times = self._time(np.arange(self._slot, self._slot + elements.size))
         self._slot += elements.size
         self._now = end
@@ -143,11 +142,10 @@ class EarliestDeadline:
         rate, shares = _shares(frequencies_of(frequencies))
         n = len(self)
         if shares.size < n:
-            msg = (
+            raise InvalidInput(
                 f"frequencies must be at least one for each of the {n} elements; there are {shares.size}. "
                 "Give 0 to elements that are gone"
             )
-            raise InvalidInput(msg)
         if self._rate > 0:
             self._wait = (self._time(self._slot) - self._now) * self._rate
         self._rate = rate
@@ -201,15 +199,17 @@ class EarliestDeadline:
     def resume(cls, state: Mapping[str, Any]) -> Self:
         """Go on where `state` was taken, poll for poll."""
         if missing := [name for name in ("share", "boundary", "rest", *_STATE) if name not in state]:
-            msg = f"state must be what EarliestDeadline.state returned; it has no {missing[0]!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"state must be what EarliestDeadline.state returned; it has no {missing[0]!r}"
+            )
         self = cls.__new__(cls)
         for name in _STATE:
             setattr(self, f"_{name}", np.asarray(state[name]).item())  # from a file numbers come as arrays
         share, boundary, rest = (np.asarray(state[name], np.int64) for name in ("share", "boundary", "rest"))
         if not share.shape == boundary.shape == rest.shape == (share.size,):
-            msg = f"state must have one boundary and one rest for each share; there are {share.size} shares"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"state must have one boundary and one rest for each share; there are {share.size} shares"
+            )
         records = _records(share)
         records[:, BOUNDARY], records[:, REST] = boundary, rest
         self._lay_out(records)

@@ -187,8 +187,7 @@ def windowed_cost(
     f = numbers("frequency", frequency, at_least=0)
     code, j = order_code(order), scalar("jitter", jitter, at_least=0, at_most=1)
     if j and code != kernels.FIXED:
-        msg = f"jitter is for fixed order, and random orders need none; the order is {order!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"jitter is for fixed order, and random orders need none; the order is {order!r}")
 
     def plain(law: Process, f: Floats) -> Floats:
         return jittered_cost(objective, law, f, j) if j else mean_cost(objective, law, f, order)
@@ -196,8 +195,9 @@ def windowed_cost(
     if clock is None or isinstance(clock, AllHours):
         return plain(law, f)
     if not isinstance(clock, CycleClock | CalendarClock):
-        msg = f"clock must be that of Windows, such as Windows.every(24, 0, 8).clock(); clock is {clock!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"clock must be that of Windows, such as Windows.every(24, 0, 8).clock(); clock is {clock!r}"
+        )
     cycle = clock.cycle
 
     def varied(law: Process, f: Floats) -> Floats:

@@ -153,11 +153,10 @@ class Index:
             old.objective if objective is None else objective,
         )
         if len(goal) < n:
-            msg = (
+            raise InvalidInput(
                 f"rates must be at least one for each of the {n} elements; there are {len(goal)}. "
                 "Give weight 0 to elements that are gone"
             )
-            raise InvalidInput(msg)
         if old.budget > 0:
             self._wait = max(self._begin + self._spent / old.budget - self._now, 0.0) * old.budget
         self._begin = self._now + (self._wait / goal.budget if goal.budget > 0 else 0.0)
@@ -207,8 +206,7 @@ class Index:
         """Go on where `state` was taken, poll for poll."""
         needed = ("rates", "weights", "sizes", "budget", "objective", "last", *_STATE)
         if missing := [name for name in needed if name not in state]:
-            msg = f"state must be what Index.state returned; it has no {missing[0]!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"state must be what Index.state returned; it has no {missing[0]!r}")
         self = cls.__new__(cls)
         for name in _STATE:
             setattr(self, f"_{name}", np.asarray(state[name]).item())  # from a file numbers come as arrays
@@ -221,10 +219,9 @@ class Index:
         )
         last = np.array(state["last"], float)
         if last.size != len(goal):
-            msg = (
+            raise InvalidInput(
                 f"rates must be the process of the {last.size} elements whose state it is; it has {len(goal)}"
             )
-            raise InvalidInput(msg)
         self._take_up(goal, last)
         return self
 
@@ -255,18 +252,16 @@ class _Goal:
         """Check everything but the budget."""
         law = _law(rates)
         if len(law.shape_of) > 1:
-            msg = f"rates must have one entry for each element; its shape is {law.shape_of}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"rates must have one entry for each element; its shape is {law.shape_of}")
         objective_named(objective)
         weight, size = numbers("weights", weights, at_least=0), numbers("sizes", sizes, above=0)
         goal = cls(law, budget, weight.copy(), size.copy(), objective)
         for name, column in (("weights", goal.weights), ("sizes", goal.sizes)):
             if column.shape not in {(), (len(goal),)}:
-                msg = (
+                raise InvalidInput(
                     f"{name} must be one number or one for each element; "
                     f"{name} has shape {column.shape}, rates ({len(goal)},)"
                 )
-                raise InvalidInput(msg)
         return goal
 
     def __len__(self) -> int:

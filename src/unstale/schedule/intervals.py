@@ -92,8 +92,9 @@ def cost_of_intervals(
         rough, fine = (found(nodes, halvings) for nodes in (4, 8))
         if abs(rough - fine) <= 1e-6 * abs(fine):  # the error of the fine one is about the square of that
             return frequency * fine
-    msg = f"the cost of polls inside windows did not converge at frequency {frequency:g}: {fine:g}, {rough:g}"
-    raise NoAnswer(msg)
+    raise NoAnswer(
+        f"the cost of polls inside windows did not converge at frequency {frequency:g}: {fine:g}, {rough:g}"
+    )
 
 
 def _near(

@@ -83,12 +83,12 @@ class Schedule:
         self._order = order_code(order)
         self._jitter = scalar("jitter", jitter, at_least=0, at_most=1)
         if self._jitter and self._order != FIXED:
-            msg = f"jitter is for fixed order, and random orders need none; the order is {order!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"jitter is for fixed order, and random orders need none; the order is {order!r}"
+            )
         self._even = flag("even", even)
         if even and windows is not None:
-            msg = "even spaces polls over all time, which windows forbid; leave one of them out"
-            raise InvalidInput(msg)
+            raise InvalidInput("even spaces polls over all time, which windows forbid; leave one of them out")
         self._key = key_of(whole("seed", seed), POLLS)
         self._now = scalar("start", start)
         self._clocks = Clocks(windows)
@@ -147,8 +147,9 @@ class Schedule:
         """Draw all polls between two times worked, in order."""
         expected = self.rate * float(np.max(end - begin))
         if expected > _MOST:
-            msg = f"end must be nearer: until then about {expected:.3g} polls would be drawn at once"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"end must be nearer: until then about {expected:.3g} polls would be drawn at once"
+            )
         room = int(expected + 5.0 * np.sqrt(expected)) + 64
         parts, first = [_nothing()], 0
         while first < len(self):
@@ -182,8 +183,9 @@ class Schedule:
             return Polls(*_nothing()[:2])
         about = (end - self._slots) * rate + self._passed - 0.5 - self._given
         if about > _MOST:
-            msg = f"end must be nearer: until then about {about:.3g} polls would be drawn at once"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"end must be nearer: until then about {about:.3g} polls would be drawn at once"
+            )
         slots = self._slot(np.arange(max(0, int(about) + 3)))
         wanted = int(np.searchsorted(slots, end))
         parts, have = [self._left], self._left[0].size
@@ -211,15 +213,13 @@ class Schedule:
         """
         wanted = frequencies_of(frequencies)
         if wanted.size != len(self):
-            msg = (
+            raise InvalidInput(
                 f"frequencies must be one for each of the {len(self)} elements; there are {wanted.size}. "
                 "Use add and remove for elements that come and go"
             )
-            raise InvalidInput(msg)
         if (back := np.isnan(self._point) & (wanted > 0)).any():
             i = int(np.argmax(back))
-            msg = f"frequencies[{i}] must be 0, as element {i} was removed; it is {wanted[i]:g}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"frequencies[{i}] must be 0, as element {i} was removed; it is {wanted[i]:g}")
         if (others := np.flatnonzero(wanted != self._frequency)).size:
             self._settle(others)
             self._frequency = wanted.copy()
@@ -259,8 +259,7 @@ class Schedule:
         for i in gone.ravel().tolist():
             whole_number = isinstance(i, int) and not isinstance(i, bool)
             if not whole_number or not 0 <= i < len(self) or np.isnan(self._point[i]):
-                msg = f"elements must be numbers of elements that are there; {i!r} is none"
-                raise InvalidInput(msg)
+                raise InvalidInput(f"elements must be numbers of elements that are there; {i!r} is none")
         self._settle(gone)
         self._frequency[gone] = 0.0
         self._point[gone] = np.nan
@@ -298,11 +297,10 @@ class Schedule:
     def _given_phases(self, phases: ArrayLike) -> Floats:
         array = numbers("phases", phases, at_least=0, below=1)
         if array.shape != self._frequency.shape or self._order != FIXED:
-            msg = (
+            raise InvalidInput(
                 "phases are for fixed order, one for each element; "
                 f"phases has shape {array.shape}, frequencies {self._frequency.shape}"
             )
-            raise InvalidInput(msg)
         return array.copy()
 
     # --- to be continued ------------------------------------------------------------------------------------
@@ -332,8 +330,7 @@ class Schedule:
             state = {name: state[name] for name in names}
         except (KeyError, TypeError) as error:
             why = f"it has no {error}" if isinstance(error, KeyError) else f"it is {state!r}"
-            msg = f"state must be what Schedule.state returned; {why}"
-            raise InvalidInput(msg) from None
+            raise InvalidInput(f"state must be what Schedule.state returned; {why}") from None
         self = cls.__new__(cls)
         for name in _STATE:
             part = np.array(state[name])  # from a file numbers come back as arrays
@@ -342,14 +339,16 @@ class Schedule:
         n = len(self)
         columns = (self._frequency, self._since, self._origin, self._point, self._count)
         if any(column.shape != (n,) for column in columns) or self._clock.shape not in {(0,), (n,)}:
-            msg = f"state must be what Schedule.state returned; its columns are not all of length {n}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"state must be what Schedule.state returned; its columns are not all of length {n}"
+            )
         frequencies_of(self._frequency)
         self._left = tuple(np.array(state[f"left_{name}"]) for name in ("times", "elements", "points"))  # type: ignore[assignment]
         self._clocks = Clocks(windows)
         if np.max(self._clock, initial=0) >= len(self._clocks.clocks) or (self._even and windows is not None):
-            msg = f"windows must be those of the schedule whose state it is; {windows!r} are others"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"windows must be those of the schedule whose state it is; {windows!r} are others"
+            )
         return self
 
 
@@ -394,18 +393,17 @@ def frequencies_of(frequencies: Frequencies) -> Floats:
     given: Any = getattr(frequencies, "frequencies", frequencies)
     array = numbers("frequencies", given, at_least=0)
     if array.ndim != 1:
-        msg = f"frequencies must be one-dimensional; it has shape {array.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"frequencies must be one-dimensional; it has shape {array.shape}")
     with np.errstate(over="ignore"):
         if not np.isfinite(array.sum()):
-            msg = "frequencies must have a finite sum; their largest is " + repr(float(array.max()))
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                "frequencies must have a finite sum; their largest is " + repr(float(array.max()))
+            )
     return array
 
 
 def flag(name: str, value: bool) -> bool:  # noqa: FBT001
     """Insist on True or False."""
     if not isinstance(value, bool):
-        msg = f"{name} must be True or False; {name} is {value!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be True or False; {name} is {value!r}")
     return value

@@ -61,8 +61,7 @@ def later(now: float, end: float) -> float:
     """Insist on a moment that is not before now."""
     moment = scalar("end", end)
     if moment < now:
-        msg = f"end must not be before now, which is {now:g}; end is {moment:g}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"end must not be before now, which is {now:g}; end is {moment:g}")
     return moment
 
 

@@ -42,8 +42,9 @@ def replicas(
     f, count = frequencies_of(frequencies), whole("count", count, at_least=1)
     if flag("coordinated", coordinated):
         if order != "fixed":
-            msg = f"coordinated replicas take turns at equal distances, in fixed order; order is {order!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"coordinated replicas take turns at equal distances, in fixed order; order is {order!r}"
+            )
         first = spread(np.arange(f.size)) / count
         return [Schedule(f, phases=first + k / count, seed=seed, start=start) for k in range(count)]
     rng = generator_of(whole("seed", seed), REPLICAS)
@@ -69,14 +70,12 @@ class Together:
     def __init__(self, schedules: Sequence[Stream]) -> None:
         self._schedules = list(schedules)
         if not self._schedules:
-            msg = "schedules must not be empty; give at least one"
-            raise InvalidInput(msg)
+            raise InvalidInput("schedules must not be empty; give at least one")
         for name in ("now", "__len__"):
             values = {one.now if name == "now" else len(one) for one in self._schedules}
             if len(values) > 1:
                 what = "moment" if name == "now" else "number of elements"
-                msg = f"schedules must have the same {what}; they have {sorted(values)}"
-                raise InvalidInput(msg)
+                raise InvalidInput(f"schedules must have the same {what}; they have {sorted(values)}")
 
     @property
     def now(self) -> float:

@@ -311,8 +311,7 @@ class CalendarClock:
             least, most = self._weeks
             if not (least <= wanted[0] and wanted[1] <= most):
                 far = low if wanted[0] < least else high
-                msg = f"t = {far:g} is beyond the years 2 to 9998; t = 0 is {self.origin:%Y-%m-%d}"
-                raise NoAnswer(msg)
+                raise NoAnswer(f"t = {far:g} is beyond the years 2 to 9998; t = 0 is {self.origin:%Y-%m-%d}")
             reach = last - first  # grown by as much as there is, so that many small steps are cheap
             if table is None or not getattr(table, what)[0] < low:
                 first = max(least, min(first - reach, int(wanted[0])) - 2)
@@ -392,8 +391,8 @@ def time_zone(name: str) -> tzinfo:
     except (KeyError, ValueError, OSError):  # unknown, not a name, or a directory of names
         known = available_timezones()
     if not known:
-        msg = f"zone {name!r} cannot be looked up, as there is no database of time zones; pip install tzdata"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"zone {name!r} cannot be looked up, as there is no database of time zones; pip install tzdata"
+        )
     close = get_close_matches(name, sorted(known), 1) or ["Europe/Berlin"]
-    msg = f"zone must be a time zone such as {close[0]!r}; zone is {name!r}"
-    raise InvalidInput(msg)
+    raise InvalidInput(f"zone must be a time zone such as {close[0]!r}; zone is {name!r}")

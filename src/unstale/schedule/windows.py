@@ -59,19 +59,20 @@ class Windows:
         put(self, "period", scalar("period", self.period, above=0))
         put(self, "at_start", scalar("at_start", self.at_start, at_least=0, at_most=1))
         if not self.spans:
-            msg = "windows must not be empty; give at least one, or none at all for polls at any time"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                "windows must not be empty; give at least one, or none at all for polls at any time"
+            )
         for opens, closes in self.spans:
             if not (0.0 <= opens < self.period and opens < closes <= opens + self.period):
-                msg = (
+                raise InvalidInput(
                     f"a window must open in [0, {self.period:g}) and close later, within {self.period:g}; "
                     f"it opens at {opens:g} and closes at {closes:g}"
                 )
-                raise InvalidInput(msg)
         put(self, "spans", tuple(sorted(set(self.spans))))
         if self.at_start > 0 and self._merged is None:
-            msg = f"at_start must be 0 if windows overlap all the time; at_start is {self.at_start:g}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"at_start must be 0 if windows overlap all the time; at_start is {self.at_start:g}"
+            )
         if self.zone is not None:
             time_zone(self.zone)
 
@@ -95,8 +96,9 @@ class Windows:
         """
         first, last = (np.atleast_1d(numbers(*each)) for each in (("opens", opens), ("closes", closes)))
         if first.ndim != 1 or first.shape != last.shape:
-            msg = f"opens and closes must be of one length; they have shapes {first.shape} and {last.shape}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"opens and closes must be of one length; they have shapes {first.shape} and {last.shape}"
+            )
         return cls(tuple(zip(first.tolist(), last.tolist(), strict=True)), period, None, at_start)
 
     @classmethod
@@ -113,8 +115,7 @@ class Windows:
         try:
             return _parsed(_text("text", text))
         except InvalidInput as error:
-            msg = f"windows must be like {_SAMPLE!r}; in {text!r} {error}"
-            raise InvalidInput(msg) from None
+            raise InvalidInput(f"windows must be like {_SAMPLE!r}; in {text!r} {error}") from None
 
     def __str__(self) -> str:
         ending = f" at_start={_short(self.at_start)}" if self.at_start else ""
@@ -171,11 +172,10 @@ class Windows:
 def _origin(origin: datetime | None) -> datetime:
     if not isinstance(origin, datetime) or origin.utcoffset() is None:
         shown = origin.isoformat() if isinstance(origin, datetime) else repr(origin)
-        msg = (
+        raise InvalidInput(
             "origin must be the moment of t = 0, with a time zone, such as datetime(2024, 1, 1, tzinfo=UTC); "
             f"origin is {shown}"
         )
-        raise InvalidInput(msg)
     return origin.astimezone(UTC)
 
 
@@ -193,13 +193,11 @@ def _parsed(text: str) -> Windows:
         for word, value in zip(words[2::2], words[3::2], strict=False):
             given[word] = (*given.get(word, ()), _number(word, value))
         if len(words) % 2 or len(given) != 2:
-            msg = "there is something else than 'every PERIOD from OPENING to CLOSING'"
-            raise InvalidInput(msg)
+            raise InvalidInput("there is something else than 'every PERIOD from OPENING to CLOSING'")
         return Windows.every(period, given["from"], given["to"], at_start=at_start)
     zone = "" if not words or ":" in words[-1] or _are_days(words[-1]) else words.pop()
     if not zone:
-        msg = "there is no time zone"
-        raise InvalidInput(msg)
+        raise InvalidInput("there is no time zone")
     spans: list[tuple[float, float]] = []
     for rule in " ".join(words).split(";"):
         days, _, hours = rule.strip().rpartition(" ")
@@ -209,8 +207,9 @@ def _parsed(text: str) -> Windows:
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        msg = f"{name} must be a text; it is {value!r}" if value != "" else f"{name} must not be empty"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"{name} must be a text; it is {value!r}" if value != "" else f"{name} must not be empty"
+        )
     return value.strip()
 
 
@@ -218,8 +217,7 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        msg = f"{name} must be a number; it is {text!r}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(f"{name} must be a number; it is {text!r}") from None
 
 
 def _spans(days: str, hours: str) -> list[tuple[float, float]]:
@@ -236,8 +234,9 @@ def _hours(text: str) -> list[tuple[int, int]]:
         opens, closes = times[0] * 60 + times[1], times[2] * 60 + times[3]
         if max(times[1], times[3]) > 59 or opens >= _DAY or closes > _DAY or opens == closes:
             rest = "; the whole day is 00:00-24:00" if match and opens == closes else ""
-            msg = f"hours must be like '22:00-06:00' or '22:00-06:00, 12:00-13:00'; they are {text!r}{rest}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"hours must be like '22:00-06:00' or '22:00-06:00, 12:00-13:00'; they are {text!r}{rest}"
+            )
         found.append((opens, closes if closes > opens else closes + _DAY))
     return found
 
@@ -253,8 +252,7 @@ def _numbers_of(days: str) -> list[int]:
     for part in days.lower().split(","):
         ends = [name.strip() for name in part.split("-")]
         if len(ends) > 2 or any(name not in _DAYS for name in ends):
-            msg = f"days must be like 'mon-fri', 'sat,sun' or 'all'; they are {days!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"days must be like 'mon-fri', 'sat,sun' or 'all'; they are {days!r}")
         first, last = _DAYS.index(ends[0]), _DAYS.index(ends[-1])
         found += [(first + i) % 7 for i in range((last - first) % 7 + 1)]
     return found

@@ -34,12 +34,12 @@ def expect(
     0.6321
     """
     if not isinstance(world, World):
-        msg = f"world must be a World, such as World([1.0, 2.0]); it is {world!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"world must be a World, such as World([1.0, 2.0]); it is {world!r}")
     f = numbers("frequencies", frequencies, at_least=0)
     if f.shape != (len(world),):
-        msg = f"frequencies must be one for each of the {len(world)} elements; it has shape {f.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"frequencies must be one for each of the {len(world)} elements; it has shape {f.shape}"
+        )
     means, columns = {}, {}
     shares, counted = world.weight / world.weight.sum(), world.weight > 0
     for measure in ("freshness", "age", "missed-updates"):

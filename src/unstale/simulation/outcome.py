@@ -293,8 +293,7 @@ class Result(Mapping[str, Outcome]):
     def __getitem__(self, name: str) -> Outcome:
         if name not in self.outcomes:
             known = ", ".join(map(repr, self.outcomes))
-            msg = f"no policy {name!r} was simulated; there are {known}"
-            raise KeyError(msg)
+            raise KeyError(f"no policy {name!r} was simulated; there are {known}")
         return self.outcomes[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -97,43 +97,42 @@ def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
         return _by_name(policy, terms)
     if isinstance(policy, Plan):
         if policy.frequencies.size != len(terms.world):
-            msg = (
+            raise InvalidInput(
                 f"policies[{name!r}] must be a plan for the {len(terms.world)} elements; "
                 f"it is one for {policy.frequencies.size}"
             )
-            raise InvalidInput(msg)
         return _planned(policy.frequencies, terms)
     if isinstance(policy, Rule):
         return _ruled(policy, terms)
     if hasattr(policy, "until") and not isinstance(policy, type):
         stream = cast("Stream", policy)
         if len(stream) != len(terms.world) or stream.now != 0.0:
-            msg = (
+            raise InvalidInput(
                 f"policies[{name!r}] must be a schedule of the {len(terms.world)} elements from time 0 on; "
                 f"it has {len(stream)}, and is at {stream.now:g}"
             )
-            raise InvalidInput(msg)
         return Player(OpenLoop(stream, terms.hands), stream.rate)
     learns = all(hasattr(policy, part) for part in ("step", "polls", "learn"))
     if learns and not isinstance(policy, type):
         return Player(ClosedLoop(policy, len(terms.world), terms.hands), terms.budget)
     allowed = "a name, a plan, a schedule, a rule or a policy with step, polls and learn"
-    msg = f"policies[{name!r}] must be {allowed}; it is {policy!r}"
-    raise InvalidInput(msg)
+    raise InvalidInput(f"policies[{name!r}] must be {allowed}; it is {policy!r}")
 
 
 def _by_name(name: str, terms: Terms) -> Player:
     world = terms.world
     if name in {"index", *_ESTIMATING} and world.change_sizes is not None:
-        msg = f"policies {name!r} knows no change_sizes, so it would overspend; leave one of them out"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"policies {name!r} knows no change_sizes, so it would overspend; leave one of them out"
+        )
     if (
         name == "index"
         and isinstance(world.rates, Sequence)
         and any(hasattr(law, "rate") for law in world.rates)
     ):
-        msg = "policies 'index' takes rates or one process, and the world has a list of processes"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            "policies 'index' takes rates or one process, and the world has a list of processes"
+        )
     if name in RULES:
         return _ruled(RULES[name], terms)
     if name in _ESTIMATING:

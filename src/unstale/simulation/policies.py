@@ -99,8 +99,7 @@ class ClosedLoop:
             if self._next <= now:
                 step = scalar("step", self._policy.step, above=0, infinite=True)
                 if end + step == end:
-                    msg = f"step must move time forward; at {end:g}, {step:g} does not"
-                    raise InvalidInput(msg)
+                    raise InvalidInput(f"step must move time forward; at {end:g}, {step:g} does not")
                 self._next = now + step
             stop = min(self._next, end)
             polls = checked(self._policy.polls(stop), self._last.size, now, stop)

@@ -58,8 +58,9 @@ def _check(rule: Rule, *others: str) -> None:
     for name in ("shortest", "longest", *others):
         scalar(name, getattr(rule, name), above=0)
     if rule.shortest > rule.longest:
-        msg = f"shortest must be <= longest; shortest is {rule.shortest:g} and longest {rule.longest:g}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"shortest must be <= longest; shortest is {rule.shortest:g} and longest {rule.longest:g}"
+        )
     whole("errors", rule.errors, at_least=1)
 
 
@@ -141,8 +142,7 @@ class StormCrawler:
         for name in ("first", "shortest", "longest"):
             minutes = getattr(self, name) / _MINUTE
             if minutes != int(minutes):
-                msg = f"{name} must be whole minutes; {name} is {getattr(self, name)!r} seconds"
-                raise InvalidInput(msg)
+                raise InvalidInput(f"{name} must be whole minutes; {name} is {getattr(self, name)!r} seconds")
 
     def in_units(self, unit: float) -> tuple[int, tuple[float, ...]]:
         """Return the number of the rule, and its parameters: intervals in minutes, the rest in units."""
@@ -308,8 +308,7 @@ class Following:
         start: float = 0.0,
     ) -> None:
         if not isinstance(rule, Rule):
-            msg = f"rule must be a rule, such as one of RULES; rule is {rule!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"rule must be a rule, such as one of RULES; rule is {rule!r}")
         n = whole("count", count)
         unit = scalar("unit_seconds", unit_seconds, above=0)
         late, takes, fails = numbers("conditions", conditions, at_least=0).tolist()
@@ -346,8 +345,7 @@ class Following:
         makes no difference to them.
         """
         if not end >= self._now:
-            msg = f"end must not be before now, which is {self._now:g}; end is {end:g}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"end must not be before now, which is {self._now:g}; end is {end:g}")
         visits = self._run.visits(offsets, times, self._now, float(end))
         self._now = float(end)
         return visits

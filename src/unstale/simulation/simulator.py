@@ -81,16 +81,13 @@ def simulate(
     horizon = _horizon(world, horizon)
     burn = scalar("burn_in", horizon / 5.0 if burn_in is None else burn_in, at_least=0)
     if burn >= horizon:
-        msg = f"burn_in must be shorter than the horizon, {horizon:g}; burn_in is {burn:g}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"burn_in must be shorter than the horizon, {horizon:g}; burn_in is {burn:g}")
     seed = whole("seed", seed)
     if isinstance(objectives, str) or not isinstance(objectives, Sequence):
-        msg = f"objectives must be a list, such as [{objectives!r}]; it is {objectives!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"objectives must be a list, such as [{objectives!r}]; it is {objectives!r}")
     measured = [objective_named(one) for one in objectives]
     if progress is not None and not callable(progress):
-        msg = f"progress must be a function of the simulated time; it is {progress!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"progress must be a function of the simulated time; it is {progress!r}")
     terms = Terms(
         world=world,
         budget=budget,
@@ -132,8 +129,9 @@ def _spans(
     rate = max(float(world.mean_rates.sum()) + world.accesses, polls)
     most = max(_SPAN, 2 * len(world))
     if not rate * horizon <= _MOST:
-        msg = f"horizon must be shorter: until {horizon:g} there would be about {rate * horizon:.2g} events"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"horizon must be shorter: until {horizon:g} there would be about {rate * horizon:.2g} events"
+        )
     edges = np.linspace(burn, horizon, batches + 1)
     parts = [(0.0, burn, "burnt"), *((a, b, "measured") for a, b in pairwise(edges.tolist()))]
     for low, high, mark in parts:
@@ -153,42 +151,42 @@ def _world(
     if not isinstance(rates, World):
         return World(rates, weights=weights, sizes=sizes, accesses=accesses)
     if weights is not None or sizes is not None or accesses:
-        msg = "weights, sizes and accesses belong to the World; give them there"
-        raise InvalidInput(msg)
+        raise InvalidInput("weights, sizes and accesses belong to the World; give them there")
     return rates
 
 
 def _horizon(world: World, horizon: float | None) -> float:
     if horizon is None:
         if np.isinf(world.end):
-            msg = "horizon must be given: how long to simulate"
-            raise InvalidInput(msg)
+            raise InvalidInput("horizon must be given: how long to simulate")
         return world.end
     length = scalar("horizon", horizon, above=0)
     if length > world.end:
-        msg = f"horizon must not go beyond the record, which ends at {world.end:g}; horizon is {length:g}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"horizon must not go beyond the record, which ends at {world.end:g}; horizon is {length:g}"
+        )
     return length
 
 
 def _batches(batches: int) -> int:
     if whole("batches", batches, at_least=2) > 10_000:
-        msg = f"batches must be at most 10000; batches is {batches}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"batches must be at most 10000; batches is {batches}")
     return batches
 
 
 def _conditions(conditions: object) -> Conditions:
     if not isinstance(conditions, Conditions):
-        msg = f"conditions must be Conditions(late=..., takes=..., fails=...); it is {conditions!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"conditions must be Conditions(late=..., takes=..., fails=...); it is {conditions!r}"
+        )
     return conditions
 
 
 def _named(policies: Sequence[str] | Mapping[str, AnyPolicy]) -> Mapping[str, AnyPolicy]:
     if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
-        msg = f"policies must be a list of names, such as ['optimal'], or a mapping; it is {policies!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"policies must be a list of names, such as ['optimal'], or a mapping; it is {policies!r}"
+        )
     if not isinstance(policies, Mapping):
         for one in policies:
             choice("policies", one, NAMES)
@@ -196,11 +194,9 @@ def _named(policies: Sequence[str] | Mapping[str, AnyPolicy]) -> Mapping[str, An
     seen: dict[int, str] = {}
     for name, policy in policies.items():
         if not isinstance(policy, str | Plan | Rule) and seen.setdefault(id(policy), name) != name:
-            msg = (
+            raise InvalidInput(
                 f"policies[{name!r}] is the same object as policies[{seen[id(policy)]!r}]; make one for each"
             )
-            raise InvalidInput(msg)
     if not policies:
-        msg = f"policies must not be empty; there are {', '.join(map(repr, NAMES))}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"policies must not be empty; there are {', '.join(map(repr, NAMES))}")
     return policies

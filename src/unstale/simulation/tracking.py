@@ -32,10 +32,9 @@ def column_of(objective: Objective) -> int | None:
     if isinstance(objective, Harmonic):
         return HARMONIC
     if not isinstance(objective, SourcePenalty | UpdatePenalty):
-        msg = (
+        raise InvalidInput(
             f"objectives that can be followed are source and update penalties and harmonic; got {objective!r}"
         )
-        raise InvalidInput(msg)
     return None
 
 
@@ -123,8 +122,7 @@ class Tracker:
         if (column := column_of(wanted)) is not None:
             return column
         if wanted not in self._extra:
-            msg = f"objectives={wanted!r} was not given to simulate, so its cost is not known"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"objectives={wanted!r} was not given to simulate, so its cost is not known")
         return MEASURES + self._extra.index(wanted)
 
     @property

@@ -73,17 +73,20 @@ def checked(polls: object, n: int, start: float, end: float) -> Polls:
         shown = (
             repr(polls)[:80] if isinstance(polls, Polls) and len(arrays) == 2 else repr(parts or polls)[:80]
         )
-        msg = f"a policy must return Polls, of an array of times and one of elements; it returned {shown}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"a policy must return Polls, of an array of times and one of elements; it returned {shown}"
+        )
     if not len(polls):
         return polls
     times = numbers("times of polls", polls.times, at_least=start)
     if polls.elements.dtype.kind not in "iu" or polls.elements.min() < 0 or polls.elements.max() >= n:
-        msg = f"elements of polls must be whole numbers from 0 to {n - 1}; they are {polls.elements!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"elements of polls must be whole numbers from 0 to {n - 1}; they are {polls.elements!r}"
+        )
     if (np.diff(times) < 0).any() or not times[-1] < end:
-        msg = f"times of polls must rise from {start:g} to below {end:g}; the last is {float(times[-1]):g}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"times of polls must rise from {start:g} to below {end:g}; the last is {float(times[-1]):g}"
+        )
     return polls
 
 

@@ -62,20 +62,19 @@ class World:
                 )
                 if column.shape not in {(), (n,)}:
                     shape = f"it has shape {column.shape}"
-                    msg = f"{name} must be one number or one for each of the {n} elements; {shape}"
-                    raise InvalidInput(msg)
+                    raise InvalidInput(
+                        f"{name} must be one number or one for each of the {n} elements; {shape}"
+                    )
                 object.__setattr__(self, name, np.broadcast_to(column, (n,)).copy())
         if not self.weight.sum() > 0:
-            msg = "weights must not all be 0, as then nothing matters"
-            raise InvalidInput(msg)
+            raise InvalidInput("weights must not all be 0, as then nothing matters")
         scalar("accesses", self.accesses, at_least=0)
         for name in ("history", "requests"):
             if (events := getattr(self, name)) is not None and not (
                 isinstance(events, Events) and events.offsets.shape == (n + 1,)
             ):
                 made = "as World.recorded makes them"
-                msg = f"{name} must be the Events of {n} elements, {made}; it is {events!r}"
-                raise InvalidInput(msg)
+                raise InvalidInput(f"{name} must be the Events of {n} elements, {made}; it is {events!r}")
 
     @classmethod
     def recorded(
@@ -105,22 +104,21 @@ class World:
             whole("count", count, at_least=1)
         places, moments = _listed("elements", elements, "times", times, count)
         if not moments.size:
-            msg = "times must not be empty; a record has at least one change"
-            raise InvalidInput(msg)
+            raise InvalidInput("times must not be empty; a record has at least one change")
         n = int(places.max()) + 1 if count is None else count
         last = float(moments.max())
         until = scalar("end", last if end is None else end, above=0)
         if until < last:
-            msg = f"end must not be before the last change, at {last:g}; end is {until:g}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"end must not be before the last change, at {last:g}; end is {until:g}")
         history = by_element(n, places, moments)
         asked = None
         if requests is not None:
             try:
                 whom, when = requests
             except (TypeError, ValueError):
-                msg = f"requests must be a pair: numbers of elements, and times; it is {requests!r}"
-                raise InvalidInput(msg) from None
+                raise InvalidInput(
+                    f"requests must be a pair: numbers of elements, and times; it is {requests!r}"
+                ) from None
             asked = by_element(n, *_listed("requests[0]", whom, "requests[1]", when, n))
         return cls(
             np.diff(history.offsets) / until,
@@ -181,18 +179,15 @@ def _listed(
     places, moments = np.asarray(elements), numbers(times_name, times, at_least=0)
     if places.shape != moments.shape or places.ndim != 1:
         shapes = f"their shapes are {places.shape} and {moments.shape}"
-        msg = f"{elements_name} and {times_name} must be lists of equal length; {shapes}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{elements_name} and {times_name} must be lists of equal length; {shapes}")
     if places.size and places.dtype.kind not in "iu":
         entry = f"{elements_name}[0] is {places[0].item()!r}"
-        msg = f"{elements_name} must be whole numbers, the places of elements; {entry}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{elements_name} must be whole numbers, the places of elements; {entry}")
     bad = (places < 0) | (places >= (2**31 if count is None else count))
     if bad.any():
         i = int(np.argmax(bad))
         entry = f"{elements_name}[{i}] is {places[i]}"
-        msg = f"{elements_name} must be numbers of elements from 0 on, below count; {entry}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{elements_name} must be numbers of elements from 0 on, below count; {entry}")
     return places.astype(np.intp), moments
 
 
@@ -220,8 +215,7 @@ def align(
     shares, changing = numbers("profile", profile, at_least=0), numbers("rates", rates, at_least=0)
     if shares.shape != changing.shape or shares.ndim != 1:
         shapes = f"their shapes are {shares.shape} and {changing.shape}"
-        msg = f"profile and rates must be lists of equal length; {shapes}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"profile and rates must be lists of equal length; {shapes}")
     if choice("alignment", alignment, ("aligned", "reverse", "shuffled")) == "shuffled":
         return generator("rng", rng).permutation(shares)  # type: ignore[arg-type]
     dealt = np.empty(shares.shape)

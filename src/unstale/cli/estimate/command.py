@@ -39,8 +39,9 @@ Examples:
 def _column(name: str, text: str) -> tuple[str, str]:
     role, equals, column = text.partition("=")
     if role not in POLL_ROLES or not equals or not column:
-        msg = f"{name} must be ROLE=NAME with a role among {', '.join(POLL_ROLES)}; it is {text!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"{name} must be ROLE=NAME with a role among {', '.join(POLL_ROLES)}; it is {text!r}"
+        )
     return role, column
 
 

@@ -60,8 +60,7 @@ def history(
     from unstale.lab.git_history import Repository, histories_of
 
     if len({Path(folder).resolve() for folder in folders}) < len(folders):
-        msg = "a repository must not be given twice"
-        raise InvalidInput(msg)
+        raise InvalidInput("a repository must not be given twice")
     repositories = [Repository(folder, branch) for folder in folders]
     commits = sum(one.count() for one in repositories)
     begin = None if since is None else ceil(since.timestamp())

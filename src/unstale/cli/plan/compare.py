@@ -44,8 +44,7 @@ def compare(*, file: str | None, as_json: bool, plot: str | None, **options: Any
         check_plot(plot)
     problem = load_or_example(file, options)
     if not problem.task.amount:
-        msg = "--budget must be given with FILE, and more than nothing: --budget 1000/day"
-        raise InvalidInput(msg)
+        raise InvalidInput("--budget must be given with FILE, and more than nothing: --budget 1000/day")
     with told_of_compilation(), progress(f"planning {len(problem.elements):,} elements"):
         outcomes = what_policies_buy(problem)
     if plot is not None:
@@ -63,8 +62,7 @@ def load_or_example(file: str | None, options: dict[str, Any]) -> Problem:
     if file is not None:
         return load(file, **options)
     if options["columns"] or options["rate_unit"].name != "day":
-        msg = "--column and --rate-unit need FILE; the bundled example has its own"
-        raise InvalidInput(msg)
+        raise InvalidInput("--column and --rate-unit need FILE; the bundled example has its own")
     budget = options["budget"] or Flow(220.0, "polls", time_unit("--rate-unit", "day"))
     with as_file(files("unstale").joinpath("data/example.csv")) as path:
         problem = load(str(path), **options | {"budget": budget})

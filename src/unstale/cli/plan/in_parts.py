@@ -149,8 +149,7 @@ def plan_in_parts(
     table, target = _both_parquet(open_elements(file, columns=columns, certain=certain), out)
     given = [f"--{name.replace('_', '-')}" for name, value in limits.items() if value is not None]
     if policy != "optimal" or given:
-        msg = f"--stream cannot be had together with {', '.join(given) or f'--policy {policy}'}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"--stream cannot be had together with {', '.join(given) or f'--policy {policy}'}")
     goal = as_objective(objective or "freshness", rate_unit)
     roles = ("rate", *LAW_ROLES, "weight") if ignore_sizes else ("rate", *LAW_ROLES, "weight", "size")
     totals = _Totals()
@@ -187,6 +186,7 @@ def plan_in_parts(
 
 def _both_parquet(table: object, out: str | None) -> tuple[ParquetTable, str]:
     if not isinstance(table, ParquetTable) or out is None or not out.lower().endswith(".parquet"):
-        msg = "--stream goes from Parquet to Parquet: give a FILE and an --out that end in .parquet"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            "--stream goes from Parquet to Parquet: give a FILE and an --out that end in .parquet"
+        )
     return table, out

@@ -143,15 +143,14 @@ def _check(
     if edf and given:
         raise InvalidInput(f"--edf cannot be had together with {given[0]}; it has a sequence of its own")
     if even and window is not None:
-        msg = "--even cannot be had together with --window; it spaces polls over all time"
-        raise InvalidInput(msg)
+        raise InvalidInput("--even cannot be had together with --window; it spaces polls over all time")
     check_jitter(order, jitter)
     if start is not None and length > (datetime.max.replace(tzinfo=UTC) - start).total_seconds():
-        msg = "--for must not go beyond the year 9999"
-        raise InvalidInput(msg)
+        raise InvalidInput("--for must not go beyond the year 9999")
     if window is not None and start is None and not window.strip().startswith("every"):
-        msg = "--window needs --start, the moment at which the schedule begins: --start 2026-01-31"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            "--window needs --start, the moment at which the schedule begins: --start 2026-01-31"
+        )
 
 
 def _stream(

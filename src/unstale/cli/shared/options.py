@@ -70,8 +70,7 @@ def column_of(roles: Sequence[str], name: str, text: str) -> tuple[str, str]:
     """Read what a file calls a column: role=name."""
     role, equals, column = text.partition("=")
     if role not in roles or not equals or not column:
-        msg = f"{name} must be ROLE=NAME with a role among {', '.join(roles)}; it is {text!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be ROLE=NAME with a role among {', '.join(roles)}; it is {text!r}")
     return role, column
 
 
@@ -168,8 +167,9 @@ def as_objective(name: str, unit: TimeUnit) -> str | Objective:
 
         return currency(quantities.duration("--objective currency:TIME", time) / unit.seconds)
     if colon or name not in OBJECTIVES[:-1]:
-        msg = f"--objective must be one of {', '.join(OBJECTIVES)}, such as currency:6h; it is {name!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"--objective must be one of {', '.join(OBJECTIVES)}, such as currency:6h; it is {name!r}"
+        )
     return name
 
 
@@ -244,8 +244,9 @@ def _limits(
         limits["min_frequency"] = least
         taken = least * float(sizes.sum())
         if task.amount and taken > task.amount * (1 + 1e-12):
-            msg = f"--min-frequency takes {task.show(taken)}, which is more than the budget of {task.budget}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"--min-frequency takes {task.show(taken)}, which is more than the budget of {task.budget}"
+            )
     if high is not None:
         limits["max_frequency"] = high.per(task.unit)
         if limits["max_frequency"] < least:
@@ -261,8 +262,9 @@ def _limits(
         if (taken_by > limit * (1 + 1e-12)).any():
             worst = int(np.argmax(taken_by))
             taken_there = f"{task.show(taken_by[worst])} in group {elements.group_names[worst]!r}"
-            msg = f"--min-frequency takes {taken_there}, which is more than the limit of {group_limit}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"--min-frequency takes {taken_there}, which is more than the limit of {group_limit}"
+            )
         limits["groups"] = elements.groups
         limits["limits"] = np.full(len(elements.group_names), limit)
     return limits

@@ -197,11 +197,9 @@ def _chosen(policies: tuple[str, ...]) -> list[str]:
 def _check(scene: Scene, chosen: Sequence[str], options: dict[str, Any], *, begin_needs_window: bool) -> None:
     """Refuse what cannot be simulated as asked."""
     if options["budget"] is None and not scene.problem.task.amount and not set(chosen) <= set(RULES):
-        msg = "--budget must be given, such as 1000/day; only rules of tools do without"
-        raise InvalidInput(msg)
+        raise InvalidInput("--budget must be given, such as 1000/day; only rules of tools do without")
     if options["begin"] is not None and begin_needs_window and not scene.recorded:
-        msg = "--from needs a history or --window"
-        raise InvalidInput(msg)
+        raise InvalidInput("--from needs a history or --window")
     if scene.problem.limits and (free := [name for name in chosen if name in {*SLOTTED, *RULES}]):
         given = ("min_frequency", "max_frequency", "group_limit")
         limit = next(f"--{name.replace('_', '-')}" for name in given if options[name] is not None)

@@ -66,8 +66,9 @@ class Scene:
         try:
             return datetime.fromtimestamp(self.begin, UTC)
         except (ValueError, OverflowError, OSError):
-            msg = f"--window needs a history of our era; it begins {self.begin:g} seconds after 1970"
-            raise InvalidInput(msg) from None
+            raise InvalidInput(
+                f"--window needs a history of our era; it begins {self.begin:g} seconds after 1970"
+            ) from None
 
 
 def set_scene(
@@ -103,8 +104,7 @@ def set_scene(
     if skew is not None:
         problem = _with_profile(problem, skew, alignment or "shuffled", seed)
     elif alignment is not None:
-        msg = "--alignment needs --zipf, whose profile it deals out"
-        raise InvalidInput(msg)
+        raise InvalidInput("--alignment needs --zipf, whose profile it deals out")
     elements = problem.elements
     wanted = accesses.per(problem.task.unit) if accesses is not None else 0.0
     from unstale.simulation import World
@@ -127,14 +127,13 @@ def set_scene(
 def _check(file: str | None, rates: Distribution | None, count: int | None, options: dict[str, Any]) -> None:
     """Refuse what does not go together."""
     if (rates is None) != (count is None):
-        msg = "--rates and --elements go together: --rates gamma:mean=1/day,spread=1 --elements 1000"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            "--rates and --elements go together: --rates gamma:mean=1/day,spread=1 --elements 1000"
+        )
     if rates is not None and file is not None:
-        msg = f"--rates must not be given with FILE, which is {file!r}; choose one"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"--rates must not be given with FILE, which is {file!r}; choose one")
     if rates is not None and options["columns"]:
-        msg = "--column needs FILE"
-        raise InvalidInput(msg)
+        raise InvalidInput("--column needs FILE")
 
 
 def _count_polls(name: str, options: dict[str, Any]) -> None:
@@ -199,9 +198,8 @@ def _with_profile(problem: Problem, skew: float, alignment: Alignment, seed: int
 
     elements = problem.elements
     if elements.weights is not None:
-        msg = (
+        raise InvalidInput(
             f"--zipf gives weights, but there are some in {problem.task.file} already; leave one of them out"
         )
-        raise InvalidInput(msg)
     profile = align(zipf(len(elements), skew), elements.rates, alignment, generator_of(seed, _PURPOSE))
     return replace(problem, elements=replace(elements, weights=profile))

@@ -111,8 +111,9 @@ def read_distribution(name: str, text: str) -> Distribution:
     family, _, rest = text.strip().partition(":")
     if family not in DISTRIBUTIONS:
         example = DISTRIBUTIONS["gamma"].example
-        msg = f"{name} must be one of {', '.join(DISTRIBUTIONS)}, such as {example}; it is {text!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"{name} must be one of {', '.join(DISTRIBUTIONS)}, such as {example}; it is {text!r}"
+        )
     known = DISTRIBUTIONS[family]
     found = dict(known.defaults)
     for part in filter(None, rest.split(",")):

@@ -228,11 +228,9 @@ def plan_hinted(
     """
     amount = scalar("budget", budget, at_least=0)
     if not isinstance(changes, HintedChanges):
-        msg = f"changes must be HintedChanges(rate, recall, false_alarms); it is {changes!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"changes must be HintedChanges(rate, recall, false_alarms); it is {changes!r}")
     if len(changes.shape_of) > 1:
-        msg = f"changes must have one entry for each element; its shape is {changes.shape_of}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"changes must have one entry for each element; its shape is {changes.shape_of}")
     count = (changes.shape_of or (1,))[0]
     weight, size = _column("weights", weights, count, at_least=0), _column("sizes", sizes, count, above=0)
     rate = np.broadcast_to(changes.rate, count)
@@ -285,10 +283,9 @@ def _shared(
 def _column(name: str, values: ArrayLike | None, count: int, **rules: float) -> Floats:
     column = numbers(name, 1.0 if values is None else values, **rules)  # type: ignore[arg-type]
     if column.shape not in {(), (count,)}:
-        msg = (
+        raise InvalidInput(
             f"{name} must be one number or one for each of the {count} elements; its shape is {column.shape}"
         )
-        raise InvalidInput(msg)
     return np.array(np.broadcast_to(column, count))
 
 

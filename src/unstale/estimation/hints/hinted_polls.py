@@ -69,11 +69,10 @@ class HintedPolls:
         places = np.zeros(t.shape, np.int64) if elements is None else _places("elements", elements)
         for name, column in (("hints", n), ("changed", found), ("elements", places)):
             if t.ndim != 1 or column.shape != t.shape:
-                msg = (
+                raise InvalidInput(
                     f"{name} must have one entry for each poll; {name} has shape {column.shape}, "
                     f"elapsed {t.shape}"
                 )
-                raise InvalidInput(msg)
         time = np.bincount(places, t).astype(float)
         return cls(
             elapsed=t[found],
@@ -171,5 +170,4 @@ def insist(name: str, found: Floats, good: NDArray[np.bool_], rule: str) -> None
     if not good.all():
         place = int(np.argmin(good.ravel()))
         where = f"[{place}]" if found.ndim else ""
-        msg = f"{name} must be {rule}; {name}{where} is {found.ravel()[place].item()!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be {rule}; {name}{where} is {found.ravel()[place].item()!r}")

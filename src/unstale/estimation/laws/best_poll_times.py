@@ -42,11 +42,9 @@ def best_moments(rates: ArrayLike, polls: int, *, period: float = 1.0) -> Floats
     values = column("rates", rates, at_least=0, nonempty=True)
     count, period = whole("polls", polls, at_least=1), scalar("period", period, above=0)
     if count > _FAR_TOO_MANY:
-        msg = f"polls must be at most {_FAR_TOO_MANY} in a period; polls is {count}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"polls must be at most {_FAR_TOO_MANY} in a period; polls is {count}")
     if not values.max() > 0:
-        msg = "rates must not all be 0; at least one must be above"
-        raise InvalidInput(msg)
+        raise InvalidInput("rates must not all be 0; at least one must be above")
     clock = _Clock(values / values.max())
     starts = [_dense(clock, count), *([_searched(clock, count)] if count <= _MOST else [])]
     ways = [np.sort(_moved(clock, times, count) % 1.0) for times in starts]

@@ -150,8 +150,9 @@ def fit_class(
     positive = grouped.total(values) > 0
     kept = (grouped.counts > 1) & positive
     if not kept.any():
-        msg = "gaps must be two or more of at least one element, and not all 0; no element has that many"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            "gaps must be two or more of at least one element, and not all 0; no element has that many"
+        )
     rows = grouped.spread(kept)
     values, grouped = floored(values[rows], resolution), _only(grouped, kept)
     means = grouped.total(values) / grouped.counts

@@ -110,8 +110,7 @@ def fit(
     names = named_laws(laws)
     values = np.where(values < _SHORTEST, 0.0, values)
     if not values.max() > 0:
-        msg = f"gaps must not all be 0 (or below {_SHORTEST:g}); give at least one above"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"gaps must not all be 0 (or below {_SHORTEST:g}); give at least one above")
     unended = unended[unended >= _SHORTEST]
     top = max(float(values.max()), float(unended.max(initial=0.0)))
     unit = (
@@ -140,8 +139,7 @@ def fit(
 def named_laws(laws: Iterable[str]) -> tuple[str, ...]:
     """Return names of laws, the simple ones first; Poisson is always among them, to compare with."""
     if isinstance(laws, str) or not isinstance(laws, Iterable):
-        msg = f"laws must be a list of names, such as ('poisson', 'weibull'); laws is {laws!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"laws must be a list of names, such as ('poisson', 'weibull'); laws is {laws!r}")
     wanted = {choice("laws", name, LAWS) for name in laws} | {"poisson"}
     return tuple(name for name in LAWS if name in wanted)
 

@@ -121,8 +121,9 @@ def estimate_blindly(
     points, resamples = whole("points", points, at_least=1), whole("resamples", resamples, at_least=2)
     seed = whole("seed", seed)
     if not seen.any():
-        msg = f"changed must have at least one poll that saw a change; none of the {seen.size} did"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"changed must have at least one poll that saw a change; none of the {seen.size} did"
+        )
     histories = grouped.total(spans)
     top = _enough(spans, seen, grouped) if longest is None else scalar("longest", longest, above=0)
     top = max(min(top, histories.max() / 2), float(spans.min()))

@@ -363,8 +363,9 @@ def gap_shares(
         used = np.abs(means - wanted) <= scalar("within", within, at_least=0) * wanted
     if not used.any():
         share = f" within {within:g} of {wanted:g}" if mean_gap is not None else " above 0"
-        msg = f"no element has a mean gap{share}; they are from {means.min():g} to {means.max():g}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"no element has a mean gap{share}; they are from {means.min():g} to {means.max():g}"
+        )
     values = values[grouped.spread(used)]
     mean = float(values.mean())
     edges = np.linspace(

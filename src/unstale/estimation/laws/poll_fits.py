@@ -144,8 +144,9 @@ def fit_polls(
     most = whole("most", most, at_least=1)
     if not seen.any() or seen.all():
         kind = "changed" if seen.size and seen.all() else "unchanged"
-        msg = f"changed must have polls that saw a change and polls that saw none; all {seen.size} are {kind}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"changed must have polls that saw a change and polls that saw none; all {seen.size} are {kind}"
+        )
     unit = float(spans.mean())
     runs = _runs(spans / unit, seen, grouped)
     used = _thinned(runs, most, together=elements is not None)

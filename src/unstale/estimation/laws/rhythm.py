@@ -87,16 +87,17 @@ def rhythm_of_changes(
         raise InvalidInput(msg)
     if (late := first >= last).any():
         i = int(np.argmax(late))
-        msg = f"start must be before end; start[{i}] is {float(first[i])!r} and end[{i}] {float(last[i])!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"start must be before end; start[{i}] is {float(first[i])!r} and end[{i}] {float(last[i])!r}"
+        )
     if (outside := (moments < first.min()) | (moments > last.max())).any():
         i = int(np.argmax(outside))
-        msg = f"times must be between start and end; times[{i}] is {float(moments[i])!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"times must be between start and end; times[{i}] is {float(moments[i])!r}")
     periods = (last.max() - first.min()) / period
     if periods * bins > _MOST:
-        msg = f"period must not be so short: {bins} bins for each of {periods:.3g} periods are too many"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"period must not be so short: {bins} bins for each of {periods:.3g} periods are too many"
+        )
     counts, exposed = _table(moments, first, last, period, bins)
     total, exposure = counts.sum(axis=0), exposed.sum(axis=0)
     rates, relative = _ratios(_smoothed(total, smooth), _smoothed(exposure, smooth))
@@ -200,15 +201,14 @@ def rhythm_of_polls(
     moments, spans = column("times", times), column("elapsed", elapsed, above=0, nonempty=True)
     period, bins = scalar("period", period, above=0), whole("bins", bins, at_least=2)
     if spans.size * bins > _MOST:
-        msg = f"bins must be fewer: {bins} for each of {spans.size} polls are too many"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"bins must be fewer: {bins} for each of {spans.size} polls are too many")
     if moments.shape != spans.shape:
-        msg = f"times must be one for each of the {spans.size} polls; it has shape {moments.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"times must be one for each of the {spans.size} polls; it has shape {moments.shape}"
+        )
     if (lost := moments - spans == moments).any():
         i = int(np.argmax(lost))
-        msg = f"times must be near enough to 0 to tell them apart; times[{i}] is {moments[i]:g}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"times must be near enough to 0 to tell them apart; times[{i}] is {moments[i]:g}")
     seen = flags("changed", changed, spans.size)
     grouped = grouping(elements, spans.size)
     moments, spans, seen = moments[grouped.order], spans[grouped.order], seen[grouped.order]

@@ -195,16 +195,15 @@ class Learner:
         places, times = np.asarray(elements), numbers("elapsed", elapsed, at_least=0)
         if places.shape != times.shape or places.ndim != 1:
             shapes = f"their shapes are {places.shape} and {times.shape}"
-            msg = f"elements and elapsed must be lists of equal length; {shapes}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"elements and elapsed must be lists of equal length; {shapes}")
         seen = flags("changed", changed, places.size)
         if (far := times > _FAR * self._round).any():
             longest = f"there is {times[np.argmax(far)]:g}"
-            msg = f"elapsed must be at most {_FAR:g} rounds of {self._round:g}; {longest}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"elapsed must be at most {_FAR:g} rounds of {self._round:g}; {longest}")
         if places.size and (places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= len(self)):
-            msg = f"elements must be whole numbers from 0 to {len(self) - 1}; they are {elements!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"elements must be whole numbers from 0 to {len(self) - 1}; they are {elements!r}"
+            )
         return places.astype(np.intp), times, seen
 
     def law(self, since: ArrayLike, elements: NDArray[np.integer] | None = None) -> UncertainPoisson:
@@ -248,11 +247,13 @@ class Learner:
         whole("count", count, at_least=0)
         new = _classes(classes, count)
         if (self._classes.size == 0) != (new.size == 0) and len(self) and count:
-            msg = f"classes must be given for new elements if and only if others have them; it is {classes!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"classes must be given for new elements if and only if others have them; it is {classes!r}"
+            )
         if new.max(initial=0) >= self._chosen.size:
-            msg = f"classes must be below {self._chosen.size}, the number of classes; there is {new.max()}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"classes must be below {self._chosen.size}, the number of classes; there is {new.max()}"
+            )
         self._classes = np.concatenate([self._classes, new])
         blank = np.zeros((count, *self._evidence.shape[1:]), np.float32)
         self._evidence = np.concatenate([self._evidence, blank]) if len(self) else blank
@@ -278,8 +279,7 @@ class Learner:
     def resume(cls, state: Mapping[str, Any]) -> Self:
         """Go on where `state` was taken."""
         if missing := [name for name in _STATE if name not in state]:
-            msg = f"state must be what Learner.state returned; it has no {missing[0]!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"state must be what Learner.state returned; it has no {missing[0]!r}")
         self = cls.__new__(cls)
         for name in _STATE:
             setattr(self, f"_{name}", np.array(state[name]))
@@ -298,8 +298,7 @@ class Learner:
             found = getattr(self, f"_{name}")
             if found.shape != shape or not np.isfinite(found).all():
                 wrong = f"{name!r} has shape {found.shape}, not {shape}, or is not finite"
-                msg = f"state must be what Learner.state returned; {wrong}"
-                raise InvalidInput(msg)
+                raise InvalidInput(f"state must be what Learner.state returned; {wrong}")
         self._count()
         return self
 
@@ -327,6 +326,7 @@ def _classes(classes: ArrayLike | None, n: int) -> NDArray[np.intp]:
     found = np.asarray(classes)
     whole_numbers = found.shape == (n,) and found.dtype.kind in "iu"
     if not whole_numbers or not 0 <= found.min(initial=0) <= found.max(initial=0) < _CLASSES:
-        msg = f"classes must be whole numbers from 0 to {_CLASSES}, one for each of {n}; it is {classes!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"classes must be whole numbers from 0 to {_CLASSES}, one for each of {n}; it is {classes!r}"
+        )
     return found.astype(np.intp)

@@ -82,12 +82,12 @@ class Profile:
         when = np.atleast_1d(numbers("times", times))
         amount = np.ones(1) if counts is None else np.atleast_1d(numbers("counts", counts, at_least=0))
         if isinstance(keys, str | bytes):
-            msg = f"keys must be a list of keys; it is {keys!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"keys must be a list of keys; it is {keys!r}")
         where = _places(keys, when, places)
         if amount.shape not in {(1,), when.shape}:
-            msg = f"counts must be one number or one for each access; its shape is {amount.shape}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"counts must be one number or one for each access; its shape is {amount.shape}"
+            )
         distinct: Sequence[Hashable] = keys
         if places is None:
             distinct = list(dict.fromkeys(keys))
@@ -219,8 +219,9 @@ class Profile:
         [2.0]
         """
         if not self.span > 0:
-            msg = "frequencies cannot be had of accesses at one moment only; give start, when counting began"
-            raise NoAnswer(msg)
+            raise NoAnswer(
+                "frequencies cannot be had of accesses at one moment only; give start, when counting began"
+            )
         return self.accesses / self.span
 
     def top(self, count: int) -> list[tuple[Any, float]]:
@@ -244,8 +245,7 @@ class Profile:
         """
         share = None if unseen is None else scalar("unseen", unseen, at_least=0, at_most=1)
         if isinstance(keys, str | bytes):
-            msg = f"keys must be a list of keys; it is {keys!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"keys must be a list of keys; it is {keys!r}")
         slots = np.fromiter((self._slots.get(key, -1) for key in keys), np.int64, len(keys))
         seen = slots >= 0
         amounts = np.where(seen, self._amounts[slots] if len(self) else 0.0, 0.0)
@@ -298,13 +298,13 @@ class Profile:
         users = _alike(profiles)
         each = np.ones(len(users)) if weights is None else numbers("weights", weights, at_least=0)
         if each.shape != (len(users),):
-            msg = f"weights must be one for each of the {len(users)} profiles; its shape is {each.shape}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"weights must be one for each of the {len(users)} profiles; its shape is {each.shape}"
+            )
         totals = np.array([user.accesses.sum() * _aged(user, users) for user in users])
         wanted = np.where(totals > 0, each, 0.0)
         if not wanted.any():
-            msg = "weights must not be 0 for all profiles that have accesses"
-            raise InvalidInput(msg)
+            raise InvalidInput("weights must not be 0 for all profiles that have accesses")
         with np.errstate(divide="ignore", invalid="ignore"):
             factors = np.where(wanted > 0, wanted / totals, 0.0) * totals.sum() / wanted.sum()
         return cls._mixed(users, factors.tolist())
@@ -352,8 +352,7 @@ class Profile:
         """
         for key in self._slots:
             if not isinstance(key, str):
-                msg = f"keys must be text to be kept; {key!r} is not"
-                raise InvalidInput(msg)
+                raise InvalidInput(f"keys must be text to be kept; {key!r} is not")
         coded = [key.encode("utf-8", "surrogatepass") for key in self.keys]
         return {
             "keys": np.frombuffer(b"".join(coded), np.uint8),
@@ -368,8 +367,7 @@ class Profile:
     def resume(cls, state: Mapping[str, Any]) -> Self:
         """Go on where `state` was taken."""
         if missing := [name for name in ("keys", "ends", "amounts", "once", *_STATE) if name not in state]:
-            msg = f"state must be what Profile.state returned; it has no {missing[0]!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"state must be what Profile.state returned; it has no {missing[0]!r}")
         values = {name: np.asarray(state[name]).item() for name in _STATE}  # from a file they come as arrays
         self = cls(values["half_life"], most=values["most"])
         self.start, self.latest = values["start"], values["latest"]
@@ -379,10 +377,9 @@ class Profile:
         self._slots = {key: slot for slot, key in enumerate(keys)}
         self._amounts, self._once = np.array(state["amounts"], float), np.array(state["once"], bool)
         if not len(self._slots) == self._amounts.size == self._once.size:
-            msg = (
+            raise InvalidInput(
                 f"state must be what Profile.state returned; it has {len(keys)} keys for {self._amounts.size}"
             )
-            raise InvalidInput(msg)
         return self
 
 
@@ -408,14 +405,13 @@ def _alike(parts: Iterable[Profile]) -> list[Profile]:
     profiles = list(parts)
     for one in profiles:
         if not isinstance(one, Profile):
-            msg = f"profiles must be profiles; one is {one!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"profiles must be profiles; one is {one!r}")
         if one.half_life != profiles[0].half_life:
-            msg = f"profiles must have one half-life; they have {profiles[0].half_life} and {one.half_life}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"profiles must have one half-life; they have {profiles[0].half_life} and {one.half_life}"
+            )
     if not profiles:
-        msg = "profiles must not be empty; give at least one"
-        raise InvalidInput(msg)
+        raise InvalidInput("profiles must not be empty; give at least one")
     return profiles
 
 
@@ -423,17 +419,19 @@ def _places(keys: Sequence[Hashable], times: Floats, places: ArrayLike | None) -
     """Check that keys and times fit together."""
     if places is None:
         if times.shape != (len(keys),):
-            msg = f"times must be one for each of the {len(keys)} keys; its shape is {times.shape}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"times must be one for each of the {len(keys)} keys; its shape is {times.shape}"
+            )
         return np.empty(0, np.int64)
     where = np.asarray(places)
     if where.dtype.kind not in "iu" and where.size:
-        msg = f"places must be whole numbers; their type is {where.dtype}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"places must be whole numbers; their type is {where.dtype}")
     if where.shape != times.shape:
-        msg = f"places must be one for each access; its shape is {where.shape}, that of times {times.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"places must be one for each access; its shape is {where.shape}, that of times {times.shape}"
+        )
     if where.size and not (where.min() >= 0 and where.max() < len(keys)):
-        msg = f"places must be from 0 to {len(keys) - 1}; they are from {where.min()} to {where.max()}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"places must be from 0 to {len(keys) - 1}; they are from {where.min()} to {where.max()}"
+        )
     return where.astype(np.int64, copy=False)

@@ -49,13 +49,13 @@ class UserProfiles:
         """Count accesses, as `Profile.count` does; the user of each comes first."""
         if places is None and user_places is None:
             if len(users) != len(keys):
-                msg = f"users must be one for each of the {len(keys)} keys; there are {len(users)}"
-                raise InvalidInput(msg)
+                raise InvalidInput(
+                    f"users must be one for each of the {len(keys)} keys; there are {len(users)}"
+                )
             self.pairs.count(list(zip(users, keys, strict=True)), times, counts)
             return
         if places is None or user_places is None:
-            msg = "places and user_places must be given together"
-            raise InvalidInput(msg)
+            raise InvalidInput("places and user_places must be given together")
         both = np.asarray(user_places, np.int64) * len(keys) + np.asarray(places, np.int64)
         codes, where = np.unique(both, return_inverse=True)
         who, what = (part.tolist() for part in np.divmod(codes, max(len(keys), 1)))
@@ -75,8 +75,7 @@ class UserProfiles:
         each = np.array([given.get(user, rest) for user in users])
         each = np.where(totals > 0, each, 0.0)
         if not each.any():
-            msg = "weights must not be 0 for all users"
-            raise InvalidInput(msg)
+            raise InvalidInput("weights must not be 0 for all users")
         shares = amounts / np.where(totals > 0, totals, 1.0)[user_of] * each[user_of]
         return Profile.shared_out(self.pairs, [key for _, key in self.pairs.keys], shares)
 

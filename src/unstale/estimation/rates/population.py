@@ -300,8 +300,9 @@ def classes_of(classes: ArrayLike | None, n: int) -> tuple[list[Hashable], NDArr
         return [None], np.zeros(n, np.int64)
     labels = np.asarray(classes)
     if labels.shape != (n,):
-        msg = f"classes must be one label for each of the {n} elements; it has shape {labels.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"classes must be one label for each of the {n} elements; it has shape {labels.shape}"
+        )
     found, owners = np.unique(labels, return_inverse=True)
     return found.tolist(), owners.astype(np.int64)
 
@@ -311,10 +312,12 @@ def priors_of(prior: GammaPrior | Mapping[Hashable, GammaPrior], labels: list[Ha
     if isinstance(prior, GammaPrior):
         return [prior] * len(labels)
     if not isinstance(prior, Mapping):
-        msg = f"prior must be a GammaPrior, or a mapping from classes to them; prior is {prior!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"prior must be a GammaPrior, or a mapping from classes to them; prior is {prior!r}"
+        )
     for label in labels:
         if not isinstance(prior.get(label), GammaPrior):
-            msg = f"prior must have a GammaPrior for each class; that of {label!r} is {prior.get(label)!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"prior must have a GammaPrior for each class; that of {label!r} is {prior.get(label)!r}"
+            )
     return [prior[label] for label in labels]

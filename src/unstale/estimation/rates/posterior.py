@@ -91,8 +91,7 @@ class GammaPrior:
 
         columns = PollColumns.of(elements, elapsed, changed, modified)
         if columns.elapsed.size == 0:
-            msg = "elapsed must not be empty: a prior is learned from polls"
-            raise InvalidInput(msg)
+            raise InvalidInput("elapsed must not be empty: a prior is learned from polls")
         return likeliest_prior(columns.tally())
 
 

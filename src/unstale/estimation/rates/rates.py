@@ -101,11 +101,9 @@ def estimate_rate(
     level = checked_level(level)
     columns = PollColumns.of(None, elapsed, changed, modified)
     if columns.elapsed.size == 0:
-        msg = "elapsed must not be empty; give at least one poll"
-        raise InvalidInput(msg)
+        raise InvalidInput("elapsed must not be empty; give at least one poll")
     if not (prior is None or isinstance(prior, GammaPrior)):
-        msg = f"prior must be a GammaPrior; prior is {prior!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"prior must be a GammaPrior; prior is {prior!r}")
     data = columns.tally()
     known = prior or vague_prior(float(data.total[0] / data.polls[0]))
     found = posterior(data, [known], np.zeros(1, np.int64), level)
@@ -160,11 +158,10 @@ def _last_modified(columns: PollColumns, data: Tally) -> Floats:
     ages = columns.ages if columns.ages.size else np.full(columns.changed.shape, np.nan)
     if (lost := columns.changed & np.isnan(ages)).any():
         i = int(np.argmax(lost))
-        msg = (
+        raise InvalidInput(
             f"modified must be known for each poll that saw a change if method is 'last-modified'; "
             f"modified[{i}] is not. The method 'bayes' takes polls with and without it"
         )
-        raise InvalidInput(msg)
     n, changes, still = data.polls.astype(float), data.changes.astype(float), data.still
     share = changes / np.where(n > 0, n, np.nan)
     some = (changes > 0) & (changes < n)

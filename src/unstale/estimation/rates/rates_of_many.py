@@ -119,14 +119,12 @@ def estimate_rates(
     level = checked_level(level)
     half_life = scalar("half_life", half_life, above=0, infinite=True)
     if half_life < np.inf and method != "bayes":
-        msg = f"half_life needs the method 'bayes'; method is {method!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"half_life needs the method 'bayes'; method is {method!r}")
     columns = PollColumns.of(elements, elapsed, changed, modified, n)
     labels, owners = classes_of(classes, columns.n)
     given = None if prior is None else priors_of(prior, labels)
     if given is None and columns.elapsed.size == 0:
-        msg = "elapsed must not be empty if there is no prior: one is learned from polls"
-        raise InvalidInput(msg)
+        raise InvalidInput("elapsed must not be empty if there is no prior: one is learned from polls")
     data = columns.tally()
 
     def find() -> tuple[Priors, Posterior]:
