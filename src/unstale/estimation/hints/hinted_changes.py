@@ -50,11 +50,11 @@ class HintedChanges:
     (0.9, [0.01, 0.814, 0.973])
     """
 
-    rate: Parameter = parameter(at_least=0.0, at_most=_MOST)  # noqa: RUF009
+    rate: Parameter = parameter(at_least=0.0, at_most=_MOST)
     """Changes per unit time."""
-    recall: Parameter = parameter(at_least=0.0, at_most=1.0)  # noqa: RUF009
+    recall: Parameter = parameter(at_least=0.0, at_most=1.0)
     """Share of changes that give a hint."""
-    false_alarms: Parameter = parameter(at_least=0.0, at_most=_MOST)  # noqa: RUF009
+    false_alarms: Parameter = parameter(at_least=0.0, at_most=_MOST)
     """Hints per unit time without a change."""
 
     def __post_init__(self) -> None:
