@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unstale.errors import InvalidInput, NoAnswer
 from unstale.schedule import window_clocks
-from unstale.schedule.clocks import AllHours
+from unstale.schedule.element_clocks import AllHours
 from unstale.schedule.window_clocks import CalendarClock
 from unstale.schedule.windows import Windows
 

@@ -12,7 +12,7 @@ from .laws.best_poll_times import best_moments
 from .laws.class_fits import fit_class
 from .laws.fits import LAWS, Fit, Fits, fit
 from .laws.gap_law_from_polls import Blind, estimate_blindly
-from .laws.gaps import (
+from .laws.gap_tests import (
     GapShares,
     GapTests,
     PollTests,
@@ -22,14 +22,14 @@ from .laws.gaps import (
     gap_shares,
     memory,
 )
+from .laws.poisson_score_tests import Test
 from .laws.poll_fits import fit_polls
 from .laws.rhythm import Rhythm, rhythm_of_changes, rhythm_of_polls
-from .laws.scores import Test
 from .learning.learner import Learner
-from .profiles.profiles import Profile
+from .profiles.profile import Profile
 from .profiles.user_profiles import UserProfiles
+from .rates.estimators import RateEstimate, estimate_rate
 from .rates.posterior import GammaPrior
-from .rates.rates import RateEstimate, estimate_rate
 from .rates.rates_of_many import Rates, estimate_rates
 
 __all__ = [

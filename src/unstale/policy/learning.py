@@ -20,7 +20,7 @@ from unstale.draws import PHASES, generator_of
 from unstale.errors import InvalidInput
 from unstale.estimation.learning.learner import Learner
 from unstale.objectives import Objective
-from unstale.schedule.clocks import Clock, Clocks
+from unstale.schedule.element_clocks import Clock, Clocks
 from unstale.schedule.polls import Polls, later
 
 from .element_table import NEW, OK, ElementTable, OpeningHours

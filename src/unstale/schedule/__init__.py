@@ -6,9 +6,9 @@ orders of Cho & Garcia-Molina by the `Clock` of its `Windows`; `EarliestDeadline
 tells what windows and jitter cost.
 """
 
-from .clocks import Clock
-from .deadlines import EarliestDeadline
-from .index import Index
+from .earliest_deadline import EarliestDeadline
+from .element_clocks import Clock
+from .index_policy import Index
 from .orders import Schedule
 from .polls import Polls, Stream, one_by_one, some
 from .replicas import Together, replicas

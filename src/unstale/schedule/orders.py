@@ -10,7 +10,7 @@ letter if the frequencies are equal: round-robin, a new permutation in each roun
 
 A constant interval can fall into step with a source that changes by the clock, and then be stale all the
 time (Li, Cline & Loguinov 2015, section IV-B). ``jitter`` stretches each interval by a random factor between
-1 - jitter and 1 + jitter, so that phases wander; `unstale.schedule.effects` tells what that costs.
+1 - jitter and 1 + jitter, so that phases wander; `unstale.schedule.window_costs` tells what that costs.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from unstale.draws import POLLS, key_of
 from unstale.errors import InvalidInput
 from unstale.kernels import FIXED, RANDOM
 
-from .clocks import Clock, Clocks
 from .compiled.orders import draw, first_points, put_in_order, spread_out
+from .element_clocks import Clock, Clocks
 from .polls import Elements, Polls, later, one_by_one
 
 __all__ = ["Schedule", "flag", "frequencies_of", "spread"]

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from unstale.arguments import numbers, scalar
 from unstale.errors import InvalidInput
 
-from .clocks import AllHours
+from .element_clocks import AllHours
 from .window_clocks import WEEK, CalendarClock, CycleClock, Spans, time_zone
 
 __all__ = ["Windows"]

@@ -5,12 +5,12 @@ gives the polls that are carried out in it (`visits`); the `tracking` evaluator 
 between the two, and adds it up to an `Outcome`. The `analysis` evaluator says what formulas expect.
 """
 
-from .analysis import expect
+from .expected_outcome import expect
 from .outcome import Expected, Outcome, Result
-from .players import NAMES
 from .policies import Learned, Outcomes, Played, Policy
-from .rules import RULES, Rule
+from .policy_lookup import NAMES
 from .simulator import simulate
+from .tool_rules import RULES, Rule
 from .visits import Conditions
 from .worlds import World, align, zipf
 

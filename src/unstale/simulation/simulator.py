@@ -18,8 +18,8 @@ from unstale.quantities import time_unit
 from unstale.schedule import Clock
 
 from .outcome import Outcome, Result
-from .players import NAMES, AnyPolicy, Terms, player
-from .rules import Rule
+from .policy_lookup import NAMES, AnyPolicy, Terms, player
+from .tool_rules import Rule
 from .tracking import Tracker
 from .visits import Conditions
 from .worlds import World

@@ -11,8 +11,8 @@ import pytest
 from cli.elements import write_csv
 from unstale.cli.estimate.command import METHODS
 from unstale.cli.estimate.plot import Watched
+from unstale.estimation.rates.estimators import METHODS as ALL_METHODS
 from unstale.estimation.rates.posterior import GammaPrior
-from unstale.estimation.rates.rates import METHODS as ALL_METHODS
 from unstale.estimation.rates.rates_of_many import estimate_rates
 from unstale.processes import Poisson
 from unstale.tables import PollTable, as_list, open_file, open_table

@@ -16,8 +16,8 @@ from cli.elements import RATES, ROWS, WEIGHTS, expected
 from unstale.cli.schedule.report import Counted, in_milliseconds, times_of
 from unstale.polling import mean_cost
 from unstale.schedule import Schedule
-from unstale.schedule.deadlines import EarliestDeadline
-from unstale.schedule.effects import jittered_cost, windowed_cost
+from unstale.schedule.earliest_deadline import EarliestDeadline
+from unstale.schedule.window_costs import jittered_cost, windowed_cost
 from unstale.schedule.windows import Windows
 
 KEYS = [row[0] for row in ROWS]

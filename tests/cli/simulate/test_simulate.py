@@ -14,7 +14,7 @@ import pytest
 import unstale
 from cli.elements import RATES, ROWS, SIZES, WEIGHTS, write_csv
 from unstale.cli.shared.options import POLICIES
-from unstale.cli.simulate.rates import DISTRIBUTIONS, read_distribution
+from unstale.cli.simulate.rate_distributions import DISTRIBUTIONS, read_distribution
 from unstale.cli.simulate.run import RULES, SLOTTED
 from unstale.quantities import time_unit
 from unstale.schedule.windows import Windows

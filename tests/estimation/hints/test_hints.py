@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import unstale
 from unstale.errors import InvalidInput
 from unstale.estimation import HintedChanges, estimate_hints, plan_hinted
-from unstale.estimation.hints.compiled.hints import cycles, worths
+from unstale.estimation.hints.compiled.hint_worth import cycles, worths
 from unstale.estimation.hints.hinted_polls import HintedPolls
 from unstale.estimation.hints.reliability import _p_value
 from unstale.estimation.hints.useless_hints import chance_of_fewer

@@ -10,9 +10,9 @@ from scipy.special import digamma
 
 from unstale.errors import InvalidInput
 from unstale.estimation import GammaPrior, Learner, estimate_rate, estimate_rates
-from unstale.estimation.polls import PollColumns
+from unstale.estimation.checked_polls import PollColumns
 from unstale.estimation.rates import population as population_module
-from unstale.estimation.rates.rates import METHODS
+from unstale.estimation.rates.estimators import METHODS
 
 PRIOR = GammaPrior(0.8, 1.5)
 

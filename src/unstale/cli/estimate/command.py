@@ -19,7 +19,7 @@ from unstale.tables import POLL_ROLES, PollLog, PollTable, bad_file, open_file, 
 from .report import Estimated, Learned
 
 if TYPE_CHECKING:
-    from unstale.estimation.rates.rates import Method
+    from unstale.estimation.rates.estimators import Method
 
     from .laws import WhichLaw
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from unstale.arguments import Floats
+    from unstale.estimation.rates.estimators import Method
     from unstale.estimation.rates.posterior import GammaPrior
-    from unstale.estimation.rates.rates import Method
 
 __all__ = ["Estimated", "Learned"]
 

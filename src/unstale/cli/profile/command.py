@@ -33,7 +33,7 @@ from unstale.tables import (
 from .report import Profiled, Weighted
 
 if TYPE_CHECKING:
-    from unstale.estimation.profiles.profiles import Profile
+    from unstale.estimation.profiles.profile import Profile
     from unstale.estimation.profiles.user_profiles import UserProfiles
 
 __all__ = ["profile"]
@@ -237,7 +237,7 @@ def _counted(
     readers: list[AccessLog], runs: Runs, half_life: float, most: int, *, by_user: bool
 ) -> Profile | UserProfiles:
     """Count all accesses."""
-    from unstale.estimation.profiles.profiles import Profile
+    from unstale.estimation.profiles.profile import Profile
     from unstale.estimation.profiles.user_profiles import UserProfiles
 
     lengths = [reader.length for reader in readers]
@@ -285,7 +285,7 @@ def _master(
     counted: Profile | UserProfiles, weights: tuple[dict[str, float], float] | None
 ) -> tuple[Profile, int | None]:
     """Return the profile of all, and how many users there are, if they are told apart."""
-    from unstale.estimation.profiles.profiles import Profile
+    from unstale.estimation.profiles.profile import Profile
 
     if isinstance(counted, Profile):
         return counted, None

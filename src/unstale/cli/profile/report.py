@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from unstale.arguments import Floats
-    from unstale.estimation.profiles.profiles import Profile
+    from unstale.estimation.profiles.profile import Profile
 
 __all__ = ["Profiled", "Weighted"]
 

@@ -157,7 +157,7 @@ def _stream(
     problem: Problem, plan: Plan, clock: Clock | None, jitter: float, seed: int, *, even: bool, edf: bool
 ) -> Stream:
     if edf:
-        from unstale.schedule.deadlines import EarliestDeadline
+        from unstale.schedule.earliest_deadline import EarliestDeadline
 
         return EarliestDeadline(plan.frequencies)
     from unstale.schedule import Schedule

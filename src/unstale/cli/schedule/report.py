@@ -96,7 +96,7 @@ def as_scheduled(problem: Problem, plan: Plan, clock: Clock | None, jitter: floa
     import numpy as np
 
     from unstale.polling import mean_cost
-    from unstale.schedule.effects import windowed_cost
+    from unstale.schedule.window_costs import windowed_cost
 
     elements, order = problem.elements, problem.task.order
     places = np.arange(len(elements))

@@ -17,7 +17,7 @@ from unstale.errors import InvalidInput
 from unstale.tables import HISTORY_ROLES, ROLES, open_rows
 
 from .input import Scene, set_scene
-from .rates import DISTRIBUTIONS, read_distribution
+from .rate_distributions import DISTRIBUTIONS, read_distribution
 from .report import Simulated, element_columns
 from .run import RULES, SLOTTED, Run, gives_up, horizon_of, player, settling
 

@@ -26,7 +26,7 @@ from unstale.tables import (
     open_file,
 )
 
-from .rates import Distribution
+from .rate_distributions import Distribution
 
 if TYPE_CHECKING:
     import numpy as np

@@ -30,7 +30,7 @@ from unstale.arguments import Floats, broadcast, numbers, scalar, unwrap
 from unstale.errors import InvalidInput
 from unstale.processes.law import Parameter, parameter
 
-from .compiled.hints import cycles, thresholds, worths
+from .compiled.hint_worth import cycles, thresholds, worths
 from .hinted_polls import insist, whole_numbers
 
 __all__ = ["LEAST_RATE", "HintedChanges", "HintedPlan", "plan_hinted"]

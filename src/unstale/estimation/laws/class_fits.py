@@ -22,7 +22,7 @@ from unstale.estimation.poll_columns import Grouping, column, grouping
 from unstale.processes import Gamma, Lognormal, Pareto, Periodic, Poisson, Process, Weibull
 
 from .fits import LAWS, Candidate, Fits, chosen, floored, named_laws
-from .mle import JITTER, lowest_between
+from .maximum_likelihood import JITTER, lowest_between
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,7 @@ from unstale.errors import InvalidInput
 from unstale.estimation.poll_columns import column
 from unstale.processes import Process
 
-from .mle import LIKELIEST, Likeliest
+from .maximum_likelihood import LIKELIEST, Likeliest
 
 __all__ = ["LAWS", "Candidate", "Fit", "Fits", "chosen", "fit", "floored", "named_laws"]
 

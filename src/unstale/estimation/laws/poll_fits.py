@@ -32,7 +32,7 @@ from unstale.processes import Gamma, Process
 
 from .class_fits import of_rate_one
 from .fits import LAWS, Candidate, Fit, Fits, chosen, named_laws
-from .mle import JITTER, lowest, lowest_between
+from .maximum_likelihood import JITTER, lowest, lowest_between
 
 __all__ = ["fit_polls"]
 

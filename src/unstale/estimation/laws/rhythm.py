@@ -16,7 +16,7 @@ from unstale.arguments import Floats, numbers, scalar, whole
 from unstale.errors import InvalidInput
 from unstale.estimation.poll_columns import Grouping, column, flags, grouping
 
-from .scores import Test, chi_square, fitted
+from .poisson_score_tests import Test, chi_square, fitted
 
 __all__ = ["Rhythm", "rhythm_of_changes", "rhythm_of_polls"]
 
@@ -188,7 +188,7 @@ def rhythm_of_polls(
     by a circular normal kernel of ``smooth`` bins (Silverman, Jones, Wilson & Nychka 1990). Without it, bins
     between which polls cannot tell would differ wildly.
 
-    The test is a score test of the first two harmonics of the period; see `unstale.estimation.laws.scores`.
+    The test is a score test of the first two harmonics of the period; see `.poisson_score_tests`.
 
     >>> rng = np.random.default_rng(1)
     >>> changes = np.sort(rng.integers(0, 2000, size=4000) + rng.beta(2.0, 2.0, size=4000))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from unstale.arguments import scalar
 from unstale.errors import InvalidInput
 
-from .profiles import Profile
+from .profile import Profile
 
 __all__ = ["UserProfiles"]
 

@@ -23,7 +23,7 @@ from scipy.optimize import elementwise
 from unstale.arguments import Floats
 from unstale.errors import InvalidInput
 
-from .compiled.rates import Tally
+from .compiled.estimators import Tally
 from .posterior import GammaPrior, Posterior, evaluated, posterior, share_below
 
 __all__ = ["Population", "classes_of", "likeliest_prior", "populations", "priors_of", "select"]

@@ -19,11 +19,11 @@ from scipy import special
 
 from unstale.arguments import Floats, scalar
 from unstale.errors import InvalidInput
-from unstale.estimation.polls import PollColumns
+from unstale.estimation.checked_polls import PollColumns
 from unstale.processes import UncertainPoisson
 
+from .compiled.estimators import Tally
 from .compiled.posteriors import OFFSETS, posteriors
-from .compiled.rates import Tally
 
 __all__ = ["GammaPrior", "Posterior", "posterior", "share_below", "vague_prior"]
 

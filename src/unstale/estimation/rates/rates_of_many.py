@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from unstale.arguments import Floats, scalar
 from unstale.errors import InvalidInput
-from unstale.estimation.polls import PollColumns
+from unstale.estimation.checked_polls import PollColumns
 from unstale.processes import UncertainPoisson
 
-from .compiled.rates import Tally
+from .compiled.estimators import Tally
+from .estimators import Method, checked_level, checked_method, estimated
 from .population import Population, classes_of, populations, priors_of
 from .posterior import GammaPrior, Posterior, posterior
-from .rates import Method, checked_level, checked_method, estimated
 
 __all__ = ["Rates", "estimate_rates"]
 

@@ -10,7 +10,7 @@ from unstale.arguments import Floats
 from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, Table, experiment, ours
 
 if TYPE_CHECKING:
-    from unstale.estimation.rates.rates import Method
+    from unstale.estimation.rates.estimators import Method
 
 METHODS: dict[str, tuple[str, ...]] = {
     "regular": ("naive", "bias-reduced", "mle", "last-modified", "bayes, vague", "bayes, population"),

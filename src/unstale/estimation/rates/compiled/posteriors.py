@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .rates import balance, change
+from .estimators import balance, change
 
 __all__ = ["OFFSETS", "posteriors"]
 

@@ -17,7 +17,7 @@ from unstale.objectives import SourcePenalty, currency, objective_named
 from unstale.polling import average_cost, mean_cost
 from unstale.processes import Empirical, Gamma, Pareto, Periodic, Poisson, RandomOrder, Weibull
 from unstale.schedule import Schedule
-from unstale.schedule.effects import (
+from unstale.schedule.window_costs import (
     _kinks,
     _scales,
     jitter_loss,
@@ -25,7 +25,7 @@ from unstale.schedule.effects import (
     phase_lock,
     windowed_cost,
 )
-from unstale.schedule.intervals import cost_of_intervals
+from unstale.schedule.window_intervals import cost_of_intervals
 from unstale.schedule.windows import Windows
 
 ORDERS = ("fixed", "random", "purely-random")

@@ -16,11 +16,11 @@ from unstale.objectives import Objective
 from unstale.planning import POLICIES, Plan, plan
 from unstale.policy import Learning
 from unstale.schedule import Clock, EarliestDeadline, Index, Schedule, Stream
-from unstale.schedule.clocks import AllHours
+from unstale.schedule.element_clocks import AllHours
 from unstale.schedule.window_clocks import CalendarClock, CycleClock
 
-from .analysis import expect
 from .events import Events
+from .expected_outcome import expect
 from .outcome import Expected
 from .policies import (
     ClosedLoop,
@@ -31,7 +31,7 @@ from .policies import (
     OpenLoop,
     Policy,
 )
-from .rules import RULES, Following, Rule
+from .tool_rules import RULES, Following, Rule
 from .visits import Conditions, Hands, Visits
 from .worlds import World
 

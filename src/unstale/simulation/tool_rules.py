@@ -25,7 +25,7 @@ from unstale.arguments import Floats, choice, numbers, scalar, whole
 from unstale.draws import FATES, PHASES, key_of
 from unstale.errors import InvalidInput
 
-from .compiled.rules import (
+from .compiled.tool_rules import (
     HERITRIX,
     NUTCH,
     STORMCRAWLER,

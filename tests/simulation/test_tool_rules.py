@@ -18,7 +18,7 @@ import unstale
 from unstale.draws import FATES, PHASES, key_of, uniform
 from unstale.errors import InvalidInput
 from unstale.simulation.compiled.conditions import fate
-from unstale.simulation.rules import (
+from unstale.simulation.tool_rules import (
     RULES,
     CommaFeed,
     Following,

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from unstale.errors import InvalidInput
 from unstale.estimation import GammaPrior, estimate_rate, estimate_rates
-from unstale.estimation.rates.rates import METHODS
+from unstale.estimation.rates.estimators import METHODS
 
 POLLS_ONLY = [method for method in METHODS if method != "last-modified"]
 

@@ -20,7 +20,7 @@ from unstale.arguments import Floats, scalar, whole
 from unstale.errors import InvalidInput
 from unstale.estimation.poll_columns import Grouping, checked_polls, column, grouping
 
-from .scores import Test, fitted, normal
+from .poisson_score_tests import Test, fitted, normal
 
 __all__ = [
     "GapShares",

@@ -31,9 +31,9 @@ from unstale.processes import Periodic, Poisson, Process, process
 from unstale.renewal import phase_lock as in_step
 from unstale.renewal import staleness
 
-from .clocks import AllHours, Clock
-from .intervals import cost_of_intervals, gaps_of
+from .element_clocks import AllHours, Clock
 from .window_clocks import CalendarClock, CycleClock
+from .window_intervals import cost_of_intervals, gaps_of
 
 __all__ = ["Lock", "jitter_loss", "jittered_cost", "phase_lock", "windowed_cost"]
 

@@ -11,7 +11,7 @@ from unstale.arguments import Floats, as_floats, numbers, whole
 from unstale.errors import InvalidInput
 
 from .poll_columns import column, flags
-from .rates.compiled.rates import Tally, fading, tally
+from .rates.compiled.estimators import Tally, fading, tally
 
 __all__ = ["Elements", "PollColumns"]
 

@@ -28,10 +28,10 @@ from numpy.typing import ArrayLike
 
 from unstale.arguments import Floats, choice, scalar
 from unstale.errors import InvalidInput
-from unstale.estimation.polls import PollColumns
+from unstale.estimation.checked_polls import PollColumns
 from unstale.processes import UncertainPoisson
 
-from .compiled.rates import Tally, approximations, likeliest
+from .compiled.estimators import Tally, approximations, likeliest
 from .posterior import GammaPrior, posterior, vague_prior
 
 __all__ = [

@@ -12,7 +12,7 @@ from scipy import special, stats
 from estimation.poll_histories import polled
 from unstale.errors import InvalidInput
 from unstale.estimation import burstiness, examine_gaps, examine_polls, gap_shares, memory
-from unstale.estimation.laws.gaps import _uniform
+from unstale.estimation.laws.gap_tests import _uniform
 from unstale.processes import Gamma, Periodic, Poisson, Weibull
 
 gap_lists = st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=60)

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from unstale import Pareto, Poisson, UncertainPoisson, Weibull, currency, plan, worth
 from unstale.errors import InvalidInput
-from unstale.schedule.deadlines import EarliestDeadline
-from unstale.schedule.index import Index
+from unstale.schedule.earliest_deadline import EarliestDeadline
+from unstale.schedule.index_policy import Index
 
 KINDS = ["freshness", "age", "harmonic", "missed-updates"]
 seeds = st.integers(0, 2**32 - 1)

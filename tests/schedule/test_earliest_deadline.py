@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from unstale import plan
 from unstale.errors import InvalidInput
 from unstale.schedule.compiled.slots import lags_of, overload, put_back
-from unstale.schedule.deadlines import EarliestDeadline, _balanced
+from unstale.schedule.earliest_deadline import EarliestDeadline, _balanced
 
 whole = st.integers(0, 9).map(float)
 decades = st.floats(-8.0, 8.0).map(lambda exponent: 10.0**exponent)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from unstale.arguments import Order, numbers
 from unstale.errors import InvalidInput
 from unstale.schedule import Clock
-from unstale.schedule.effects import windowed_cost
+from unstale.schedule.window_costs import windowed_cost
 
 from .outcome import Expected
 from .worlds import World
