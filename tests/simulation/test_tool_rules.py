@@ -17,7 +17,7 @@ from scipy.special import ndtri
 import unstale
 from unstale.draws import FATES, PHASES, key_of, uniform
 from unstale.errors import InvalidInput
-from unstale.simulation.compiled.conditions import fate
+from unstale.simulation.compiled.tracking import fate
 from unstale.simulation.tool_rules import (
     RULES,
     CommaFeed,

@@ -14,8 +14,7 @@ from unstale.errors import InvalidInput
 from unstale.estimation import HintedChanges, estimate_hints, plan_hinted
 from unstale.estimation.hints.compiled.hint_worth import cycles, worths
 from unstale.estimation.hints.hinted_polls import HintedPolls
-from unstale.estimation.hints.reliability import _p_value
-from unstale.estimation.hints.useless_hints import chance_of_fewer
+from unstale.estimation.hints.reliability import _p_value, chance_of_fewer
 
 RATES = st.floats(0.01, 100.0)
 SHARES = st.just(0.0) | st.floats(1e-9, 1.0)

@@ -13,6 +13,11 @@ is not much lower than at its maximum.
 As in the estimators of rates, half an unchanged poll and half a hint that came to nothing are added to what
 was seen, so that histories in which all polls found changes, or all hints were true, have an answer too.
 
+If hints say nothing, polls are unchanged with chances that depend on their elapsed times alone. Given how
+many were, it is a matter of chance which ones, and so how many hints came before these. Fewer than chance
+would have it speak for the hints. With few unchanged polls the usual distribution of a ratio of likelihoods
+is a poor guide, but that chance can be calculated (`chance_of_fewer`).
+
 For several elements see `unstale.estimation.hints.shared_reliability`.
 """
 
@@ -23,23 +28,26 @@ from math import inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import optimize, special
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, signal, special
 
 from unstale.arguments import Floats, scalar
 
 from .hinted_changes import LEAST_RATE, HintedChanges
 from .hinted_polls import HintedPolls
 from .shared_reliability import Shared
-from .useless_hints import chance_of_fewer
 
-__all__ = ["HintEstimate", "Interval", "estimate_hints"]
+__all__ = ["HintEstimate", "Interval", "chance_of_fewer", "estimate_hints"]
 
 _CERTAIN = 40.0
 """Evidence of a hint that is as good as certain."""
 _DIRECTIONS = 64
 _FEW = 20
 """Unchanged polls up to which the distribution of a test is calculated."""
+_MOST_COUNTED_HINTS = 1000
+"""More hints than these are counted in larger units."""
+_MOST_EXACT_POLLS = 4096
+"""Of more polls, some are drawn as if the same one could be drawn again."""
 _NO_GAIN = 1e-9
 """Differences of logarithms of likelihoods that come of rounding."""
 
@@ -314,3 +322,38 @@ def _p_value(polls: HintedPolls) -> float:
         chances = np.exp(-useless * polls.all_elapsed)
         return chance_of_fewer(chances, polls.all_hints, unchanged, polls.false_hints)
     return float(0.5 * special.chdtrc(1.0, 2.0 * gain))
+
+
+def chance_of_fewer(unchanged: Floats, hints: Floats, polls: int, false: float) -> float:
+    """Return how likely it is that so many unchanged polls come after ``false`` hints, or fewer.
+
+    ``unchanged`` has the chance of each poll to see no change.
+
+    >>> round(chance_of_fewer(np.full(4, 0.3), np.array([0.0, 1.0, 2.0, 2.0]), 2, 1.0), 6)  # a pair of six
+    0.166667
+    """
+    unit = max(false / _MOST_COUNTED_HINTS, 1.0)
+    most = int(false // unit)
+    counts = np.minimum(hints // unit, most + 1).astype(np.int64)
+    if hints.size > _MOST_EXACT_POLLS:
+        return _chance_with_replacement(unchanged, counts, polls, most)
+    odds = np.zeros((polls + 1, most + 2))  # by polls and hints; the last column is for all that are more
+    odds[0, 0] = 1.0
+    for chance, count in zip(unchanged.tolist(), counts.tolist(), strict=True):
+        taken = np.zeros_like(odds[:-1])
+        taken[:, count:] = odds[:-1, : most + 2 - count]
+        taken[:, -1] += odds[:-1, most + 2 - count :].sum(axis=1)
+        odds *= 1.0 - chance
+        odds[1:] += chance * taken
+    total = float(odds[-1].sum())
+    return float(odds[-1, :-1].sum()) / total if total > 0 else 1.0  # it cannot be so at all
+
+
+def _chance_with_replacement(unchanged: Floats, counts: NDArray[np.int64], polls: int, most: int) -> float:
+    """Draw polls one after the other, each in proportion to its odds."""
+    odds = unchanged / np.maximum(1.0 - unchanged, 1e-300)
+    one = np.bincount(counts, odds / odds.sum(), most + 2)[:-1]
+    all_ = np.ones(1)
+    for _ in range(polls):
+        all_ = np.maximum(signal.convolve(all_, one)[: most + 1], 0.0)
+    return float(all_.sum())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unstale.draws import uniform
 
-from .conditions import fate
+from .tracking import fate
 
 __all__ = [
     "HERITRIX",

@@ -8,11 +8,12 @@ import math
 import numpy as np
 from numba import njit
 
-from .conditions import fate
+from unstale.draws import uniform
 
 __all__ = [
     "ACCESSES", "AGE", "CHANGES", "COST", "FAILED", "FOUND", "FRESH", "FRESH_ACCESSES", "HARMONIC",
-    "LAG_STEPS", "MEASURES", "MISSED", "POLLS", "carry_out", "cleared", "look_at", "sort_by_element", "track",
+    "LAG_STEPS", "MEASURES", "MISSED", "POLLS", "carry_out", "cleared", "fate", "look_at", "sort_by_element",
+    "track",
 ]  # fmt: skip
 
 (FRESH, AGE, MISSED, HARMONIC, CHANGES, POLLS, FAILED, FOUND, COST, ACCESSES, FRESH_ACCESSES) = range(11)
@@ -61,6 +62,18 @@ def sort_by_element(elements, times, offsets, out):
     for i in range(offsets.size - 1, 0, -1):
         offsets[i] = offsets[i - 1]
     offsets[0] = 0
+
+
+@njit(inline="always")
+def fate(key, element, count, conditions):
+    """Return how late poll ``count`` of an element starts, how long it takes, and whether it succeeds.
+
+    ``conditions`` are the mean lateness and the mean duration, both exponential, and the share that fails.
+    """
+    late, takes, fails = conditions
+    delay = -late * math.log(uniform(key, element, 3 * count)) if late > 0.0 else 0.0
+    duration = -takes * math.log(uniform(key, element, 3 * count + 1)) if takes > 0.0 else 0.0
+    return delay, duration, fails <= 0.0 or uniform(key, element, 3 * count + 2) >= fails
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
