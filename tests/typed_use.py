@@ -61,7 +61,7 @@ def use_schedules_and_simulations() -> None:
     schedule.remove([0])
     assert_type(unstale.Schedule.resume(schedule.state()), unstale.Schedule)
     unstale.Schedule([1.0], order="fixd")  # type: ignore[arg-type]
-    clock: unstale.schedule.Clock = unstale.Windows.every(24, 22, 30).clock()
+    clock: unstale.schedule.WindowClock = unstale.Windows.every(24, 22, 30).clock()
     unstale.Schedule([1.0], windows=clock)
     unstale.Schedule([1.0, 2.0], windows={"night": clock}, groups=["night", "other"])
     world = unstale.World([unstale.Poisson(1.0), unstale.Gamma(2.0, 1.0)], weights=[1, 2], accesses=3)

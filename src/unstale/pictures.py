@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .errors import need
 from .tables import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.typing import LineStyleType
 
 __all__ = ["COLOURS", "DASHES", "MARKERS", "STYLE", "new_figure", "rendered", "save", "styled"]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 MARKERS = "osD^vPX"
 """A marker for each colour, so that grey print can be read."""
-DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (9, 2)), (0, (3, 1.2)))
+DASHES: tuple[LineStyleType, ...] = (
+    "-",
+    "--",
+    "-.",
+    ":",
+    (0, (6, 1.5, 1, 1.5, 1, 1.5)),
+    (0, (9, 2)),
+    (0, (3, 1.2)),
+)
 """Likewise a way to draw a line."""
 STYLE = {
     "axes.grid": True,
@@ -28,18 +41,18 @@ STYLE = {
 }
 
 
-def styled() -> Any:  # noqa: ANN401  (matplotlib is optional)
+def styled() -> AbstractContextManager[None]:
     """Return a context in which pictures have the style of the house."""
     return need("matplotlib", extra="lab", needed_for="plots").rc_context(STYLE)
 
 
-def new_figure(width: float, height: float) -> Any:  # noqa: ANN401
+def new_figure(width: float, height: float) -> Figure:
     """Return an empty picture, in inches."""
     figure = need("matplotlib.figure", extra="lab", needed_for="plots").Figure
     return figure(figsize=(width, height), layout="constrained")
 
 
-def rendered(figure: Any, kind: str) -> bytes:  # noqa: ANN401
+def rendered(figure: Figure, kind: str) -> bytes:
     """Return the bytes of a picture as svg, png or pdf: the same each time."""
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     file = BytesIO()
@@ -47,7 +60,7 @@ def rendered(figure: Any, kind: str) -> bytes:  # noqa: ANN401
     return file.getvalue()
 
 
-def save(figure: Any, path: str) -> None:  # noqa: ANN401
+def save(figure: Figure, path: str) -> None:
     """Write a picture, whole or not at all."""
     content = rendered(figure, path.lower().rpartition(".")[2])
     with replacing(path) as file:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from .quantities import TimeUnit, show_flow, show_number, time_unit
 
 __all__ = [
-    "amount_unit", "distance", "plural", "show_amount", "show_budget", "show_price", "show_rate",
-    "show_rate_interval", "show_size", "show_time",
+    "amount_unit", "distance", "noun_after", "plural", "show_amount", "show_budget", "show_price",
+    "show_rate", "show_rate_interval", "show_size", "show_time",
 ]  # fmt: skip
 
 _UNITS = tuple(
@@ -20,13 +20,25 @@ _FAST = 200_000.0
 """Polls a day from which on a budget reads better per second."""
 
 
-def plural(count: int, noun: str) -> str:
-    """Return so many of something.
+def plural(count: float, noun: str) -> str:
+    """Return a count with its noun.
 
-    >>> plural(1, "element"), plural(1234, "element")
-    ('1 element', '1,234 elements')
+    >>> plural(1, "element"), plural(1234, "element"), plural(0.5, "access")
+    ('1 element', '1,234 elements', '0.5 accesses')
     """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    shown = f"{count:,.0f}" if count == round(count) else show_number(count)
+    return f"{shown} {noun_after(count, noun)}"
+
+
+def noun_after(count: float, noun: str) -> str:
+    """Return a noun as it stands after a number.
+
+    >>> noun_after(1, "change"), noun_after(0.5, "change"), noun_after(2, "access")
+    ('change', 'changes', 'accesses')
+    """
+    if count == 1:
+        return noun
+    return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
 def show_time(seconds: float) -> str:

@@ -12,17 +12,17 @@ from scipy import stats
 from unstale import Conditions, InvalidInput, World, freshness, simulate
 from unstale.draws import FATES, key_of, uniform
 from unstale.schedule import Polls, Schedule
-from unstale.simulation.visits import Hands
+from unstale.simulation.visits import PollExecutor
 
 LIMIT = 3.0
 
 
 def carried_out(polls, conditions, n, seed=0, cuts=(np.inf,)):
     """All polls of each element as (start, end, success), carried out span by span."""
-    hands, found = Hands(n, conditions, seed), [[] for _ in range(n)]
+    executor, found = PollExecutor(n, conditions, seed), [[] for _ in range(n)]
     for begin, end in zip((-np.inf, *cuts), (*cuts, np.inf), strict=True):
         now = (polls.times >= begin) & (polls.times < end)
-        visits = hands.carry_out(Polls(polls.times[now], polls.elements[now]), end)
+        visits = executor.carry_out(Polls(polls.times[now], polls.elements[now]), end)
         for i in range(n):
             own = slice(visits.offsets[i], visits.offsets[i + 1])
             assert np.all((visits.start[own] >= begin) & (visits.start[own] < end))

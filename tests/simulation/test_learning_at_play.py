@@ -7,7 +7,7 @@ from unstale import World, simulate
 from unstale.lab.histories import load
 from unstale.policy import Learning
 from unstale.processes import Lognormal, Weibull
-from unstale.simulation import RULES, Conditions, Learned
+from unstale.simulation import RULES, Conditions, LearningAtPlay
 from unstale.simulation.policies import Outcomes, Policy
 
 MANY = 1500
@@ -119,7 +119,7 @@ def test_in_bursts_it_is_ahead_of_the_same_without_forgetting(law: Weibull | Log
     n = 800
     pace = np.random.default_rng(3).gamma(0.7, 1.0, n) + 0.01
     world = World(law.at_rate(pace))
-    constant = Learned(Learning(n, 0.5 * n, half_life=np.inf, seed=1))
+    constant = LearningAtPlay(Learning(n, 0.5 * n, half_life=np.inf, seed=1))
     result = simulate(
         world, 0.5 * n, policies={"uniform": "uniform", "learning": "learning", "constant": constant},
         horizon=200.0, burn_in=60.0, seed=4,
@@ -133,7 +133,7 @@ class Turning:
     """A policy that is told of another budget half-way."""
 
     def __init__(self, learning: Learning, at: float, budget: float) -> None:
-        self._learning, self._inner, self._at, self._budget = learning, Learned(learning), at, budget
+        self._learning, self._inner, self._at, self._budget = learning, LearningAtPlay(learning), at, budget
 
     @property
     def step(self) -> float:
@@ -208,7 +208,7 @@ def test_ahead_on_a_recorded_history(share: float, least: float) -> None:
     learning = Learning(len(recorded), budget, steps=10.0, seed=1)
     policies = {name: name for name in ("uniform", "optimal", "estimated-optimal")}
     result = simulate(
-        recorded.world(), budget, policies=policies | {"learning": Learned(learning)},
+        recorded.world(), budget, policies=policies | {"learning": LearningAtPlay(learning)},
         burn_in=recorded.end / 3.0, seed=1,
     )  # fmt: skip
     for other in policies:

@@ -24,7 +24,7 @@ from unstale import (
 )
 from unstale.schedule import Polls, Schedule
 from unstale.simulation import NAMES, RULES, Outcomes, expect, simulator
-from unstale.simulation.visits import Hands
+from unstale.simulation.visits import PollExecutor
 
 RATES = np.array([0.05, 0.4, 1.0, 3.0])
 ROUGH = Conditions(late=0.05, takes=0.1, fails=0.2)
@@ -206,7 +206,7 @@ def visits_of(policy, world, conditions, seed):
         np.concatenate([part.times for part in policy.made]),
         np.concatenate([part.elements for part in policy.made]),
     )
-    visits = Hands(len(world), conditions, seed).carry_out(made, np.inf)
+    visits = PollExecutor(len(world), conditions, seed).carry_out(made, np.inf)
     changes, rows = changes_of(world, seed, 60.0), []
     for i in range(len(world)):
         last = 0.0

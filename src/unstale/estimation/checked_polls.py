@@ -11,7 +11,7 @@ from unstale.arguments import Floats, as_floats, numbers, whole
 from unstale.errors import InvalidInput
 
 from .poll_columns import column, flags
-from .rates.compiled.estimators import Tally, fading, tally
+from .rates.compiled.estimators import PollTally, fading, tally
 
 __all__ = ["Elements", "PollColumns"]
 
@@ -63,11 +63,11 @@ class PollColumns(NamedTuple):
             raise InvalidInput(f"elements must be numbered from 0 on; the highest number is {count - 1}")
         return cls(who, spans, seen, ages if not np.isnan(ages).all() else np.empty(0), count)
 
-    def tally(self) -> Tally:
+    def tally(self) -> PollTally:
         """Sort polls by element."""
-        return Tally(*tally(*self))
+        return PollTally(*tally(*self))
 
-    def faded(self, half_life: float) -> Tally:
+    def faded(self, half_life: float) -> PollTally:
         """Sort polls by element, each counting half as much for each half-life before the element's last.
 
         Polls, changes and total time are counted in full.

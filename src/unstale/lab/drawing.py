@@ -11,15 +11,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, floor, log10
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from unstale.arguments import Floats
 from unstale.errors import need
 from unstale.pictures import COLOURS, DASHES, MARKERS, new_figure, rendered, styled
+from unstale.wording import plural
 
 from .experiment import Experiment, Line, Panel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
+    from matplotlib.figure import Figure
+    from matplotlib.typing import LineStyleType
 
 __all__ = ["pictures"]
 
@@ -49,16 +56,16 @@ def pictures(experiment: Experiment, panels: Sequence[Panel]) -> dict[str, bytes
         return {"svg": svg, "png": rendered(figure, "png")}
 
 
-class _Look(NamedTuple):
+class _LineLook(NamedTuple):
     colour: str
-    dashes: Any
+    dashes: LineStyleType
     marker: str
     hatch: str
 
 
-def _look(at: int) -> _Look:
+def _look(at: int) -> _LineLook:
     shift = at + at // len(COLOURS)  # another pair of colour and dashes in each round
-    return _Look(
+    return _LineLook(
         COLOURS[at % len(COLOURS)],
         DASHES[shift % len(DASHES)],
         MARKERS[shift % len(MARKERS)],
@@ -66,7 +73,7 @@ def _look(at: int) -> _Look:
     )
 
 
-def _looks(panels: Sequence[Panel]) -> dict[str, _Look]:
+def _looks(panels: Sequence[Panel]) -> dict[str, _LineLook]:
     """Return how each label looks: the same in all panels, and points like the line that they belong to."""
     lines = {line.label: line for panel in panels for line in panel.lines}
     owners = {label: _owner(line, lines) for label, line in lines.items()}
@@ -81,7 +88,7 @@ def _owner(line: Line, lines: dict[str, Line]) -> str:
     return max(heads, key=len, default=line.label)
 
 
-def _figure(experiment: Experiment, panels: Sequence[Panel]) -> Any:  # noqa: ANN401  (matplotlib is optional)
+def _figure(experiment: Experiment, panels: Sequence[Panel]) -> Figure:
     columns = min(len(panels), 2)  # so that a page, and a phone, can show them
     rows = ceil(len(panels) / columns)
     labels = [[_said(line, panel.log) for line in panel.lines] for panel in panels]
@@ -90,7 +97,7 @@ def _figure(experiment: Experiment, panels: Sequence[Panel]) -> Any:  # noqa: AN
     legend = max(ceil(len(one) / count) for one, count in zip(labels, beside, strict=True))
     height = rows * (_HEIGHT + (0 if shared else _ROW * legend)) + (_ROW * legend if shared else 0) + 0.4
     figure = new_figure(columns * _WIDTH, height)
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06, hspace=0.06, wspace=0.06)
+    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06, hspace=0.06, wspace=0.06)
     title = f"{experiment.paper.authors}, {experiment.where}: {experiment.shows}"
     figure.suptitle(fill(title, 68 * columns), fontsize="medium", color="#444444")
     places = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -111,7 +118,7 @@ def _figure(experiment: Experiment, panels: Sequence[Panel]) -> Any:  # noqa: AN
     return figure
 
 
-def _put_legend(axes: Any, panel: Panel, beside: int) -> None:  # noqa: ANN401
+def _put_legend(axes: Axes, panel: Panel, beside: int) -> None:
     """Put the legend below what stands below the axes: numbers or names, and the label, in points."""
     transforms = need("matplotlib.transforms", extra="lab", needed_for="plots")
     if not panel.names:
@@ -145,7 +152,7 @@ def _beside(labels: Sequence[str], letters: int) -> int:
     return ceil(len(labels) / ceil(len(labels) / most)) if labels else 1  # rows of equal length
 
 
-def _draw(axes: Any, panel: Panel, looks: dict[str, _Look]) -> None:  # noqa: ANN401
+def _draw(axes: Axes, panel: Panel, looks: dict[str, _LineLook]) -> None:
     if "x" in panel.log:
         axes.set_xscale("log")
     if "y" in panel.log:
@@ -153,7 +160,7 @@ def _draw(axes: Any, panel: Panel, looks: dict[str, _Look]) -> None:  # noqa: AN
     bars = [line for line in panel.lines if line.kind == "bars"]
     for line in panel.lines:
         look, label = looks[line.label], _said(line, panel.log)
-        x, y = _drawable(line.x, "x" in panel.log), _drawable(line.y, "y" in panel.log)
+        x, y = _drawable(line.x, log="x" in panel.log), _drawable(line.y, log="y" in panel.log)
         match line.kind:
             case "bars":
                 _draw_bars(axes, replace(line, label=label), (x, y), (bars.index(line), len(bars)), look)
@@ -179,8 +186,8 @@ def _draw(axes: Any, panel: Panel, looks: dict[str, _Look]) -> None:  # noqa: AN
         if _slanted(panel.names):
             axes.set_xticks(range(len(panel.names)), panel.names)
             axes.tick_params(axis="x", rotation=30)
-            for label in axes.get_xticklabels():
-                label.set(ha="right", rotation_mode="anchor")
+            for name in axes.get_xticklabels():
+                name.set(ha="right", rotation_mode="anchor")
         else:
             axes.set_xticks(range(len(panel.names)), [_wrapped(name) for name in panel.names])
         axes.grid(visible=False, axis="x")
@@ -192,20 +199,20 @@ def _said(line: Line, log: str) -> str:
     count = sum(any(value <= 0 for value in point) for point in zip(*columns, strict=True))
     if not count:
         return line.label
-    return f"{line.label} ({count} {'point' if count == 1 else 'points'} at or below 0 left out)"
+    return f"{line.label} ({plural(count, 'point')} at or below 0 left out)"
 
 
-def _drawable(values: Floats, log: bool) -> Floats:  # noqa: FBT001
+def _drawable(values: Floats, *, log: bool) -> Floats:
     """Leave out what cannot be drawn: it is a gap in the line."""
     return np.where(np.isfinite(values) & ((values > 0) | (not log)), values, np.nan)
 
 
 def _draw_bars(
-    axes: Any,  # noqa: ANN401
+    axes: Axes,
     line: Line,
     data: tuple[Floats, Floats],
     place: tuple[int, int],
-    look: _Look,
+    look: _LineLook,
 ) -> None:
     """Draw the bars of one line beside those of the others."""
     x, y = data
@@ -218,7 +225,7 @@ def _draw_bars(
     )  # fmt: skip
 
 
-def _label(axis: Any, *, log: bool) -> None:  # noqa: ANN401
+def _label(axis: XAxis | YAxis, *, log: bool) -> None:
     """Write numbers on an axis as people do, and as many as fit."""
     ticker = need("matplotlib.ticker", extra="lab", needed_for="plots")
     if not log:

@@ -19,7 +19,7 @@ from unstale.planning import plan
 from unstale.policy import Learning
 from unstale.processes import Empirical
 from unstale.schedule import Polls, Schedule
-from unstale.simulation import Learned, Outcome, World, simulate
+from unstale.simulation import LearningAtPlay, Outcome, World, simulate
 from unstale.simulation.outcome import error_of_mean
 from unstale.simulation.policies import EstimatedOptimal, EstimatedProportional, Outcomes, Policy
 
@@ -152,7 +152,7 @@ def _learners(  # noqa: PLR0917  (as they come)
         made["estimated-optimal"] = EstimatedOptimal(n, first, world.weight, sizes, objective, seed=seed)
     if "learning" in names:
         steps = min(_MOST_STEPS * n / every, _STEPS)
-        made["learning"] = Learned(
+        made["learning"] = LearningAtPlay(
             Learning(n, first, weights=world.weight, objective=goal, steps=steps, seed=seed)
         )
     return {name: _Paced(policy, burn_in, pace.polls) for name, policy in made.items()}

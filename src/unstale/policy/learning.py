@@ -20,7 +20,7 @@ from unstale.draws import PHASES, generator_of
 from unstale.errors import InvalidInput
 from unstale.estimation.learning.learner import Learner
 from unstale.objectives import Objective
-from unstale.schedule.element_clocks import Clock, Clocks
+from unstale.schedule.element_clocks import Clocks, WindowClock
 from unstale.schedule.polls import Polls, later
 
 from .element_table import NEW, OK, ElementTable, OpeningHours
@@ -72,7 +72,7 @@ class Learning:
         steps: float = STEPS,
         groups: ArrayLike | None = None,
         limits: Mapping[Any, float] | None = None,
-        windows: Clock | Mapping[Any, Clock] | None = None,
+        windows: WindowClock | Mapping[Any, WindowClock] | None = None,
         max_age: ArrayLike = np.inf,
         min_interval: ArrayLike = 0.0,
         jitter: ArrayLike = 0.0,
@@ -305,7 +305,7 @@ class Learning:
         state: Mapping[str, Any],
         *,
         objective: str | Objective = "freshness",
-        windows: Clock | Mapping[Any, Clock] | None = None,
+        windows: WindowClock | Mapping[Any, WindowClock] | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
         """Go on where `state` was taken, poll for poll; an objective and windows are given again."""
@@ -371,7 +371,9 @@ def _limit(rates: RateLimits, limits: Mapping[Any, float] | None, labels: Mappin
         rates.know(labels[label], name=str(label), spacing=1.0 / most)
 
 
-def _open(table: ElementTable, windows: Clock | Mapping[Any, Clock] | None, groups: ArrayLike | None) -> None:
+def _open(
+    table: ElementTable, windows: WindowClock | Mapping[Any, WindowClock] | None, groups: ArrayLike | None
+) -> None:
     """Let elements be polled in their windows only."""
     if windows is None:
         return

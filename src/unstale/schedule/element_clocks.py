@@ -13,10 +13,10 @@ from unstale.errors import InvalidInput
 
 from .polls import Elements
 
-__all__ = ["AllHours", "Clock", "Clocks"]
+__all__ = ["AllHours", "Clocks", "WindowClock"]
 
 
-class Clock(Protocol):
+class WindowClock(Protocol):
     """Time during which polls are allowed, as `Windows` gives it."""
 
     def worked(self, t: ArrayLike) -> Floats:
@@ -43,9 +43,9 @@ class AllHours:
 class Clocks:
     """The clock of each element: one for all, or one for each group that has one."""
 
-    def __init__(self, windows: Clock | Mapping[Any, Clock] | None) -> None:
+    def __init__(self, windows: WindowClock | Mapping[Any, WindowClock] | None) -> None:
         self._by_label: dict[Any, int] | None = None
-        self.clocks: list[Clock] = [AllHours()]
+        self.clocks: list[WindowClock] = [AllHours()]
         if isinstance(windows, Mapping):
             self.clocks += [_clock(f"windows[{label!r}]", clock) for label, clock in windows.items()]
             self._by_label = {label: at + 1 for at, label in enumerate(windows)}
@@ -97,7 +97,7 @@ class Clocks:
         return moments
 
 
-def _clock(name: str, value: object) -> Clock:
+def _clock(name: str, value: object) -> WindowClock:
     if not (hasattr(value, "worked") and hasattr(value, "when")):
         raise InvalidInput(
             f"{name} must be a clock, such as Windows.every(1.0, 0.0, 0.25).clock(); it is {value!r}"

@@ -78,7 +78,7 @@ class Index:
         self._now = scalar("start", start)
         self._begin, self._wait, self._spent = self._now, 0.0, 0.0
         self._made, self._paid = 0, 0.0
-        goal = _Goal.of(
+        goal = _IndexProblem.of(
             rates,
             scalar("budget", budget, at_least=0),
             1.0 if weights is None else weights,
@@ -145,7 +145,7 @@ class Index:
         [2, 0, 2]
         """
         old, n = self._goal, len(self)
-        goal = _Goal.of(
+        goal = _IndexProblem.of(
             old.law if rates is None else rates,
             old.budget if budget is None else scalar("budget", budget, at_least=0),
             old.weights if weights is None else weights,
@@ -167,9 +167,11 @@ class Index:
         new = self._now - goal.round * spread(np.arange(known.size, len(goal)))
         self._take_up(goal, np.concatenate([known, new]))
 
-    def _take_up(self, goal: _Goal, last: Floats) -> None:
+    def _take_up(self, goal: _IndexProblem, last: Floats) -> None:
         self._goal = goal
-        self._choice: _Quick | _General = _General(goal, last) if goal.kind is None else _Quick(goal, last)
+        self._choice: _KnownObjective | _AnyObjective = (
+            _AnyObjective(goal, last) if goal.kind is None else _KnownObjective(goal, last)
+        )
 
     # --- to be continued ------------------------------------------------------------------------------------
 
@@ -210,7 +212,7 @@ class Index:
         self = cls.__new__(cls)
         for name in _STATE:
             setattr(self, f"_{name}", np.asarray(state[name]).item())  # from a file numbers come as arrays
-        goal = _Goal.of(
+        goal = _IndexProblem.of(
             np.asarray(state["rates"]) if rates is None else rates,
             float(state["budget"]),
             np.asarray(state["weights"]),
@@ -230,7 +232,7 @@ _STATE = ("now", "begin", "wait", "spent", "made", "paid")
 
 
 @dataclass(frozen=True, eq=False)
-class _Goal:
+class _IndexProblem:
     """What is to be kept fresh, and with how much."""
 
     law: Process
@@ -303,10 +305,10 @@ def _law(rates: ArrayLike | Process) -> Process:
     return Poisson(np.atleast_1d(numbers("rates", rates, at_least=0)))
 
 
-class _Quick:
+class _KnownObjective:
     """Finds who is worth most, by compiled code."""
 
-    def __init__(self, goal: _Goal, last: Floats) -> None:
+    def __init__(self, goal: _IndexProblem, last: Floats) -> None:
         self._kind = goal.kind
         self._budget = goal.budget
         self._columns = tuple(map(goal.column, (goal.law.rate, goal.weights, goal.sizes)))
@@ -349,10 +351,10 @@ class _Quick:
         return times[:drawn], elements[:drawn], spent
 
 
-class _General:
+class _AnyObjective:
     """Finds who is worth most, for any law and objective."""
 
-    def __init__(self, goal: _Goal, last: Floats) -> None:
+    def __init__(self, goal: _IndexProblem, last: Floats) -> None:
         self._goal = goal
         self._unit = goal.column(goal.weights) / goal.column(goal.sizes)
         self._sizes = goal.column(goal.sizes)

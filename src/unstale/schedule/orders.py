@@ -27,7 +27,7 @@ from unstale.errors import InvalidInput
 from unstale.kernels import FIXED, RANDOM
 
 from .compiled.orders import draw, first_points, put_in_order, spread_out
-from .element_clocks import Clock, Clocks
+from .element_clocks import Clocks, WindowClock
 from .polls import Elements, Polls, later, one_by_one
 
 __all__ = ["Schedule", "flag", "frequencies_of", "spread"]
@@ -72,7 +72,7 @@ class Schedule:
         order: Order = "fixed",
         jitter: float = 0.0,
         even: bool = False,
-        windows: Clock | Mapping[Any, Clock] | None = None,
+        windows: WindowClock | Mapping[Any, WindowClock] | None = None,
         groups: ArrayLike | None = None,
         phases: ArrayLike | None = None,
         seed: int = 0,
@@ -323,7 +323,9 @@ class Schedule:
         }
 
     @classmethod
-    def resume(cls, state: Mapping[str, Any], *, windows: Clock | Mapping[Any, Clock] | None = None) -> Self:
+    def resume(
+        cls, state: Mapping[str, Any], *, windows: WindowClock | Mapping[Any, WindowClock] | None = None
+    ) -> Self:
         """Go on where `state` was taken, poll for poll."""
         names = (*_STATE, "left_times", "left_elements", "left_points")
         try:

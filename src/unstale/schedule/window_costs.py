@@ -31,7 +31,7 @@ from unstale.processes import Periodic, Poisson, Process, process
 from unstale.renewal import phase_lock as in_step
 from unstale.renewal import staleness
 
-from .element_clocks import AllHours, Clock
+from .element_clocks import AllHours, WindowClock
 from .window_clocks import CalendarClock, CycleClock
 from .window_intervals import cost_of_intervals, gaps_of
 
@@ -166,7 +166,7 @@ def windowed_cost(
     objective: str | Objective,
     law: Process | ArrayLike,
     frequency: ArrayLike,
-    clock: Clock | None,
+    clock: WindowClock | None,
     order: Order = "fixed",
     *,
     jitter: float = 0.0,

@@ -7,7 +7,7 @@ between the two, and adds it up to an `Outcome`. The `analysis` evaluator says w
 
 from .expected_outcome import expect
 from .outcome import Expected, Outcome, Result
-from .policies import Learned, Outcomes, Played, Policy
+from .policies import LearningAtPlay, Outcomes, Played, Policy
 from .policy_lookup import NAMES
 from .simulator import simulate
 from .tool_rules import RULES, Rule
@@ -19,7 +19,7 @@ __all__ = [
     "RULES",
     "Conditions",
     "Expected",
-    "Learned",
+    "LearningAtPlay",
     "Outcome",
     "Outcomes",
     "Played",

@@ -32,7 +32,7 @@ from .compiled.changes import (
     look_up,
 )
 
-__all__ = ["Drawn", "Events", "Nothing", "Recorded", "Source", "by_element"]
+__all__ = ["Drawn", "EventSource", "Events", "Nothing", "RecordedEvents", "by_element"]
 
 Places = NDArray[np.intp]
 
@@ -45,7 +45,7 @@ class Events:
     times: Floats
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """Events, span after span."""
 
     def until(self, end: float) -> Events:
@@ -62,7 +62,7 @@ class Nothing:
         return self._events
 
 
-class Recorded:
+class RecordedEvents:
     """Events as they were recorded."""
 
     def __init__(self, events: Events) -> None:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from unstale.arguments import Order, numbers
 from unstale.errors import InvalidInput
-from unstale.schedule import Clock
+from unstale.schedule import WindowClock
 from unstale.schedule.window_costs import windowed_cost
 
 from .outcome import Expected
@@ -22,7 +22,7 @@ def expect(
     order: Order = "fixed",
     *,
     jitter: float = 0.0,
-    windows: Clock | None = None,
+    windows: WindowClock | None = None,
 ) -> Expected:
     """Return what formulas say of elements polled at these frequencies.
 

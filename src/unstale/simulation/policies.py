@@ -22,19 +22,19 @@ from unstale.policy import Learning, LearningPolicy, Limits, PollOutcomes
 from unstale.schedule import Polls, Schedule, Stream
 
 from .compiled.tracking import look_at
-from .events import Events, Recorded
-from .visits import Bools, Hands, Visits, checked
+from .events import Events, RecordedEvents
+from .visits import Bools, PollExecutor, Visits, checked
 
 __all__ = [
     "ClosedLoop",
     "EstimatedOptimal",
     "EstimatedProportional",
-    "Learned",
-    "Loop",
+    "LearningAtPlay",
     "OpenLoop",
     "Outcomes",
     "Played",
     "Policy",
+    "PolicyLoop",
 ]
 
 
@@ -66,7 +66,7 @@ class Policy(Protocol):
         """Be told what polls saw that are done."""
 
 
-class Loop(Protocol):
+class PolicyLoop(Protocol):
     """A policy at work: what the simulator asks of all of them."""
 
     def visits(self, changes: Events, start: float, end: float) -> Visits:
@@ -76,8 +76,8 @@ class Loop(Protocol):
 class OpenLoop:
     """A schedule, carried out whatever its polls see."""
 
-    def __init__(self, stream: Stream, hands: Hands) -> None:
-        self._stream, self._hands = stream, hands
+    def __init__(self, stream: Stream, executor: PollExecutor) -> None:
+        self._stream, self._hands = stream, executor
 
     def visits(self, changes: Events, start: float, end: float) -> Visits:  # noqa: ARG002  (it is blind)
         polls = self._stream.until(end)
@@ -87,14 +87,14 @@ class OpenLoop:
 class ClosedLoop:
     """A policy that is told what its polls saw, step by step."""
 
-    def __init__(self, policy: Policy, n: int, hands: Hands) -> None:
-        self._policy, self._hands = policy, hands
+    def __init__(self, policy: Policy, n: int, executor: PollExecutor) -> None:
+        self._policy, self._hands = policy, executor
         self._last, self._dirty = np.zeros(n), np.zeros(n, np.bool_)
         self._next = 0.0
         self._untold: list[tuple[Outcomes, Floats]] = []
 
     def visits(self, changes: Events, start: float, end: float) -> Visits:
-        source, parts, now = Recorded(changes), [], start
+        source, parts, now = RecordedEvents(changes), [], start
         while now < end:
             if self._next <= now:
                 step = scalar("step", self._policy.step, above=0, infinite=True)
@@ -253,7 +253,7 @@ class EstimatedOptimal:
             )
 
 
-class Learned:
+class LearningAtPlay:
     """`Learning` as a policy."""
 
     def __init__(self, learning: Learning) -> None:

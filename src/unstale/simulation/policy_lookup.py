@@ -15,7 +15,7 @@ from unstale.errors import InvalidInput
 from unstale.objectives import Objective
 from unstale.planning import POLICIES, Plan, plan
 from unstale.policy import Learning
-from unstale.schedule import Clock, EarliestDeadline, Index, Schedule, Stream
+from unstale.schedule import EarliestDeadline, Index, Schedule, Stream, WindowClock
 from unstale.schedule.element_clocks import AllHours
 from unstale.schedule.window_clocks import CalendarClock, CycleClock
 
@@ -26,16 +26,16 @@ from .policies import (
     ClosedLoop,
     EstimatedOptimal,
     EstimatedProportional,
-    Learned,
-    Loop,
+    LearningAtPlay,
     OpenLoop,
     Policy,
+    PolicyLoop,
 )
 from .tool_rules import RULES, Following, Rule
-from .visits import Conditions, Hands, Visits
+from .visits import Conditions, PollExecutor, Visits
 from .worlds import World
 
-__all__ = ["NAMES", "AnyPolicy", "Player", "Terms", "player"]
+__all__ = ["NAMES", "AnyPolicy", "Player", "SimulationTerms", "player"]
 
 _ESTIMATING = ("learning", "estimated-optimal", "estimated-proportional")
 NAMES = (*POLICIES, "edf", "index", *_ESTIMATING, *RULES)
@@ -47,7 +47,7 @@ AnyPolicy = str | Plan | Stream | Policy | Rule
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Terms:
+class SimulationTerms:
     """What all policies are told: the world and the options of a simulation."""
 
     world: World
@@ -55,7 +55,7 @@ class Terms:
     objective: Objective
     order: Order
     jitter: float
-    windows: Clock | Mapping[Any, Clock] | None
+    windows: WindowClock | Mapping[Any, WindowClock] | None
     groups: ArrayLike | None
     conditions: Conditions
     seed: int
@@ -76,21 +76,21 @@ class Terms:
         )
 
     @property
-    def hands(self) -> Hands:
+    def executor(self) -> PollExecutor:
         """Somebody to carry polls out."""
-        return Hands(len(self.world), self.conditions, self.seed)
+        return PollExecutor(len(self.world), self.conditions, self.seed)
 
 
 @dataclass(frozen=True, eq=False)
 class Player:
     """A policy at work, about how many polls per unit time it makes, and what formulas say of it."""
 
-    loop: Loop
+    loop: PolicyLoop
     rate: float
     expected: Callable[[], Expected] | None = None
 
 
-def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
+def player(name: str, policy: AnyPolicy, terms: SimulationTerms) -> Player:
     """Put a policy to work."""
     if isinstance(policy, str):
         choice(f"policies[{name!r}]" if name != policy else "policies", policy, NAMES)
@@ -111,15 +111,15 @@ def player(name: str, policy: AnyPolicy, terms: Terms) -> Player:
                 f"policies[{name!r}] must be a schedule of the {len(terms.world)} elements from time 0 on; "
                 f"it has {len(stream)}, and is at {stream.now:g}"
             )
-        return Player(OpenLoop(stream, terms.hands), stream.rate)
+        return Player(OpenLoop(stream, terms.executor), stream.rate)
     learns = all(hasattr(policy, part) for part in ("step", "polls", "learn"))
     if learns and not isinstance(policy, type):
-        return Player(ClosedLoop(policy, len(terms.world), terms.hands), terms.budget)
+        return Player(ClosedLoop(policy, len(terms.world), terms.executor), terms.budget)
     allowed = "a name, a plan, a schedule, a rule or a policy with step, polls and learn"
     raise InvalidInput(f"policies[{name!r}] must be {allowed}; it is {policy!r}")
 
 
-def _by_name(name: str, terms: Terms) -> Player:
+def _by_name(name: str, terms: SimulationTerms) -> Player:
     world = terms.world
     if name in {"index", *_ESTIMATING} and world.change_sizes is not None:
         raise InvalidInput(
@@ -136,7 +136,7 @@ def _by_name(name: str, terms: Terms) -> Player:
     if name in RULES:
         return _ruled(RULES[name], terms)
     if name in _ESTIMATING:
-        return Player(ClosedLoop(_estimating(name, terms), len(world), terms.hands), terms.budget)
+        return Player(ClosedLoop(_estimating(name, terms), len(world), terms.executor), terms.budget)
     if name == "index":
         index = Index(
             world.rates,  # type: ignore[arg-type]  # a list of laws is refused there
@@ -145,18 +145,18 @@ def _by_name(name: str, terms: Terms) -> Player:
             sizes=world.sizes,
             objective=terms.objective,
         )
-        return Player(OpenLoop(index, terms.hands), index.rate)
+        return Player(OpenLoop(index, terms.executor), index.rate)
     frequencies = _frequencies("optimal" if name == "edf" else name, terms)
     if name == "edf":
-        return Player(OpenLoop(EarliestDeadline(frequencies), terms.hands), float(frequencies.sum()))
+        return Player(OpenLoop(EarliestDeadline(frequencies), terms.executor), float(frequencies.sum()))
     return _planned(frequencies, terms)
 
 
-def _estimating(name: str, terms: Terms) -> Policy:
+def _estimating(name: str, terms: SimulationTerms) -> Policy:
     """A policy that learns rates from its own polls."""
     world, n, sizes = terms.world, len(terms.world), _sizes(terms.world)
     if name == "learning":
-        return Learned(
+        return LearningAtPlay(
             Learning(
                 n,
                 terms.budget,
@@ -171,7 +171,7 @@ def _estimating(name: str, terms: Terms) -> Policy:
     return EstimatedProportional(n, terms.budget, sizes, seed=terms.seed)
 
 
-def _frequencies(name: str, terms: Terms) -> Floats:
+def _frequencies(name: str, terms: SimulationTerms) -> Floats:
     """The allocation of a policy that knows the true rates."""
     world = terms.world
     if terms.budget == 0.0 or not world.mean_rates.any():
@@ -188,7 +188,7 @@ def _frequencies(name: str, terms: Terms) -> Floats:
     ).frequencies
 
 
-def _planned(frequencies: Floats, terms: Terms) -> Player:
+def _planned(frequencies: Floats, terms: SimulationTerms) -> Player:
     known = None
     windows = terms.windows
     plain = windows is None or isinstance(windows, AllHours | CycleClock | CalendarClock)
@@ -199,13 +199,13 @@ def _planned(frequencies: Floats, terms: Terms) -> Player:
             frequencies,
             terms.order,
             jitter=terms.jitter,
-            windows=cast("Clock | None", windows),
+            windows=cast("WindowClock | None", windows),
         )
-    loop = OpenLoop(terms.schedule(frequencies), terms.hands)
+    loop = OpenLoop(terms.schedule(frequencies), terms.executor)
     return Player(loop, float(frequencies.sum()), known)
 
 
-def _ruled(rule: Rule, terms: Terms) -> Player:
+def _ruled(rule: Rule, terms: SimulationTerms) -> Player:
     world = terms.world
     about = 4.0 * float(world.mean_rates.sum()) + len(world) * terms.unit_seconds / rule.first
     return Player(_RuleLoop(rule, terms), about)
@@ -218,7 +218,7 @@ def _sizes(world: World) -> Floats:
 class _RuleLoop:
     """A rule of today's tools at work."""
 
-    def __init__(self, rule: Rule, terms: Terms) -> None:
+    def __init__(self, rule: Rule, terms: SimulationTerms) -> None:
         self._following = Following(
             rule,
             len(terms.world),

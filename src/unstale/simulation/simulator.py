@@ -15,10 +15,10 @@ from unstale.objectives import Objective, objective_named
 from unstale.planning import Plan
 from unstale.processes import Process
 from unstale.quantities import time_unit
-from unstale.schedule import Clock
+from unstale.schedule import WindowClock
 
 from .outcome import Outcome, Result
-from .policy_lookup import NAMES, AnyPolicy, Terms, player
+from .policy_lookup import NAMES, AnyPolicy, SimulationTerms, player
 from .tool_rules import Rule
 from .tracking import Tracker
 from .visits import Conditions
@@ -47,7 +47,7 @@ def simulate(
     objective: str | Objective = "freshness",
     order: Order = "fixed",
     jitter: float = 0.0,
-    windows: Clock | Mapping[Any, Clock] | None = None,
+    windows: WindowClock | Mapping[Any, WindowClock] | None = None,
     groups: ArrayLike | None = None,
     conditions: Conditions | None = None,
     objectives: Sequence[str | Objective] = (),
@@ -88,7 +88,7 @@ def simulate(
     measured = [objective_named(one) for one in objectives]
     if progress is not None and not callable(progress):
         raise InvalidInput(f"progress must be a function of the simulated time; it is {progress!r}")
-    terms = Terms(
+    terms = SimulationTerms(
         world=world,
         budget=budget,
         objective=objective_named(objective),

@@ -30,7 +30,7 @@ from .compiled.tool_rules import (
     NUTCH,
     STORMCRAWLER,
     Feeds,
-    Pages,
+    PageColumns,
     Readers,
     by_element,
     first_polls,
@@ -321,11 +321,11 @@ class Following:
         due = now + due * (rule.first / unit)
         fates = key_of(seed, FATES)
         self._now, self._count = now, n
-        self._run: _Ticking | _Reading | _Single
+        self._run: _Ticking | _FeedReading | _Single
         if isinstance(rule, Miniflux):
             self._run = _Ticking(rule, unit, met, fates, due, now)
         elif isinstance(rule, CommaFeed):
-            self._run = _Reading(rule, unit, met, fates, due)
+            self._run = _FeedReading(rule, unit, met, fates, due)
         else:
             self._run = _Single(rule, unit, met, fates, due)
 
@@ -365,7 +365,7 @@ class _Single:
         n = due.size
         self._rule, self._numbers = rule.in_units(unit)
         self._conditions, self._key = conditions, key
-        self._pages = Pages(
+        self._pages = PageColumns(
             start=np.empty(n),
             polls=np.zeros(n, np.int64),
             interval=np.full(n, self._numbers[0]),
@@ -387,7 +387,7 @@ class _Single:
         return visits
 
 
-class _Reading:
+class _FeedReading:
     """CommaFeed, which looks at the dates of entries."""
 
     def __init__(

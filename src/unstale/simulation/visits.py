@@ -15,7 +15,7 @@ from unstale.schedule import Polls
 from .compiled.tracking import carry_out, sort_by_element
 from .events import Events
 
-__all__ = ["Bools", "Conditions", "Hands", "Visits", "checked"]
+__all__ = ["Bools", "Conditions", "PollExecutor", "Visits", "checked"]
 
 Bools = NDArray[np.bool_]
 
@@ -90,7 +90,7 @@ def checked(polls: object, n: int, start: float, end: float) -> Polls:
     return polls
 
 
-class Hands:
+class PollExecutor:
     """Those who carry polls out."""
 
     def __init__(self, n: int, conditions: Conditions, seed: int) -> None:

@@ -16,7 +16,7 @@ from unstale.errors import InvalidInput
 from unstale.planning.problem import Laws, laws_of
 from unstale.processes import Poisson, Process
 
-from .events import Drawn, Events, Nothing, Recorded, Source, by_element
+from .events import Drawn, Events, EventSource, Nothing, RecordedEvents, by_element
 
 __all__ = ["Alignment", "World", "align", "zipf"]
 
@@ -158,16 +158,16 @@ class World:
         """Requests per unit time for each element."""
         return self.accesses * self.weight / self.weight.sum()
 
-    def changes(self, seed: int) -> Source:
+    def changes(self, seed: int) -> EventSource:
         """Return the changes; the same for the same seed."""
         if self.history is not None:
-            return Recorded(self.history)
+            return RecordedEvents(self.history)
         return Drawn(len(self), self.laws, seed, CHANGES)
 
-    def asked(self, seed: int) -> Source:
+    def asked(self, seed: int) -> EventSource:
         """Return the requests; the same for the same seed."""
         if self.requests is not None:
-            return Recorded(self.requests)
+            return RecordedEvents(self.requests)
         if self.accesses == 0.0:
             return Nothing(len(self))
         return Drawn(len(self), [(Poisson(self.profile), None)], seed, REQUESTS)

@@ -7,7 +7,8 @@ import pytest
 
 import unstale
 from cli.elements import RATES, WEIGHTS, about
-from unstale.cli.shared import plots
+from unstale import pictures
+from unstale.cli.plan import compare_plot, whatif_plot
 
 
 @pytest.mark.parametrize(
@@ -88,14 +89,15 @@ def drawn(run, monkeypatch):
     """Run a command and return the figure that it draws."""
     pytest.importorskip("matplotlib")
     figures = []
-    save = plots.save
+    save = pictures.save
 
     def keep(figure, path):
         save(figure, path)
         figures.append(figure)
 
     def drawn(*command):
-        monkeypatch.setattr(plots, "save", keep)
+        for module in (compare_plot, whatif_plot):
+            monkeypatch.setattr(module, "save", keep)
         run(*command, "--plot", "plot.png")
         return figures.pop()
 

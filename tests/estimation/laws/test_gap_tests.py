@@ -235,7 +235,7 @@ def test_independent_test_agrees_with_the_chi_square_of_scipy():
 @pytest.mark.parametrize("seconds", [None, 86400.0])
 def test_the_picture_shows_gaps_beside_laws(tmp_path, seconds):
     pytest.importorskip("matplotlib")
-    from unstale.cli.estimate.gap_plot import gap_figure
+    from unstale.cli.estimate.plot import gap_figure
 
     shown = gap_shares(np.random.default_rng(9).exponential(size=500))
     for name in ("one.svg", "two.svg"):

@@ -80,7 +80,7 @@ def test_the_prior_of_a_gamma_population_is_found(shape, mean, irregular):
 
 def test_the_prior_is_where_the_likelihood_is_highest():
     _, polls = gamma_world(1.0, 1.0, 300, 5)
-    goal = population_module._Goal(PollColumns.of(*polls).tally())
+    goal = population_module._PriorLikelihood(PollColumns.of(*polls).tally())
     best = goal.best()
     floor, slope = goal.surprise(best)
     assert_allclose(slope, 0.0, atol=1e-6)
@@ -155,18 +155,18 @@ def test_elements_of_any_rate_make_the_tail_of_the_prior_heavier():
     """Where they are many, and not in a gamma population, whose prior stays the likeliest of all."""
     rates = 10.0 ** np.random.default_rng(1).uniform(-2.0, 2.0, size=4000)
     data = PollColumns.of(*world(rates, 20)).tally()
-    plain = population_module._Goal(data)
+    plain = population_module._PriorLikelihood(data)
     before, prior = plain.prior(plain.best()), GammaPrior.learned(*world(rates, 20))
     assert prior.rate > 1.5 * before.rate
     assert prior.scale > 2.0 * before.scale
     _, polls = gamma_world(1.0, 3.0, 4000, 20)
-    plain = population_module._Goal(PollColumns.of(*polls).tally())
+    plain = population_module._PriorLikelihood(PollColumns.of(*polls).tally())
     assert GammaPrior.learned(*polls) == plain.prior(plain.best())
 
 
 def test_the_slopes_of_a_mixed_population():
     _, polls = gamma_world(1.0, 1.0, 300, 5)
-    goal = population_module._MixedGoal(PollColumns.of(*polls).tally())
+    goal = population_module._MixedPriorLikelihood(PollColumns.of(*polls).tally())
     at = np.array([0.3, -0.5, -1.0])
     numeric = [(goal.surprise(at + e)[0] - goal.surprise(at - e)[0]) / 2e-4 for e in 1e-4 * np.eye(3)]
     assert_allclose(goal.surprise(at)[1], numeric, rtol=1e-5)
@@ -174,7 +174,9 @@ def test_the_slopes_of_a_mixed_population():
 
 def test_the_prior_of_a_mixed_population_has_its_mean_and_mean_logarithm():
     _, polls = gamma_world(1.0, 1.0, 300, 5)
-    prior = population_module._MixedGoal(PollColumns.of(*polls).tally()).prior(np.array([0.0, 0.0, 0.0]))
+    prior = population_module._MixedPriorLikelihood(PollColumns.of(*polls).tally()).prior(
+        np.array([0.0, 0.0, 0.0])
+    )
     rng = np.random.default_rng(1)
     drawn = np.concatenate([rng.gamma(1.0, 1.0, size=400_000), rng.gamma(0.5, 40.0, size=400_000)])
     assert_allclose(prior.rate, drawn.mean(), rtol=0.01)

@@ -16,7 +16,7 @@ from unstale.errors import InvalidInput
 from unstale.quantities import TimeUnit
 from unstale.tables import POLL_ROLES, PollLog, PollTable, bad_file, open_file, open_rows, write_csv
 
-from .report import Estimated, Learned
+from .report import EstimatedRates, EstimateReport
 
 if TYPE_CHECKING:
     from unstale.estimation.rates.estimators import Method
@@ -130,8 +130,8 @@ def estimate(
     _check(file, log, method)
     with told_of_compilation():
         with progress(f"estimating {len(log.keys):,} rates"):
-            learned = Learned.of(log, unit, method, level, half_life)
-        estimated = Estimated(file, unit, log, learned, half_life, top, _laws(log, asked=law))
+            learned = EstimatedRates.of(log, unit, method, level, half_life)
+        estimated = EstimateReport(file, unit, log, learned, half_life, top, _laws(log, asked=law))
         if plot is not None:
             from .plot import draw_gaps
 

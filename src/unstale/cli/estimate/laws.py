@@ -101,7 +101,7 @@ class WhichLaw:
         return show_law(self.fits.best).replace(" law", "").replace(" with", ",")
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the contract promises."""
+        """Return the answer as ``--json`` prints it."""
         fits = () if self.fits is None else self.fits.fits
         return {
             "kind": self.kind,

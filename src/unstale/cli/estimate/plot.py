@@ -6,28 +6,34 @@ shown as the same polls would have seen them, by simulation. Gaps are in mean ga
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+from unstale.pictures import COLOURS, new_figure, save, styled
+from unstale.quantities import show_duration
 from unstale.tables import PollLog, bad_file
+from unstale.wording import plural
 
-from .gap_plot import gap_figure
 from .laws import WhichLaw, show_law
 
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
     from unstale.arguments import Floats
+    from unstale.estimation import GapShares
     from unstale.processes import Process
 
-__all__ = ["Watched", "draw_gaps"]
+__all__ = ["Watched", "draw_gaps", "gap_figure"]
 
 _CHANGES = 6
 """Least changes of an element that were seen."""
 _ELEMENTS = 200
 _REPEATS = 40
 _STEPS = 40
+_MARKS = 5
 
 
 def draw_gaps(path: str, file: str, log: PollLog, laws: list[WhichLaw] | None) -> None:
@@ -143,3 +149,58 @@ class Watched:
             )
             low, high = np.where(expected < seen, middle, low), np.where(expected < seen, high, middle)
         return np.exp(0.5 * (low + high))
+
+
+def gap_figure(
+    path: str, shown: GapShares, *, seconds: float | None = None, laws: Mapping[str, Process] | None = None
+) -> None:
+    """Draw the share of gaps by their length, beside what Poisson changes and other laws would have.
+
+    It is Figure 11 of Cho & Garcia-Molina (SIGMOD 2000).
+
+    ``seconds`` are those of the unit of time; without, gaps are in mean gaps of their elements. ``laws`` are
+    in the same unit as the shares.
+    """
+    import numpy as np
+
+    middle = 0.5 * (shown.edges[1:] + shown.edges[:-1])
+    with styled():
+        figure = new_figure(7.5, 4.5)
+        axes = figure.subplots()
+        seen = shown.shares > 0
+        axes.plot(middle, 100 * shown.exponential, color=COLOURS[1], label="Poisson: exponential gaps")
+        for (name, law), colour in zip((laws or {}).items(), COLOURS[2:], strict=False):
+            shares = -np.diff(law.survival(shown.edges))
+            axes.plot(middle, 100 * _positive(shares), color=colour, linestyle="--", label=name)
+        label = f"{shown.gaps:,} gaps of {plural(shown.elements, 'element')}"
+        axes.plot(middle[seen], 100 * shown.shares[seen], "o", color=COLOURS[0], markersize=5, label=label)
+        axes.set_yscale("log")
+        axes.set_xlim(0, shown.edges[-1])
+        axes.set_ylim(bottom=min(100 * shown.shares[seen].min() / 2, 100 * shown.exponential.min()))
+        axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.12g}")
+        axes.set(ylabel="share of the gaps (%)", title=_title(shown, seconds))
+        _label_gaps(axes, shown, seconds)
+        axes.legend(loc="upper right")
+        save(figure, path)
+
+
+def _positive(shares: Floats) -> Floats:
+    """Leave out what cannot be drawn on a logarithmic axis."""
+    import numpy as np
+
+    return np.where(shares > 0, shares, np.nan)
+
+
+def _title(shown: GapShares, seconds: float | None) -> str:
+    if seconds is None:
+        return "Gaps between changes"
+    return f"Gaps between changes, {show_duration(shown.mean_gap * seconds)} in the mean"
+
+
+def _label_gaps(axes: Axes, shown: GapShares, seconds: float | None) -> None:
+    if seconds is None:
+        axes.set_xlabel("gap, in mean gaps of the element")
+        return
+    axes.set_xlabel("gap")
+    places = [shown.edges[-1] * i / _MARKS for i in range(_MARKS + 1)]
+    axes.set_xticks(places, ["0", *(show_duration(place * seconds) for place in places[1:])])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unstale.cli.shared.printing import print_table, printable, say
 from unstale.quantities import TimeUnit, show_duration, show_number
 from unstale.tables import PollLog, as_list, taken
+from unstale.wording import plural
 
 from .laws import CONSEQUENCES, HOW, WhichLaw, show_p
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from unstale.estimation.rates.estimators import Method
     from unstale.estimation.rates.posterior import GammaPrior
 
-__all__ = ["Estimated", "Learned"]
+__all__ = ["EstimateReport", "EstimatedRates"]
 
 _CLASSES_SHOWN = 20
 
@@ -38,7 +39,7 @@ class _Class(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class EstimatedRates:
     """Rates of elements per unit of time."""
 
     method: str
@@ -56,7 +57,7 @@ class Learned:
     @classmethod
     def of(
         cls, log: PollLog, unit: TimeUnit, method: Method, level: float, half_life: float | None
-    ) -> Learned:
+    ) -> EstimatedRates:
         """Estimate rates from polls; those of elements without any are what is typical."""
         import numpy as np
 
@@ -93,13 +94,13 @@ class Learned:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimated:
+class EstimateReport:
     """Rates, what is typical, and which law the changes follow."""
 
     file: str
     unit: TimeUnit
     log: PollLog
-    learned: Learned
+    learned: EstimatedRates
     half_life: float | None
     """In seconds."""
     top: int
@@ -134,7 +135,7 @@ class Estimated:
         log, learned = self.log, self.learned
         length = show_duration(float(log.times.max()) - log.start)
         screen.print(
-            f"{_counted(len(log.keys), 'element')}, {_counted(len(log), 'poll')} in {length}, "
+            f"{plural(len(log.keys), 'element')}, {plural(len(log), 'poll')} in {length}, "
             f"{int(learned.changes.sum()):,} of which saw a change"
         )
         if self.top:
@@ -215,7 +216,7 @@ class Estimated:
         log = self.log
         once = int((self.learned.polls == 0).sum())
         if once:
-            who = f"{_counted(once, 'element')} {'was' if once == 1 else 'were'} polled only once"
+            who = f"{plural(once, 'element')} {'was' if once == 1 else 'were'} polled only once"
             say(
                 screen, f"{who}; {'its rate is' if once == 1 else 'their rates are'} a guess from the others."
             )
@@ -253,7 +254,7 @@ class Estimated:
         ]
 
     def as_json(self, *, with_rates: bool) -> dict[str, Any]:
-        """Return what the contract promises."""
+        """Return the answer as ``--json`` prints it."""
         log, one = self.log, self.learned
         own = self.laws is not None and len(self.laws) == len(one.priors)
         answer: dict[str, Any] = {
@@ -286,7 +287,3 @@ class Estimated:
             names, columns = list(self.columns), [as_list(column) for column in self.rows()]
             answer["rates"] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
         return answer
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' if count != 1 else ''}"

@@ -16,6 +16,7 @@ from unstale.cli.shared.progress import progress
 from unstale.cli.shared.when import read_moment
 from unstale.errors import InvalidInput
 from unstale.tables import check_writable, open_rows
+from unstale.wording import plural
 
 __all__ = ["history"]
 
@@ -109,8 +110,8 @@ def _print(answer: dict[str, Any]) -> None:
     files, changes, commits = answer["elements"], answer["changes"], answer["commits"]
     say(
         screen,
-        f"{files:,} file{'s' if files != 1 else ''} and {changes:,} change{'s' if changes != 1 else ''}, "
-        f"from {commits:,} commit{'s' if commits != 1 else ''}, {first} to {last}; "
+        f"{plural(files, 'file')} and {plural(changes, 'change')}, "
+        f"from {plural(commits, 'commit')}, {first} to {last}; "
         f"written to {answer['out']}",
         apart=False,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unstale.cli.shared.printing import console, say
 from unstale.lab.experiment import Claim, Experiment, Verdict
 from unstale.quantities import show_number
+from unstale.wording import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -152,9 +153,7 @@ def _print_sum(out: Console, results: Results) -> None:
     how = "quickly" if results.run.quick else "in full"
     claims = sum(results.counts.values())
     count = len(results.done)
-    text = (
-        f"{count} experiment{'s' if count != 1 else ''} run {how}, seed {results.run.seed}, {claims} claims"
-    )
+    text = f"{plural(count, 'experiment')} run {how}, seed {results.run.seed}, {claims} claims"
     say(out, f"{text}: {', '.join(counts)}." if counts else f"{text}.", apart=False)
     differ = [one.experiment.name for one in results.done if not one.failure and not one.agrees]
     failed = [one.experiment.name for one in results.done if one.failure]

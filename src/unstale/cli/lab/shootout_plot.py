@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unstale.cli.shared.plots import label_times
 from unstale.pictures import COLOURS, DASHES, MARKERS, new_figure, save, styled
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from unstale.lab.shootout import Case, Row, Shootout
 
 __all__ = ["draw_shootout"]
@@ -30,14 +32,20 @@ def draw_shootout(path: str, played: Shootout) -> None:
         save(figure, path)
 
 
-def _draw(axes: Any, played: Shootout, cases: list[Case]) -> None:  # noqa: ANN401  (matplotlib is optional)
+def _draw(axes: Axes, played: Shootout, cases: list[Case]) -> None:
     age = cases[0].objective == "age"
     ruled = {case.rule for case in cases}
     names = dict.fromkeys(row.policy for case in cases for row in case.rows if row.policy not in ruled)
     for at, name in enumerate(names):
         points = sorted(_point(played, case[name], age=age) for case in cases if name in case)
-        look = {"color": COLOURS[at], "linestyle": DASHES[at], "marker": MARKERS[at], "markersize": 4}
-        axes.plot(*zip(*points, strict=True), label=name, **look)
+        axes.plot(
+            *zip(*points, strict=True),
+            label=name,
+            color=COLOURS[at],
+            linestyle=DASHES[at],
+            marker=MARKERS[at],
+            markersize=4,
+        )
     axes.set(xscale="log", xlabel="polls per element and day", title=f"planning for {cases[0].objective}")
     rules = {case.rule: _point(played, case[case.rule], age=age) for case in cases if case.rule}
     _mark_rules(axes, rules, down=not age)
@@ -49,7 +57,7 @@ def _draw(axes: Any, played: Shootout, cases: list[Case]) -> None:  # noqa: ANN4
         axes.set(ylabel=f"fresh (% of time{', by weight' if played.weighted else ''})")
 
 
-def _mark_rules(axes: Any, points: dict[str, tuple[float, float]], *, down: bool) -> None:  # noqa: ANN401
+def _mark_rules(axes: Axes, points: dict[str, tuple[float, float]], *, down: bool) -> None:
     """Mark where rules come out; names stand on the free side of the curves, neighbours at two heights."""
     if not points:
         return
@@ -61,8 +69,14 @@ def _mark_rules(axes: Any, points: dict[str, tuple[float, float]], *, down: bool
     for at, (name, (x, y)) in enumerate(sorted(points.items(), key=lambda one: one[1])):
         late = log(x) > left + 0.75 * (right - left)
         away = -11 - 12 * (at % 2) if down else 6 + 12 * (at % 2)
-        place = {"xytext": (-5 if late else 5, away), "ha": "right" if late else "left"}
-        axes.annotate(name, (x, y), textcoords="offset points", fontsize=8, **place)
+        axes.annotate(
+            name,
+            (x, y),
+            xytext=(-5 if late else 5, away),
+            textcoords="offset points",
+            ha="right" if late else "left",
+            fontsize=8,
+        )
 
 
 def _point(played: Shootout, row: Row, *, age: bool) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from unstale.cli.shared.printing import console, print_table, say, show_share_with_error, show_time_with_error
 from unstale.quantities import show_duration, show_number, show_share
+from unstale.wording import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +32,7 @@ _NOTES = {
 def print_shootout(played: Shootout, plot: str | None, out: str | None) -> None:
     """Print a table for each objective, how to read it, and where learning is behind."""
     screen = console()
-    seeds = f"{played.seeds} seed{'s' if played.seeds != 1 else ''}"
+    seeds = plural(played.seeds, "seed")
     skipped = show_duration(played.skipped * _DAY)
     say(
         screen,

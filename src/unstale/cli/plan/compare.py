@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
-from importlib.resources import as_file, files
 from typing import Any
 
 import click
 
-from unstale.cli.shared.options import load, problem_options
+from unstale.cli.shared.options import problem_options
 from unstale.cli.shared.printing import console, has_own_cost, print_json, print_table, say, show_cost
-from unstale.cli.shared.problem import Problem, Task
+from unstale.cli.shared.problem import EXAMPLE, Task, load_or_example
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.errors import InvalidInput
-from unstale.quantities import Flow, show_share, time_unit
+from unstale.quantities import show_share
 
-from .policy_outcomes import Outcome, what_policies_buy
+from .report import ComparedPolicy, compare_policies
 
-__all__ = ["compare", "load_or_example"]
+__all__ = ["compare"]
 
-EXAMPLE = "the bundled example"
 _EXAMPLES = """\b
 Examples:
   unstale compare
@@ -46,9 +43,9 @@ def compare(*, file: str | None, as_json: bool, plot: str | None, **options: Any
     if not problem.task.amount:
         raise InvalidInput("--budget must be given with FILE, and more than nothing: --budget 1000/day")
     with told_of_compilation(), progress(f"planning {len(problem.elements):,} elements"):
-        outcomes = what_policies_buy(problem)
+        outcomes = compare_policies(problem)
     if plot is not None:
-        from unstale.cli.shared.plots import draw_comparison
+        from .compare_plot import draw_comparison
 
         draw_comparison(plot, problem.task, outcomes)
     if as_json:
@@ -57,19 +54,7 @@ def compare(*, file: str | None, as_json: bool, plot: str | None, **options: Any
         _print(problem.task, outcomes, plot)
 
 
-def load_or_example(file: str | None, options: dict[str, Any]) -> Problem:
-    """Read the file; without one, take the bundled example."""
-    if file is not None:
-        return load(file, **options)
-    if options["columns"] or options["rate_unit"].name != "day":
-        raise InvalidInput("--column and --rate-unit need FILE; the bundled example has its own")
-    budget = options["budget"] or Flow(220.0, "polls", time_unit("--rate-unit", "day"))
-    with as_file(files("unstale").joinpath("data/example.csv")) as path:
-        problem = load(str(path), **options | {"budget": budget})
-    return replace(problem, task=replace(problem.task, file=EXAMPLE))
-
-
-def _print(task: Task, outcomes: list[Outcome], plot: str | None) -> None:
+def _print(task: Task, outcomes: list[ComparedPolicy], plot: str | None) -> None:
     screen = console()
     screen.print(f"{task}\n")
     columns = ["policy", "fresh", "mean age", "never\npolled", "budget on the\nfastest tenth"]
@@ -81,13 +66,13 @@ def _print(task: Task, outcomes: list[Outcome], plot: str | None) -> None:
     for one in outcomes:
         row = [
             one.label,
-            show_share(one.freshness),
-            task.show_time(one.age),
-            f"{one.never_polled:,}",
+            show_share(one.bought.freshness),
+            task.show_time(one.bought.age),
+            f"{one.bought.never_polled:,}",
             f"{one.tenths[-1]:.0%}",
         ]
         if with_cost:
-            row.append(show_cost(objective, one.cost)[1])
+            row.append(show_cost(objective, one.bought.cost)[1])
         rows.append(row)
     print_table(screen, columns, rows)
     say(screen, _reading(task, outcomes))
@@ -95,13 +80,13 @@ def _print(task: Task, outcomes: list[Outcome], plot: str | None) -> None:
         say(screen, f"{plot} has the picture.")
 
 
-def _reading(task: Task, outcomes: list[Outcome]) -> str:
+def _reading(task: Task, outcomes: list[ComparedPolicy]) -> str:
     if task.file == EXAMPLE:
         by_name = {one.label: one for one in outcomes}
         findings = []
-        if min(outcomes, key=lambda one: one.freshness) is by_name["proportional"]:
+        if min(outcomes, key=lambda one: one.bought.freshness) is by_name["proportional"]:
             findings.append("polling most often what changes most often is the worst of all")
-        if by_name["optimal for freshness"].never_polled:
+        if by_name["optimal for freshness"].bought.never_polled:
             findings.append("the optimum gives up on pages that would be stale again at once")
         found = "; ".join(findings)
         return (

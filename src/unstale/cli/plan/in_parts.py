@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unstale.cli.shared.options import as_objective, fitted, no_weight, open_elements
-from unstale.cli.shared.problem import Task
+from unstale.cli.shared.problem import Task, as_objective, fitted, no_weight, open_elements
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow, TimeUnit
 from unstale.tables import LAW_ROLES, Elements, ParquetTable, law_of, mean_costs, open_allocation
 
-from .report import Bought, Report
+from .report import PlanReport, PlanValue
 
 if TYPE_CHECKING:
     from unstale.arguments import Floats, Order
@@ -65,7 +64,7 @@ class _Measure:
     objective: str | Objective
     order: Order
 
-    def add(self, bought: Bought, part: Elements, frequencies: Floats) -> None:
+    def add(self, bought: PlanValue, part: Elements, frequencies: Floats) -> None:
         """Count in one more part."""
         import numpy as np
 
@@ -144,7 +143,7 @@ def plan_in_parts(
     ignore_sizes: bool,
     certain: bool,
     **limits: Flow | None,
-) -> Report:
+) -> PlanReport:
     """Read the file again and again: to check it, to find the price, and to write the frequencies."""
     table, target = _both_parquet(open_elements(file, columns=columns, certain=certain), out)
     given = [f"--{name.replace('_', '-')}" for name, value in limits.items() if value is not None]
@@ -163,9 +162,9 @@ def plan_in_parts(
         from unstale.planning import plan_shards
 
         plan = plan_shards(_Shards(table, roles), task.amount, objective=goal, order=order)
-        report = Report(task, policy, plan.price, plan.gap, Bought(), out, {"uniform": Bought()})
+        report = PlanReport(task, policy, plan.price, plan.gap, PlanValue(), out, {"uniform": PlanValue()})
         if totals.rates:
-            report.against["proportional"] = Bought()
+            report.against["proportional"] = PlanValue()
         measure = _Measure(goal, order)
         label, unit = f"writing {Path(target).name}", f"polls/{rate_unit.name}"
         with progress(label, table.length) as advance, open_allocation(target, unit) as write:

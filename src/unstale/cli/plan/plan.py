@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unstale.cli.shared.options import POLICIES, check_out, load, problem_options
+from unstale.cli.shared.options import POLICIES, check_out, problem_options
 from unstale.cli.shared.printing import console, print_json, print_table, printable
-from unstale.cli.shared.problem import Problem
+from unstale.cli.shared.problem import LoadedProblem, load
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.quantities import show_duration, show_number
 from unstale.tables import as_list, bad_file, open_allocation, write_csv
 
 from .in_parts import is_huge, plan_in_parts
-from .report import Bought, Report
+from .report import PlanReport, PlanValue
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +87,7 @@ def plan(*, file: str, as_json: bool, policy: str, out: str | None, stream: bool
         report.print_bought(console(stderr=True))
 
 
-def _tell(report: Report, *, as_json: bool) -> None:
+def _tell(report: PlanReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.as_json())
         return
@@ -96,17 +96,17 @@ def _tell(report: Report, *, as_json: bool) -> None:
     report.print_next(screen)
 
 
-def _planned(problem: Problem, policy: str, out: str | None) -> tuple[Report, Floats]:
+def _planned(problem: LoadedProblem, policy: str, out: str | None) -> tuple[PlanReport, Floats]:
     with told_of_compilation(), progress(f"planning {len(problem.elements):,} elements"):
         got = problem.plan(policy)
-        report = Report(problem.task, policy, got.price, got.gap, Bought.by(got), out)
+        report = PlanReport(problem.task, policy, got.price, got.gap, PlanValue.of(got), out)
         for name in ("uniform", "proportional"):
             if name != policy and (problem.elements.rates.any() or name == "uniform"):
-                report.against[name] = Bought.by(problem.plan(name))
+                report.against[name] = PlanValue.of(problem.plan(name))
     return report, got.frequencies
 
 
-def _print_first(screen: Console, problem: Problem, frequencies: Floats) -> None:
+def _print_first(screen: Console, problem: LoadedProblem, frequencies: Floats) -> None:
     unit, count = problem.task.unit, min(_SHOWN, len(frequencies))
     names = as_list(problem.elements.keys[:count])
     rows = [

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import dataclass, fields, replace
-from decimal import Decimal
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -13,52 +12,19 @@ import click
 from unstale import quantities
 from unstale.cli.shared.options import Quantity, problem_options
 from unstale.cli.shared.printing import console, has_own_cost, print_json, print_table, say, show_cost
-from unstale.cli.shared.problem import Problem, Task
+from unstale.cli.shared.problem import EXAMPLE, LoadedProblem, Task, load_or_example
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.errors import NoAnswer
 from unstale.quantities import show_number, show_share
 from unstale.tables import bad_file
 
-from .compare import EXAMPLE, load_or_example
+from .report import BudgetCurve, BudgetTarget, show_target
 
 if TYPE_CHECKING:
     from unstale.arguments import Floats
     from unstale.planning import Plan
 
-__all__ = ["Buys", "Target", "show_target", "whatif"]
-
-
-@dataclass(frozen=True, eq=False)
-class Buys:
-    """What budgets buy: the best freshness, age and cost, and what uniform polling gets."""
-
-    budget: Floats
-    freshness: Floats
-    age: Floats
-    cost: Floats
-    """Mean cost of the objective of the task."""
-    uniform_freshness: Floats
-    uniform_age: Floats
-    uniform_cost: Floats
-
-    @property
-    def rows(self) -> list[dict[str, float]]:
-        """One entry for each budget."""
-        names = [field.name for field in fields(self)]
-        columns = [getattr(self, name).tolist() for name in names]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-@dataclass(frozen=True)
-class Target:
-    """What is wanted, and what it costs; None if no budget buys it."""
-
-    kind: str
-    value: float
-    objective: str
-    budget: float | None
-    uniform: float | None
-    proportional: float | None
+__all__ = ["whatif"]
 
 
 class _Plans(NamedTuple):
@@ -116,7 +82,7 @@ def whatif(
     if plot is not None:
         import numpy as np
 
-        from unstale.cli.shared.plots import draw_whatif
+        from .whatif_plot import draw_whatif
 
         marked = [problem.task.amount, *(target.budget for target in targets)]
         ends = [low, high, *(budget for budget in marked if budget)]
@@ -129,7 +95,7 @@ def whatif(
         _print(problem, bought, targets, plot)
 
 
-def _plans(problem: Problem) -> _Plans:
+def _plans(problem: LoadedProblem) -> _Plans:
     """Return plans that know what other budgets buy; an objective, if given, is that of all columns."""
 
     def planned(objective: str, policy: str = "optimal") -> Plan:
@@ -140,7 +106,7 @@ def _plans(problem: Problem) -> _Plans:
     return _Plans(fresh, fresh if given else planned("age"), planned(given or "freshness", "uniform"))
 
 
-def _poll_per_change(problem: Problem) -> float:
+def _poll_per_change(problem: LoadedProblem) -> float:
     """Return the budget of as many polls as there are changes, of elements that matter if any changes."""
     rates, weights, sizes = problem.elements.rates, problem.elements.weights, problem.elements.sizes
     spent = rates if sizes is None else rates * sizes
@@ -148,7 +114,7 @@ def _poll_per_change(problem: Problem) -> float:
     return mattering or float(spent.sum())
 
 
-def _least(problem: Problem) -> float:
+def _least(problem: LoadedProblem) -> float:
     """Return the budget that the lower bound on frequencies takes."""
     sizes = problem.elements.sizes
     return problem.limits.get("min_frequency", 0.0) * float(
@@ -156,7 +122,7 @@ def _least(problem: Problem) -> float:
     )
 
 
-def _span(problem: Problem, plan: Plan) -> tuple[float, float]:
+def _span(problem: LoadedProblem, plan: Plan) -> tuple[float, float]:
     """Return two budgets: one that hardly helps, and one beyond which there is hardly anything to gain.
 
     They are the same if there is nothing to gain at all.
@@ -198,9 +164,9 @@ def _round_budgets(task: Task, low: float, high: float) -> Floats:
     return np.array(sorted(chosen))
 
 
-def _buy(plans: _Plans, budgets: Floats) -> Buys:
+def _buy(plans: _Plans, budgets: Floats) -> BudgetCurve:
     best, uniform = plans.fresh.curve(budgets), plans.uniform.curve(budgets)
-    return Buys(
+    return BudgetCurve(
         budget=budgets,
         freshness=best.freshness,
         age=best.age if plans.young is plans.fresh else plans.young.curve(budgets).age,
@@ -211,10 +177,10 @@ def _buy(plans: _Plans, budgets: Floats) -> Buys:
     )
 
 
-def _targets(problem: Problem, freshness: float | None, age: float | None) -> list[Target]:
+def _targets(problem: LoadedProblem, freshness: float | None, age: float | None) -> list[BudgetTarget]:
     wanted = {"freshness": freshness, "age": None if age is None else age / problem.task.unit.seconds}
     return [
-        Target(
+        BudgetTarget(
             kind,
             value,
             problem.task.objective or kind,
@@ -225,7 +191,7 @@ def _targets(problem: Problem, freshness: float | None, age: float | None) -> li
     ]
 
 
-def _cost(problem: Problem, policy: str, kind: str, value: float) -> float | None:
+def _cost(problem: LoadedProblem, policy: str, kind: str, value: float) -> float | None:
     from unstale.planning import budget_for
 
     options = problem.options(policy, problem.task.objective or kind) | {kind: value}
@@ -235,7 +201,9 @@ def _cost(problem: Problem, policy: str, kind: str, value: float) -> float | Non
         return None
 
 
-def _as_json(task: Task, bought: Buys, targets: list[Target], plot: str | None) -> dict[str, Any]:
+def _as_json(
+    task: Task, bought: BudgetCurve, targets: list[BudgetTarget], plot: str | None
+) -> dict[str, Any]:
     return task.as_json() | {
         "budget": task.amount or None,
         "objectives": {kind: task.objective or kind for kind in ("freshness", "age")},
@@ -254,7 +222,9 @@ def _as_json(task: Task, bought: Buys, targets: list[Target], plot: str | None) 
     }
 
 
-def _print(problem: Problem, bought: Buys, targets: list[Target], plot: str | None) -> None:
+def _print(
+    problem: LoadedProblem, bought: BudgetCurve, targets: list[BudgetTarget], plot: str | None
+) -> None:
     task, screen = problem.task, console()
     screen.print(f"{task}\n")
     if len(bought.rows) == 1:
@@ -272,7 +242,7 @@ def _print(problem: Problem, bought: Buys, targets: list[Target], plot: str | No
         say(screen, f"unstale whatif {file}--freshness 80% finds the budget for a target.")
 
 
-def _table(task: Task, bought: Buys) -> tuple[list[str], list[list[str]]]:
+def _table(task: Task, bought: BudgetCurve) -> tuple[list[str], list[list[str]]]:
     """Return headings and rows; an objective that is neither freshness nor age comes first."""
     columns = ["budget", "fresh", "if uniform", "mean age", "if uniform"]
     own_cost = has_own_cost(task.goal)
@@ -289,7 +259,7 @@ def _table(task: Task, bought: Buys) -> tuple[list[str], list[list[str]]]:
     return columns, rows
 
 
-def _any_budget(problem: Problem, row: dict[str, float]) -> str:
+def _any_budget(problem: LoadedProblem, row: dict[str, float]) -> str:
     """Return the sentence for elements that no budget makes any fresher."""
     task, weights = problem.task, problem.elements.weights
     matters = weights is None or bool(problem.elements.rates[weights > 0].any())
@@ -298,16 +268,7 @@ def _any_budget(problem: Problem, row: dict[str, float]) -> str:
     return f"Any budget buys the same, since {why}: {show_share(row['freshness'])} fresh, {age}."
 
 
-def show_target(share: float) -> str:
-    """Return a share as it was given, with all its digits.
-
-    >>> show_target(0.8), show_target(0.9999999999), show_target(1e-9)
-    ('80%', '99.99999999%', '1e-07%')
-    """
-    return f"{100 * share:g}%" if share < 1e-6 else f"{(100 * Decimal(str(share))).normalize():f}%"
-
-
-def _sentence(problem: Problem, target: Target) -> str:
+def _sentence(problem: LoadedProblem, target: BudgetTarget) -> str:
     task = problem.task
     wanted = (
         f"{show_target(target.value)} fresh"

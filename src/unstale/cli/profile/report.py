@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unstale.cli.shared.printing import console, print_table, printable, say
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.tables import AccessLog, Elements, Run, as_list
+from unstale.wording import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -149,9 +150,9 @@ class Profiled:
         """Print all but the weights of all elements."""
         screen, profile = console(), self.profile
         accesses = sum(log.tally.accesses for log in self.logs)
-        users = "" if self.users is None else f" by {_counted(self.users, 'user')}"
+        users = "" if self.users is None else f" by {plural(self.users, 'user')}"
         during = f" in {show_duration(profile.latest - profile.start)}"
-        screen.print(f"{_counted(accesses, 'access')} to {_counted(len(profile), 'element')}{users}{during}")
+        screen.print(f"{plural(accesses, 'access')} to {plural(len(profile), 'element')}{users}{during}")
         if profile.latest > profile.start:
             half = f"; half-life {show_duration(profile.half_life)}" if isfinite(profile.half_life) else ""
             screen.print(f"from {_moment(profile.start)} to {_moment(profile.latest)}{half}")
@@ -216,12 +217,12 @@ class Profiled:
         if (late := self._late) is not None:
             are = "is left out, as it is" if late.accesses == 1 else "are left out, as they are"
             than = "now; --until none counts all" if self.until is None else "--until"
-            say(screen, f"{_counted(late.accesses, 'access')} {are} later than {than}. {_last(late)}")
+            say(screen, f"{plural(late.accesses, 'access')} {are} later than {than}. {_last(late)}")
         if (apart := self.apart) is not None:
             come = "comes" if apart.accesses == 1 else "come"
             say(
                 screen,
-                f"{_counted(apart.accesses, 'access')} {come} more than ten half-lives after all others, "
+                f"{plural(apart.accesses, 'access')} {come} more than ten half-lives after all others, "
                 f"which count for almost nothing beside. {_last(apart)} If a clock was wrong, see --until.",
             )
 
@@ -245,7 +246,7 @@ class Profiled:
             say(screen, f"A plan with these weights: unstale plan {shlex.quote(out)} --budget 1000/day")
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the contract promises."""
+        """Return the answer as ``--json`` prints it."""
         profile, logs = self.profile, self.logs
         answer: dict[str, Any] = {
             "logs": [log.path for log in logs],
@@ -280,12 +281,6 @@ class Profiled:
                 ],
             }
         return answer
-
-
-def _counted(count: float, noun: str) -> str:
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    shown = f"{count:,.0f}" if count == round(count) else show_number(count)
-    return f"{shown} {noun if count == 1 else plural}"
 
 
 def _last(run: Run) -> str:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import POLICIES, Quantity, check_out, load, problem_options
+from unstale.cli.shared.options import POLICIES, Quantity, check_out, problem_options
 from unstale.cli.shared.printing import console, print_json
-from unstale.cli.shared.problem import Problem
+from unstale.cli.shared.problem import LoadedProblem, load
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.cli.shared.when import check_jitter, read_moment, window_clock
 from unstale.errors import InvalidInput
 from unstale.tables import Keys, Write, as_list, bad_file, open_rows, taken, write_csv
 
-from .report import Counted, Scheduled, as_scheduled, in_milliseconds, times_of
+from .report import PollCounts, ScheduleReport, as_scheduled, in_milliseconds, times_of
 
 if TYPE_CHECKING:
     from unstale.planning import Plan
-    from unstale.schedule import Clock, Polls, Stream
+    from unstale.schedule import Polls, Stream, WindowClock
 
 __all__ = ["schedule"]
 
@@ -91,7 +91,7 @@ def schedule(
     if policy in {"proportional", "square-root"} and not problem.elements.rates.any():
         raise bad_file(file, f"no element changes, so there is nothing for --policy {policy} to go by")
     task = problem.task
-    counted = Counted()
+    counted = PollCounts()
     to_pipe = out is None and not as_json and not sys.stdout.isatty()
     with told_of_compilation():
         with progress(f"planning {len(problem.elements):,} elements"):
@@ -116,7 +116,7 @@ def schedule(
             known = not (even or edf)
             expected = as_scheduled(problem, got, clock, jitter or 0.0) if known else None
     cause = " and ".join([*["the windows"] * (clock is not None), *["jitter"] * (jitter is not None)])
-    done = Scheduled(
+    done = ScheduleReport(
         task, policy, length, start, counted, got.freshness, expected, cause[:1].upper() + cause[1:], out
     )
     if as_json:
@@ -154,7 +154,14 @@ def _check(
 
 
 def _stream(
-    problem: Problem, plan: Plan, clock: Clock | None, jitter: float, seed: int, *, even: bool, edf: bool
+    problem: LoadedProblem,
+    plan: Plan,
+    clock: WindowClock | None,
+    jitter: float,
+    seed: int,
+    *,
+    even: bool,
+    edf: bool,
 ) -> Stream:
     if edf:
         from unstale.schedule.earliest_deadline import EarliestDeadline
@@ -166,7 +173,7 @@ def _stream(
     return Schedule(plan.frequencies, order=order, jitter=jitter, even=even, windows=clock, seed=seed)
 
 
-def _blocks(stream: Stream, clock: Clock | None, length: float) -> Iterator[tuple[Polls, float]]:
+def _blocks(stream: Stream, clock: WindowClock | None, length: float) -> Iterator[tuple[Polls, float]]:
     """Draw all polls, in blocks that fit into memory, each with the time that passes in it."""
     import numpy as np
 

@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from unstale.cli.shared.printing import print_table, printable, say
-from unstale.cli.shared.problem import Problem, Task
+from unstale.cli.shared.problem import LoadedProblem, Task
 from unstale.cli.shared.when import show_moment
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.tables import as_list, law_of
+from unstale.wording import plural
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
     from unstale.planning import Plan
-    from unstale.schedule import Clock
+    from unstale.schedule import WindowClock
 
-__all__ = ["SHOWN", "Counted", "Scheduled", "as_scheduled", "in_milliseconds", "times_of"]
+__all__ = ["SHOWN", "PollCounts", "ScheduleReport", "as_scheduled", "in_milliseconds", "times_of"]
 
 SHOWN = 10
 """Polls that are shown."""
@@ -51,7 +52,7 @@ def times_of(milliseconds: NDArray[np.int64], start: datetime | None) -> Any:  #
 
 
 @dataclass
-class Counted:
+class PollCounts:
     """What is counted while polls go by in the order of time."""
 
     polls: int = 0
@@ -86,7 +87,7 @@ class Counted:
             self.first += zip(as_list(times[:room]), as_list(keys[:room]), strict=True)
 
 
-def as_scheduled(problem: Problem, plan: Plan, clock: Clock | None, jitter: float) -> float:
+def as_scheduled(problem: LoadedProblem, plan: Plan, clock: WindowClock | None, jitter: float) -> float:
     """Return the freshness of a plan whose polls are made by a clock, or vary by jitter.
 
     Where that takes long it is worked out for some elements, evenly chosen in the order of their rates.
@@ -116,7 +117,7 @@ def as_scheduled(problem: Problem, plan: Plan, clock: Clock | None, jitter: floa
 
 
 @dataclass(frozen=True, eq=False)
-class Scheduled:
+class ScheduleReport:
     """The answer of ``unstale schedule``, but for the polls."""
 
     task: Task
@@ -124,7 +125,7 @@ class Scheduled:
     length: float
     """In seconds."""
     start: datetime | None
-    counted: Counted
+    counted: PollCounts
     planned: float
     """Freshness of the plan, whose polls may come at any time and at constant intervals."""
     expected: float | None
@@ -134,7 +135,7 @@ class Scheduled:
     out: str | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the contract promises."""
+        """Return the answer as ``--json`` prints it."""
         busiest = {"time": self._minute(), "polls": self.counted.busiest}
         return {
             **self.task.as_json(),
@@ -177,9 +178,7 @@ class Scheduled:
     def _summary(self) -> str:
         counted = self.counted
         begin = f" from {show_moment(self.start)}" if self.start else ""
-        said = (
-            f"{show_duration(self.length)}{begin}: {counted.polls:,} poll{'s' if counted.polls != 1 else ''}"
-        )
+        said = f"{show_duration(self.length)}{begin}: {plural(counted.polls, 'poll')}"
         if not counted.polls:
             return said
         hourly = show_number(counted.polls / self.length * 3600)

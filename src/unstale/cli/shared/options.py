@@ -1,56 +1,22 @@
-"""The options that commands share, and the problem that they and the file pose."""
+"""The options that commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from unstale import quantities
 from unstale.errors import InvalidInput
-from unstale.quantities import Flow, Kind, TimeUnit
-from unstale.tables import (
-    LAW_ROLES,
-    ROLES,
-    Elements,
-    ParquetFile,
-    ParquetTable,
-    TextFile,
-    TextTable,
-    bad_column,
-    bad_file,
-    check_writable,
-    open_table,
-)
+from unstale.tables import LAW_ROLES, ROLES, check_writable
 
-from .problem import Problem, Task
-from .progress import progress
+from .problem import OBJECTIVES
 
-if TYPE_CHECKING:
-    from unstale.arguments import Order
-    from unstale.objectives import Objective
+__all__ = ["POLICIES", "Quantity", "check_out", "column_of", "one_for_each_role", "problem_options"]
 
-__all__ = [
-    "OBJECTIVES",
-    "POLICIES",
-    "Quantity",
-    "as_objective",
-    "check_out",
-    "column_of",
-    "fitted",
-    "load",
-    "no_weight",
-    "one_for_each_role",
-    "open_elements",
-    "pose",
-    "problem_options",
-]
-
-OBJECTIVES = ("freshness", "age", "missed-updates", "harmonic", "currency:TIME")
 POLICIES = ("optimal", "uniform", "proportional", "random-optimal", "square-root")
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -157,140 +123,3 @@ def check_out(out: str | None, file: str | None) -> None:
     check_writable("--out", out)
     if file is not None and Path(file).exists() and Path(out).exists() and Path(file).samefile(out):
         raise InvalidInput(f"--out must not be the file that is read; it is {out!r}")
-
-
-def as_objective(name: str, unit: TimeUnit) -> str | Objective:
-    """Return the objective of a name on the command line."""
-    kind, colon, time = name.partition(":")
-    if kind == "currency" and colon:
-        from unstale.objectives import currency
-
-        return currency(quantities.duration("--objective currency:TIME", time) / unit.seconds)
-    if colon or name not in OBJECTIVES[:-1]:
-        raise InvalidInput(
-            f"--objective must be one of {', '.join(OBJECTIVES)}, such as currency:6h; it is {name!r}"
-        )
-    return name
-
-
-def load(file: str | TextFile | ParquetFile, **options: Any) -> Problem:  # noqa: ANN401
-    """Read the file and check that the options fit it."""
-    if options["objective"] is not None:
-        as_objective(options["objective"], options["rate_unit"])
-    table = open_elements(file, **options)
-    with progress(f"reading {Path(table.path).name}", table.length) as advance:
-        elements = table.read(advance)
-    return pose(table.path, elements, **options)
-
-
-def open_elements(
-    file: str | TextFile | ParquetFile,
-    *,
-    columns: tuple[tuple[str, str], ...],
-    certain: bool = True,
-    **_: object,
-) -> TextTable | ParquetTable:
-    """Return the table of a file; the laws of its rates count unless they are to be taken for certain."""
-    named = dict(columns)
-    for role in LAW_ROLES:
-        if certain and role in named:
-            raise InvalidInput(f"--certain cannot be had together with --column {role}={named[role]}")
-    return open_table(file, named, certain=certain)
-
-
-def pose(
-    file: str,
-    elements: Elements,
-    *,
-    budget: Flow | None,
-    rate_unit: TimeUnit,
-    columns: tuple[tuple[str, str], ...],
-    objective: str | None,
-    order: Order,
-    min_frequency: Flow | None,
-    max_frequency: Flow | None,
-    group_limit: Flow | None,
-    ignore_sizes: bool,
-    certain: bool = True,  # noqa: ARG001  (the elements have been read)
-) -> Problem:
-    """Return the problem of elements, having checked that the options fit them."""
-    if elements.weights is not None and not elements.weights.any():
-        raise no_weight(file, columns)
-    elements = fitted(file, elements, budget, ignore_sizes=ignore_sizes)
-    kind: Kind = "polls" if elements.sizes is None else "bytes"
-    task = Task(
-        file=file,
-        count=len(elements),
-        changes=float(elements.rates.sum()),
-        unit=rate_unit,
-        budget=budget or Flow(0.0, kind, rate_unit),
-        order=order,
-        objective=objective,
-        uncertain=elements.uncertain,
-    )
-    return Problem(task, elements, _limits(task, elements, min_frequency, max_frequency, group_limit))
-
-
-def _limits(
-    task: Task, elements: Elements, low: Flow | None, high: Flow | None, group_limit: Flow | None
-) -> dict[str, Any]:
-    """Return bounds and limits as `unstale.plan` takes them, having checked that they can be kept."""
-    import numpy as np
-
-    limits: dict[str, Any] = {}
-    sizes = np.ones(len(elements)) if elements.sizes is None else elements.sizes
-    least = low.per(task.unit) if low is not None else 0.0
-    if low is not None:
-        limits["min_frequency"] = least
-        taken = least * float(sizes.sum())
-        if task.amount and taken > task.amount * (1 + 1e-12):
-            raise InvalidInput(
-                f"--min-frequency takes {task.show(taken)}, which is more than the budget of {task.budget}"
-            )
-    if high is not None:
-        limits["max_frequency"] = high.per(task.unit)
-        if limits["max_frequency"] < least:
-            raise InvalidInput(f"--max-frequency must be at least --min-frequency; it is {high}")
-    if group_limit is not None:
-        if elements.groups is None:
-            raise bad_file(task.file, "--group-limit needs a column 'group'; --column group=NAME says which")
-        if group_limit.kind != task.budget.kind:
-            counts = f"it counts {group_limit.kind}, and the budget {task.budget.kind}"
-            raise InvalidInput(f"--group-limit must be in the unit of the budget; {counts}")
-        limit = group_limit.per(task.unit)
-        taken_by = least * np.bincount(elements.groups, sizes)
-        if (taken_by > limit * (1 + 1e-12)).any():
-            worst = int(np.argmax(taken_by))
-            taken_there = f"{task.show(taken_by[worst])} in group {elements.group_names[worst]!r}"
-            raise InvalidInput(
-                f"--min-frequency takes {taken_there}, which is more than the limit of {group_limit}"
-            )
-        limits["groups"] = elements.groups
-        limits["limits"] = np.full(len(elements.group_names), limit)
-    return limits
-
-
-def no_weight(file: str, columns: tuple[tuple[str, str], ...]) -> InvalidInput:
-    """Return the error that says that no element matters."""
-    return bad_column(file, dict(columns).get("weight", "weight"), "must not be 0 for all elements")
-
-
-def fitted(file: str, elements: Elements, budget: Flow | None, *, ignore_sizes: bool) -> Elements:
-    """Insist that sizes and the budget go together: bytes with sizes, polls without."""
-    if ignore_sizes:
-        elements = replace(elements, sizes=None)
-    if budget is None:
-        return elements
-    if budget.kind == "bytes" and elements.sizes is None:
-        raise bad_file(
-            file,
-            "a budget in bytes needs the bytes of a poll in a column 'size'; "
-            "--column size=NAME says which, and a budget such as 1000/day counts polls",
-        )
-    if budget.kind == "polls" and elements.sizes is not None:
-        raise bad_file(
-            file,
-            "it has a column 'size', but the budget counts polls; "
-            "give a budget in bytes, such as 20MB/h, or --ignore-sizes",
-        )
-    return elements

@@ -12,7 +12,7 @@ from unstale.quantities import TimeUnit
 from unstale.tables import moment
 
 if TYPE_CHECKING:
-    from unstale.schedule import Clock
+    from unstale.schedule import WindowClock
 
 __all__ = [
     "check_jitter",
@@ -80,7 +80,7 @@ def check_jitter(order: str, jitter: float | None) -> None:
         raise InvalidInput(f"--jitter cannot be had together with --order {order}, which needs none")
 
 
-def window_clock(text: str, begin: datetime | None, unit: TimeUnit) -> Clock:
+def window_clock(text: str, begin: datetime | None, unit: TimeUnit) -> WindowClock:
     """Return the clock of windows, for a time 0 at ``begin`` and this unit of time."""
     from unstale.schedule.windows import Windows
 

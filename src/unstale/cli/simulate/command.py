@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import POLICIES, Quantity, as_objective, check_out, problem_options
+from unstale.cli.shared.options import POLICIES, Quantity, check_out, problem_options
 from unstale.cli.shared.printing import print_json
+from unstale.cli.shared.problem import as_objective
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.cli.shared.when import check_jitter, moment_or_seconds, span_or_nothing, window_clock
 from unstale.errors import InvalidInput
@@ -18,8 +19,8 @@ from unstale.tables import HISTORY_ROLES, ROLES, open_rows
 
 from .input import Scene, set_scene
 from .rate_distributions import DISTRIBUTIONS, read_distribution
-from .report import Simulated, element_columns
-from .run import RULES, SLOTTED, Run, gives_up, horizon_of, player, settling
+from .report import SimulationReport, element_columns
+from .run import RULES, SLOTTED, SimulationRun, gives_up, horizon_of, player, settling
 
 if TYPE_CHECKING:
     from unstale.simulation import Conditions
@@ -150,7 +151,7 @@ def simulate(
     with told_of_compilation() as compiled:
         players = {name: player(scene, name) for name in chosen}
         length = horizon_of(scene, players, horizon)
-        run = Run(
+        run = SimulationRun(
             scene=scene,
             horizon=length,
             burn_in=_burn_in(scene, length, burn_in),
@@ -164,7 +165,7 @@ def simulate(
         result = run.play(players)
         took = 0.0 if compiled() else time.perf_counter() - began
         same = {name: run.with_as_many_polls(result[name]) for name in chosen if name in RULES}
-    simulated = Simulated(
+    simulated = SimulationReport(
         scene,
         result,
         gives_up=[name for name, one in players.items() if gives_up(scene, name, one)],

@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unstale.cli.plan.compare import load_or_example
-from unstale.cli.shared.options import load, pose
-from unstale.cli.shared.problem import Problem
+from unstale.cli.shared.problem import LoadedProblem, load, load_or_example, pose
 from unstale.cli.shared.progress import progress
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow
@@ -48,7 +46,7 @@ _PURPOSE = 101
 class Scene:
     """Elements as a problem of planning, and the world that they live in."""
 
-    problem: Problem
+    problem: LoadedProblem
     world: World
     begin: float
     """Time 0, in seconds since 1970."""
@@ -191,7 +189,7 @@ def _history(file: TextFile | ParquetFile, begin: float | None, options: dict[st
     return _History(Elements(rates, as_list(history.keys)), places, times, end, zero)
 
 
-def _with_profile(problem: Problem, skew: float, alignment: Alignment, seed: int) -> Problem:
+def _with_profile(problem: LoadedProblem, skew: float, alignment: Alignment, seed: int) -> LoadedProblem:
     """Give elements the weights of a Zipf profile."""
     from unstale.draws import generator_of
     from unstale.simulation import align, zipf

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unstale.cli.shared.plots import label_times
 from unstale.pictures import COLOURS, new_figure, save, styled
+from unstale.wording import plural
 
-from .report import Simulated
+from .report import SimulationReport
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from unstale.simulation import Outcome
 
 __all__ = ["draw_simulation"]
@@ -18,13 +21,14 @@ __all__ = ["draw_simulation"]
 _LINES = ("-", "--", ":")
 
 
-def draw_simulation(path: str, simulated: Simulated) -> None:
+def draw_simulation(path: str, simulated: SimulationReport) -> None:
     """Draw what came of each policy."""
     outcomes = list(simulated.result.values())
     with styled():
         height = 1.4 + 0.32 * len(outcomes)
         figure = new_figure(10.0, height + max(3.4, 1.0 + 0.2 * len(outcomes)))
-        above, below = figure.subfigures(2, 1, height_ratios=(height, figure.get_figheight() - height))
+        heights = height, figure.get_figheight() - height
+        above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
         fresh, ages = above.subplots(1, 2)
         _draw_freshness(fresh, simulated, outcomes)
         _draw_ages(ages, simulated, outcomes)
@@ -33,14 +37,14 @@ def draw_simulation(path: str, simulated: Simulated) -> None:
             above.legend(fontsize="small", loc="outside upper center", ncols=3)
         below.legend(fontsize="small", loc="outside right center")
         task = simulated.task
-        elements = f"{task.count:,} element{'s' if task.count != 1 else ''}"
+        elements = plural(task.count, "element")
         budget = f", {task.budget}" if task.budget.amount else ""
         title = f"{elements}{budget}, {task.show_time(simulated.result.horizon)}"
         figure.suptitle(title, fontsize="medium")
         save(figure, path)
 
 
-def _draw_freshness(axes: Any, simulated: Simulated, outcomes: list[Outcome]) -> None:  # noqa: ANN401
+def _draw_freshness(axes: Axes, simulated: SimulationReport, outcomes: list[Outcome]) -> None:
     _label_policies(axes, simulated, outcomes)
     for y, one in enumerate(outcomes):
         _point(axes, y, 100 * one.freshness, 200 * one.freshness_error)
@@ -60,7 +64,7 @@ def _draw_freshness(axes: Any, simulated: Simulated, outcomes: list[Outcome]) ->
     axes.set_xlim(max(low - more, -1.0), min(high + more, 101.0))
 
 
-def _draw_ages(axes: Any, simulated: Simulated, outcomes: list[Outcome]) -> None:  # noqa: ANN401
+def _draw_ages(axes: Axes, simulated: SimulationReport, outcomes: list[Outcome]) -> None:
     _label_policies(axes, simulated, outcomes)
     axes.tick_params(axis="y", labelleft=False)
     seconds = simulated.task.unit.seconds
@@ -83,7 +87,7 @@ def _draw_ages(axes: Any, simulated: Simulated, outcomes: list[Outcome]) -> None
         axes.set_xticks([])
 
 
-def _draw_lags(axes: Any, simulated: Simulated, outcomes: list[Outcome]) -> None:  # noqa: ANN401
+def _draw_lags(axes: Axes, simulated: SimulationReport, outcomes: list[Outcome]) -> None:
     """Draw the share of time for which copies are at most so far behind."""
     import numpy as np
 
@@ -116,11 +120,11 @@ def _ends(outcome: Outcome, horizon: float) -> tuple[float, float]:
     return (low, high) if 0 < low < high else (horizon / 1000, horizon)
 
 
-def _label_policies(axes: Any, simulated: Simulated, outcomes: list[Outcome]) -> None:  # noqa: ANN401
+def _label_policies(axes: Axes, simulated: SimulationReport, outcomes: list[Outcome]) -> None:
     axes.set_yticks(range(len(outcomes)), [simulated.label(one.name) for one in outcomes])
     axes.set_ylim(len(outcomes) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
 
 
-def _point(axes: Any, y: float, x: float, error: float) -> None:  # noqa: ANN401
+def _point(axes: Axes, y: float, x: float, error: float) -> None:
     axes.errorbar(x, y, xerr=error if error > 0 else None, fmt="o", color=COLOURS[0], capsize=3, markersize=5)

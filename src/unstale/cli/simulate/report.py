@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from unstale.cli.plan.compare import EXAMPLE
 from unstale.cli.shared.printing import (
     console,
     print_table,
@@ -19,9 +18,10 @@ from unstale.cli.shared.printing import (
     show_share_with_error,
     show_time_with_error,
 )
-from unstale.cli.shared.problem import Task
+from unstale.cli.shared.problem import EXAMPLE, Task
 from unstale.quantities import show_number, show_share
 from unstale.tables import Keys
+from unstale.wording import plural
 
 from .input import Scene
 from .run import ADAPTING, CONSTANT, SamePolls
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from unstale.simulation import Outcome, Result
 
-__all__ = ["Simulated", "element_columns"]
+__all__ = ["SimulationReport", "element_columns"]
 
 _MEASURES = (
     "freshness", "freshness_error", "age", "age_error", "missed_updates", "changes", "polls", "failed",
@@ -43,7 +43,7 @@ _LAGS = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True, eq=False)
-class Simulated:
+class SimulationReport:
     """A simulation and its result; times in the unit of the rates."""
 
     scene: Scene
@@ -76,7 +76,7 @@ class Simulated:
     # --- for scripts ----------------------------------------------------------------------------------------
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the contract promises."""
+        """Return the answer as ``--json`` prints it."""
         first = next(iter(self.result))
         return {
             **self.task.as_json(),
@@ -166,7 +166,7 @@ class Simulated:
         events = measured * result.horizon / (result.horizon - result.burn_in)
         millions = events / max(self.took, 1e-3) / 1e6
         speed = f", {millions:.3g} million events/second" if self.took > 1 and millions > 1 else ""
-        changes = f"{self.changes:,} change{'s' if self.changes != 1 else ''}"
+        changes = plural(self.changes, "change")
         seed = "" if self.scene.recorded else f", seed {result.seed}"
         return (
             f"{task.show_time(result.horizon)} {how}{burn if result.burn_in else ''}: {changes}{seed}{speed}"

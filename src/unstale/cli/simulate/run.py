@@ -16,7 +16,7 @@ from .input import Scene
 
 if TYPE_CHECKING:
     from unstale.planning import Plan
-    from unstale.schedule import Clock
+    from unstale.schedule import WindowClock
     from unstale.simulation import Conditions, Outcome, Result
 
 __all__ = [
@@ -24,8 +24,8 @@ __all__ = [
     "CONSTANT",
     "RULES",
     "SLOTTED",
-    "Run",
     "SamePolls",
+    "SimulationRun",
     "gives_up",
     "horizon_of",
     "player",
@@ -144,7 +144,7 @@ def horizon_of(scene: Scene, players: Mapping[str, str | Plan], asked: float | N
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Run:
+class SimulationRun:
     """How to simulate; times in the unit of the rates."""
 
     scene: Scene
@@ -152,7 +152,7 @@ class Run:
     burn_in: float
     seed: int
     jitter: float
-    windows: Clock | None
+    windows: WindowClock | None
     conditions: Conditions | None
     batches: int
 

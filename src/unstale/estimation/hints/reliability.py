@@ -35,7 +35,7 @@ from unstale.arguments import Floats, scalar
 
 from .hinted_changes import LEAST_RATE, HintedChanges
 from .hinted_polls import HintedPolls
-from .shared_reliability import Shared
+from .shared_reliability import SharedReliability
 
 __all__ = ["HintEstimate", "Interval", "chance_of_fewer", "estimate_hints"]
 
@@ -152,7 +152,7 @@ def _alone(polls: HintedPolls, z: float, several: int | None) -> HintEstimate:
 
 
 def _together(polls: HintedPolls, z: float) -> HintEstimate:
-    shared = Shared.fitted(polls)
+    shared = SharedReliability.fitted(polls)
     errors = shared.errors()
     precision = (
         shared.precision * np.exp(-z * errors.precision),

@@ -24,7 +24,7 @@ from unstale.arguments import Floats
 
 from .hinted_polls import HintedPolls
 
-__all__ = ["Shared"]
+__all__ = ["SharedReliability"]
 
 _NOTHING = 1e-7
 """Evidence of hints that say nothing, and the least share of changes without a hint."""
@@ -47,17 +47,17 @@ class _Errors(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
+class SharedReliability:
     """Logarithms of k, c, the shape and the time of the gamma distribution, at the greatest likelihood."""
 
     polls: HintedPolls
     best: Floats
-    likelihood: _Likelihood
+    likelihood: _SharedLikelihood
 
     @classmethod
-    def fitted(cls, polls: HintedPolls) -> Shared:
+    def fitted(cls, polls: HintedPolls) -> SharedReliability:
         """Find the greatest likelihood; some polls must have seen a change."""
-        likelihood = _Likelihood(polls)
+        likelihood = _SharedLikelihood(polls)
         return cls(polls, likelihood.top(), likelihood)
 
     @property
@@ -110,7 +110,7 @@ class Shared:
 
 
 @dataclass(eq=False)
-class _Likelihood:
+class _SharedLikelihood:
     """Logarithm of the likelihood, with half a hint that came to nothing added to the polls."""
 
     polls: HintedPolls

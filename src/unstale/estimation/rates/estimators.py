@@ -31,7 +31,7 @@ from unstale.errors import InvalidInput
 from unstale.estimation.checked_polls import PollColumns
 from unstale.processes import UncertainPoisson
 
-from .compiled.estimators import Tally, approximations, likeliest
+from .compiled.estimators import PollTally, approximations, likeliest
 from .posterior import GammaPrior, posterior, vague_prior
 
 __all__ = [
@@ -131,7 +131,7 @@ def checked_level(level: float) -> float:
     return scalar("level", level, above=0, at_most=0.9999)
 
 
-def estimated(method: str, columns: PollColumns, data: Tally) -> Floats:
+def estimated(method: str, columns: PollColumns, data: PollTally) -> Floats:
     """Return the rates of many elements by any method but Bayes; nan for those without polls."""
     if method == "mle":
         out = np.empty(columns.n)
@@ -154,7 +154,7 @@ def estimated(method: str, columns: PollColumns, data: Tally) -> Floats:
     return _last_modified(columns, data)
 
 
-def _last_modified(columns: PollColumns, data: Tally) -> Floats:
+def _last_modified(columns: PollColumns, data: PollTally) -> Floats:
     ages = columns.ages if columns.ages.size else np.full(columns.changed.shape, np.nan)
     if (lost := columns.changed & np.isnan(ages)).any():
         i = int(np.argmax(lost))

@@ -23,7 +23,7 @@ from scipy.optimize import elementwise
 from unstale.arguments import Floats
 from unstale.errors import InvalidInput
 
-from .compiled.estimators import Tally
+from .compiled.estimators import PollTally
 from .posterior import GammaPrior, Posterior, evaluated, posterior, share_below
 
 __all__ = ["Population", "classes_of", "likeliest_prior", "populations", "priors_of", "select"]
@@ -52,7 +52,7 @@ class Population(NamedTuple):
     """Priors to average over; none if there is no doubt."""
     weights: Floats
 
-    def posterior(self, data: Tally, level: float) -> Posterior:
+    def posterior(self, data: PollTally, level: float) -> Posterior:
         """Return what polls say about the members."""
         data = select(data, self.members)
         if not self.others:
@@ -60,7 +60,7 @@ class Population(NamedTuple):
         return _averaged(data, self.others, self.weights, level)
 
 
-def select(data: Tally, members: NDArray[np.intp]) -> Tally:
+def select(data: PollTally, members: NDArray[np.intp]) -> PollTally:
     """Return the polls of some elements only."""
     return data._replace(
         polls=data.polls[members],
@@ -73,7 +73,7 @@ def select(data: Tally, members: NDArray[np.intp]) -> Tally:
     )
 
 
-def populations(data: Tally, owners: NDArray[np.int64], count: int) -> list[Population]:
+def populations(data: PollTally, owners: NDArray[np.int64], count: int) -> list[Population]:
     """Learn the prior of each class; a class without polls has that of all elements."""
     order = np.argsort(owners, kind="stable")
     groups = np.split(order, np.cumsum(np.bincount(owners, minlength=count))[:-1])
@@ -88,25 +88,25 @@ def populations(data: Tally, owners: NDArray[np.int64], count: int) -> list[Popu
     return found
 
 
-def _population(data: Tally, members: NDArray[np.intp]) -> Population:
+def _population(data: PollTally, members: NDArray[np.intp]) -> Population:
     goal, best = _likeliest(data, members[data.polls[members] > 0])
     others, weights = goal.doubts(best) if members.size <= _MANY else ([], np.empty(0))
     return Population(members, goal.prior(best), others, weights)
 
 
-def likeliest_prior(data: Tally) -> GammaPrior:
+def likeliest_prior(data: PollTally) -> GammaPrior:
     """Return the prior that makes polls likeliest."""
     goal, best = _likeliest(data, np.flatnonzero(data.polls > 0))
     return goal.prior(best)
 
 
-def _likeliest(data: Tally, members: NDArray[np.intp]) -> tuple[_Goal, Floats]:
+def _likeliest(data: PollTally, members: NDArray[np.intp]) -> tuple[_PriorLikelihood, Floats]:
     """Return the kind of population that members are, and the most probable one of that kind.
 
     A third number must be worth as much as the criterion of Schwarz (BIC) asks for.
     """
     data = select(data, _sample(data, members))
-    plain, mixed = _Goal(data), _MixedGoal(data)
+    plain, mixed = _PriorLikelihood(data), _MixedPriorLikelihood(data)
     best, other = plain.best(), mixed.best()
     n = data.polls.size
     gain = n * (plain.surprise(best)[0] - mixed.surprise(other)[0])
@@ -115,7 +115,7 @@ def _likeliest(data: Tally, members: NDArray[np.intp]) -> tuple[_Goal, Floats]:
     return plain, best
 
 
-def _sample(data: Tally, members: NDArray[np.intp]) -> NDArray[np.intp]:
+def _sample(data: PollTally, members: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return as many elements as have enough polls."""
     polls = int(data.polls[members].sum())
     if polls <= 2 * _ENOUGH or members.size <= _MANY:
@@ -124,10 +124,10 @@ def _sample(data: Tally, members: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(1).choice(members, size, replace=False))
 
 
-class _Goal:
+class _PriorLikelihood:
     """How probable a prior is, given the polls: a function of the logarithms of its shape and mean."""
 
-    def __init__(self, data: Tally) -> None:
+    def __init__(self, data: PollTally) -> None:
         self._data = data
         self._interval = float(data.total.sum() / data.polls.sum())
         self._owners = np.zeros(data.polls.size, np.int64)
@@ -213,13 +213,13 @@ class _Goal:
         return priors, np.array(weights) / np.sum(weights)
 
 
-class _MixedGoal(_Goal):
+class _MixedPriorLikelihood(_PriorLikelihood):
     """The same if some elements are of any rate: the third number is their share, as log(share/(1 - share)).
 
     The law of their rates, per mean interval, says little below 100.
     """
 
-    def __init__(self, data: Tally) -> None:
+    def __init__(self, data: PollTally) -> None:
         super().__init__(data)
         self._any = GammaPrior(_ANY.shape, _ANY.scale / self._interval)
         self._of_any = self._evidence(self._any)[0]
@@ -234,7 +234,7 @@ class _MixedGoal(_Goal):
         return GammaPrior(shape, float(mean) / shape)
 
     def surprise(self, x: Floats) -> tuple[float, Floats]:
-        """See `_Goal`."""
+        """See `_PriorLikelihood`."""
         value, slopes = self._evidence(super().prior(x))
         alike, strange = value + special.log_expit(-x[2]), self._of_any + special.log_expit(x[2])
         total = np.logaddexp(alike, strange)
@@ -249,7 +249,7 @@ class _MixedGoal(_Goal):
         return self._best_from(np.array([0.0, np.log(slow), 0.0]), 1e-9, 1e-5)
 
 
-def _averaged(data: Tally, priors: list[GammaPrior], weights: Floats, level: float) -> Posterior:
+def _averaged(data: PollTally, priors: list[GammaPrior], weights: Floats, level: float) -> Posterior:
     """Return the average of posteriors; the gamma law like it has the same mean logarithm.
 
     A variance says nothing here: nearly all of it may come from a few improbable priors.

@@ -22,7 +22,7 @@ from unstale.errors import InvalidInput
 from unstale.estimation.checked_polls import PollColumns
 from unstale.processes import UncertainPoisson
 
-from .compiled.estimators import Tally
+from .compiled.estimators import PollTally
 from .compiled.posteriors import OFFSETS, posteriors
 
 __all__ = ["GammaPrior", "Posterior", "posterior", "share_below", "vague_prior"]
@@ -119,7 +119,7 @@ class Posterior(NamedTuple):
         return UncertainPoisson(self.shape, self.mean / self.shape)
 
 
-def posterior(data: Tally, priors: list[GammaPrior], owners: Owners, level: float) -> Posterior:
+def posterior(data: PollTally, priors: list[GammaPrior], owners: Owners, level: float) -> Posterior:
     """Return what polls say; ``owners`` is which of the priors each element has.
 
     The gamma law like it has the same variance.
@@ -133,7 +133,7 @@ def posterior(data: Tally, priors: list[GammaPrior], owners: Owners, level: floa
     return Posterior(mean, low, high, shape)
 
 
-def share_below(data: Tally, priors: list[GammaPrior], owners: Owners, limits: Floats) -> Floats:
+def share_below(data: PollTally, priors: list[GammaPrior], owners: Owners, limits: Floats) -> Floats:
     """Return the probability that each rate is below its limit."""
     mean, variance, share = evaluated(data, priors, owners, 0.5, limits)[:, :3].T.copy()
     gamma = np.isnan(share)
@@ -142,7 +142,9 @@ def share_below(data: Tally, priors: list[GammaPrior], owners: Owners, limits: F
     return share
 
 
-def evaluated(data: Tally, priors: list[GammaPrior], owners: Owners, tail: float, limits: Floats) -> Floats:
+def evaluated(
+    data: PollTally, priors: list[GammaPrior], owners: Owners, tail: float, limits: Floats
+) -> Floats:
     """Return what `posteriors` finds."""
     out = np.empty((data.polls.size, 6))
     shapes, scales = (np.array([getattr(prior, name) for prior in priors]) for name in ("shape", "scale"))

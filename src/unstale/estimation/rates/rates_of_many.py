@@ -13,7 +13,7 @@ from unstale.errors import InvalidInput
 from unstale.estimation.checked_polls import PollColumns
 from unstale.processes import UncertainPoisson
 
-from .compiled.estimators import Tally
+from .compiled.estimators import PollTally
 from .estimators import Method, checked_level, checked_method, estimated
 from .population import Population, classes_of, populations, priors_of
 from .posterior import GammaPrior, Posterior, posterior
@@ -140,7 +140,7 @@ def estimate_rates(
     return Rates(method, level, data.polls, data.changes, rate, find)
 
 
-def _joined(data: Tally, learned: list[Population], level: float) -> Posterior:
+def _joined(data: PollTally, learned: list[Population], level: float) -> Posterior:
     """Put the elements of all populations into one."""
     joined = Posterior(*np.empty((4, data.polls.size)))
     for population in learned:

@@ -21,7 +21,7 @@ __all__ = [
     "NUTCH",
     "STORMCRAWLER",
     "Feeds",
-    "Pages",
+    "PageColumns",
     "Readers",
     "by_element",
     "first_polls",
@@ -38,7 +38,7 @@ _TIE = 1e-6
 """By which part of a tick, or of the shortest wait, rounding may seem to make a feed miss a tick."""
 
 
-class Pages(NamedTuple):
+class PageColumns(NamedTuple):
     """What `follow` remembers of each element."""
 
     start: NDArray[np.float64]  # of the next poll; infinite if there is none

@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 __all__ = [
-    "Tally",
+    "PollTally",
     "approximations",
     "balance",
     "change",
@@ -28,7 +28,7 @@ __all__ = [
 # --- what is needed of the polls ----------------------------------------------------------------------------
 
 
-class Tally(NamedTuple):
+class PollTally(NamedTuple):
     """What is needed of the polls of many elements."""
 
     polls: NDArray[np.int64]
