@@ -16,7 +16,7 @@ _UNITS = tuple(
     time_unit("unit", name) for name in ("second", "minute", "hour", "day", "week", "month", "year")
 )
 _SECOND, _DAY = time_unit("unit", "second"), time_unit("unit", "day")
-_FAST = 200_000.0
+_FAST_POLLS_PER_DAY = 200_000.0
 """Polls a day from which on a budget reads better per second."""
 
 
@@ -127,7 +127,7 @@ def amount_unit(per_second: float) -> TimeUnit:
     >>> amount_unit(1.0).name, amount_unit(50.0).name
     ('day', 'second')
     """
-    return _SECOND if math.isfinite(per_second) and per_second * _DAY.seconds > _FAST else _DAY
+    return _SECOND if math.isfinite(per_second) and per_second * _DAY.seconds > _FAST_POLLS_PER_DAY else _DAY
 
 
 def show_amount(per_second: float, kind: str = "polls", unit: TimeUnit | None = None) -> str:

@@ -182,7 +182,7 @@ def test_long_work_shows_a_bar_on_a_terminal():
 
 
 def test_long_work_shows_nothing_elsewhere(capsys, monkeypatch):
-    monkeypatch.setattr(progress_module, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress_module, "SHOWN_AFTER_SECONDS", 0.0)
     with progress_module.progress("reading", 10) as advance:
         time.sleep(0.05)
         advance(10)

@@ -245,7 +245,7 @@ def test_what_cannot_be_read(git, tmp_path, monkeypatch):
         assert refused(git.folder, ref) == f"it has no branch, tag or commit {ref!r}"
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    monkeypatch.setattr("unstale.lab.git_history._KEPT", ("GIT_CONFIG_", "GIT_TEST_"))
+    monkeypatch.setattr("unstale.lab.git_history._KEPT_VARIABLES", ("GIT_CONFIG_", "GIT_TEST_"))
     assert "belongs to another user, so git does not trust it" in refused(git.folder)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert refused(git.folder) == "git is needed to read repositories, and is not installed"

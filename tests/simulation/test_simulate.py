@@ -70,7 +70,7 @@ def test_a_policy_does_the_same_alone_as_with_others(conditions):
 
 def test_a_busy_neighbour_changes_nothing(monkeypatch):
     """Time is then cut into more pieces, and that is all."""
-    monkeypatch.setattr(simulator, "_SPAN", 64)
+    monkeypatch.setattr(simulator, "_EVENTS_PER_SPAN", 64)
     alone = run(["uniform", "estimated-proportional", "nutch"], conditions=ROUGH)
     names = {name: name for name in alone}
     beside = run({**names, "busy": Schedule(np.full(4, 100.0))}, conditions=ROUGH)
@@ -94,7 +94,7 @@ def test_pieces_of_time_do_not_matter(name, conditions, monkeypatch):
     objectives = [LOG, UpdatePenalty("x")]
     whole = run([name], conditions=conditions, objectives=objectives)[name]
     batches = run([name], conditions=conditions, objectives=objectives, batches=7)[name]
-    monkeypatch.setattr(simulator, "_SPAN", 9)
+    monkeypatch.setattr(simulator, "_EVENTS_PER_SPAN", 9)
     pieces = run([name], conditions=conditions, objectives=objectives)[name]
     for other in (batches, pieces):
         for measure in ("changes", "polls", "failed", "found", "accesses"):
@@ -223,7 +223,9 @@ def visits_of(policy, world, conditions, seed):
 @pytest.mark.parametrize("conditions", [Conditions(), ROUGH], ids=["smooth", "rough"])
 def test_a_policy_is_told_what_its_polls_saw_and_not_before_they_are_done(conditions, monkeypatch):
     world, policy = World([0.2, 1.0, 4.0]), Curious(3, step=0.7)
-    monkeypatch.setattr(simulator, "_SPAN", 40)  # several spans in a batch, and steps across their ends
+    monkeypatch.setattr(
+        simulator, "_EVENTS_PER_SPAN", 40
+    )  # several spans in a batch, and steps across their ends
     simulate(world, 1.0, policies={"curious": policy}, horizon=60.0, seed=5, conditions=conditions, batches=5)
     begin, end = np.array(policy.asked).T
     assert begin[0] == 0.0

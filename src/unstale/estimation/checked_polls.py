@@ -17,8 +17,8 @@ __all__ = ["Elements", "PollColumns"]
 
 Elements = NDArray[np.int64]
 _MOST_ELEMENTS = 2**31
-_SHORTEST = 1e-100
-"""Powers of intervals must be numbers too; a longer one than 1/_SHORTEST is refused as well."""
+_SHORTEST_INTERVAL = 1e-100
+"""Powers of intervals must be numbers too; a longer one than 1/_SHORTEST_INTERVAL is refused as well."""
 
 
 class PollColumns(NamedTuple):
@@ -43,8 +43,8 @@ class PollColumns(NamedTuple):
     ) -> PollColumns:
         """Check columns of polls; without numbers of elements all are of one."""
         spans = column("elapsed", elapsed, above=0)
-        if spans.size and not (spans.min() >= _SHORTEST and spans.max() <= 1.0 / _SHORTEST):
-            numbers("elapsed", spans, at_least=_SHORTEST, at_most=1.0 / _SHORTEST)
+        if spans.size and not (spans.min() >= _SHORTEST_INTERVAL and spans.max() <= 1.0 / _SHORTEST_INTERVAL):
+            numbers("elapsed", spans, at_least=_SHORTEST_INTERVAL, at_most=1.0 / _SHORTEST_INTERVAL)
         seen = flags("changed", changed, spans.size)
         if elements is None:
             who, n = np.zeros(spans.size, np.int64), 1

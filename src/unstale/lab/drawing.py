@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 __all__ = ["pictures"]
 
-_WIDTH, _HEIGHT = 5.2, 3.5
+_PANEL_WIDTH_INCHES, _PANEL_HEIGHT_INCHES = 5.2, 3.5
 """Inches of a panel, without its legend."""
-_ROW = 0.2
+_LEGEND_ROW_INCHES = 0.2
 """Inches of a row of a legend."""
-_LETTERS = 66
+_LEGEND_LETTERS = 66
 """Letters of a legend side by side in a panel, with the samples of its lines."""
-_SAMPLE = 8
+_SAMPLE_LETTERS = 8
 """Letters in whose place a sample and the gaps around it stand."""
-_ACROSS = 60
+_LABEL_LETTERS = 60
 """Letters of a label below the axes."""
-_FEW = 12
+_MOST_MARKED_POINTS = 12
 """Points up to which a line shows them."""
 _HATCHES = ("", "//", "\\\\", "xx", "..", "--", "++")
 
@@ -93,10 +93,14 @@ def _figure(experiment: Experiment, panels: Sequence[Panel]) -> Figure:
     rows = ceil(len(panels) / columns)
     labels = [[_said(line, panel.log) for line in panel.lines] for panel in panels]
     shared = len(panels) > 1 and all(one == labels[0] for one in labels)
-    beside = [_beside(one, _LETTERS * (columns if shared else 1)) for one in labels]
+    beside = [_beside(one, _LEGEND_LETTERS * (columns if shared else 1)) for one in labels]
     legend = max(ceil(len(one) / count) for one, count in zip(labels, beside, strict=True))
-    height = rows * (_HEIGHT + (0 if shared else _ROW * legend)) + (_ROW * legend if shared else 0) + 0.4
-    figure = new_figure(columns * _WIDTH, height)
+    height = (
+        rows * (_PANEL_HEIGHT_INCHES + (0 if shared else _LEGEND_ROW_INCHES * legend))
+        + (_LEGEND_ROW_INCHES * legend if shared else 0)
+        + 0.4
+    )
+    figure = new_figure(columns * _PANEL_WIDTH_INCHES, height)
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06, hspace=0.06, wspace=0.06)
     title = f"{experiment.paper.authors}, {experiment.where}: {experiment.shows}"
     figure.suptitle(fill(title, 68 * columns), fontsize="medium", color="#444444")
@@ -127,7 +131,7 @@ def _put_legend(axes: Axes, panel: Panel, beside: int) -> None:
         ticks = 6.0 + 0.5 * 6.4 * max(map(len, panel.names))
     else:
         ticks = 12.0 * max(_wrapped(name).count("\n") + 1 for name in panel.names)
-    below = 10.0 + ticks + 15.0 * (fill(panel.x, _ACROSS).count("\n") + 1)
+    below = 10.0 + ticks + 15.0 * (fill(panel.x, _LABEL_LETTERS).count("\n") + 1)
     shift = transforms.ScaledTranslation(0, -below / 72, axes.figure.dpi_scale_trans)
     axes.legend(
         loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=axes.transAxes + shift, ncols=beside,
@@ -138,7 +142,7 @@ def _put_legend(axes: Axes, panel: Panel, beside: int) -> None:
 def _slanted(names: Sequence[str]) -> bool:
     """Tell whether names are too long to stand side by side."""
     longest = max(len(line) for name in names for line in _wrapped(name).split("\n"))
-    return (longest + 2) * len(names) > _ACROSS - 8
+    return (longest + 2) * len(names) > _LABEL_LETTERS - 8
 
 
 def _wrapped(name: str) -> str:
@@ -147,7 +151,7 @@ def _wrapped(name: str) -> str:
 
 def _beside(labels: Sequence[str], letters: int) -> int:
     """Return how many entries of a legend fit side by side."""
-    longest = max((len(label) for label in labels), default=0) + _SAMPLE
+    longest = max((len(label) for label in labels), default=0) + _SAMPLE_LETTERS
     most = max(1, min(len(labels), letters // longest))
     return ceil(len(labels) / ceil(len(labels) / most)) if labels else 1  # rows of equal length
 
@@ -171,13 +175,13 @@ def _draw(axes: Axes, panel: Panel, looks: dict[str, _LineLook]) -> None:
                 )  # fmt: skip
             case kind:
                 drawn = "steps-post" if kind == "steps" else "default"
-                marker = look.marker if kind == "line" and x.size <= _FEW else ""
+                marker = look.marker if kind == "line" and x.size <= _MOST_MARKED_POINTS else ""
                 axes.errorbar(
                     x, y, yerr=line.error, color=look.colour, linestyle=look.dashes, drawstyle=drawn,
                     linewidth=1.7, marker=marker, markersize=4, capsize=2.5, elinewidth=1.0, label=label,
                 )  # fmt: skip
-    axes.set_title(fill(panel.title, _ACROSS - 4), fontsize="medium", fontweight="bold")
-    axes.set(xlabel=fill(panel.x, _ACROSS), ylabel=fill(panel.y, 44))
+    axes.set_title(fill(panel.title, _LABEL_LETTERS - 4), fontsize="medium", fontweight="bold")
+    axes.set(xlabel=fill(panel.x, _LABEL_LETTERS), ylabel=fill(panel.y, 44))
     low, high = panel.bounds
     axes.set_ylim(bottom=low, top=high)
     for axis, log in ((axes.xaxis, "x" in panel.log), (axes.yaxis, "y" in panel.log)):

@@ -44,10 +44,10 @@ _LOG = (
     "--ignore-submodules=none", "--no-show-signature", "--no-notes", "--no-color", "--no-mailmap",
     "--format=%ct", "--end-of-options",
 )  # fmt: skip
-_KEPT = ("GIT_CONFIG_", "GIT_EXEC_PATH")
+_KEPT_VARIABLES = ("GIT_CONFIG_", "GIT_EXEC_PATH")
 """Variables of git that say nothing of one repository: those of a hook that we may run in are left out."""
-_BLOCK = 1 << 20
-_LATEST = 10**11
+_READ_BYTES = 1 << 20
+_LATEST_SECONDS = 10**11
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class Repository:
         environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith("GIT_") or name.startswith(_KEPT)
+            if not name.startswith("GIT_") or name.startswith(_KEPT_VARIABLES)
         } | {
             "GIT_ALLOW_PROTOCOL": "none",
             "GIT_CEILING_DIRECTORIES": parent,  # a folder inside a repository is not one
@@ -157,7 +157,7 @@ class Repository:
 def _tokens(file: IO[bytes]) -> Iterator[bytes]:
     """Split at NUL."""
     rest = b""
-    while block := file.read(_BLOCK):
+    while block := file.read(_READ_BYTES):
         *whole, rest = (rest + block).split(b"\0")
         yield from whole
     if rest.strip():
@@ -192,7 +192,7 @@ def _parsed(tokens: Iterator[bytes]) -> Iterator[tuple[int, list[tuple[str, byte
 def _time(text: bytes, near: int) -> int:
     """Return the time of a commit; one that is broken, or beyond what histories hold, is like the next."""
     time = int(text) if text.removeprefix(b"-").isdigit() else near
-    return time if abs(time) <= _LATEST else near
+    return time if abs(time) <= _LATEST_SECONDS else near
 
 
 # --- files as elements --------------------------------------------------------------------------------------

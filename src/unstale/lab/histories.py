@@ -30,7 +30,7 @@ __all__ = ["BUNDLED", "WEIGHT_ROLES", "Recorded", "load", "load_weights"]
 
 WEIGHT_ROLES = ("key", "weight")
 BUNDLED = "releases of 211 Python packages"
-_DAY = 86400.0
+_DAY_SECONDS = 86400.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Recorded:
             elements=places[self.elements[kept]],
             times=self.times[kept] - moment,
             end=self.end - moment,
-            begin=self.begin + moment * _DAY,
+            begin=self.begin + moment * _DAY_SECONDS,
             born=np.zeros(there.size),
         )
 
@@ -131,9 +131,9 @@ def _recorded(path: str, name: str, keys: list[str], elements: NDArray[np.int64]
     if not later.any():
         raise bad_file(path, "no element has two records, so nothing is known to change")
     begin, end = float(times.min()), float(times.max())
-    born = (times[~later] - begin) / _DAY
-    days = (times[later] - begin) / _DAY
-    return Recorded(name, keys, elements[later], days, (end - begin) / _DAY, begin, born)
+    born = (times[~later] - begin) / _DAY_SECONDS
+    days = (times[later] - begin) / _DAY_SECONDS
+    return Recorded(name, keys, elements[later], days, (end - begin) / _DAY_SECONDS, begin, born)
 
 
 def load_weights(path: str, recorded: Recorded, columns: Mapping[str, str] | None = None) -> Floats:

@@ -25,10 +25,10 @@ from .histories import Recorded
 
 __all__ = ["Replayed", "mirror_polls"]
 
-_DAY = 86400.0
-_START = 1.7e9
+_DAY_SECONDS = 86400.0
+_START_SECONDS = 1.7e9
 """When the history is played, in seconds since 1970."""
-_MEMORY = "/dev/shm"  # noqa: S108  (a folder of its own is made in it)
+_MEMORY_FOLDER = "/dev/shm"  # noqa: S108  (a folder of its own is made in it)
 """A file system in memory, where there is one: nothing need outlive the game."""
 _BODY = b"as recorded"
 """What all versions contain: copies of one content are kept once. A fingerprint tells versions apart."""
@@ -49,7 +49,7 @@ class _Source:
         return "recorded"
 
     async def poll(self, known: Known, terms: Terms) -> Found:  # noqa: ARG002
-        element, now = int(known.key), (self._clock.now() - _START) / _DAY
+        element, now = int(known.key), (self._clock.now() - _START_SECONDS) / _DAY_SECONDS
         self.times.append(now)
         self.elements.append(element)
         version = str(int(np.searchsorted(self._changes[element], now, side="right")))
@@ -105,13 +105,13 @@ def mirror_polls(
     """
     count = len(recorded)
     ends = np.cumsum(np.bincount(recorded.elements, minlength=count))[:-1]
-    clock = SimulatedClock(_START)
+    clock = SimulatedClock(_START_SECONDS)
     source = _Source(np.split(recorded.times, ends), clock)
     heavy = np.ones(count) if weights is None else weights
-    with tempfile.TemporaryDirectory(dir=_MEMORY if Path(_MEMORY).is_dir() else None) as folder:
+    with tempfile.TemporaryDirectory(dir=_MEMORY_FOLDER if Path(_MEMORY_FOLDER).is_dir() else None) as folder:
         for start, end in zip(budgets, [*list(budgets)[1:], recorded.end], strict=True):
             settings = Settings(
-                budget=budgets[start] / _DAY,
+                budget=budgets[start] / _DAY_SECONDS,
                 objective=objective,
                 groups=(GroupLimit(concurrency=1 << 30),),
                 concurrency=1000,
@@ -130,7 +130,7 @@ def mirror_polls(
                     for weight in np.unique(heavy):
                         alike = np.flatnonzero(heavy == weight).tolist()
                         mirror.add_many([New(str(k), "recorded") for k in alike], {"weight": float(weight)})
-                mirror.run(_START + end * _DAY)
+                mirror.run(_START_SECONDS + end * _DAY_SECONDS)
     order = np.argsort(source.times, kind="stable")
     times = np.clip(np.array(source.times)[order], 0.0, np.nextafter(recorded.end, 0.0))
     return Polls(times, np.array(source.elements, np.int64)[order])

@@ -26,11 +26,11 @@ MEANINGS = {
     Verdict.OURS: "The paper does not say it; where a value is known from elsewhere, ours is that.",
     Verdict.DIFFERS: "Neither reproduced nor explained: a mistake of ours until shown otherwise.",
 }
-_LARGE = 400_000
+_MOST_SVG_BYTES = 400_000
 """Bytes of an SVG above which the PNG is taken."""
-_PHONE = 45.0
+_MOST_PHONE_LETTERS = 45.0
 """Letters of the text up to which a figure, of one panel then, can be read when a phone makes it smaller."""
-_ROWS = 200
+_MOST_ROWS_SHOWN = 200
 """Rows of a table that are shown; its file has all."""
 
 
@@ -69,7 +69,7 @@ class _Shown:
         drawn = self.done.pictures
         if not drawn:
             return ""
-        if len(svg := _small(drawn["svg"])) <= _LARGE:
+        if len(svg := _small(drawn["svg"])) <= _MOST_SVG_BYTES:
             return _address("image/svg+xml", svg)
         return _address("image/png", drawn["png"])
 
@@ -77,7 +77,7 @@ class _Shown:
     def widths(self) -> tuple[float, float]:
         """How wide the figure is at least, so that it can be read, and at most; in letters of the text."""
         width = struct.unpack(">I", self.done.pictures["png"][16:20])[0] / 20
-        return 0.66 * width if width > _PHONE else 0.0, width
+        return 0.66 * width if width > _MOST_PHONE_LETTERS else 0.0, width
 
     @property
     def alt(self) -> str:
@@ -91,7 +91,7 @@ class _Shown:
     def tables(self) -> list[tuple[str, list[str], list[tuple[str, ...]], int]]:
         shown = []
         for table in self.findings.tables:
-            rows = list(islice(rows_of(table), _ROWS))
+            rows = list(islice(rows_of(table), _MOST_ROWS_SHOWN))
             count = max((len(column) for column in table.columns.values()), default=0)
             shown.append((table.title, list(table.columns), rows, count - len(rows)))
         return shown

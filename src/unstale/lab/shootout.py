@@ -48,13 +48,13 @@ optimal-law the gaps between its changes; aduana polls in proportion to what it 
 takes the likeliest rates for the true ones, and learning is the policy for real work."""
 PLAYABLE = (*POLICIES, "mirror")
 """Those, and the mirror itself: the real loop with a real store, in simulated time. That takes minutes."""
-_MOST_LAWS = 2000
+_MOST_ELEMENTS_WITH_LAWS = 2000
 """Elements for which laws are planned; more take many minutes."""
-_USUAL = (0.25, 1.0, 4.0)
+_USUAL_POLLS_PER_CHANGE = (0.25, 1.0, 4.0)
 """Budgets: polls for each change."""
-_QUANTILE = 1.6449
+_NORMAL_QUANTILE_95 = 1.6449
 """Standard errors of a 90 % interval, either way."""
-_EQUAL = 0.01
+_EQUAL_POLLS_SHARE = 0.01
 """Share by which polls may differ and still count as equal."""
 
 _TOO_FEW = "elements are polled less than once, on average, in the time that is measured."
@@ -70,7 +70,7 @@ class Measured:
     @property
     def margin(self) -> float:
         """Half of the 90 % interval."""
-        return _QUANTILE * self.error
+        return _NORMAL_QUANTILE_95 * self.error
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,9 @@ class Case:
     @property
     def unequal(self) -> list[str]:
         """Policies whose polls differ from the others', by a per cent or more."""
-        return [row.policy for row in self.rows if abs(row.polls - self.budget) > _EQUAL * self.budget]
+        return [
+            row.policy for row in self.rows if abs(row.polls - self.budget) > _EQUAL_POLLS_SHARE * self.budget
+        ]
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,8 @@ def shootout(
     chosen = [
         name
         for name in PLAYABLE
-        if name == "uniform" or (name in policies and (name != "optimal-law" or len(there) <= _MOST_LAWS))
+        if name == "uniform"
+        or (name in policies and (name != "optimal-law" or len(there) <= _MOST_ELEMENTS_WITH_LAWS))
     ]
     known = "optimal-law" in chosen
     numbered = range(1, seeds + 1)
@@ -242,7 +245,7 @@ def shootout(
 def _given(budgets: Sequence[float] | None, there: Recorded, least: float) -> list[tuple[str | None, Pace]]:
     """Return the budgets that are given, or the usual ones that are enough."""
     if budgets is None:
-        usual = (share * there.rate for share in _USUAL)
+        usual = (share * there.rate for share in _USUAL_POLLS_PER_CHANGE)
         return [(None, Pace(budget, budget)) for budget in usual if budget >= least]
     given = numbers("budgets", list(budgets), above=0)
     for budget in given.tolist():
@@ -257,7 +260,7 @@ def _notes(
     if idle:
         yield f"{', '.join(idle)}: left out, since with so few polls {_TOO_FEW}"
     if "optimal-law" in policies and "optimal-law" not in chosen:
-        yield f"optimal-law is left out: it is for {_MOST_LAWS:,} elements at most."
+        yield f"optimal-law is left out: it is for {_MOST_ELEMENTS_WITH_LAWS:,} elements at most."
     if "estimated-optimal" in chosen and any("estimated-optimal" not in one for one in played):
         yield (
             f"estimated-optimal is left out where there are more than {MOST_POLLS / 1e6:g} million polls, "

@@ -29,7 +29,7 @@ from .mirror_at_play import Replayed, mirror_polls
 __all__ = ["MOST_POLLS", "Goal", "Pace", "Played", "Stage", "law_frequencies", "pace_of", "play"]
 
 Goal = Literal["freshness", "age"]
-_STEPS, _MOST_STEPS = 50.0, 50_000
+_STEPS_PER_POLL, _MOST_STEPS = 50.0, 50_000
 """Steps of learning in the time of one poll per element, and in all; fewer are less work, and what polls saw
 counts a little later."""
 MOST_POLLS = 2e7
@@ -151,7 +151,7 @@ def _learners(  # noqa: PLR0917  (as they come)
         objective = objective_named(goal)
         made["estimated-optimal"] = EstimatedOptimal(n, first, world.weight, sizes, objective, seed=seed)
     if "learning" in names:
-        steps = min(_MOST_STEPS * n / every, _STEPS)
+        steps = min(_MOST_STEPS * n / every, _STEPS_PER_POLL)
         made["learning"] = LearningAtPlay(
             Learning(n, first, weights=world.weight, objective=goal, steps=steps, seed=seed)
         )
@@ -209,8 +209,8 @@ def _lead(one: Outcome, other: Outcome, goal: Goal) -> Mean:
     lengths, mine = one.over_time(goal)
     _, theirs = other.over_time(goal)
     lead, error = _mean(lengths, mine - theirs if goal == "freshness" else theirs - mine)
-    return (lead, error) if abs(lead) > _ROUNDING else (0.0, 0.0)
+    return (lead, error) if abs(lead) > _LEAST_LEAD else (0.0, 0.0)
 
 
-_ROUNDING = 1e-12
+_LEAST_LEAD = 1e-12
 """A lead that is none."""

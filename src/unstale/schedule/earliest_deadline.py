@@ -42,13 +42,13 @@ from .polls import Elements, Polls, later, one_by_one
 
 __all__ = ["EarliestDeadline"]
 
-_BITS = 60
+_SHARE_BITS = 60
 """Of the sum of the shares: three jobs of the smallest share fit into 63."""
 
-_MIDDLE = 0.5
+_POLL_PLACE_IN_SLOT = 0.5
 """Where in a slot its poll is."""
 
-_SLACK = 0.25
+_SUM_ERROR_POLLS = 0.25
 """Polls by which sums may be off: less than one, and so no poll at all, even if there are two such sums."""
 
 
@@ -73,7 +73,7 @@ class EarliestDeadline:
     def __init__(self, frequencies: ArrayLike, *, start: float = 0.0) -> None:
         self._now = scalar("start", start)
         self._rate, shares = _shares(frequencies_of(frequencies))
-        self._slot, self._wait = 0, _MIDDLE
+        self._slot, self._wait = 0, _POLL_PLACE_IN_SLOT
         self._begin = self._now
         self._lay_out(_records(shares))
 
@@ -110,7 +110,7 @@ class EarliestDeadline:
 
     def _time(self, slot: Any) -> Any:  # noqa: ANN401  (a number or an array)
         """When the slot after this one is polled."""
-        return self._begin + (slot + _MIDDLE) / self._rate
+        return self._begin + (slot + _POLL_PLACE_IN_SLOT) / self._rate
 
     def _slots_before(self, end: float) -> int:
         if self._rate == 0.0:
@@ -151,7 +151,9 @@ class EarliestDeadline:
         self._rate = rate
         if not np.array_equal(shares, self._records[:, SHARE]):
             self._share_out(shares)
-        self._begin = self._now + (self._wait - _MIDDLE - self._slot) / rate if rate > 0 else self._now
+        self._begin = (
+            self._now + (self._wait - _POLL_PLACE_IN_SLOT - self._slot) / rate if rate > 0 else self._now
+        )
 
     def _share_out(self, shares: Elements) -> None:
         """Go on with other shares, from slot 0."""
@@ -224,7 +226,7 @@ def _shares(frequencies: Floats) -> tuple[float, Elements]:
     rate = float(frequencies.sum())
     _, exponent = np.frexp(rate)
     with np.errstate(under="ignore"):
-        shares = np.rint(np.ldexp(frequencies, _BITS - exponent)).astype(np.int64)
+        shares = np.rint(np.ldexp(frequencies, _SHARE_BITS - exponent)).astype(np.int64)
     return rate, np.where(frequencies > 0, np.maximum(shares, 1), 0)
 
 
@@ -248,7 +250,7 @@ def _balanced(lags: Floats, shares: Elements, total: int) -> Floats:
         left = max(min(sides) - taken, 0.0)
         behind, ahead = (_slots_to(left, lags, shares, total, sign) for sign in (1.0, -1.0))
         shift(lags, shares, total, behind, ahead, moved)
-        if (excess := overload(moved, shares, total)) < 2.0 * _SLACK:
+        if (excess := overload(moved, shares, total)) < 2.0 * _SUM_ERROR_POLLS:
             return moved
         taken = max(2.0 * taken, excess)
 
@@ -261,6 +263,6 @@ def _slots_to(left: float, lags: Floats, shares: Elements, total: int, sign: flo
     slots = 0.0
     while True:
         amount, given = amounts(lags, shares, total, slots, sign)
-        if amount - left < _SLACK or slots + (amount - left) / given == slots:
+        if amount - left < _SUM_ERROR_POLLS or slots + (amount - left) / given == slots:
             return slots
         slots += (amount - left) / given

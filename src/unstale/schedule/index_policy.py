@@ -41,8 +41,8 @@ from .polls import Elements, Polls, later, one_by_one
 
 __all__ = ["Index"]
 
-_ROOM = 1 << 16
-_LEVELS = 128
+_SLOTS_PER_BLOCK = 1 << 16
+_MOST_LEVELS = 128
 """More than there can be: each has at most 3/4 of the elements of the one before."""
 
 
@@ -111,7 +111,7 @@ class Index:
     def until(self, end: float) -> Polls:
         end = later(self._now, end)
         times, elements = [np.empty(0)], [np.empty(0, np.int64)]
-        room = int(min((end - self._now) * self.rate + 64.0, _ROOM))
+        room = int(min((end - self._now) * self.rate + 64.0, _SLOTS_PER_BLOCK))
         while self.rate > 0 and self._begin + self._spent / self._goal.budget < end:
             moments, polled, self._spent = self._choice.draw(self._begin, self._spent, end, room)
             self._made += moments.size
@@ -323,11 +323,11 @@ class _KnownObjective:
             unit = weight[wanted] / rate[wanted] / size[wanted]
             unit = unit / rate[wanted] if self._kind == kernels.AGE else unit
         self._cards[: wanted.size] = np.column_stack([rate[wanted], np.minimum(unit, 1e300), last[wanted]])
-        starts = np.zeros(_LEVELS, np.int64)
+        starts = np.zeros(_MOST_LEVELS, np.int64)
         starts[1] = wanted.size
-        most = np.full(_LEVELS, np.iinfo(np.int64).max)
-        haste = np.full(_LEVELS, TOP)
-        self._levels = starts, np.full(_LEVELS, np.inf), most, haste, np.zeros(1, np.int64)
+        most = np.full(_MOST_LEVELS, np.iinfo(np.int64).max)
+        haste = np.full(_MOST_LEVELS, TOP)
+        self._levels = starts, np.full(_MOST_LEVELS, np.inf), most, haste, np.zeros(1, np.int64)
 
     @property
     def any(self) -> bool:

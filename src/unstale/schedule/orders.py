@@ -32,7 +32,7 @@ from .polls import Elements, Polls, later, one_by_one
 
 __all__ = ["Schedule", "flag", "frequencies_of", "spread"]
 
-_MOST = 1e10
+_MOST_POLLS_AT_ONCE = 1e10
 """Polls drawn at once; more would not fit into memory."""
 
 
@@ -146,7 +146,7 @@ class Schedule:
     def _draw(self, begin: Floats, end: Floats) -> _Columns:
         """Draw all polls between two times worked, in order."""
         expected = self.rate * float(np.max(end - begin))
-        if expected > _MOST:
+        if expected > _MOST_POLLS_AT_ONCE:
             raise InvalidInput(
                 f"end must be nearer: until then about {expected:.3g} polls would be drawn at once"
             )
@@ -182,7 +182,7 @@ class Schedule:
         if (rate := self.rate) == 0.0:
             return Polls(*_nothing()[:2])
         about = (end - self._slots) * rate + self._passed - 0.5 - self._given
-        if about > _MOST:
+        if about > _MOST_POLLS_AT_ONCE:
             raise InvalidInput(
                 f"end must be nearer: until then about {about:.3g} polls would be drawn at once"
             )

@@ -17,7 +17,7 @@ __all__ = ["Elements", "Polls", "Stream", "later", "one_by_one", "some"]
 Elements = NDArray[np.int64]
 """Numbers of elements: their places in the allocation."""
 
-_BLOCK = 1 << 16
+_POLLS_PER_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def later(now: float, end: float) -> float:
 def some(stream: Stream) -> Iterator[Polls]:
     """Draw polls in blocks of a convenient length, for ever; end if there are none."""
     while stream.rate > 0:
-        yield stream.until(stream.now + max(len(stream), _BLOCK) / stream.rate)
+        yield stream.until(stream.now + max(len(stream), _POLLS_PER_BLOCK) / stream.rate)
 
 
 def one_by_one(stream: Stream) -> Iterator[tuple[float, int]]:

@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from unstale.arguments import Floats, numbers, unwrap
 from unstale.errors import InvalidInput, NoAnswer
 
-__all__ = ["WEEK", "CalendarClock", "CycleClock", "Spans", "time_zone"]
+__all__ = ["WEEK_MINUTES", "CalendarClock", "CycleClock", "Spans", "time_zone"]
 
-WEEK = 7 * 24 * 60
+WEEK_MINUTES = 7 * 24 * 60
 """Minutes."""
 
 Spans = tuple[tuple[float, float], ...]
@@ -36,7 +36,7 @@ Spans = tuple[tuple[float, float], ...]
 
 _EPOCH = datetime(1970, 1, 5)  # noqa: DTZ001  (a Monday, on the wall)
 _SECOND, _MICROSECOND = timedelta(seconds=1), timedelta(microseconds=1)
-_BLOCK = 1 << 15
+_VALUES_PER_BLOCK = 1 << 15
 """Values that are mapped at once: all steps stay in the cache."""
 
 
@@ -80,8 +80,8 @@ def _mapped(function: Callable[[Floats], NDArray[Any]], name: str, value: ArrayL
     x = numbers(name, value, infinite=True)
     flat = np.ravel(x)
     parts = []
-    for first in range(0, max(flat.size, 1), _BLOCK):
-        block = flat[first : first + _BLOCK]
+    for first in range(0, max(flat.size, 1), _VALUES_PER_BLOCK):
+        block = flat[first : first + _VALUES_PER_BLOCK]
         if (finite := np.isfinite(block)).all():
             parts.append(function(block))
         else:
@@ -289,9 +289,9 @@ class CalendarClock:
     @cached_property
     def cycle(self) -> CycleClock:
         """The clock of a week in which no hour is skipped or shown twice; of a day if all days are alike."""
-        spans, count, period = self.spans, len(self.spans), float(WEEK)
+        spans, count, period = self.spans, len(self.spans), float(WEEK_MINUTES)
         for shorter in range(1, count):
-            step = WEEK * shorter / count
+            step = WEEK_MINUTES * shorter / count
             again = [(a + step, b + step) for a, b in spans[: count - shorter]]
             if count % shorter == 0 and tuple(again) == spans[shorter:]:
                 spans, period = spans[:shorter], step
@@ -351,7 +351,7 @@ class CalendarClock:
         edges = edges[edges[:, 0] < edges[:, 1]]  # some are skipped
         total = np.concatenate([[0], np.cumsum(np.diff(edges, axis=1))])
         total -= total[np.searchsorted(edges[:, 1], 0, "right")]  # from the first window that closes after 0
-        share = sum(b - a for a, b in self.spans) / WEEK
+        share = sum(b - a for a, b in self.spans) / WEEK_MINUTES
         unit = self.unit_seconds * 1e6
         opens, closes = (edges / unit).T
         raw = _Table.of(opens, closes, total / (unit * share), 1.0 / share, self.at_start)

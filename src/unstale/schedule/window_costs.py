@@ -37,13 +37,15 @@ from .window_intervals import cost_of_intervals, gaps_of
 
 __all__ = ["Lock", "jitter_loss", "jittered_cost", "phase_lock", "windowed_cost"]
 
-_AROUND = np.append([0.02, 0.1, 0.3, 0.7, 1.0, 1.4, 3.0, 8.0, 20.0, 60.0, 250.0], np.logspace(3, 12, 10))
+_CUTS_IN_MEAN_GAPS = np.append(
+    [0.02, 0.1, 0.3, 0.7, 1.0, 1.4, 3.0, 8.0, 20.0, 60.0, 250.0], np.logspace(3, 12, 10)
+)
 """Cuts for quadrature, in mean gaps: what is sharp is sharp about there."""
 
-_CHUNK = 1024
+_ELEMENTS_PER_CHUNK = 1024
 """Elements that are worked on at once."""
 
-_RULE = tuple(
+_UNIT_QUADRATURE = tuple(
     0.5 * part + offset for part, offset in zip(np.polynomial.legendre.leggauss(14), (0.5, 0.0), strict=True)
 )
 """Points and weights on (0, 1)."""
@@ -116,8 +118,8 @@ def _each(
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):  # limits are answers
         if isinstance(law, Poisson) and not singly:
             rate, places, f = np.broadcast_to(law.rate, shape)[polled], np.flatnonzero(polled), f[polled]
-            for first in range(0, places.size, _CHUNK):
-                own = slice(first, first + _CHUNK)
+            for first in range(0, places.size, _ELEMENTS_PER_CHUNK):
+                own = slice(first, first + _ELEMENTS_PER_CHUNK)
                 out.flat[places[own]] = function(Poisson(rate[own]), f[own])
         else:
             for place in np.argwhere(polled).tolist():
@@ -132,7 +134,7 @@ def _integrated(integrand: Callable[[Floats, Places], Floats], cuts: Floats) -> 
     ends = np.sort(np.clip(ends, 0.0, 1.0), axis=0)
     row, i = np.nonzero(ends[1:] > ends[:-1])
     low, width = ends[row, i], ends[row + 1, i] - ends[row, i]
-    points, weights = _RULE
+    points, weights = _UNIT_QUADRATURE
     value = width * (weights @ integrand(low + width * points[:, None], i))
     return np.asarray(np.bincount(i, value, minlength=cuts.shape[1]), np.float64)
 
@@ -151,7 +153,7 @@ def _kinks(objective: Objective, law: Process) -> Floats:
 
 def _scales(objective: Objective, law: Process) -> Floats:
     """Times since a poll between which the cost is smooth, one row for each."""
-    own = _AROUND[:, None] / law.rate
+    own = _CUTS_IN_MEAN_GAPS[:, None] / law.rate
     return np.concatenate([own + late for late in _late(objective)])
 
 

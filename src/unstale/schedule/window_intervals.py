@@ -29,10 +29,10 @@ Gaps = tuple[tuple[float, float, int], ...]
 """P(V > u) = sum of a (c - u)_+^k over all (a, c, k), V in mean distances; nothing stands for exp(-u)."""
 
 _SCALES = np.array([0.1, 0.3, 1.0, 3.0, 10.0, 25.0])
-_NEAR = 4.0
+_NEAR_PERIODS = 4.0
 """Periods after a poll in which the phase matters most."""
 
-_MOST = 1 << 17
+_NUMBERS_PER_CHUNK = 1 << 17
 """Numbers that are worked on at once: they stay in the cache."""
 
 
@@ -75,7 +75,7 @@ def cost_of_intervals(
     farthest = max(turns, default=45.0 / frequency)  # exp(-45) is beyond the last digit
     count = np.floor(farthest / period) + 2.0
     bent = np.floor(np.append(kinks, turns) / period)
-    single = np.unique(np.concatenate([np.arange(_NEAR), bent, bent + 1.0]))
+    single = np.unique(np.concatenate([np.arange(_NEAR_PERIODS), bent, bent + 1.0]))
     single = single[(single >= 0.0) & (single < count)]
     smooth = np.concatenate([scales, _SCALES / frequency])
     near = _near(cycle, gaps, frequency, single, np.append(kinks, smooth))
@@ -115,7 +115,7 @@ def _near(
         held = np.isin(np.floor(x / period), inside)
         x, weight = x[held], weight[held]
         total = 0.0
-        room = max(1, _MOST // (2 * cycle.edges[0].size))
+        room = max(1, _NUMBERS_PER_CHUNK // (2 * cycle.edges[0].size))
         for first in range(0, x.size, room):
             some = slice(first, first + room)
             share, low, high, number = _reach(cycle, x[some])
@@ -142,7 +142,7 @@ def _far(
     ahead = (cycle.worked(t) - v[:, None]).ravel()
     after = (t - cycle.when(v)[:, None]).ravel()
     weight = (t_weight * v_weight[:, None]).ravel() / period
-    total, room = 0.0, max(1, _MOST // weight.size)
+    total, room = 0.0, max(1, _NUMBERS_PER_CHUNK // weight.size)
     for first in range(0, periods[0].size, room):
         later = periods[0][first : first + room, None] * period
         u = frequency * (ahead + later)

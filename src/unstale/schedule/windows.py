@@ -25,13 +25,13 @@ from unstale.arguments import numbers, scalar
 from unstale.errors import InvalidInput
 
 from .element_clocks import AllHours
-from .window_clocks import WEEK, CalendarClock, CycleClock, Spans, time_zone
+from .window_clocks import WEEK_MINUTES, CalendarClock, CycleClock, Spans, time_zone
 
 __all__ = ["Windows"]
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_DAY = 24 * 60
-_SAMPLE = "mon-fri 22:00-06:00 Europe/Berlin"
+_DAY_MINUTES = 24 * 60
+_EXAMPLE_WINDOWS = "mon-fri 22:00-06:00 Europe/Berlin"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Windows:
         >>> str(Windows.daily("22:00-06:00, 12:00-13:00", zone="UTC", days="sat,sun"))
         'sat,sun 12:00-13:00,22:00-06:00 UTC'
         """
-        return cls(tuple(_spans(days, hours)), WEEK, _text("zone", zone), at_start)
+        return cls(tuple(_spans(days, hours)), WEEK_MINUTES, _text("zone", zone), at_start)
 
     @classmethod
     def every(cls, period: float, opens: ArrayLike, closes: ArrayLike, *, at_start: float = 0.0) -> Windows:
@@ -115,7 +115,7 @@ class Windows:
         try:
             return _parsed(_text("text", text))
         except InvalidInput as error:
-            raise InvalidInput(f"windows must be like {_SAMPLE!r}; in {text!r} {error}") from None
+            raise InvalidInput(f"windows must be like {_EXAMPLE_WINDOWS!r}; in {text!r} {error}") from None
 
     def __str__(self) -> str:
         ending = f" at_start={_short(self.at_start)}" if self.at_start else ""
@@ -124,8 +124,10 @@ class Windows:
             return f"every {_short(self.period)}{spans}{ending}"
         days: dict[str, list[str]] = {}
         for day, name in enumerate(_DAYS):
-            own = (span for span in self.spans if span[0] // _DAY == day)
-            if hours := ",".join(f"{_hour(a % _DAY)}-{_hour(b - a // _DAY * _DAY)}" for a, b in own):
+            own = (span for span in self.spans if span[0] // _DAY_MINUTES == day)
+            if hours := ",".join(
+                f"{_hour(a % _DAY_MINUTES)}-{_hour(b - a // _DAY_MINUTES * _DAY_MINUTES)}" for a, b in own
+            ):
                 days.setdefault(hours, []).append(name)
         rules = (f"{_joined_days(names)} {hours}" for hours, names in days.items())
         return f"{'; '.join(rules)} {self.zone}{ending}"
@@ -202,7 +204,7 @@ def _parsed(text: str) -> Windows:
     for rule in " ".join(words).split(";"):
         days, _, hours = rule.strip().rpartition(" ")
         spans += _spans(days or "all", hours)
-    return Windows(tuple(spans), WEEK, zone, at_start)
+    return Windows(tuple(spans), WEEK_MINUTES, zone, at_start)
 
 
 def _text(name: str, value: object) -> str:
@@ -223,7 +225,11 @@ def _number(name: str, text: str) -> float:
 def _spans(days: str, hours: str) -> list[tuple[float, float]]:
     """Openings and closings in minutes of the week."""
     own = _hours(_text("hours", hours))
-    return [(day * _DAY + a, day * _DAY + b) for day in _numbers_of(_text("days", days)) for a, b in own]
+    return [
+        (day * _DAY_MINUTES + a, day * _DAY_MINUTES + b)
+        for day in _numbers_of(_text("days", days))
+        for a, b in own
+    ]
 
 
 def _hours(text: str) -> list[tuple[int, int]]:
@@ -232,12 +238,12 @@ def _hours(text: str) -> list[tuple[int, int]]:
         match = re.fullmatch(r"\s*(\d\d?):(\d\d)\s*-\s*(\d\d?):(\d\d)\s*", part, re.ASCII)
         times = [int(number) for number in match.groups()] if match else [99] * 4
         opens, closes = times[0] * 60 + times[1], times[2] * 60 + times[3]
-        if max(times[1], times[3]) > 59 or opens >= _DAY or closes > _DAY or opens == closes:
+        if max(times[1], times[3]) > 59 or opens >= _DAY_MINUTES or closes > _DAY_MINUTES or opens == closes:
             rest = "; the whole day is 00:00-24:00" if match and opens == closes else ""
             raise InvalidInput(
                 f"hours must be like '22:00-06:00' or '22:00-06:00, 12:00-13:00'; they are {text!r}{rest}"
             )
-        found.append((opens, closes if closes > opens else closes + _DAY))
+        found.append((opens, closes if closes > opens else closes + _DAY_MINUTES))
     return found
 
 
@@ -268,7 +274,7 @@ def _joined_days(names: Sequence[str]) -> str:
 
 
 def _hour(minute: float) -> str:
-    day, rest = divmod(int(minute), _DAY)
+    day, rest = divmod(int(minute), _DAY_MINUTES)
     return "24:00" if day and not rest else f"{rest // 60:02}:{rest % 60:02}"
 
 

@@ -26,11 +26,11 @@ from .worlds import World
 
 __all__ = ["simulate"]
 
-_SPAN = 1 << 22
+_EVENTS_PER_SPAN = 1 << 22
 """Events that are held in memory at once, unless there are more elements than that."""
 
 
-_MOST = 1e13
+_MOST_EVENTS = 1e13
 """Events in a simulation; more would take days."""
 
 
@@ -127,8 +127,8 @@ def _spans(
 ) -> Iterator[tuple[float, str]]:
     """Ends of spans that fit into memory, and what ends there: nothing, the burn-in or a batch."""
     rate = max(float(world.mean_rates.sum()) + world.accesses, polls)
-    most = max(_SPAN, 2 * len(world))
-    if not rate * horizon <= _MOST:
+    most = max(_EVENTS_PER_SPAN, 2 * len(world))
+    if not rate * horizon <= _MOST_EVENTS:
         raise InvalidInput(
             f"horizon must be shorter: until {horizon:g} there would be about {rate * horizon:.2g} events"
         )

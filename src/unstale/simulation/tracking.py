@@ -18,7 +18,7 @@ from .worlds import World
 
 __all__ = ["Tracker", "column_of"]
 
-_OCTAVES = 44
+_LAG_OCTAVES = 44
 """Powers of two between the shortest lag that is told from none, and the longest."""
 
 
@@ -55,8 +55,8 @@ class Tracker:
         )  # fmt: skip
         self._extra = [objective for objective in objectives if column_of(objective) is None]
         self._missed = Missed() if any(isinstance(one, UpdatePenalty) for one in self._extra) else None
-        self._least = horizon * 2.0 ** (2 - _OCTAVES)
-        self._lags = np.zeros((2, LAG_STEPS * _OCTAVES + 2))
+        self._least = horizon * 2.0 ** (2 - _LAG_OCTAVES)
+        self._lags = np.zeros((2, LAG_STEPS * _LAG_OCTAVES + 2))
         self._longest = np.zeros(1)
         self._batch = np.zeros((n, AGE + 1))
         self._total = np.zeros(MEASURES + len(self._extra))

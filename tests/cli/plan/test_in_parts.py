@@ -44,7 +44,7 @@ def test_stream_counts_bytes(run, ask):
 
 def test_stream_begins_by_itself_when_files_are_large(run, monkeypatch):
     seen, both = [], stream._both_parquet
-    monkeypatch.setattr("unstale.cli.plan.in_parts.HUGE", 5)
+    monkeypatch.setattr("unstale.cli.plan.in_parts.MOST_ROWS_IN_MEMORY", 5)
     monkeypatch.setattr(
         "unstale.cli.plan.in_parts._both_parquet", lambda *args: seen.append(args) or both(*args)
     )

@@ -132,7 +132,7 @@ def test_blocks_make_no_difference(window, run, ask, monkeypatch):
     command = ["schedule", "pages.csv", "--budget", "500/day", "--for", "3d"]
     command += ["--window", window] if window else []
     whole, answer = run(*command)[0], ask(*command)
-    monkeypatch.setattr(sys.modules["unstale.cli.schedule.command"], "_BLOCK", 7)
+    monkeypatch.setattr(sys.modules["unstale.cli.schedule.command"], "_POLLS_PER_BLOCK", 7)
     assert run(*command)[0] == whole
     assert ask(*command) == answer
 
@@ -206,7 +206,7 @@ def test_what_takes_long_is_worked_out_for_some_elements(ask, monkeypatch):
     Path("many.csv").write_text("rate\n" + "\n".join(map(str, rng.gamma(1.0, 1.0, 60).tolist())))
     options = ["--budget", "60/day", "--for", "1h", "--order", "random", "--window", "every 1 from 0 to 0.5"]
     exact = ask("schedule", "many.csv", *options)["freshness"]
-    monkeypatch.setattr("unstale.cli.schedule.report._SAMPLE", 20)
+    monkeypatch.setattr("unstale.cli.schedule.report._ELEMENTS_SAMPLED", 20)
     assert ask("schedule", "many.csv", *options)["freshness"] == pytest.approx(exact, abs=0.01)
 
 

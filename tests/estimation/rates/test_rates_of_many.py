@@ -134,8 +134,8 @@ def test_a_sample_of_the_elements_is_enough(monkeypatch):
     """The rates differ by far less than what they are in doubt by."""
     _, polls = gamma_world(1.0, 1.0, 12_000, 20)
     every = estimate_rates(*polls)
-    monkeypatch.setattr(population_module, "_ENOUGH", 80_000)
-    monkeypatch.setattr(population_module, "_MANY", 2_000)
+    monkeypatch.setattr(population_module, "_MOST_POLLS_SAMPLED", 80_000)
+    monkeypatch.setattr(population_module, "_MOST_ELEMENTS_AVERAGED", 2_000)
     some = estimate_rates(*polls)
     assert some.prior != every.prior
     off = (some.rate - every.rate) / (every.rate / np.sqrt(every.law.shape))

@@ -17,15 +17,15 @@ __all__ = ["CONSEQUENCES", "HOW", "WhichLaw", "show_law", "show_p", "which_laws"
 
 Kind = Literal["unknown", "poisson", "bursts", "regular", "drift"]
 
-_FITTED = 2000
+_MOST_FITTED_RUNS = 2000
 """So many runs of polls are enough to tell laws apart, and take two seconds."""
-_TESTED = 1_000_000
+_MOST_TESTED_POLLS = 1_000_000
 """So many polls are enough for a test."""
-_CLASSES = 8
+_MOST_CLASSES_APART = 8
 """With more classes than this, one law is fitted to all."""
-_LEVEL = 0.001
+_REJECTION_LEVEL = 0.001
 """Poisson is rejected only if polls are as odd as this: who looks often sees odd ones."""
-_SURE, _UNSURE = 0.5, 0.05
+_LEAST_PROBABILITY_OF_POISSON, _MOST_PROBABILITY_OF_OTHERS = 0.5, 0.05
 """Least probability of Poisson to say that it is, and most to say that it is not without a test."""
 _UNKNOWN = "unstale plan takes for granted that they come at random (Poisson)."
 HOW = {
@@ -69,10 +69,12 @@ class WhichLaw:
         """What is said about it."""
         if self.fits is None or self.tests.elements == 0:
             return "unknown"
-        poisson, rejected = self.fits["poisson"].weight, self.tests.p_value <= _LEVEL
+        poisson, rejected = self.fits["poisson"].weight, self.tests.p_value <= _REJECTION_LEVEL
         if self.fits.best.name == "poisson":
-            return "drift" if rejected else "poisson" if poisson >= _SURE else "unknown"
-        if not rejected and poisson > _UNSURE:
+            return (
+                "drift" if rejected else "poisson" if poisson >= _LEAST_PROBABILITY_OF_POISSON else "unknown"
+            )
+        if not rejected and poisson > _MOST_PROBABILITY_OF_OTHERS:
             return "unknown"
         return "bursts" if _variation(self.fits.best) > 1 else "regular"
 
@@ -88,7 +90,7 @@ class WhichLaw:
             law = "Poisson fits best" if self.kind == "poisson" else f"a {show_law(best)} fits gaps best"
             sure = "over 99%" if best.weight > 0.99 else f"{100 * best.weight:.0f}%"
             whom = "it" if self.kind == "poisson" else "Poisson"
-            verdict = "is rejected" if self.tests.p_value <= _LEVEL else "is not rejected"
+            verdict = "is rejected" if self.tests.p_value <= _REJECTION_LEVEL else "is not rejected"
             said = f"Changes come {HOW[self.kind]}: {law} ({sure} sure, among {len(self.fits)} laws), and "
             said += f"{whom} {verdict} ({p})."
         return f"{said} {CONSEQUENCES[self.kind]}"
@@ -147,7 +149,7 @@ def which_laws(log: PollLog) -> list[WhichLaw]:
     """Return the law of each class, or one for all if there are no classes or too many."""
     import numpy as np
 
-    if log.classes is None or len(log.class_names) > _CLASSES:
+    if log.classes is None or len(log.class_names) > _MOST_CLASSES_APART:
         return [_which(log, np.arange(len(log)))]
     own = log.classes[log.elements]
     return [_which(log, np.flatnonzero(own == at)) for at in range(len(log.class_names))]
@@ -158,12 +160,14 @@ def _which(log: PollLog, polls: NDArray[np.intp]) -> WhichLaw:
     from unstale.errors import InvalidInput
     from unstale.estimation import examine_polls, fit_polls
 
-    tested = _some(log, polls, polls.size / _TESTED)
+    tested = _some(log, polls, polls.size / _MOST_TESTED_POLLS)
     tests = examine_polls(log.elapsed[tested], log.changed[tested], log.elements[tested])
     runs = log.changed[polls].sum() + (log.elements[polls][1:] != log.elements[polls][:-1]).sum() + 1
-    fitted = _some(log, polls, runs / _FITTED)
+    fitted = _some(log, polls, runs / _MOST_FITTED_RUNS)
     try:
-        fits = fit_polls(log.elapsed[fitted], log.changed[fitted], log.elements[fitted], most=2 * _FITTED)
+        fits = fit_polls(
+            log.elapsed[fitted], log.changed[fitted], log.elements[fitted], most=2 * _MOST_FITTED_RUNS
+        )
     except InvalidInput:  # all saw a change, or none
         fits = None
     return WhichLaw(tests, fits)

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Watched", "draw_gaps", "gap_figure"]
 
-_CHANGES = 6
+_LEAST_CHANGES_SEEN = 6
 """Least changes of an element that were seen."""
-_ELEMENTS = 200
+_MOST_ELEMENTS_DRAWN = 200
 _REPEATS = 40
 _STEPS = 40
-_MARKS = 5
+_TICKS_OF_GAPS = 5
 
 
 def draw_gaps(path: str, file: str, log: PollLog, laws: list[WhichLaw] | None) -> None:
@@ -47,7 +47,7 @@ def draw_gaps(path: str, file: str, log: PollLog, laws: list[WhichLaw] | None) -
     if watched is None:
         raise bad_file(
             file,
-            f"--plot needs an element that was seen changed {_CHANGES} times or more, "
+            f"--plot needs an element that was seen changed {_LEAST_CHANGES_SEEN} times or more, "
             "and unchanged at least as often; there is none",
         )
     shown = gap_shares(*watched.gaps(watched.changed))
@@ -90,10 +90,10 @@ class Watched:
 
         polls = np.bincount(log.elements)
         changes = np.bincount(log.elements, log.changed)
-        good = np.flatnonzero((changes >= _CHANGES) & (2 * changes <= polls))
+        good = np.flatnonzero((changes >= _LEAST_CHANGES_SEEN) & (2 * changes <= polls))
         if not good.size:
             return None
-        good = np.sort(good[np.argsort(-changes[good], kind="stable")][:_ELEMENTS])
+        good = np.sort(good[np.argsort(-changes[good], kind="stable")][:_MOST_ELEMENTS_DRAWN])
         rows = np.isin(log.elements, good)
         return cls(np.searchsorted(good, log.elements[rows]), log.elapsed[rows], log.changed[rows])
 
@@ -108,7 +108,7 @@ class Watched:
         owners = self.elements[changed]
         same = owners[1:] == owners[:-1]
         gaps, owners = np.diff(moments)[same], owners[1:][same]
-        kept = np.bincount(owners, minlength=1)[owners] >= _CHANGES - 1
+        kept = np.bincount(owners, minlength=1)[owners] >= _LEAST_CHANGES_SEEN - 1
         return gaps[kept], owners[kept]
 
     def gaps_of(self, law: Process) -> tuple[Floats, NDArray[np.int64]]:
@@ -202,5 +202,5 @@ def _label_gaps(axes: Axes, shown: GapShares, seconds: float | None) -> None:
         axes.set_xlabel("gap, in mean gaps of the element")
         return
     axes.set_xlabel("gap")
-    places = [shown.edges[-1] * i / _MARKS for i in range(_MARKS + 1)]
+    places = [shown.edges[-1] * i / _TICKS_OF_GAPS for i in range(_TICKS_OF_GAPS + 1)]
     axes.set_xticks(places, ["0", *(show_duration(place * seconds) for place in places[1:])])

@@ -29,7 +29,7 @@ _COLOURS: dict[str, str] = {
     Verdict.OURS: "cyan",
     Verdict.DIFFERS: "bold red",
 }
-_ROOM = 24
+_LEAST_LETTERS_OF_CLAIM = 24
 """Letters that a claim has at least; with less, each entry has a line of its own."""
 
 
@@ -77,7 +77,7 @@ def print_wrapped(
 
     widths = [max(len(row[at]) for row in (headings, *rows)) for at in range(len(headings))]
     room = out.width - sum(widths) + widths[wrap] - 2 * (len(widths) - 1)
-    if room < min(widths[wrap], _ROOM):
+    if room < min(widths[wrap], _LEAST_LETTERS_OF_CLAIM):
         for first, *cells in rows:
             out.print(first)
             for heading, cell in zip(headings[1:], cells, strict=True):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_shootout"]
 
-_DAY = 86400.0
+_DAY_SECONDS = 86400.0
 
 
 def draw_shootout(path: str, played: Shootout) -> None:
@@ -80,5 +80,5 @@ def _mark_rules(axes: Axes, points: dict[str, tuple[float, float]], *, down: boo
 
 
 def _point(played: Shootout, row: Row, *, age: bool) -> tuple[float, float]:
-    y = row.age.value * _DAY if age else 100 * row.perceived.value
+    y = row.age.value * _DAY_SECONDS if age else 100 * row.perceived.value
     return row.polls / played.elements, y

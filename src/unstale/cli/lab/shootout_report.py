@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["print_shootout"]
 
-_DAY = 86400.0
-_SHORT = {"years": "y", "days": "d", "hours": "h", "minutes": "min", "seconds": "s"}
+_DAY_SECONDS = 86400.0
+_SHORT_UNITS = {"years": "y", "days": "d", "hours": "h", "minutes": "min", "seconds": "s"}
 """Units, as there is little room in a table."""
 _NOTES = {
     "proportional": "proportional knows how often each element changes over the whole history.",
@@ -33,11 +33,12 @@ def print_shootout(played: Shootout, plot: str | None, out: str | None) -> None:
     """Print a table for each objective, how to read it, and where learning is behind."""
     screen = console()
     seeds = plural(played.seeds, "seed")
-    skipped = show_duration(played.skipped * _DAY)
+    lasted = show_duration(played.days * _DAY_SECONDS)
+    skipped = show_duration(played.skipped * _DAY_SECONDS)
     say(
         screen,
         f"{played.history}: {played.elements:,} elements, {played.changes:,} changes in "
-        f"{show_duration(played.days * _DAY)} ({show_number(played.changes / played.days)} a day), {seeds}"
+        f"{lasted} ({show_number(played.changes / played.days)} a day), {seeds}"
         + (f"; the first {skipped} are played, but not measured" if played.skipped else "")
         + (f"; {played.later:,} elements that came later are left out" if played.later else ""),
         apart=False,
@@ -85,12 +86,12 @@ def _share(measured: Measured) -> str:
 
 
 def _time(measured: Measured) -> str:
-    return _shortened(show_time_with_error(measured.value * _DAY, measured.margin * _DAY))
+    return _shortened(show_time_with_error(measured.value * _DAY_SECONDS, measured.margin * _DAY_SECONDS))
 
 
 def _shortened(shown: str) -> str:
     amount, _, unit = shown.rpartition(" ")
-    return f"{amount} {_SHORT.get(unit, unit)}" if amount else shown
+    return f"{amount} {_SHORT_UNITS.get(unit, unit)}" if amount else shown
 
 
 def _lead(case: Case, lead: Measured) -> str:
@@ -102,7 +103,7 @@ def _lead(case: Case, lead: Measured) -> str:
 def _distance(case: Case, lead: Measured) -> str:
     """Return a lead without its sign: points, or time if age is the objective."""
     if case.objective == "age":
-        return show_time_with_error(abs(lead.value) * _DAY, lead.margin * _DAY)
+        return show_time_with_error(abs(lead.value) * _DAY_SECONDS, lead.margin * _DAY_SECONDS)
     return show_share_with_error(abs(lead.value), lead.margin).replace("%", " points")
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_huge", "plan_in_parts"]
 
-HUGE = 20_000_000
+MOST_ROWS_IN_MEMORY = 20_000_000
 """Rows of a Parquet file above which it is planned in parts."""
 
 
@@ -33,7 +33,7 @@ def is_huge(file: str, out: str | None, policy: str, options: dict[str, Any]) ->
     if any(options[name] is not None for name in ("group_limit", "min_frequency", "max_frequency")):
         return False
     table = open_elements(file, **options)
-    return isinstance(table, ParquetTable) and table.length > HUGE
+    return isinstance(table, ParquetTable) and table.length > MOST_ROWS_IN_MEMORY
 
 
 @dataclass

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plan"]
 
-_SHOWN = 10
+_ROWS_SHOWN = 10
 _EXAMPLES = """\b
 Examples:
   unstale plan pages.csv --budget 1000/day
@@ -107,7 +107,7 @@ def _planned(problem: LoadedProblem, policy: str, out: str | None) -> tuple[Plan
 
 
 def _print_first(screen: Console, problem: LoadedProblem, frequencies: Floats) -> None:
-    unit, count = problem.task.unit, min(_SHOWN, len(frequencies))
+    unit, count = problem.task.unit, min(_ROWS_SHOWN, len(frequencies))
     names = as_list(problem.elements.keys[:count])
     rows = [
         (

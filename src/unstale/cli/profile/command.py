@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["profile"]
 
-_APART = 10.0
+_HALF_LIVES_APART = 10.0
 """Half-lives without an access after which it is said that earlier ones count for almost nothing."""
-_DAY = 86400.0
+_DAY_SECONDS = 86400.0
 
 _EXAMPLES = """\b
 Examples:
@@ -189,7 +189,7 @@ def profile(
         raise InvalidInput("standard input (-) can be read only once")
     elements = None if elements_file is None else _elements(elements_file, dict(columns))
     weights = None if user_weights is None else read_user_weights(user_weights)
-    latest = time() + _DAY if until is None else until  # clocks may be off by a zone
+    latest = time() + _DAY_SECONDS if until is None else until  # clocks may be off by a zone
     readers = [
         AccessLog(
             log,
@@ -201,7 +201,7 @@ def profile(
         )
         for log in logs
     ]
-    runs = Runs(_APART * half_life)
+    runs = Runs(_HALF_LIVES_APART * half_life)
     counted = _counted(readers, runs, half_life, most, by_user=by is not None)
     _check_counted(readers)
     master, users = _master(counted, weights)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Profiled", "Weighted"]
 
-_DAY = 86400.0
+_DAY_SECONDS = 86400.0
 
 
 class _Row(NamedTuple):
@@ -108,7 +108,7 @@ class Profiled:
 
     @property
     def _top(self) -> list[_Row]:
-        total, span = self.profile.total, self.profile.span / _DAY
+        total, span = self.profile.total, self.profile.span / _DAY_SECONDS
         rows, sum_ = [], 0.0
         for key, accesses in self.profile.top(self.top):
             sum_ += accesses
@@ -264,7 +264,7 @@ class Profiled:
             "users": self.users,
             "from": _moment(profile.start),
             "until": _moment(profile.latest),
-            "half_life": profile.half_life / _DAY,
+            "half_life": profile.half_life / _DAY_SECONDS,
             "time_unit": "day",
             "share_error": profile.error / profile.total,
             "top": [row._asdict() for row in self._top],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["schedule"]
 
-_BLOCK = 1 << 18
+_POLLS_PER_BLOCK = 1 << 18
 """Polls that are drawn at once, unless there are more elements."""
 _EXAMPLES = """\b
 Examples:
@@ -180,7 +180,7 @@ def _blocks(stream: Stream, clock: WindowClock | None, length: float) -> Iterato
     while (now := stream.now) < length:
         end = length
         if stream.rate > 0:
-            work = max(len(stream), _BLOCK) / stream.rate
+            work = max(len(stream), _POLLS_PER_BLOCK) / stream.rate
             if clock is None:
                 end = now + work
             elif (reached := float(clock.worked(now)) + work) < clock.worked(length):

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from unstale.planning import Plan
     from unstale.schedule import WindowClock
 
-__all__ = ["SHOWN", "PollCounts", "ScheduleReport", "as_scheduled", "in_milliseconds", "times_of"]
+__all__ = ["POLLS_SHOWN", "PollCounts", "ScheduleReport", "as_scheduled", "in_milliseconds", "times_of"]
 
-SHOWN = 10
+POLLS_SHOWN = 10
 """Polls that are shown."""
-_SAMPLE = 200
+_ELEMENTS_SAMPLED = 200
 """Elements on which what takes long to compute is computed."""
 
 
@@ -82,7 +82,7 @@ class PollCounts:
 
     def show(self, times: Any, keys: Any) -> None:  # noqa: ANN401  (columns of a block)
         """Keep the first polls."""
-        room = SHOWN - len(self.first)
+        room = POLLS_SHOWN - len(self.first)
         if room > 0:
             self.first += zip(as_list(times[:room]), as_list(keys[:room]), strict=True)
 
@@ -102,8 +102,8 @@ def as_scheduled(problem: LoadedProblem, plan: Plan, clock: WindowClock | None, 
     elements, order = problem.elements, problem.task.order
     places = np.arange(len(elements))
     slow = problem.task.uncertain > 0 or (clock is not None and (jitter > 0 or order == "random"))
-    if slow and len(elements) > _SAMPLE:
-        chosen = np.linspace(0, len(elements) - 1, _SAMPLE).round().astype(int)
+    if slow and len(elements) > _ELEMENTS_SAMPLED:
+        chosen = np.linspace(0, len(elements) - 1, _ELEMENTS_SAMPLED).round().astype(int)
         places = np.argsort(elements.rates, kind="stable")[chosen]
     weights = np.ones(len(places)) if elements.weights is None else elements.weights[places]
     changing = elements.rates[places] > 0  # the others are always fresh

@@ -30,8 +30,8 @@ __all__ = [
 ]
 
 _COSTS = {"missed-updates": "missed\nchanges", "harmonic": "harmonic\ncost"}
-_GAP = 2
-_SHORTEST = 10
+_GAP_LETTERS = 2
+_SHORTEST_LETTERS = 10
 """Characters that a shortened entry has at least."""
 
 
@@ -60,11 +60,11 @@ def print_table(
         [line for cell in column for line in cell.split("\n")] for column in zip(columns, *rows, strict=True)
     ]
     first, *others = [max(map(cell_len, column)) for column in entries]
-    room = out.width - sum(others) - _GAP * len(others)
-    if room < (min(first, _SHORTEST) if shorten else first):
+    room = out.width - sum(others) - _GAP_LETTERS * len(others)
+    if room < (min(first, _SHORTEST_LETTERS) if shorten else first):
         _print_list(out, columns, rows)
         return
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP_LETTERS, 0, 0), header_style="bold")
     table.add_column(columns[0], vertical="bottom", overflow="ellipsis", no_wrap=True, max_width=room)
     for column, width in zip(columns[1:], others, strict=True):
         table.add_column(column, justify="right", vertical="bottom", no_wrap=True, min_width=width)

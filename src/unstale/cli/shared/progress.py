@@ -11,7 +11,7 @@ import click
 
 __all__ = ["progress", "told_of_compilation"]
 
-PATIENCE = 1.0
+SHOWN_AFTER_SECONDS = 1.0
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def progress(
         done += count
         bar.update(task, advance=count, reached=f": {shown(done)}" if shown else "")
 
-    timer = threading.Timer(PATIENCE, bar.start)
+    timer = threading.Timer(SHOWN_AFTER_SECONDS, bar.start)
     timer.daemon = True
     timer.start()
     try:

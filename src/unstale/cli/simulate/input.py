@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Scene", "set_scene"]
 
-_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
+_DEFAULT_BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 """Time 0 of worlds without a date."""
-_PURPOSE = 101
+_ALIGNMENT_DRAWS = 101
 """Of random numbers, unlike those of `unstale.draws`."""
 
 
@@ -109,7 +109,7 @@ def set_scene(
 
     if history is None:
         world = World(elements.rates, weights=elements.weights, sizes=elements.sizes, accesses=wanted)
-        zero = _MONDAY.timestamp() if begin is None else begin
+        zero = _DEFAULT_BEGIN.timestamp() if begin is None else begin
         return Scene(problem, world, zero, drawn=rates is not None)
     world = World.recorded(
         history.places,
@@ -199,5 +199,7 @@ def _with_profile(problem: LoadedProblem, skew: float, alignment: Alignment, see
         raise InvalidInput(
             f"--zipf gives weights, but there are some in {problem.task.file} already; leave one of them out"
         )
-    profile = align(zipf(len(elements), skew), elements.rates, alignment, generator_of(seed, _PURPOSE))
+    profile = align(
+        zipf(len(elements), skew), elements.rates, alignment, generator_of(seed, _ALIGNMENT_DRAWS)
+    )
     return replace(problem, elements=replace(elements, weights=profile))

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DISTRIBUTIONS", "Distribution", "read_distribution"]
 
-_RATES = {"mean", "low", "high", "rate"}
+_PARAMETERS_PER_TIME = {"mean", "low", "high", "rate"}
 """Parameters that are changes per time; the others have no unit."""
-_PURPOSE = 100
+_RATE_DRAWS = 100
 """Of random numbers, unlike those of `unstale.draws`."""
 
 
@@ -92,9 +92,10 @@ class Distribution(NamedTuple):
         from unstale.draws import generator_of
 
         scaled = {
-            name: value * unit.seconds if name in _RATES else value for name, value in self.parameters.items()
+            name: value * unit.seconds if name in _PARAMETERS_PER_TIME else value
+            for name, value in self.parameters.items()
         }
-        rates = DISTRIBUTIONS[self.family].draw(generator_of(seed, _PURPOSE), count, scaled)
+        rates = DISTRIBUTIONS[self.family].draw(generator_of(seed, _RATE_DRAWS), count, scaled)
         return np.where(rates > 0, np.clip(rates, LEAST, MOST), 0.0)
 
 
@@ -131,7 +132,7 @@ def read_distribution(name: str, text: str) -> Distribution:
 
 
 def _value(name: str, parameter: str, text: str) -> float:
-    if parameter in _RATES:
+    if parameter in _PARAMETERS_PER_TIME:
         try:
             flow = quantities.flow(name, text)
         except InvalidInput:

@@ -39,7 +39,7 @@ _MEASURES = (
 )  # fmt: skip
 """Measures of each element."""
 _ERRORS = "±: one standard error; the truth is within two of them 19 times out of 20."
-_LAGS = (0.5, 0.9, 0.99)
+_LAG_SHARES = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,8 @@ class SimulationReport:
             "perceived_freshness_error": outcome.perceived_freshness_error,
             "accesses": outcome.accesses,
             "lags": {
-                f"{share:.0%}": lag for share, lag in zip(_LAGS, outcome.lag(_LAGS).tolist(), strict=True)
+                f"{share:.0%}": lag
+                for share, lag in zip(_LAG_SHARES, outcome.lag(_LAG_SHARES).tolist(), strict=True)
             },
             "polls": outcome.polls,
             "failed": outcome.failed,

@@ -48,15 +48,15 @@ SLOTTED = (*_LIKE_OPTIMAL, *_LEARNING)
 
 ADAPTING = (*RULES, *_LEARNING)
 """Policies that find their intervals as they go."""
-_LEARNT = 50.0
+_POLLS_TO_LEARN = 50.0
 """Polls of each element, on average, after which a policy has learnt most of what it will."""
-_POLLS = 200
+_USUAL_POLLS = 200
 """Polls of each element, and changes, on average, in a simulation of the usual length."""
-_EVENTS = 1e7
+_MOST_USUAL_EVENTS = 1e7
 """Most changes, polls and requests in a simulation of the usual length: a second's work for a policy."""
-_BURNT = 5.0
+_USUAL_BURN_INS = 5.0
 """The usual length over the usual burn-in."""
-_RULES_SETTLE = 365.25 * 86400.0
+_RULES_SETTLE_SECONDS = 365.25 * 86400.0
 """Seconds after which rules have settled."""
 
 
@@ -99,7 +99,7 @@ def settling(scene: Scene, name: str, player: str | Plan) -> float:
     """
     problem = scene.problem
     if name in RULES:
-        return _RULES_SETTLE / problem.task.unit.seconds
+        return _RULES_SETTLE_SECONDS / problem.task.unit.seconds
     plan = _optimal(scene) if name in SLOTTED else player
     if isinstance(plan, str):
         return 0.0
@@ -111,7 +111,7 @@ def settling(scene: Scene, name: str, player: str | Plan) -> float:
     if name in _LEARNING and problem.task.amount:
         sizes = problem.elements.sizes
         total = times.size if sizes is None else sizes.sum()
-        times = np.maximum(times, _LEARNT * total / problem.task.amount)
+        times = np.maximum(times, _POLLS_TO_LEARN * total / problem.task.amount)
     order = np.argsort(times)
     share = np.cumsum(np.ones(order.size) if weights is None else weights[order])
     return float(times[order][np.searchsorted(share, 0.95 * share[-1])])
@@ -135,11 +135,11 @@ def horizon_of(scene: Scene, players: Mapping[str, str | Plan], asked: float | N
     changes = float(elements.rates.mean()) or 1.0
     each = task.amount / sizes or changes
     wanted = [
-        _POLLS / min(each, changes),
-        *(_BURNT * settling(scene, name, one) for name, one in players.items()),
+        _USUAL_POLLS / min(each, changes),
+        *(_USUAL_BURN_INS * settling(scene, name, one) for name, one in players.items()),
     ]
     happening = len(elements) * each + float(elements.rates.sum()) + world.accesses
-    most = _EVENTS / 10.0 if "learning" in players else _EVENTS  # it thinks more
+    most = _MOST_USUAL_EVENTS / 10.0 if "learning" in players else _MOST_USUAL_EVENTS  # it thinks more
     return float(f"{min(max(wanted), most / happening):.1e}")  # two digits are enough
 
 

@@ -35,9 +35,9 @@ from .hinted_polls import insist, whole_numbers
 
 __all__ = ["LEAST_RATE", "HintedChanges", "HintedPlan", "plan_hinted"]
 
-LEAST_RATE, _MOST = 1e-120, 1e120
+LEAST_RATE, _MOST_RATE = 1e-120, 1e120
 """Rates that are not 0."""
-_TIE = 1e-9
+_LEAST_JUMP_SHARE = 1e-9
 """Share of the budget by which what is spent must jump at a price to be called a jump."""
 
 
@@ -50,11 +50,11 @@ class HintedChanges:
     (0.9, [0.01, 0.814, 0.973])
     """
 
-    rate: Parameter = parameter(at_least=0.0, at_most=_MOST)
+    rate: Parameter = parameter(at_least=0.0, at_most=_MOST_RATE)
     """Changes per unit time."""
     recall: Parameter = parameter(at_least=0.0, at_most=1.0)
     """Share of changes that give a hint."""
-    false_alarms: Parameter = parameter(at_least=0.0, at_most=_MOST)
+    false_alarms: Parameter = parameter(at_least=0.0, at_most=_MOST_RATE)
     """Hints per unit time without a change."""
 
     def __post_init__(self) -> None:
@@ -64,7 +64,9 @@ class HintedChanges:
         }
         broadcast(**checked)
         rate = checked["rate"]
-        insist("rate", rate, (rate == 0) | (rate >= LEAST_RATE), f"0, or from {LEAST_RATE:g} to {_MOST:g}")
+        insist(
+            "rate", rate, (rate == 0) | (rate >= LEAST_RATE), f"0, or from {LEAST_RATE:g} to {_MOST_RATE:g}"
+        )
         for name, array in checked.items():
             own = array.copy()
             own.setflags(write=False)
@@ -274,7 +276,7 @@ def _shared(
             return np.where((hint_rate > 0) | (more == less), found, less + share * (more - less))
 
     excess = float(size @ (more - less))
-    if not excess > _TIE * budget or float(size @ more) <= budget:
+    if not excess > _LEAST_JUMP_SHARE * budget or float(size @ more) <= budget:
         return 1.0, more
     share = optimize.brentq(lambda share: float(size @ polled(share)) - budget, 1e-12, 1.0, xtol=1e-13)
     return float(share), polled(share)

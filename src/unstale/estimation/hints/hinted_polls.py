@@ -12,7 +12,7 @@ from unstale.errors import InvalidInput
 
 __all__ = ["HintedPolls", "insist", "whole_numbers"]
 
-_MOST = 1e15
+_MOST_HINTS = 1e15
 """Hints between two polls."""
 
 
@@ -154,7 +154,7 @@ def _flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:
 
 def whole_numbers(name: str, values: ArrayLike) -> Floats:
     """Return numbers of hints."""
-    found = numbers(name, values, at_least=0, at_most=_MOST)
+    found = numbers(name, values, at_least=0, at_most=_MOST_HINTS)
     insist(name, found, found == np.floor(found), "whole numbers")
     return found
 

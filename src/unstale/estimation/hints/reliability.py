@@ -39,10 +39,10 @@ from .shared_reliability import SharedReliability
 
 __all__ = ["HintEstimate", "Interval", "chance_of_fewer", "estimate_hints"]
 
-_CERTAIN = 40.0
+_CERTAIN_EVIDENCE = 40.0
 """Evidence of a hint that is as good as certain."""
 _DIRECTIONS = 64
-_FEW = 20
+_MOST_UNCHANGED_EXACT = 20
 """Unchanged polls up to which the distribution of a test is calculated."""
 _MOST_COUNTED_HINTS = 1000
 """More hints than these are counted in larger units."""
@@ -211,7 +211,7 @@ class _Likelihood:
             return float(pull[hinted].sum()) - self.false_hints
 
         true = np.count_nonzero(hinted)  # n/(e^kn - 1) < 1/k, which bounds k
-        most = min(true / self.false_hints, _CERTAIN) if self.false_hints > 0 else _CERTAIN
+        most = min(true / self.false_hints, _CERTAIN_EVIDENCE) if self.false_hints > 0 else _CERTAIN_EVIDENCE
         if not true or slope(0.0) <= 0.0:
             return 0.0
         if slope(most) >= 0.0:
@@ -318,7 +318,7 @@ def _p_value(polls: HintedPolls) -> float:
     gain = fit.value(float(fit.unhinted(k)), k) - fit.value(float(useless), 0.0)
     if not gain > _NO_GAIN:
         return 1.0
-    if unchanged <= _FEW:
+    if unchanged <= _MOST_UNCHANGED_EXACT:
         chances = np.exp(-useless * polls.all_elapsed)
         return chance_of_fewer(chances, polls.all_hints, unchanged, polls.false_hints)
     return float(0.5 * special.chdtrc(1.0, 2.0 * gain))

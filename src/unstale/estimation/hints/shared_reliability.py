@@ -26,15 +26,15 @@ from .hinted_polls import HintedPolls
 
 __all__ = ["SharedReliability"]
 
-_NOTHING = 1e-7
+_LEAST_EVIDENCE = 1e-7
 """Evidence of hints that say nothing, and the least share of changes without a hint."""
-_NARROWEST = 100.0
+_MOST_SHAPE = 100.0
 """Largest shape of the gamma distribution of rates."""
 
 
-_FAR = 200.0
+_MOST_LOGARITHM = 200.0
 """Largest logarithm."""
-_LOOSEST = 3.0
+_MOST_STANDARD_ERROR = 3.0
 """Largest standard error of a logarithm, if polls say nothing."""
 
 
@@ -87,7 +87,7 @@ class SharedReliability:
             spread = float(1.0 / np.sqrt(self.polls.elapsed.size))
             return _Errors(0.0, 0.0, spread)
         values, vectors = np.linalg.eigh(self.likelihood.curvature(self.best))
-        covariance = (vectors / (np.maximum(values, 0.0) + _LOOSEST**-2)) @ vectors.T
+        covariance = (vectors / (np.maximum(values, 0.0) + _MOST_STANDARD_ERROR**-2)) @ vectors.T
         k = float(np.exp(self.best[0]))
         slope = k * np.exp(-k) / self.precision  # of log precision, in log k
         miss = max(1.0 - self.recall, 1e-3)
@@ -132,7 +132,7 @@ class _SharedLikelihood:
         )
         free = np.array([hints > 0 and not useless, hints > 0, True, True])
         if useless or not hints:
-            start[0] = np.log(_NOTHING)
+            start[0] = np.log(_LEAST_EVIDENCE)
         simplex = np.vstack([start[free], start[free] + 0.5 * np.eye(int(free.sum()))])
 
         def cost(v: Floats) -> float:
@@ -144,7 +144,7 @@ class _SharedLikelihood:
             cost,
             start[free],
             method="Nelder-Mead",
-            bounds=[(-_FAR, _FAR)] * int(free.sum()),
+            bounds=[(-_MOST_LOGARITHM, _MOST_LOGARITHM)] * int(free.sum()),
             options={"initial_simplex": simplex, "xatol": 1e-5, "fatol": 1e-7, "maxiter": 4000},
         )
         start[free] = found.x
@@ -152,11 +152,14 @@ class _SharedLikelihood:
 
     def value(self, logs: Floats) -> float:
         """Logarithm of the likelihood, up to a constant."""
-        polls, (k, per_change, shape, time) = self.polls, np.exp(np.clip(logs, -_FAR, _FAR))
-        k, shape = min(max(k, _NOTHING), 40.0), min(max(shape, 1.0 / _NARROWEST), _NARROWEST)
+        polls, (k, per_change, shape, time) = (
+            self.polls,
+            np.exp(np.clip(logs, -_MOST_LOGARITHM, _MOST_LOGARITHM)),
+        )
+        k, shape = min(max(k, _LEAST_EVIDENCE), 40.0), min(max(shape, 1.0 / _MOST_SHAPE), _MOST_SHAPE)
         if not polls.total_hints:
             k = per_change = 0.0
-        miss = max(1.0 + per_change * np.expm1(-k), _NOTHING)
+        miss = max(1.0 + per_change * np.expm1(-k), _LEAST_EVIDENCE)
         least = shape + polls.hinted
         quiet = time + per_change * polls.time + miss * polls.quiet
         rates = self.rates = polls.balanced(k, least, quiet, miss, self.rates)

@@ -21,9 +21,9 @@ from unstale.estimation.poll_columns import column
 
 __all__ = ["best_moments"]
 
-_GRID = 480
-_FAR_TOO_MANY = 10_000
-_MOST = 60  # polls per period for which the grid is fine enough
+_GRID_POINTS = 480
+_MOST_POLLS_PER_PERIOD = 10_000
+_MOST_POLLS_ON_GRID = 60  # polls per period for which the grid is fine enough
 
 
 def best_moments(rates: ArrayLike, polls: int, *, period: float = 1.0) -> Floats:
@@ -41,12 +41,12 @@ def best_moments(rates: ArrayLike, polls: int, *, period: float = 1.0) -> Floats
     """
     values = column("rates", rates, at_least=0, nonempty=True)
     count, period = whole("polls", polls, at_least=1), scalar("period", period, above=0)
-    if count > _FAR_TOO_MANY:
-        raise InvalidInput(f"polls must be at most {_FAR_TOO_MANY} in a period; polls is {count}")
+    if count > _MOST_POLLS_PER_PERIOD:
+        raise InvalidInput(f"polls must be at most {_MOST_POLLS_PER_PERIOD} in a period; polls is {count}")
     if not values.max() > 0:
         raise InvalidInput("rates must not all be 0; at least one must be above")
     clock = _Clock(values / values.max())
-    starts = [_dense(clock, count), *([_searched(clock, count)] if count <= _MOST else [])]
+    starts = [_dense(clock, count), *([_searched(clock, count)] if count <= _MOST_POLLS_ON_GRID else [])]
     ways = [np.sort(_moved(clock, times, count) % 1.0) for times in starts]
     return period * min(
         ways, key=lambda times: clock.missed(times, np.append(times[1:], times[0] + 1.0)).sum()
@@ -98,7 +98,7 @@ def _searched(clock: _Clock, count: int) -> Floats:
     if count == 1:  # best at the end of a bin: the cost is linear in between
         ends = np.arange(clock.bins) / clock.bins
         return ends[[int(np.argmin(clock.missed(ends, ends + 1.0)))]]
-    fine = -(-max(_GRID, 10 * count) // clock.bins)
+    fine = -(-max(_GRID_POINTS, 10 * count) // clock.bins)
     size = clock.bins * fine
     best, times, start = np.inf, np.empty(0), 0
     for _ in range(10):

@@ -26,10 +26,10 @@ __all__ = ["LAWS", "Candidate", "Fit", "Fits", "chosen", "fit", "floored", "name
 
 LAWS = tuple(LIKELIEST)
 """Names of the laws that can be fitted."""
-_SHORTEST = 1e-300
+_SHORTEST_GAP = 1e-300
 """Shorter gaps have no rate that is a number."""
-_SHARPEST = 1e-3
-_LEAST = 1e-12  # of the mean gap: anything shorter counts as that
+_LEAST_SPREAD = 1e-3
+_LEAST_GAP_SHARE = 1e-12  # of the mean gap: anything shorter counts as that
 
 
 @dataclass(frozen=True)
@@ -108,18 +108,21 @@ def fit(
     values = column("gaps", gaps, at_least=0, at_most=1e290, nonempty=True)
     unended = column("censored", censored, at_least=0, at_most=1e290)
     names = named_laws(laws)
-    values = np.where(values < _SHORTEST, 0.0, values)
+    values = np.where(values < _SHORTEST_GAP, 0.0, values)
     if not values.max() > 0:
-        raise InvalidInput(f"gaps must not all be 0 (or below {_SHORTEST:g}); give at least one above")
-    unended = unended[unended >= _SHORTEST]
+        raise InvalidInput(f"gaps must not all be 0 (or below {_SHORTEST_GAP:g}); give at least one above")
+    unended = unended[unended >= _SHORTEST_GAP]
     top = max(float(values.max()), float(unended.max(initial=0.0)))
     unit = (
         float((values / top).sum() + (unended / top).sum()) / values.size * top
     )  # the mean, without overflow
-    sharpest = _SHARPEST
+    sharpest = _LEAST_SPREAD
     if resolution is not None:
         sharpest = max(sharpest, scalar("resolution", resolution, above=0) / unit)
-    y, z = np.maximum(floored(values, resolution) / unit, _LEAST), np.maximum(unended / unit, _LEAST)
+    y, z = (
+        np.maximum(floored(values, resolution) / unit, _LEAST_GAP_SHARE),
+        np.maximum(unended / unit, _LEAST_GAP_SHARE),
+    )
     found = []
     for name in names:
         if name == "poisson" or y.size > len(_parameters(name)) + 1:

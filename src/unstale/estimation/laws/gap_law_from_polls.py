@@ -36,7 +36,7 @@ __all__ = ["Blind", "estimate_blindly"]
 _BINS = 120
 _STRETCHES = 20
 _CLUSTERS = 100
-_BEYOND = 2.0 ** np.arange(1, 8)
+_PERIODS_BEYOND = 2.0 ** np.arange(1, 8)
 """Periods longer than what was looked at, in units of that: for the changes that never came."""
 
 
@@ -203,7 +203,7 @@ def _regression(
     total, seen = pairs.total[:, used], pairs.changed[:, used]
     spans = pairs.length[:, used].sum(axis=0) / total.sum(axis=0)
     shares = seen.sum(axis=0) / total.sum(axis=0)
-    periods = np.concatenate([pairs.edges[1:], pairs.edges[-1] * _BEYOND])
+    periods = np.concatenate([pairs.edges[1:], pairs.edges[-1] * _PERIODS_BEYOND])
     basis = np.minimum(spans[:, None] / periods, 1.0)
     # so many pairs do not overlap
     count = np.minimum(total.sum(axis=0), time / spans)

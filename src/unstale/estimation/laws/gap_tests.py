@@ -33,7 +33,7 @@ __all__ = [
     "memory",
 ]
 
-_LAGS = 5
+_MOST_LAGS = 5
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _independent(values: Floats, grouped: Grouping) -> Test:
     n = grouped.counts.astype(float)
     spread = grouped.total(ranks**2)
     number, statistic, lags = grouped.number, 0.0, 0
-    for k in range(1, _LAGS + 1):
+    for k in range(1, _MOST_LAGS + 1):
         used = (n >= 4 * k + 2) & (spread > 0)
         if not used.any():
             break

@@ -20,7 +20,7 @@ __all__ = ["JITTER", "LIKELIEST", "Likeliest", "lowest", "lowest_between"]
 
 JITTER = 0.1
 """Gaps that vary by less than this share of their mean may be called periodic."""
-_HEAVIEST = 1.01  # of Pareto's shapes; at 1 the mean gap is infinite
+_LEAST_PARETO_SHAPE = 1.01  # of Pareto's shapes; at 1 the mean gap is infinite
 
 
 class Likeliest(NamedTuple):
@@ -128,7 +128,7 @@ def _pareto(gaps: Floats, censored: Floats, sharpest: float) -> Likeliest:  # no
     def best(level: float) -> tuple[float, float]:
         """Return the best shape at a scale, and the log-likelihood."""
         logs = np.log1p(every / np.exp(level))
-        shape = float(np.clip(gaps.size / logs.sum(), _HEAVIEST, 1e6))
+        shape = float(np.clip(gaps.size / logs.sum(), _LEAST_PARETO_SHAPE, 1e6))
         total = gaps.size * (np.log(shape) - level) - shape * logs.sum() - logs[: gaps.size].sum()
         return shape, float(total)
 

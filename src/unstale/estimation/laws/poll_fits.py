@@ -36,8 +36,13 @@ from .maximum_likelihood import JITTER, lowest, lowest_between
 
 __all__ = ["fit_polls"]
 
-_SHAPES = {"gamma": (0.1, 50.0), "weibull": (0.25, 8.0), "lognormal": (0.15, 3.0), "pareto": (1.1, 50.0)}
-_STEP = 0.35  # of the grid of log rates
+_SHAPE_BOUNDS = {
+    "gamma": (0.1, 50.0),
+    "weibull": (0.25, 8.0),
+    "lognormal": (0.15, 3.0),
+    "pareto": (1.1, 50.0),
+}
+_LOG_RATE_STEP = 0.35  # of the grid of log rates
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +178,7 @@ def _grid(elapsed: Floats, changed: NDArray[np.bool_], grouped: Grouping) -> Flo
     time, seen = grouped.total(elapsed), grouped.total(changed.astype(float))
     rough = -np.log1p(-(seen + 0.5) / (grouped.counts + 1.0)) * grouped.counts / time
     low, high = np.log(rough.min()) - 1.5, np.log(rough.max()) + 2.5
-    return np.exp(np.linspace(low, high, int(np.ceil((high - low) / _STEP)) + 1))
+    return np.exp(np.linspace(low, high, int(np.ceil((high - low) / _LOG_RATE_STEP)) + 1))
 
 
 def _likely(name: str, shape: float) -> Process:
@@ -185,10 +190,10 @@ def _alone(
     name: str, runs: _Runs, rates: Floats, polls: tuple[Floats, NDArray[np.bool_]], unit: float
 ) -> Candidate:
     """Fit rate and shape of one element: on the grid, then to the last digits that matter."""
-    shapes = np.geomspace(*_SHAPES[name], 6) if name in _SHAPES else np.ones(1)
+    shapes = np.geomspace(*_SHAPE_BOUNDS[name], 6) if name in _SHAPE_BOUNDS else np.ones(1)
     totals = np.array([runs.likelihood(_likely(name, s), rates).sum(axis=0) for s in shapes])
     i, j = np.unravel_index(np.argmax(totals), totals.shape)
-    ends = np.log([_SHAPES.get(name, (1.0, 1.0)), (rates[0], rates[-1])])
+    ends = np.log([_SHAPE_BOUNDS.get(name, (1.0, 1.0)), (rates[0], rates[-1])])
 
     def less(at: Floats) -> float:
         at = np.clip(at, ends[:, 0], ends[:, 1])
@@ -197,7 +202,7 @@ def _alone(
     start = np.log([shapes[i], rates[j]])
     at = lowest(less, start, 1e-3)
     shape, rate = np.exp(np.clip(at, ends[:, 0], ends[:, 1]))
-    parameters = 2 if name in _SHAPES else 1
+    parameters = 2 if name in _SHAPE_BOUNDS else 1
     law = of_rate_one(name, float(shape)).at_rate(rate / unit)
     return Candidate(name, law, -less(at), parameters, _distance(_likely(name, shape).at_rate(rate), *polls))
 
@@ -212,13 +217,13 @@ def _together(name: str, runs: _Runs, places: NDArray[np.intp], rates: Floats) -
         return _mixed(table, weights)
 
     shape = 1.0
-    if name in _SHAPES:
-        low, high = np.log(_SHAPES[name])
+    if name in _SHAPE_BOUNDS:
+        low, high = np.log(_SHAPE_BOUNDS[name])
         level, _ = lowest_between(lambda u: -total(float(np.exp(u)))[0], low, high, 0.01)
         shape = float(np.exp(level))
     value, weights = total(shape)
     law = of_rate_one(name, shape)
-    return Candidate(name, law, value, int(name in _SHAPES), np.nan), weights
+    return Candidate(name, law, value, int(name in _SHAPE_BOUNDS), np.nan), weights
 
 
 def _mixed(table: Floats, weights: Floats) -> tuple[float, Floats]:

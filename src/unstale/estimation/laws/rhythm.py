@@ -21,8 +21,8 @@ from .poisson_score_tests import Test, chi_square, fitted
 __all__ = ["Rhythm", "rhythm_of_changes", "rhythm_of_polls"]
 
 _HARMONICS = 2
-_ROUNDS = 100
-_MOST = 5e7  # bins of all periods
+_MOST_EM_ROUNDS = 100
+_MOST_BINS = 5e7  # bins of all periods
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def rhythm_of_changes(
         i = int(np.argmax(outside))
         raise InvalidInput(f"times must be between start and end; times[{i}] is {float(moments[i])!r}")
     periods = (last.max() - first.min()) / period
-    if periods * bins > _MOST:
+    if periods * bins > _MOST_BINS:
         raise InvalidInput(
             f"period must not be so short: {bins} bins for each of {periods:.3g} periods are too many"
         )
@@ -200,7 +200,7 @@ def rhythm_of_polls(
     """
     moments, spans = column("times", times), column("elapsed", elapsed, above=0, nonempty=True)
     period, bins = scalar("period", period, above=0), whole("bins", bins, at_least=2)
-    if spans.size * bins > _MOST:
+    if spans.size * bins > _MOST_BINS:
         raise InvalidInput(f"bins must be fewer: {bins} for each of {spans.size} polls are too many")
     if moments.shape != spans.shape:
         raise InvalidInput(
@@ -249,7 +249,7 @@ def _expectation(
     # half a change and half a poll more, so that no rate is 0 or infinite
     share = (seen + 0.5) / (grouped.counts + 1.0)
     rates = -np.log1p(-share) * grouped.counts / grouped.total(time)
-    for _ in range(_ROUNDS):
+    for _ in range(_MOST_EM_ROUNDS):
         load = exposure @ relative
         x = grouped.spread(rates) * load
         factor = np.where(changed, grouped.spread(rates) / -np.expm1(-x), 0.0)

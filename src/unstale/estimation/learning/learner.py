@@ -33,17 +33,17 @@ __all__ = ["Learner"]
 
 _HALF_LIVES = 2.0 ** np.arange(8)
 """In rounds: from one to so many that evidence hardly fades."""
-_MEMORY, _BETS = 20.0, 500.0
+_PRIOR_MEMORY_ROUNDS, _BET_MEMORY_ROUNDS = 20.0, 500.0
 """Rounds in which what is known of priors, and of half-lives, fades to 1/e; at first it takes fewer. Bets are
 remembered longer, since elements may be quiet for most of the time, and win and lose nothing then."""
-_TIE = 1.02
+_TIED_LOSS_RATIO = 1.02
 """Losses that are the same but for chance, over the least. Where one cause changes many elements at once, so
 small a difference says little, and the longest half-life does least harm."""
-_CLASSES = 100_000
+_MOST_CLASSES = 100_000
 """More classes than anyone has."""
-_NOTHING, _FAR = 1e-12, 1e12
+_SHORTEST_ELAPSED_ROUNDS, _LONGEST_ELAPSED_ROUNDS = 1e-12, 1e12
 """Parts of a round that are too short to say anything, and too long to be true."""
-_SHORTEST, _LONGEST = 1e-20, 1e20
+_SHORTEST_ROUND, _LONGEST_ROUND = 1e-20, 1e20
 """Rounds: evidence is kept in numbers of four bytes, which have no room for more."""
 _STIFF, _PULL = 0.05, 0.005
 """How slowly priors move: as if there had been so much information, per element of the class, before any
@@ -79,7 +79,7 @@ class Learner:
         whole("n", n, at_least=0)
         if not (prior is None or isinstance(prior, GammaPrior)):
             raise InvalidInput(f"prior must be a GammaPrior; prior is {prior!r}")
-        self._round = scalar("round", round, at_least=_SHORTEST, at_most=_LONGEST)
+        self._round = scalar("round", round, at_least=_SHORTEST_ROUND, at_most=_LONGEST_ROUND)
         self._half_lives = self._round * _HALF_LIVES
         if half_life is not None:
             self._half_lives = np.array([scalar("half_life", half_life, above=0, infinite=True)])
@@ -117,7 +117,11 @@ class Learner:
     def _chosen(self) -> NDArray[np.intp]:
         """For each class, the half-life that has lost least; of those that are about as good the longest."""
         least = self._surprise.min(axis=-1, keepdims=True)
-        return self._half_lives.size - 1 - np.argmax(self._surprise[:, ::-1] <= _TIE * least, axis=-1)
+        return (
+            self._half_lives.size
+            - 1
+            - np.argmax(self._surprise[:, ::-1] <= _TIED_LOSS_RATIO * least, axis=-1)
+        )
 
     @property
     def half_life(self) -> Floats:
@@ -171,13 +175,14 @@ class Learner:
             return
         self._heard += places.size / len(self)
         fade, fade_bets = (
-            np.exp(-places.size / len(self) / min(most, 1.0 + 0.5 * self._heard)) for most in (_MEMORY, _BETS)
+            np.exp(-places.size / len(self) / min(most, 1.0 + 0.5 * self._heard))
+            for most in (_PRIOR_MEMORY_ROUNDS, _BET_MEMORY_ROUNDS)
         )
         slope = np.zeros(self._priors.shape)
         self._surprise *= fade_bets
         self._information *= fade
         hear(
-            places, times, seen, ages, _NOTHING * self._round, self._classes,
+            places, times, seen, ages, _SHORTEST_ELAPSED_ROUNDS * self._round, self._classes,
             self._half_lives, self._priors, self._evidence, self._surprise, slope, self._information,
         )  # fmt: skip
         if self._fixed:
@@ -197,9 +202,11 @@ class Learner:
             shapes = f"their shapes are {places.shape} and {times.shape}"
             raise InvalidInput(f"elements and elapsed must be lists of equal length; {shapes}")
         seen = flags("changed", changed, places.size)
-        if (far := times > _FAR * self._round).any():
+        if (far := times > _LONGEST_ELAPSED_ROUNDS * self._round).any():
             longest = f"there is {times[np.argmax(far)]:g}"
-            raise InvalidInput(f"elapsed must be at most {_FAR:g} rounds of {self._round:g}; {longest}")
+            raise InvalidInput(
+                f"elapsed must be at most {_LONGEST_ELAPSED_ROUNDS:g} rounds of {self._round:g}; {longest}"
+            )
         if places.size and (places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= len(self)):
             raise InvalidInput(
                 f"elements must be whole numbers from 0 to {len(self) - 1}; they are {elements!r}"
@@ -230,7 +237,7 @@ class Learner:
 
     def rescale(self, round: float) -> None:  # noqa: A002
         """Take polls to be so far apart from now on; half-lives that are not given are multiples of that."""
-        span = scalar("round", round, at_least=_SHORTEST, at_most=_LONGEST)
+        span = scalar("round", round, at_least=_SHORTEST_ROUND, at_most=_LONGEST_ROUND)
         if self._half_lives.size > 1:
             lives = span * _HALF_LIVES
             nearest = np.abs(np.log(lives)[:, None] - np.log(self._half_lives)).argmin(axis=1)
@@ -325,8 +332,8 @@ def _classes(classes: ArrayLike | None, n: int) -> NDArray[np.intp]:
         return np.empty(0, np.intp)
     found = np.asarray(classes)
     whole_numbers = found.shape == (n,) and found.dtype.kind in "iu"
-    if not whole_numbers or not 0 <= found.min(initial=0) <= found.max(initial=0) < _CLASSES:
+    if not whole_numbers or not 0 <= found.min(initial=0) <= found.max(initial=0) < _MOST_CLASSES:
         raise InvalidInput(
-            f"classes must be whole numbers from 0 to {_CLASSES}, one for each of {n}; it is {classes!r}"
+            f"classes must be whole numbers from 0 to {_MOST_CLASSES}, one for each of {n}; it is {classes!r}"
         )
     return found.astype(np.intp)

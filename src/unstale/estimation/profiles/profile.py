@@ -30,9 +30,9 @@ from unstale.errors import InvalidInput, NoAnswer
 
 __all__ = ["Profile"]
 
-_FAR = 500.0
+_MOST_HALF_LIVES = 500.0
 """Half-lives from the moment for which counts are kept, beyond which another one is chosen."""
-_MOST = 10_000_000
+_MOST_KEYS = 10_000_000
 _STATE = ("half_life", "most", "start", "latest", "moment", "total", "error")
 
 
@@ -48,7 +48,7 @@ class Profile:
     (1.5, 1.0, 2.5)
     """
 
-    def __init__(self, half_life: float = inf, *, most: int = _MOST, start: float | None = None) -> None:
+    def __init__(self, half_life: float = inf, *, most: int = _MOST_KEYS, start: float | None = None) -> None:
         self.half_life = scalar("half_life", half_life, above=0, infinite=True)
         self.most = whole("most", most, at_least=2)
         self.start = inf if start is None else scalar("start", start)
@@ -143,7 +143,7 @@ class Profile:
         if self.latest == -inf:
             self._moment = last
         self.start, self.latest = min(self.start, first), max(self.latest, last)
-        if isfinite(self.half_life) and self.latest - self._moment > _FAR * self.half_life:
+        if isfinite(self.half_life) and self.latest - self._moment > _MOST_HALF_LIVES * self.half_life:
             factor = exp2(max((self._moment - self.latest) / self.half_life, -1e4))
             self._amounts *= factor
             self._total, self._error, self._moment = self._total * factor, self._error * factor, self.latest

@@ -28,15 +28,15 @@ from .posterior import GammaPrior, Posterior, evaluated, posterior, share_below
 
 __all__ = ["Population", "classes_of", "likeliest_prior", "populations", "priors_of", "select"]
 
-_ENOUGH = 1_000_000
+_MOST_POLLS_SAMPLED = 1_000_000
 """So many polls are enough to learn two numbers from, whatever the number of elements."""
-_MANY = 20_000
+_MOST_ELEMENTS_AVERAGED = 20_000
 """With more elements the likeliest prior is taken as it is: to average would take too long."""
-_DOUBT = 0.1
+_LEAST_LOG_ERROR = 0.1
 """So it is if logarithms of shape and mean are as certain as this; coverage is then off by up to 1.5 %."""
-_STRANGERS = 0.1
+_LEAST_STRANGER_SHARE = 0.1
 """The share of elements of any rate must be this at least to count; one fewer hardly matters to most."""
-_ANY = GammaPrior(0.5, 40.0)
+_STRANGER_PRIOR = GammaPrior(0.5, 40.0)
 """Rates of those, per mean interval. Regular polls cannot tell this scale: it was chosen for intervals to be
 true where rates are spread evenly over the decades from 0.01 to 100."""
 _WEIGHT = np.array([1.0, 1.5, 1.5]) ** -2.0
@@ -90,7 +90,7 @@ def populations(data: PollTally, owners: NDArray[np.int64], count: int) -> list[
 
 def _population(data: PollTally, members: NDArray[np.intp]) -> Population:
     goal, best = _likeliest(data, members[data.polls[members] > 0])
-    others, weights = goal.doubts(best) if members.size <= _MANY else ([], np.empty(0))
+    others, weights = goal.doubts(best) if members.size <= _MOST_ELEMENTS_AVERAGED else ([], np.empty(0))
     return Population(members, goal.prior(best), others, weights)
 
 
@@ -110,7 +110,7 @@ def _likeliest(data: PollTally, members: NDArray[np.intp]) -> tuple[_PriorLikeli
     best, other = plain.best(), mixed.best()
     n = data.polls.size
     gain = n * (plain.surprise(best)[0] - mixed.surprise(other)[0])
-    if gain > 0.5 * np.log(n) and special.expit(other[2]) > _STRANGERS:
+    if gain > 0.5 * np.log(n) and special.expit(other[2]) > _LEAST_STRANGER_SHARE:
         return mixed, other
     return plain, best
 
@@ -118,9 +118,9 @@ def _likeliest(data: PollTally, members: NDArray[np.intp]) -> tuple[_PriorLikeli
 def _sample(data: PollTally, members: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return as many elements as have enough polls."""
     polls = int(data.polls[members].sum())
-    if polls <= 2 * _ENOUGH or members.size <= _MANY:
+    if polls <= 2 * _MOST_POLLS_SAMPLED or members.size <= _MOST_ELEMENTS_AVERAGED:
         return members
-    size = max(int(members.size * (_ENOUGH / polls)), _MANY)
+    size = max(int(members.size * (_MOST_POLLS_SAMPLED / polls)), _MOST_ELEMENTS_AVERAGED)
     return np.sort(np.random.default_rng(1).choice(members, size, replace=False))
 
 
@@ -198,7 +198,7 @@ class _PriorLikelihood:
         z, w = np.polynomial.hermite_e.hermegauss(5 if n < 200 and numbers == 2 else 3)
         nodes = [
             list(zip(z.tolist(), w.tolist(), strict=True)) if doubtful else [(0.0, 1.0)]
-            for doubtful in (np.abs(spread * axes) > _DOUBT).any(axis=0)
+            for doubtful in (np.abs(spread * axes) > _LEAST_LOG_ERROR).any(axis=0)
         ]
         if max(map(len, nodes)) == 1:
             return [], np.empty(0)
@@ -221,7 +221,7 @@ class _MixedPriorLikelihood(_PriorLikelihood):
 
     def __init__(self, data: PollTally) -> None:
         super().__init__(data)
-        self._any = GammaPrior(_ANY.shape, _ANY.scale / self._interval)
+        self._any = GammaPrior(_STRANGER_PRIOR.shape, _STRANGER_PRIOR.scale / self._interval)
         self._of_any = self._evidence(self._any)[0]
 
     def prior(self, x: Floats) -> GammaPrior:

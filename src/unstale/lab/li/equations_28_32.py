@@ -14,7 +14,7 @@ _RATES = np.array([0.1, 0.4, 0.7, 1.3, 2.0, 5.0, 11.0])  # changes a day of some
 _BUDGET = 8.0
 _PAGES = 1e11
 _MEAN = 8.0  # changes a day of a page of Wikipedia, as printed
-_DAY = 86400.0
+_DAY_SECONDS = 86400.0
 _BITS = 25e3 * 8.0  # of a page
 _BEHIND = 10.0  # changes that readers may lack
 _SHARES = np.array([0.5, 0.4, 0.08, 0.02])
@@ -94,12 +94,12 @@ def _rule(weights: Floats) -> Panel:
 def _polls(rate: float, behind: float) -> float:
     """Return polls a second of all pages, at a mean (or mean root, squared) rate a day."""
     at_one_a_day = float(unstale.mean_cost("missed-updates", rate, 1.0))  # falls like 1/frequency
-    return _PAGES * at_one_a_day / behind / _DAY
+    return _PAGES * at_one_a_day / behind / _DAY_SECONDS
 
 
 def _web() -> Iterator[Claim | Panel]:
     most = _polls(_MEAN, 1.0)
-    root = 99e3 * 2.0 * _DAY / _PAGES
+    root = 99e3 * 2.0 * _DAY_SECONDS / _PAGES
     yield number(
         "millions of pages a second per missed change, weights like the rates",
         published=4.6,

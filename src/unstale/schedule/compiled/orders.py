@@ -10,10 +10,10 @@ from unstale.kernels import FIXED, RANDOM
 
 __all__ = ["draw", "first_points", "put_in_order", "spread_out"]
 
-_PART = 15
+_SORTED_POLLS_BITS = 15
 """Binary logarithm of how many polls are sorted at a time: what fits into a processor's second cache."""
 
-_CROWD = 32
+_MOST_POLLS_PER_BUCKET = 32
 """Polls in one bucket, above which they are not sorted by comparing neighbours."""
 
 _GOLDEN = 0.6180339887498949
@@ -96,16 +96,16 @@ def put_in_order(times, elements, points, start, end):
     """
     n = max(times.size, 1)
     scale = n / (end - start)
-    parts = ((n - 1) >> _PART) + 1
+    parts = ((n - 1) >> _SORTED_POLLS_BITS) + 1
     free = np.zeros(parts + 1, np.int64)
     for t in times:
-        free[(_bucket(t, start, scale, n) >> _PART) + 1] += 1
+        free[(_bucket(t, start, scale, n) >> _SORTED_POLLS_BITS) + 1] += 1
     for p in range(parts):
         free[p + 1] += free[p]
     dealt_times, dealt_elements = np.empty_like(times), np.empty_like(elements)
     dealt_points = np.empty_like(points)
     for k in range(times.size):
-        p = _bucket(times[k], start, scale, n) >> _PART
+        p = _bucket(times[k], start, scale, n) >> _SORTED_POLLS_BITS
         at = free[p]
         free[p] += 1
         dealt_times[at], dealt_elements[at] = times[k], elements[k]
@@ -113,18 +113,18 @@ def put_in_order(times, elements, points, start, end):
             dealt_points[at] = points[k]
     low = 0
     crowded = False
-    buckets = np.empty(min(n, 1 << _PART) + 1, np.int64)
+    buckets = np.empty(min(n, 1 << _SORTED_POLLS_BITS) + 1, np.int64)
     for p in range(parts):
         high = free[p]
         buckets[:] = 0
         for k in range(low, high):
-            buckets[_bucket(dealt_times[k], start, scale, n) - (p << _PART) + 1] += 1
-        buckets_crowded = buckets.max() > _CROWD
+            buckets[_bucket(dealt_times[k], start, scale, n) - (p << _SORTED_POLLS_BITS) + 1] += 1
+        buckets_crowded = buckets.max() > _MOST_POLLS_PER_BUCKET
         buckets[0] = low
         for b in range(buckets.size - 1):
             buckets[b + 1] += buckets[b]
         for k in range(low, high):
-            b = _bucket(dealt_times[k], start, scale, n) - (p << _PART)
+            b = _bucket(dealt_times[k], start, scale, n) - (p << _SORTED_POLLS_BITS)
             at = buckets[b]
             buckets[b] += 1
             times[at], elements[at] = dealt_times[k], dealt_elements[k]

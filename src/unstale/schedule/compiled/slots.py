@@ -33,7 +33,7 @@ __all__ = [
 # boundary after it. So all is whole numbers, and no error adds up.
 
 SHARE, BOUNDARY, REST, LINK = 0, 1, 2, 3
-_CHILDREN = 8
+_HEAP_CHILDREN = 8
 """Of a node of the heap: eight deadlines are two lines of the cache. Twice as many or half are no faster."""
 
 
@@ -46,11 +46,11 @@ def _before(deadline, job, other_deadline, other_job):
 def _sink(heap, size, at, deadline, job):
     """Put a job into the heap, at this place or below."""
     while True:
-        first = _CHILDREN * at + 1
+        first = _HEAP_CHILDREN * at + 1
         if first >= size:
             break
         least, least_deadline, least_job = first, heap[first, 0], heap[first, 1]
-        for child in range(first + 1, min(first + _CHILDREN, size)):
+        for child in range(first + 1, min(first + _HEAP_CHILDREN, size)):
             if _before(heap[child, 0], heap[child, 1], least_deadline, least_job):
                 least, least_deadline, least_job = child, heap[child, 0], heap[child, 1]
         if not _before(least_deadline, least_job, deadline, job):
@@ -64,7 +64,7 @@ def _sink(heap, size, at, deadline, job):
 def _rise(heap, at, deadline, job):
     """Put a job into the heap, at this place or above."""
     while at > 0:
-        parent = (at - 1) // _CHILDREN
+        parent = (at - 1) // _HEAP_CHILDREN
         if not _before(deadline, job, heap[parent, 0], heap[parent, 1]):
             break
         heap[at, 0], heap[at, 1] = heap[parent, 0], heap[parent, 1]
@@ -109,7 +109,7 @@ def lay_out(records, total, heap, calendar, slot):
             day = (records[k, BOUNDARY] + 1) & (calendar.size - 1)
             records[k, LINK] = calendar[day]
             calendar[day] = k
-    for at in range((size - 2) // _CHILDREN, -1, -1):
+    for at in range((size - 2) // _HEAP_CHILDREN, -1, -1):
         _sink(heap, size, at, heap[at, 0], heap[at, 1])
     return size
 
@@ -249,14 +249,14 @@ def overload(lags, shares, total):
 MISSED = 3
 """Missed updates, beside the objectives that `kernels` numbers."""
 
-_FEW = 32
+_MOST_COMPARED_ELEMENTS = 32
 """Elements that are compared one by one."""
 
-_SAMPLE = 64
+_SAMPLED_ELEMENTS = 64
 TOP = 8
 """A selection lasts while one in so many elements is polled, unless it becomes too large."""
 
-_SLACK = 1e-8
+_WORTH_RELATIVE_ERROR = 1e-8
 """Relative error allowed for in a rough worth."""
 
 
@@ -303,14 +303,14 @@ def _select(kind, cards, places, first, stop, slots, now, end):
     level stops, and the number of polls: 0 if most would be selected.
     """
     count = stop - first
-    sample = np.empty(min(count, _SAMPLE))
+    sample = np.empty(min(count, _SAMPLED_ELEMENTS))
     for i in range(sample.size):
         sample[i] = _rough_worth(kind, cards, first + i * count // sample.size, now)
     sample.sort()
     theta = sample[sample.size - max(sample.size * slots // count, 1)]
     last, polls = stop, 0
     for at in range(first, stop):
-        if _rough_worth(kind, cards, at, end) >= theta * (1.0 - _SLACK):
+        if _rough_worth(kind, cards, at, end) >= theta * (1.0 - _WORTH_RELATIVE_ERROR):
             if last - stop >= count - count // 4:
                 return stop, 0
             places[last] = at
@@ -346,7 +346,7 @@ def by_worth(kind, columns, mean, budget, begin, spent, end, cards, places, leve
             pause = 0
         while pause == 0:
             first, stop = starts[level], starts[level + 1]
-            if stop - first <= _FEW:
+            if stop - first <= _MOST_COMPARED_ELEMENTS:
                 break
             slots = max((stop - first) // haste[level], 1)
             until = min(now + slots * mean / budget, ends[level])
@@ -366,7 +366,7 @@ def by_worth(kind, columns, mean, budget, begin, spent, end, cards, places, leve
         pause = max(pause - 1, 0)
         best, chosen, card = -1.0, np.int64(-1), starts[level]
         for at in range(starts[level], starts[level + 1]):
-            if chosen >= 0 and _rough_worth(kind, cards, at, now) < best * (1.0 - _SLACK):
+            if chosen >= 0 and _rough_worth(kind, cards, at, now) < best * (1.0 - _WORTH_RELATIVE_ERROR):
                 continue
             k = np.int64(at)
             for _ in range(level + 1):

@@ -34,7 +34,7 @@ __all__ = [
 
 NUTCH, STORMCRAWLER, HERITRIX = range(3)
 
-_TIE = 1e-6
+_TICK_ROUNDING_SHARE = 1e-6
 """By which part of a tick, or of the shortest wait, rounding may seem to make a feed miss a tick."""
 
 
@@ -337,7 +337,7 @@ def follow_ticks(numbers, conditions, key, feeds, offsets, times, end, tick, ori
     one element are in the order of time. ``room`` is a guess at their number.
     """
     period, batch, fixed, shortest, longest, factor, week, tries = numbers
-    tie = _TIE * min(period, fixed if fixed >= 0.0 else shortest)
+    tie = _TICK_ROUNDING_SHARE * min(period, fixed if fixed >= 0.0 else shortest)
     n = feeds.due.size
     elements, starts = np.empty(room, np.int64), np.empty(room)
     dones, oks = np.empty(room), np.empty(room, np.bool_)

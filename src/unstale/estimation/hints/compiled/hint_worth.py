@@ -17,14 +17,14 @@ from numba import njit
 
 __all__ = ["cycles", "thresholds", "worths"]
 
-_SOME, _MANY = 32.0, 4096.0
+_HINTS_MAYBE_STREAM, _HINTS_ALWAYS_STREAM = 32.0, 4096.0
 """Hints in a cycle beyond which they may count, and always count, as a stream: the error of a worth is then
 below 1e-11, and below 1e-7 where cycles mostly end with a hint."""
-_SERIES, _RARE = 60.0, 1e-3
+_MOST_SERIES_EVENTS, _MOST_SERIES_SHARE = 60.0, 1e-3
 """Changes and hints, and share of hints among them, below which a series is summed."""
-_NEVER = 1e-30
+_LEAST_HINTS_PER_CHANGE = 1e-30
 """Hints for each change without one, below which there are none."""
-_ENDLESS = 700.0
+_MOST_EVIDENCE = 700.0
 """Evidence beyond which nothing is fresh."""
 
 
@@ -55,10 +55,10 @@ def _tails(m, z):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _is_stream(u, a, gam, k):
     """Tell whether so many hints come in a cycle that they are a stream, or say nothing."""
-    if k == 0.0 or gam <= _NEVER * a:
+    if k == 0.0 or gam <= _LEAST_HINTS_PER_CHANGE * a:
         return True
     count, jumps = u / (a / gam + k), gam * k / a
-    return count > _SOME and (count > 2.0 * jumps * jumps or count > _MANY)
+    return count > _HINTS_MAYBE_STREAM and (count > 2.0 * jumps * jumps or count > _HINTS_ALWAYS_STREAM)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -68,7 +68,7 @@ def _stream(u, a, gam, k):
     The time is (u + what the last hint goes too far, on average) / (evidence per time), up to terms that
     vanish quickly as u grows. As the worth of all evidence is known, 1/rate, so is what they add to W.
     """
-    if gam <= _NEVER * a or k == 0.0:
+    if gam <= _LEAST_HINTS_PER_CHANGE * a or k == 0.0:
         return u / a, _tails(2, u)[0] / a
     drift = a + gam * k
     over = 0.5 * k * (gam * k / drift)
@@ -111,7 +111,7 @@ def _part(i, left, a, gam):
     """Integral of e^-y P(i+1, c y) / gam from 0 to ``left``."""
     share, other = gam / (a + gam), a / (a + gam)
     z = left * ((a + gam) / a)
-    if z < _SERIES or share < _RARE:
+    if z < _MOST_SERIES_EVENTS or share < _MOST_SERIES_SHARE:
         term = math.exp((i + 2) * math.log(z) - z - math.lgamma(i + 3.0))
         total, power, missing, n = 0.0, share, other, i + 2
         while True:  # chance of n hints and changes, times 1 - share^(n-i-1)
@@ -138,7 +138,7 @@ def _worth(u, a, gam, k):
     rate = a + (gam * -math.expm1(-k) if gam > 0.0 else 0.0)
     if u <= 0.0 or rate == 0.0:
         return 0.0
-    if u > _ENDLESS:
+    if u > _MOST_EVIDENCE:
         return 1.0 / rate
     if _is_stream(u, a, gam, k):
         return min(_stream(u, a, gam, k)[1], 1.0 / rate)
@@ -161,7 +161,7 @@ def _threshold(price, a, gam, k):
     high = 1.0
     while _worth(high, a, gam, k) < price:
         high *= 2.0
-        if high > _ENDLESS:
+        if high > _MOST_EVIDENCE:
             return np.inf
     low = 0.5 * high
     while _worth(low, a, gam, k) > price and low > 0.0:

@@ -17,16 +17,16 @@ from numba import njit
 
 __all__ = ["gamma_law", "hear", "present"]
 
-_HOPELESS = 1e-6
+_HOPELESS_ODDS = 1e-6
 """Odds of an element to be hopeless before any poll: it takes a case of 14, say 20 changes at even odds."""
-_SOON = 1.05
+_CHANGES_COUNTED_AS_ONE = 1.05
 """Changes expected between two polls, up to which a change is counted as one. Where something changes all
 elements at once, that is kinder than to take each of them for fast; it finds hopeless ones a little later."""
-_SURE = 3.0
+_EXPECTED_CHANGE_EVIDENCE = 3.0
 """-log of the probability of no change from which on a change is no news."""
-_LARGEST = 3e38
+_LARGEST_FLOAT32 = 3e38
 """What a number of four bytes can hold."""
-_STEP = 0.05
+_PRIOR_LOG_STEP = 0.05
 """In the logarithms of shape and rate, to see how a law depends on its prior."""
 
 
@@ -83,12 +83,12 @@ def _add_change(seen, shape, time, t):
     the element is faster still.
     """
     a, b = gamma_law(shape + seen[0], time, seen[1], seen[2], seen[3])
-    if a * t < _SOON * b:
+    if a * t < _CHANGES_COUNTED_AS_ONE * b:
         seen[0] += 1.0
         seen[3] += 0.5 * t
     else:
         seen[1] += 1.0
-        seen[2] += min(t, b * math.expm1(_SURE / a))
+        seen[2] += min(t, b * math.expm1(_EXPECTED_CHANGE_EVIDENCE / a))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -116,11 +116,11 @@ def hear(
             fade = 2.0 ** (-t / half_lives[k])
             for m in range(5):
                 seen[m] = fade * evidence[i, k, m]
-            hope = 1.0 / (1.0 + _HOPELESS * math.exp(min(seen[4], 700.0)))
+            hope = 1.0 / (1.0 + _HOPELESS_ODDS * math.exp(min(seen[4], 700.0)))
             p, q = priors[group, k]
             here = _silence(p, q, seen, t)
-            to_shape = (_silence(p + _STEP, q, seen, t) - here) / _STEP
-            to_rate = (_silence(p, q + _STEP, seen, t) - here) / _STEP
+            to_shape = (_silence(p + _PRIOR_LOG_STEP, q, seen, t) - here) / _PRIOR_LOG_STEP
+            to_rate = (_silence(p, q + _PRIOR_LOG_STEP, seen, t) - here) / _PRIOR_LOG_STEP
             stir = max(-math.expm1(-here), 1e-300)
             odds = (1.0 - stir) / stir
             if changed[j]:
@@ -138,7 +138,7 @@ def hear(
                 seen[3] += t
                 seen[4] = 0.0
             for m in range(5):
-                evidence[i, k, m] = min(seen[m], _LARGEST)
+                evidence[i, k, m] = min(seen[m], _LARGEST_FLOAT32)
             by, odds = hope * by, hope * odds  # what is hopeless says nothing of the others
             slope[group, k, 0] += by * to_shape
             slope[group, k, 1] += by * to_rate
@@ -162,4 +162,4 @@ def present(elements, since, classes, chosen, half_lives, priors, evidence, shap
         for m in range(5):
             seen[m] = fade * evidence[i, k, m]
         shape[j], time[j] = gamma_law(a0 + seen[0], b0, seen[1], seen[2], seen[3])
-        hope[j] = 1.0 / (1.0 + _HOPELESS * math.exp(min(seen[4], 700.0)))
+        hope[j] = 1.0 / (1.0 + _HOPELESS_ODDS * math.exp(min(seen[4], 700.0)))

@@ -20,27 +20,27 @@ from .estimators import balance, change
 
 __all__ = ["OFFSETS", "posteriors"]
 
-_PARTS = 4
-_STEP = math.log(2.0) / _PARTS
-_POINTS = 12
-_LEFT = _POINTS // 2 - 1
-_FINEST = 720
-_DEPTH = 21.0
+_STEPS_PER_OCTAVE = 4
+_LOG_STEP = math.log(2.0) / _STEPS_PER_OCTAVE
+_STENCIL_POINTS = 12
+_STENCIL_LEFT = _STENCIL_POINTS // 2 - 1
+_MOST_PARTS_OF_STEP = 720
+_LOG_DEPTH = 21.0
 """The posterior is followed down to exp(-21) of its height."""
-_FINE = 0.3
+_PART_PER_SPREAD = 0.3
 """Parts of a step are at most this, times what is about the spread of the posterior where it bends most."""
-_ROOM = 1 << 12
-_NARROW = 1e6
+_GRID_ROOM = 1 << 12
+_MOST_INTEGRATED_SHAPE = 1e6
 """Beyond this shape the posterior is a gamma law to 6 digits."""
 
 
 def _offsets() -> NDArray[np.float64]:
     """Weights of twelve neighbours, of which the sixth is at 0, that interpolate at q/720."""
-    nodes = np.arange(_POINTS) - float(_LEFT)
-    x = np.arange(_FINEST) / _FINEST
-    weights = np.ones((_FINEST, _POINTS))
-    for k in range(_POINTS):
-        for j in range(_POINTS):
+    nodes = np.arange(_STENCIL_POINTS) - float(_STENCIL_LEFT)
+    x = np.arange(_MOST_PARTS_OF_STEP) / _MOST_PARTS_OF_STEP
+    weights = np.ones((_MOST_PARTS_OF_STEP, _STENCIL_POINTS))
+    for k in range(_STENCIL_POINTS):
+        for j in range(_STENCIL_POINTS):
             if j != k:
                 weights[:, k] *= (x - nodes[j]) / (nodes[k] - nodes[j])
     return weights
@@ -80,7 +80,7 @@ def _start(curve, spans, times):
     a slope of at least (1 - 1/e) 1/(e - 1) for each change.
     """
     shape, time, mode, bend = curve
-    c = _DEPTH / bend
+    c = _LOG_DEPTH / bend
     y = math.sqrt(2.0 * c) + c
     for _ in range(2):
         y -= (math.expm1(-y) + y - c) / -math.expm1(-y)
@@ -91,12 +91,12 @@ def _start(curve, spans, times):
     for j in range(spans.size):
         longest = max(longest, spans[j])
         changes += times[j]
-    low = max(low, min(mode, -math.log(longest)) - 1.0 - 2.72 * _DEPTH / changes)
+    low = max(low, min(mode, -math.log(longest)) - 1.0 - 2.72 * _LOG_DEPTH / changes)
     top = shape * mode - time * math.exp(mode) + _log_changes(mode, spans, times)[0]
     for _ in range(20):
         value, slope = _log_changes(low, spans, times)
         r = math.exp(low)
-        excess = top - (shape * low - time * r + value) - _DEPTH
+        excess = top - (shape * low - time * r + value) - _LOG_DEPTH
         if excess < 5.0:
             break
         low += excess / (slope + shape - time * r)  # not too far, as the logarithm is concave
@@ -121,9 +121,9 @@ def _octave(spans, times, w, out):
                 out[3] += math.log(d)
                 a = b = c = d = 1.0
         else:
-            for s in range(_PARTS):
+            for s in range(_STEPS_PER_OCTAVE):
                 out[s] += times[j] * math.log(w[j, s])
-        for s in range(_PARTS):
+        for s in range(_STEPS_PER_OCTAVE):
             w[j, s] *= 2.0 - w[j, s]
     out[0] += math.log(a)
     out[1] += math.log(b)
@@ -138,26 +138,26 @@ def _coarse(curve, spans, times, low, w, sums, heights):
     Returns the most that the posterior bends where it counts.
     """
     shape, time, mode, bend = curve
-    first = low - _LEFT * _STEP
-    for s in range(_PARTS):
-        r = math.exp(first + s * _STEP)
+    first = low - _STENCIL_LEFT * _LOG_STEP
+    for s in range(_STEPS_PER_OCTAVE):
+        r = math.exp(first + s * _LOG_STEP)
         for j in range(spans.size):
             w[j, s] = change(r * spans[j])
     end = sums.size
     top = -np.inf
     for k in range(sums.size):
-        if k % _PARTS == 0:
+        if k % _STEPS_PER_OCTAVE == 0:
             if k > end:
                 break
-            _octave(spans, times, w, sums[k : k + _PARTS])
-        u = first + k * _STEP
+            _octave(spans, times, w, sums[k : k + _STEPS_PER_OCTAVE])
+        u = first + k * _LOG_STEP
         heights[k] = shape * u - time * math.exp(u) + sums[k]
         top = max(top, heights[k])
-        if end == sums.size and u > mode and heights[k] < top - _DEPTH:
-            end = k + _POINTS - _LEFT
+        if end == sums.size and u > mode and heights[k] < top - _LOG_DEPTH:
+            end = k + _STENCIL_POINTS - _STENCIL_LEFT
     for k in range(1, min(end, sums.size - 1)):
         if heights[k] > top - 7.0:
-            bend = max(bend, (2.0 * heights[k] - heights[k - 1] - heights[k + 1]) / _STEP**2)
+            bend = max(bend, (2.0 * heights[k] - heights[k - 1] - heights[k + 1]) / _LOG_STEP**2)
     return bend
 
 
@@ -165,7 +165,9 @@ def _coarse(curve, spans, times, low, w, sums, heights):
 def _parts(bend):
     """Into how many parts to cut a step: a divisor of 720 for which each part is short enough."""
     parts = 1
-    while parts < _FINEST and (_FINEST % parts > 0 or _STEP * math.sqrt(bend) > _FINE * parts):
+    while parts < _MOST_PARTS_OF_STEP and (
+        _MOST_PARTS_OF_STEP % parts > 0 or _LOG_STEP * math.sqrt(bend) > _PART_PER_SPREAD * parts
+    ):
         parts += 1
     return parts
 
@@ -178,19 +180,19 @@ def _fine(curve, sums, low, parts, offsets, f):
     variance of the rate, and the mean of its logarithm.
     """
     shape, time, mode, _ = curve
-    stride = _FINEST // parts
-    h = _STEP / parts
+    stride = _MOST_PARTS_OF_STEP // parts
+    h = _LOG_STEP / parts
     ratio = math.exp(h)
     middle, r = math.exp(mode), math.exp(low)
     at = int((mode - low) / h)
     top = shape * (low + at * h) - time * math.exp(low + at * h)
-    for m in range(_POINTS):
+    for m in range(_STENCIL_POINTS):
         top += offsets[at % parts * stride, m] * sums[at // parts + m]
     total = mean = square = log = 0.0
     count = 0
     for q in range(f.size):
         value = 0.0
-        for m in range(_POINTS):
+        for m in range(_STENCIL_POINTS):
             value += offsets[q % parts * stride, m] * sums[q // parts + m]
         u = low + q * h
         value += shape * u - time * r - top
@@ -201,7 +203,7 @@ def _fine(curve, sums, low, parts, offsets, f):
         mean += density * (r - middle)
         square += density * (r - middle) ** 2
         log += density * (u - mode)
-        if u > mode and value < -_DEPTH:
+        if u > mode and value < -_LOG_DEPTH:
             break
         r *= ratio
     mean /= total
@@ -288,8 +290,8 @@ def posteriors(data, shapes, scales, owners, tail, limits, offsets, out):
     most = 1
     for i in range(data.polls.size):
         most = max(most, data.ends[i] - data.begins[i])
-    w, f = np.empty((most, _PARTS)), np.empty(16 * _ROOM)
-    sums, heights = np.empty(_ROOM), np.empty(_ROOM)
+    w, f = np.empty((most, _STEPS_PER_OCTAVE)), np.empty(16 * _GRID_ROOM)
+    sums, heights = np.empty(_GRID_ROOM), np.empty(_GRID_ROOM)
     for i in range(data.polls.size):
         shape = shapes[owners[i]] + data.known[i]
         time = 1.0 / scales[owners[i]] + data.still[i]
@@ -300,14 +302,14 @@ def posteriors(data, shapes, scales, owners, tail, limits, offsets, out):
         r, bend = balance(shape, time, spans, times, 1e-3)
         mode = math.log(r)
         curve = _Curve(shape, time, mode, bend)
-        if bend > _NARROW:
+        if bend > _MOST_INTEGRATED_SHAPE:
             top = shape * mode - time * r + _log_changes(mode, spans, times)[0]
             size = top + 0.5 * math.log(2.0 * math.pi / bend)
             out[i] = r, r * (r / bend), np.nan, np.nan, mode - 0.5 / bend, size
             continue
         low = _start(curve, spans, times)
         parts = _parts(_coarse(curve, spans, times, low, w, sums, heights))
-        h = _STEP / parts
+        h = _LOG_STEP / parts
         count, total, top, out[i, 0], out[i, 1], out[i, 4] = _fine(curve, sums, low, parts, offsets, f)
         if limits.size > 0:
             out[i, 2] = out[i, 3] = _integral(f, count, (math.log(limits[i]) - low) / h) / total
