@@ -21,7 +21,7 @@ from unstale.processes import Empirical
 from unstale.schedule import Polls, Schedule
 from unstale.simulation import LearningAtPlay, Outcome, World, simulate
 from unstale.simulation.outcome import error_of_mean
-from unstale.simulation.policies import EstimatedOptimal, EstimatedProportional, Outcomes, Policy
+from unstale.simulation.policies import Outcomes, Policy, estimated_optimal, estimated_proportional
 
 from .histories import Recorded
 from .mirror_at_play import Replayed, mirror_polls
@@ -146,10 +146,10 @@ def _learners(  # noqa: PLR0917  (as they come)
     every = first * burn_in + pace.polls * (world.end - burn_in)
     made: dict[str, Policy] = {}
     if "aduana" in names:
-        made["aduana"] = EstimatedProportional(n, first, sizes, seed=seed, counting=True)
+        made["aduana"] = estimated_proportional(n, first, sizes, seed=seed, counting=True)
     if "estimated-optimal" in names and every <= MOST_POLLS:
         objective = objective_named(goal)
-        made["estimated-optimal"] = EstimatedOptimal(n, first, world.weight, sizes, objective, seed=seed)
+        made["estimated-optimal"] = estimated_optimal(n, first, world.weight, sizes, objective, seed=seed)
     if "learning" in names:
         steps = min(_MOST_STEPS * n / every, _STEPS_PER_POLL)
         made["learning"] = LearningAtPlay(

@@ -27,14 +27,15 @@ from .visits import Bools, PollExecutor, Visits, checked
 
 __all__ = [
     "ClosedLoop",
-    "EstimatedOptimal",
-    "EstimatedProportional",
+    "EstimatingPolicy",
     "LearningAtPlay",
     "OpenLoop",
     "Outcomes",
     "Played",
     "Policy",
     "PolicyLoop",
+    "estimated_optimal",
+    "estimated_proportional",
 ]
 
 
@@ -77,18 +78,18 @@ class OpenLoop:
     """A schedule, carried out whatever its polls see."""
 
     def __init__(self, stream: Stream, executor: PollExecutor) -> None:
-        self._stream, self._hands = stream, executor
+        self._stream, self._executor = stream, executor
 
     def visits(self, changes: Events, start: float, end: float) -> Visits:  # noqa: ARG002  (it is blind)
         polls = self._stream.until(end)
-        return self._hands.carry_out(checked(polls, len(self._stream), start, end), end)
+        return self._executor.carry_out(checked(polls, len(self._stream), start, end), end)
 
 
 class ClosedLoop:
     """A policy that is told what its polls saw, step by step."""
 
     def __init__(self, policy: Policy, n: int, executor: PollExecutor) -> None:
-        self._policy, self._hands = policy, executor
+        self._policy, self._executor = policy, executor
         self._last, self._dirty = np.zeros(n), np.zeros(n, np.bool_)
         self._next = 0.0
         self._untold: list[tuple[Outcomes, Floats]] = []
@@ -103,7 +104,7 @@ class ClosedLoop:
                 self._next = now + step
             stop = min(self._next, end)
             polls = checked(self._policy.polls(stop), self._last.size, now, stop)
-            seen, visits = source.until(stop), self._hands.carry_out(polls, stop)
+            seen, visits = source.until(stop), self._executor.carry_out(polls, stop)
             parts.append((visits.elements(), visits.start, visits.done, visits.ok))
             self._hear(seen, visits)
             if stop == self._next:  # a step may be longer than a span
@@ -139,19 +140,21 @@ class ClosedLoop:
         self._policy.learn(Outcomes(*(column[told] for column in columns)))
 
 
-class EstimatedProportional:
-    """Polls in proportion to how often elements seem to change, and everything equally often at first.
+class _Estimator(Protocol):
+    """How a policy that estimates rates sets its frequencies."""
 
-    Rates are estimated from what polls saw, by Cho & Garcia-Molina's estimator with little bias,
-    -log((n - X + 0.5) / (n + 0.5)) per mean interval, for X changes seen in n polls; none seen counts as half
-    a change. After each step of one poll per element on average the frequencies are set anew.
+    def frequencies(self, outcomes: Outcomes, budget: float) -> Floats | None:
+        """Take in what polls saw, and return the new frequencies; None if the old ones stay."""
 
-    With ``counting`` the estimate is (X + 1) / time instead, which is what Aduana goes by.
+
+class EstimatingPolicy:
+    """Polls by frequencies that an estimator sets anew, and all elements equally often at first.
+
+    A step is as long as one poll per element takes on average.
     """
 
-    def __init__(self, n: int, budget: float, sizes: Floats, *, seed: int, counting: bool = False) -> None:
-        self._budget, self._sizes, self._counting = budget, sizes, counting
-        self._polls, self._changes, self._time = np.zeros((3, n))
+    def __init__(self, n: int, budget: float, sizes: Floats, estimator: _Estimator, *, seed: int) -> None:
+        self._budget, self._sizes, self._estimator = budget, sizes, estimator
         self._schedule = Schedule(np.full(n, budget / sizes.sum()), seed=seed)
 
     @property
@@ -172,17 +175,41 @@ class EstimatedProportional:
         return self._schedule.until(end)
 
     def learn(self, outcomes: Outcomes) -> None:
+        frequencies = self._estimator.frequencies(outcomes, self._budget)
+        if frequencies is not None:
+            self._schedule.swap(frequencies)
+
+
+def estimated_proportional(
+    n: int, budget: float, sizes: Floats, *, seed: int, counting: bool = False
+) -> EstimatingPolicy:
+    """Return the policy that polls in proportion to how often elements seem to change.
+
+    The policy estimates rates from what polls saw, by Cho & Garcia-Molina's estimator with little bias,
+    -log((n - X + 0.5) / (n + 0.5)) per mean interval, for X changes seen in n polls; none seen counts as half
+    a change.
+
+    With ``counting`` the estimate is (X + 1) / time instead, which Aduana uses.
+    """
+    return EstimatingPolicy(n, budget, sizes, _Proportional(n, sizes, counting=counting), seed=seed)
+
+
+class _Proportional:
+    """Frequencies in proportion to estimated rates."""
+
+    def __init__(self, n: int, sizes: Floats, *, counting: bool) -> None:
+        self._sizes, self._counting = sizes, counting
+        self._polls, self._changes, self._time = np.zeros((3, n))
+
+    def frequencies(self, outcomes: Outcomes, budget: float) -> Floats | None:
         seen = outcomes.elements[outcomes.ok]
         n = self._polls.size
         self._polls += np.bincount(seen, minlength=n)
         self._changes += np.bincount(seen, outcomes.changed[outcomes.ok], n)
         self._time += np.bincount(seen, outcomes.elapsed[outcomes.ok], n)
-        self._schedule.swap(self._frequencies())
-
-    def _frequencies(self) -> Floats:
         known = self._polls > 0
         if not known.any():
-            return self._schedule.frequencies
+            return None
         polls, changes, time = (
             np.where(known, part, 1.0) for part in (self._polls, self._changes, self._time)
         )
@@ -191,66 +218,52 @@ class EstimatedProportional:
         else:
             rates = -np.log((polls - np.maximum(changes, 0.5) + 0.5) / (polls + 0.5)) * polls / time
         rates = np.where(known, rates, rates[known].mean())
-        return self._budget * rates / (rates @ self._sizes)
+        return budget * rates / (rates @ self._sizes)
 
 
-class EstimatedOptimal:
-    """Plans with the likeliest rates as if they were the true ones, and with equal frequencies at first.
+def estimated_optimal(
+    n: int, budget: float, weights: Floats, sizes: Floats, objective: Objective, *, seed: int
+) -> EstimatingPolicy:
+    """Return the policy that plans with the likeliest rates as if they were the true ones.
 
     Rates are those of maximum likelihood, from all that polls saw; no change seen counts as half a change.
-    After each step of one poll per element on average the optimal allocation is planned anew, if there is a
-    fiftieth more to go by. What it starves is not polled again.
+    The policy plans the optimal allocation anew after a step if there is a fiftieth more to go by. It never
+    polls an element again that it starves.
     """
+    return EstimatingPolicy(n, budget, sizes, _Optimal(weights, sizes, objective), seed=seed)
 
-    def __init__(
-        self, n: int, budget: float, weights: Floats, sizes: Floats, objective: Objective, *, seed: int
-    ) -> None:
-        self._budget, self._weights, self._sizes, self._objective = budget, weights, sizes, objective
-        self._schedule = Schedule(np.full(n, budget / sizes.sum()), seed=seed)
+
+class _Optimal:
+    """The optimal allocation for estimated rates."""
+
+    def __init__(self, weights: Floats, sizes: Floats, objective: Objective) -> None:
+        self._weights, self._sizes, self._objective = weights, sizes, objective
         self._seen: list[Outcomes] = []
         self._heard, self._planned = 0, 0
 
-    @property
-    def budget(self) -> float:
-        """What all polls together cost per unit time; another one counts at once."""
-        return self._budget
-
-    @budget.setter
-    def budget(self, value: float) -> None:
-        self._schedule.swap(self._schedule.frequencies * (value / self._budget))
-        self._budget = value
-
-    @property
-    def step(self) -> float:
-        return float(self._sizes.sum() / self._budget) if self._budget > 0 else np.inf
-
-    def polls(self, end: float) -> Polls:
-        return self._schedule.until(end)
-
-    def learn(self, outcomes: Outcomes) -> None:
+    def frequencies(self, outcomes: Outcomes, budget: float) -> Floats | None:
         self._seen.append(outcomes)
         self._heard += outcomes.times.size
         if self._heard < 1.02 * self._planned:
-            return
+            return None
         self._planned = self._heard
         elements, elapsed, changed = (
             np.concatenate([getattr(part, name)[part.ok] for part in self._seen])
             for name in ("elements", "elapsed", "changed")
         )
         if not elements.size:
-            return
+            return None
         n = self._sizes.size
         rates = estimate_rates(elements, elapsed, changed, n=n, method="mle").rate
         time = np.bincount(elements, elapsed, n)
         known = time > 0
         rates = np.where(known, np.maximum(rates, 0.5 / np.where(known, time, 1.0)), 0.0)
         rates = np.where(known, rates, rates.sum() / max(known.sum(), 1))
-        if rates.any():
-            self._schedule.swap(
-                plan(
-                    rates, self._budget, weights=self._weights, sizes=self._sizes, objective=self._objective
-                ).frequencies
-            )
+        if not rates.any():
+            return None
+        return plan(
+            rates, budget, weights=self._weights, sizes=self._sizes, objective=self._objective
+        ).frequencies
 
 
 class LearningAtPlay:

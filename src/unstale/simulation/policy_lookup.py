@@ -24,12 +24,12 @@ from .expected_outcome import expect
 from .outcome import Expected
 from .policies import (
     ClosedLoop,
-    EstimatedOptimal,
-    EstimatedProportional,
     LearningAtPlay,
     OpenLoop,
     Policy,
     PolicyLoop,
+    estimated_optimal,
+    estimated_proportional,
 )
 from .tool_rules import RULES, Following, Rule
 from .visits import Conditions, PollExecutor, Visits
@@ -167,8 +167,8 @@ def _estimating(name: str, terms: SimulationTerms) -> Policy:
             )
         )
     if name == "estimated-optimal":
-        return EstimatedOptimal(n, terms.budget, world.weight, sizes, terms.objective, seed=terms.seed)
-    return EstimatedProportional(n, terms.budget, sizes, seed=terms.seed)
+        return estimated_optimal(n, terms.budget, world.weight, sizes, terms.objective, seed=terms.seed)
+    return estimated_proportional(n, terms.budget, sizes, seed=terms.seed)
 
 
 def _frequencies(name: str, terms: SimulationTerms) -> Floats:

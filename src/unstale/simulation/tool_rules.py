@@ -321,13 +321,13 @@ class Following:
         due = now + due * (rule.first / unit)
         fates = key_of(seed, FATES)
         self._now, self._count = now, n
-        self._run: _Ticking | _FeedReading | _Single
+        self._run: _Ticking | _ElementByElement
         if isinstance(rule, Miniflux):
             self._run = _Ticking(rule, unit, met, fates, due, now)
         elif isinstance(rule, CommaFeed):
-            self._run = _FeedReading(rule, unit, met, fates, due)
+            self._run = _following_entries(rule, unit, met, fates, due)
         else:
-            self._run = _Single(rule, unit, met, fates, due)
+            self._run = _following_pages(rule, unit, met, fates, due)
 
     @property
     def now(self) -> float:
@@ -351,75 +351,62 @@ class Following:
         return visits
 
 
-class _Single:
-    """Rules that look at one element at a time."""
+class _ElementByElement:
+    """A rule that looks at one element at a time; ``follow`` is its compiled loop over all elements."""
 
-    def __init__(
-        self,
-        rule: Nutch | StormCrawler | Heritrix,
-        unit: float,
-        conditions: tuple[float, float, float],
-        key: np.uint64,
-        due: Floats,
-    ) -> None:
-        n = due.size
-        self._rule, self._numbers = rule.in_units(unit)
-        self._conditions, self._key = conditions, key
-        self._pages = PageColumns(
-            start=np.empty(n),
-            polls=np.zeros(n, np.int64),
-            interval=np.full(n, self._numbers[0]),
-            changed=np.zeros(n),
-            errors=np.zeros(n, np.int32),
-            known=np.zeros(n, np.bool_),
-            unseen=np.zeros(n, np.bool_),
-        )
-        first_polls(key, conditions, due, self._pages.start)
-        self._rate = 0.0
+    def __init__(self, n: int, follow: Callable[..., tuple[int, int, int]]) -> None:
+        self._count, self._follow, self._rate = n, follow, 0.0
 
     def visits(self, offsets: _Offsets, times: Floats, now: float, end: float) -> _Visits:
-        n = self._pages.start.size
-        done = partial(
-            follow, self._rule, self._numbers, self._conditions, self._key, self._pages, offsets, times, end
-        )
-        visits = _all_of(done, n, _room(self._rate, now, end, n))
+        done = partial(self._follow, offsets, times, end)
+        visits = _all_of(done, self._count, _room(self._rate, now, end, self._count))
         self._rate = _rate(visits[1].size, now, end)
         return visits
 
 
-class _FeedReading:
-    """CommaFeed, which looks at the dates of entries."""
+def _following_pages(
+    rule: Nutch | StormCrawler | Heritrix,
+    unit: float,
+    conditions: tuple[float, float, float],
+    key: np.uint64,
+    due: Floats,
+) -> _ElementByElement:
+    """Return a rule at work that looks at whether pages changed."""
+    n = due.size
+    code, constants = rule.in_units(unit)
+    pages = PageColumns(
+        start=np.empty(n),
+        polls=np.zeros(n, np.int64),
+        interval=np.full(n, constants[0]),
+        changed=np.zeros(n),
+        errors=np.zeros(n, np.int32),
+        known=np.zeros(n, np.bool_),
+        unseen=np.zeros(n, np.bool_),
+    )
+    first_polls(key, conditions, due, pages.start)
+    return _ElementByElement(n, partial(follow, code, constants, conditions, key, pages))
 
-    def __init__(
-        self,
-        rule: CommaFeed,
-        unit: float,
-        conditions: tuple[float, float, float],
-        key: np.uint64,
-        due: Floats,
-    ) -> None:
-        n = due.size
-        self._numbers, self._conditions, self._key = rule.in_units(unit), conditions, key
-        self._readers = Readers(
-            start=np.empty(n),
-            polls=np.zeros(n, np.int64),
-            errors=np.zeros(n, np.int32),
-            seen=np.zeros(n, np.int64),
-            dates=np.zeros((n, rule.entries)),
-            unseen=np.zeros(n, np.int64),
-            coming=np.zeros((n, rule.entries)),
-        )
-        first_polls(key, conditions, due, self._readers.start)
-        self._rate = 0.0
 
-    def visits(self, offsets: _Offsets, times: Floats, now: float, end: float) -> _Visits:
-        n = self._readers.start.size
-        done = partial(
-            follow_entries, self._numbers, self._conditions, self._key, self._readers, offsets, times, end
-        )
-        visits = _all_of(done, n, _room(self._rate, now, end, n))
-        self._rate = _rate(visits[1].size, now, end)
-        return visits
+def _following_entries(
+    rule: CommaFeed,
+    unit: float,
+    conditions: tuple[float, float, float],
+    key: np.uint64,
+    due: Floats,
+) -> _ElementByElement:
+    """Return CommaFeed at work, which looks at the dates of entries."""
+    n = due.size
+    readers = Readers(
+        start=np.empty(n),
+        polls=np.zeros(n, np.int64),
+        errors=np.zeros(n, np.int32),
+        seen=np.zeros(n, np.int64),
+        dates=np.zeros((n, rule.entries)),
+        unseen=np.zeros(n, np.int64),
+        coming=np.zeros((n, rule.entries)),
+    )
+    first_polls(key, conditions, due, readers.start)
+    return _ElementByElement(n, partial(follow_entries, rule.in_units(unit), conditions, key, readers))
 
 
 class _Ticking:

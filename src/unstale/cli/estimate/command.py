@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import Quantity, check_out
+from unstale.cli.shared.options import Quantity, check_out, column_of, json_option, out_option
+from unstale.cli.shared.plots import check_plot
 from unstale.cli.shared.printing import console, print_json
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.errors import InvalidInput
@@ -36,15 +38,6 @@ Examples:
 """
 
 
-def _column(name: str, text: str) -> tuple[str, str]:
-    role, equals, column = text.partition("=")
-    if role not in POLL_ROLES or not equals or not column:
-        raise InvalidInput(
-            f"{name} must be ROLE=NAME with a role among {', '.join(POLL_ROLES)}; it is {text!r}"
-        )
-    return role, column
-
-
 @click.command(epilog=_EXAMPLES)
 @click.argument("file", metavar="FILE")
 @click.option(
@@ -59,7 +52,7 @@ def _column(name: str, text: str) -> tuple[str, str]:
 @click.option(
     "--column",
     "columns",
-    type=Quantity("ROLE=NAME", _column),
+    type=Quantity("ROLE=NAME", partial(column_of, POLL_ROLES)),
     multiple=True,
     help=f"What the file calls a column, with a role among {', '.join(POLL_ROLES)}: --column key=url.",
 )
@@ -91,8 +84,8 @@ def _column(name: str, text: str) -> tuple[str, str]:
     "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Show so many."
 )
 @click.option("--plot", metavar="FILE", help="Draw the gaps between changes: .svg, .png or .pdf.")
-@click.option("--out", metavar="FILE", help="Write the rates here: .csv, .tsv, .csv.gz, .parquet.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@out_option("the rates here")
+@json_option
 def estimate(
     *,
     file: str,
@@ -119,10 +112,7 @@ def estimate(
     scale of the gamma law of the rate, and is a file for unstale plan, which goes by that law. It goes to
     --out; without that, a terminal shows the first rows, and a pipe gets all of them as CSV.
     """
-    if plot is not None:
-        from unstale.cli.shared.plots import check_plot
-
-        check_plot(plot)
+    check_plot(plot)
     check_out(out, file)
     if half_life is not None and method != "bayes":
         raise InvalidInput(f"--half-life needs --method bayes; it is {method}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unstale.cli.shared.options import Quantity, column_of, one_for_each_role
+from unstale.cli.shared.options import Quantity, column_of, json_option, one_for_each_role
 from unstale.cli.shared.printing import print_json
 from unstale.cli.shared.progress import progress
 from unstale.errors import InvalidInput, need
@@ -50,7 +50,7 @@ def lab() -> None:
 
 
 @lab.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def list_(*, as_json: bool) -> None:
     """List all experiments: the paper, its table or figure, what it shows, and how long it takes in full."""
     from unstale.lab.catalogue import every_experiment
@@ -90,7 +90,7 @@ def list_(*, as_json: bool) -> None:
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Run so many at a time.  [default: cores, at most 4]"
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def run(
     *,
     names: tuple[str, ...],

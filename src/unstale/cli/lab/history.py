@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from unstale.cli.shared.options import Quantity
+from unstale.cli.shared.options import Quantity, json_option
 from unstale.cli.shared.printing import console, print_json, say
 from unstale.cli.shared.progress import progress
 from unstale.cli.shared.when import read_moment
@@ -43,7 +43,7 @@ Examples:
     help="Begin there, with the files that there are then: 2024-01-31.",
 )
 @click.option("--branch", metavar="REF", help="End at this branch, tag or commit.  [default: HEAD]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def history(
     *, folders: tuple[str, ...], out: str, since: datetime | None, branch: str | None, as_json: bool
 ) -> None:

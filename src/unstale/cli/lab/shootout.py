@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import Quantity, check_out, column_of, one_for_each_role
+from unstale.cli.shared.options import (
+    Quantity,
+    check_out,
+    column_of,
+    json_option,
+    one_for_each_role,
+    out_option,
+    plot_option,
+)
+from unstale.cli.shared.plots import check_plot
 from unstale.cli.shared.printing import print_json
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.cli.simulate.run import RULES
@@ -95,9 +104,9 @@ Rules of tools:
     help="What a file calls a column: --column element=url --column weight=views.",
 )
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes.  [default: one for each core]")
-@click.option("--plot", metavar="FILE", help="Draw it: .svg, .png or .pdf.")
-@click.option("--out", metavar="FILE", help="Write all rows: .csv, .tsv, .csv.gz, .parquet.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@plot_option
+@out_option("all rows")
+@json_option
 def shootout(
     *,
     history: str | None,
@@ -126,10 +135,7 @@ def shootout(
 
     It begins when half of the elements exist, and is played with those; what comes later is left out.
     """
-    if plot is not None:
-        from unstale.cli.shared.plots import check_plot
-
-        check_plot(plot)
+    check_plot(plot)
     check_out(out, history)
     if "none" in rules and len(rules) > 1:
         raise InvalidInput("--rule none cannot be had together with other rules")

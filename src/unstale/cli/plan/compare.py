@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from unstale.cli.shared.options import problem_options
+from unstale.cli.shared.options import plot_option, problem_options
+from unstale.cli.shared.plots import check_plot
 from unstale.cli.shared.printing import console, has_own_cost, print_json, print_table, say, show_cost
 from unstale.cli.shared.problem import EXAMPLE, Task, load_or_example
 from unstale.cli.shared.progress import progress, told_of_compilation
@@ -28,17 +29,14 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @problem_options(file_required=False, budget_required=False)
-@click.option("--plot", metavar="FILE", help="Draw it: .svg, .png or .pdf.")
+@plot_option
 def compare(*, file: str | None, as_json: bool, plot: str | None, **options: Any) -> None:  # noqa: ANN401
     """Compare polling policies on the elements of FILE.
 
     Without FILE, on a bundled example: 220 pages, their changes per day and their weights. What FILE holds is
     told by unstale plan --help.
     """
-    if plot is not None:
-        from unstale.cli.shared.plots import check_plot
-
-        check_plot(plot)
+    check_plot(plot)
     problem = load_or_example(file, options)
     if not problem.task.amount:
         raise InvalidInput("--budget must be given with FILE, and more than nothing: --budget 1000/day")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unstale.cli.shared.options import POLICIES, check_out, problem_options
+from unstale.cli.shared.options import check_out, out_option, policy_option, problem_options
 from unstale.cli.shared.printing import console, print_json, print_table, printable
 from unstale.cli.shared.problem import LoadedProblem, load
 from unstale.cli.shared.progress import progress, told_of_compilation
@@ -37,14 +37,8 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @problem_options(file_required=True, budget_required=True)
-@click.option(
-    "--policy",
-    type=click.Choice(POLICIES),
-    default="optimal",
-    show_default=True,
-    help="How the budget is shared.",
-)
-@click.option("--out", metavar="FILE", help="Write the frequencies here: .csv, .tsv, .csv.gz, .parquet.")
+@policy_option
+@out_option("the frequencies here")
 @click.option("--stream", is_flag=True, help="Plan a Parquet file in parts, whatever its size.")
 def plan(*, file: str, as_json: bool, policy: str, out: str | None, stream: bool, **options: Any) -> None:  # noqa: ANN401
     """Work out how often to poll each element of FILE.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import Quantity, problem_options
+from unstale.cli.shared.options import Quantity, plot_option, problem_options
+from unstale.cli.shared.plots import check_plot
 from unstale.cli.shared.printing import console, has_own_cost, print_json, print_table, say, show_cost
 from unstale.cli.shared.problem import EXAMPLE, LoadedProblem, Task, load_or_example
 from unstale.cli.shared.progress import progress, told_of_compilation
@@ -48,7 +49,7 @@ Examples:
 @problem_options(file_required=False, budget_required=False)
 @click.option("--freshness", type=Quantity("SHARE", quantities.share), help="Find the budget for this: 80%.")
 @click.option("--age", type=Quantity("TIME", quantities.duration), help="Find the budget for this: 6h.")
-@click.option("--plot", metavar="FILE", help="Draw it: .svg, .png or .pdf.")
+@plot_option
 def whatif(
     *,
     file: str | None,
@@ -64,10 +65,7 @@ def whatif(
     for it: the freshness of the best plan for freshness, and the age of the best plan for age. Without FILE,
     the elements are the bundled example.
     """
-    if plot is not None:
-        from unstale.cli.shared.plots import check_plot
-
-        check_plot(plot)
+    check_plot(plot)
     problem = load_or_example(file, options)
     if options["budget"] is None:
         no_budget = replace(problem.task.budget, amount=0.0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import Quantity, check_out
+from unstale.cli.shared.options import Quantity, check_out, column_of, json_option, out_option
 from unstale.cli.shared.printing import print_json
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.cli.shared.when import moment_or_seconds
@@ -53,13 +53,6 @@ Examples:
 """
 
 
-def _named(roles: tuple[str, ...], name: str, text: str) -> tuple[str, str]:
-    role, equals, field = text.partition("=")
-    if role not in roles or not equals or not field:
-        raise InvalidInput(f"{name} must be ROLE=NAME with a role among {', '.join(roles)}; it is {text!r}")
-    return role, field
-
-
 def _half_life(name: str, text: str) -> float:
     """Read a time, or none."""
     return float("inf") if text.strip() == "none" else quantities.duration(name, text)
@@ -97,7 +90,7 @@ def _status(name: str, text: str) -> int:
 @click.option(
     "--field",
     "fields",
-    type=Quantity("ROLE=NAME", partial(_named, tuple(FIELDS))),
+    type=Quantity("ROLE=NAME", partial(column_of, tuple(FIELDS))),
     multiple=True,
     help=f"What a log calls a field, with a role among {', '.join(FIELDS)}.",
 )
@@ -129,7 +122,7 @@ def _status(name: str, text: str) -> int:
 @click.option(
     "--column",
     "columns",
-    type=Quantity("ROLE=NAME", partial(_named, ROLES)),
+    type=Quantity("ROLE=NAME", partial(column_of, ROLES)),
     multiple=True,
     help="What --elements calls a column: --column key=url.",
 )
@@ -149,8 +142,8 @@ def _status(name: str, text: str) -> int:
     metavar="N",
     help="Keep at most so many elements (with --by user: pairs) in memory.",
 )
-@click.option("--out", metavar="FILE", help="Write the weights here: .csv, .tsv, .csv.gz, .parquet.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@out_option("the weights here")
+@json_option
 def profile(
     *,
     logs: tuple[str, ...],

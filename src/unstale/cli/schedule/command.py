@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import POLICIES, Quantity, check_out, problem_options
+from unstale.cli.shared.options import (
+    Quantity,
+    check_out,
+    out_option,
+    policy_option,
+    problem_options,
+    seed_option,
+)
 from unstale.cli.shared.printing import console, print_json
 from unstale.cli.shared.problem import LoadedProblem, load
 from unstale.cli.shared.progress import progress, told_of_compilation
@@ -41,13 +48,7 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @problem_options(file_required=True, budget_required=True)
-@click.option(
-    "--policy",
-    type=click.Choice(POLICIES),
-    default="optimal",
-    show_default=True,
-    help="How the budget is shared.",
-)
+@policy_option
 @click.option(
     "--for", "length", type=Quantity("TIME", quantities.duration), required=True, help="How long: 1day."
 )
@@ -60,10 +61,8 @@ Examples:
 @click.option("--even", is_flag=True, help="Space all polls evenly, in the sequence of their order.")
 @click.option("--edf", is_flag=True, help="Space all polls evenly, the earliest deadline first.")
 @click.option("--window", metavar="WHEN", help='Poll only then: "mon-fri 22:00-06:00 Europe/Berlin".')
-@click.option(
-    "--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of random numbers."
-)
-@click.option("--out", metavar="FILE", help="Write the polls here: .csv, .tsv, .csv.gz, .parquet.")
+@seed_option
+@out_option("the polls here")
 def schedule(
     *,
     file: str,

@@ -15,7 +15,19 @@ from unstale.tables import LAW_ROLES, ROLES, check_writable
 
 from .problem import OBJECTIVES
 
-__all__ = ["POLICIES", "Quantity", "check_out", "column_of", "one_for_each_role", "problem_options"]
+__all__ = [
+    "POLICIES",
+    "Quantity",
+    "check_out",
+    "column_of",
+    "json_option",
+    "one_for_each_role",
+    "out_option",
+    "plot_option",
+    "policy_option",
+    "problem_options",
+    "seed_option",
+]
 
 POLICIES = ("optimal", "uniform", "proportional", "random-optimal", "square-root")
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -30,6 +42,25 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic since clic
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> object:  # noqa: ANN401, ARG002
         """Read it; the error names the option."""
         return self._read(param.opts[0] if param else self.name, value) if isinstance(value, str) else value
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+plot_option = click.option("--plot", metavar="FILE", help="Draw it: .svg, .png or .pdf.")
+policy_option = click.option(
+    "--policy",
+    type=click.Choice(POLICIES),
+    default="optimal",
+    show_default=True,
+    help="How the budget is shared.",
+)
+seed_option = click.option(
+    "--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of random numbers."
+)
+
+
+def out_option(written: str) -> Callable[[_Command], _Command]:
+    """Return the option of the file that a command writes; ``written`` says what is in it."""
+    return click.option("--out", metavar="FILE", help=f"Write {written}: .csv, .tsv, .csv.gz, .parquet.")
 
 
 def column_of(roles: Sequence[str], name: str, text: str) -> tuple[str, str]:
@@ -102,7 +133,7 @@ def problem_options(
         click.option(
             "--ignore-sizes", is_flag=True, help="Count polls, although the file has a column size."
         ),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        json_option,
     ]
     if set(LAW_ROLES) <= set(roles):
         certain = "Take the column rate for certain, although the file has columns shape and scale."

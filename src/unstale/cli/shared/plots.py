@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["check_plot", "cost_label", "label_times"]
 
 
-def check_plot(path: str) -> None:
-    """Refuse, before any work is done, a plot that cannot be drawn."""
+def check_plot(path: str | None) -> None:
+    """Refuse, before any work is done, a plot that cannot be drawn; None if none is asked for."""
+    if path is None:
+        return
     check_writable("--plot", path, (".svg", ".png", ".pdf"))
     need("matplotlib.figure", extra="lab", needed_for="plots")
 

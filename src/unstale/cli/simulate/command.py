@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import POLICIES, Quantity, check_out, problem_options
+from unstale.cli.shared.options import (
+    POLICIES,
+    Quantity,
+    check_out,
+    out_option,
+    plot_option,
+    problem_options,
+    seed_option,
+)
+from unstale.cli.shared.plots import check_plot
 from unstale.cli.shared.printing import print_json
 from unstale.cli.shared.problem import as_objective
 from unstale.cli.shared.progress import progress, told_of_compilation
@@ -76,9 +85,7 @@ Distributions for --rates (spread: standard deviation over mean):
     type=Quantity("TIME", span_or_nothing),
     help="How much of it is not measured.  [default: a fifth]",
 )
-@click.option(
-    "--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of random numbers."
-)
+@seed_option
 @click.option(
     "--from",
     "begin",
@@ -107,8 +114,8 @@ Distributions for --rates (spread: standard deviation over mean):
     show_default=True,
     help="Stretches of time whose spread gives the standard errors.",
 )
-@click.option("--plot", metavar="FILE", help="Draw it: .svg, .png or .pdf.")
-@click.option("--out", metavar="FILE", help="Write results of each element: .csv, .tsv, .csv.gz, .parquet.")
+@plot_option
+@out_option("results of each element")
 def simulate(
     *,
     file: str | None,
@@ -136,10 +143,7 @@ def simulate(
     Policies that plan know the true rates. The rules of tools (nutch, heritrix, ...) take as many polls as
     they like; beside them stands what as many polls give if shared uniformly or optimally.
     """
-    if plot is not None:
-        from unstale.cli.shared.plots import check_plot
-
-        check_plot(plot)
+    check_plot(plot)
     check_out(out, file)
     check_jitter(options["order"], jitter)
     if options["objective"] is not None:
