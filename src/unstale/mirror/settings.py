@@ -141,7 +141,6 @@ class Settings:
     """A file to which others append hints: a key per line, or JSON with key and time."""
     lease: float = 300.0
     """Seconds after which what a worker had taken is given to another, if it has not been heard of."""
-    seed: int = 0
 
     def limit(self, group: str) -> GroupLimit:
         """Return what polls of a group must keep to.

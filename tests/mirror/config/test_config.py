@@ -174,7 +174,7 @@ def test_all_settings_can_be_said():
     assert sections["rule"] == named(Rule)
     assert sections["databases"] == named(Database)
     assert sections["notify"] == named(Notify)
-    elsewhere = {"rules", "groups", "http", "databases", "notify", "hint_file", "seed"}
+    elsewhere = {"rules", "groups", "http", "databases", "notify", "hint_file"}
     assert sections["mirror"] == (named(Settings) - elsewhere - {"byte_budget"}) | {
         "bytes",
         "store",

@@ -62,7 +62,7 @@ def test_all_that_come_with_unstale_are_registered_and_load():
 
 def test_a_third_party_registers_its_own(package):
     package("unstale-pigeon", {"pigeon": "pigeon_source:Source"}, GOOD)
-    settings = Settings(seed=7)
+    settings = Settings(lease=7.0)
     source = load_sources(settings)["pigeon"]
     assert source.group("x", {}) == "pigeons"
     assert source.settings is settings
