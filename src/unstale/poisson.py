@@ -128,10 +128,20 @@ def database_freshness(
 ) -> Floats:
     """Freshness of a database whose change rates are gamma-distributed, polled in fixed order.
 
-    ``spread`` is the standard deviation of the rates over their mean, ``frequency`` the mean frequency.
-    Uniform allocation polls all equally often; proportional allocation in proportion to their rates, so that
-    all are equally fresh.
+    Parameters
+    ----------
+    mean_rate
+        The mean of the rates.
+    spread
+        The standard deviation of the rates over their mean.
+    frequency
+        The mean frequency.
+    allocation
+        "uniform" polls all equally often; "proportional" in proportion to their rates, so that all are
+        equally fresh.
 
+    Examples
+    --------
     >>> float(database_freshness(1.0, 1.0, 1.0).round(6))    # log(1+r)/r where the printed formula is 0/0
     0.693147
     """
@@ -141,8 +151,17 @@ def database_freshness(
 def database_age(
     mean_rate: ArrayLike, spread: ArrayLike, frequency: ArrayLike, allocation: Allocation = "uniform"
 ) -> Floats:
-    """Age of such a database; infinite under proportional allocation once ``spread`` reaches 1.
+    """Age of a database whose change rates are gamma-distributed, polled in fixed order.
 
+    Under proportional allocation it is infinite once ``spread`` reaches 1.
+
+    Parameters
+    ----------
+    mean_rate, spread, frequency, allocation
+        As in `database_freshness`.
+
+    Examples
+    --------
     >>> float(database_age(1.0, 0.5, 1.0).round(6)), float(database_age(1.0, 1.0, 1.0, "proportional"))
     (0.126667, inf)
     """
@@ -182,6 +201,19 @@ def curve_frequency(
     For freshness it rises, peaks at `curve_peak` and is 0 from rate 1/price on; for age it rises for ever.
     Doubling the price halves both axes (for age: divides them by sqrt 2).
 
+    Parameters
+    ----------
+    rate
+        Changes per unit time.
+    price
+        What a poll must be worth.
+    objective
+        What a poll is worth.
+    order
+        How polls are spread over time.
+
+    Examples
+    --------
     >>> curve_frequency([0.5, 0.999, 1.0], 1.0).round(4).tolist()
     [0.2979, 0.1082, 0.0]
     """
@@ -293,10 +325,19 @@ def discrete_decaying_freshness(decay: ArrayLike, poll_probability: ArrayLike) -
 def perceived_freshness(
     profile: ArrayLike, rate: ArrayLike, frequency: ArrayLike, order: Order = "fixed"
 ) -> float:
-    """Freshness as users see it: the mean over accesses, which fall on elements as ``profile`` says.
+    """Freshness as users see it: the mean over accesses (Carney et al. 2003).
 
-    The profile need not sum to 1 (Carney et al. 2003).
+    Parameters
+    ----------
+    profile
+        How often each element is accessed; it need not sum to 1.
+    rate, frequency
+        Changes and polls per unit time of each element.
+    order
+        How polls are spread over time.
 
+    Examples
+    --------
     >>> round(perceived_freshness([3, 1], [1.0, 1.0], [1.0, 0.0]), 4)
     0.4741
     """

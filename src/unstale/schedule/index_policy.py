@@ -49,14 +49,27 @@ _MOST_LEVELS = 128
 class Index:
     """An endless stream of (time, element): one poll after another, of the element that is worth most.
 
-    ``rates`` are how elements change: numbers for the rates of Poisson changes, or a process with an entry
-    for each element. The next poll comes when the budget has paid for the last one, ``size / budget`` later.
-    At the start, elements count as polled before, at moments spread evenly over the time in which the budget
-    pays for one poll of each. Those that never change or that nobody wants are never polled.
+    The next poll comes when the budget has paid for the last one, ``size / budget`` later. At the start,
+    elements count as polled before, at moments spread evenly over the time in which the budget pays for one
+    poll of each. Elements that never change, or that have no weight, are never polled.
 
-    The objective must not make a poll worth less the longer ago the last one was; none does whose cost grows
-    with time.
+    Parameters
+    ----------
+    rates
+        How elements change: numbers for the rates of Poisson changes, or a process with an entry for each
+        element.
+    budget
+        What all polls together cost per unit time.
+    weights, sizes
+        How much elements matter, and what a poll of each costs; 1 by default.
+    objective
+        What a poll is worth. It must not make a poll worth less the longer ago the last one was; none does
+        whose cost grows with time.
+    start
+        The time at which the schedule begins.
 
+    Examples
+    --------
     >>> schedule = Index([1.0, 2.0, 100.0], budget=4.0, weights=[3.0, 2.0, 1.0])
     >>> polls = schedule.until(2.0)
     >>> polls.times[:3].tolist()
@@ -133,10 +146,23 @@ class Index:
     ) -> None:
         """Go on with other rates, weights or sizes, another budget or objective; what is not given stays.
 
-        Slots go on without a gap: what is left to pay for the last poll is paid from the new budget. Each
-        element keeps the moment of its last poll. More rates than elements are for new elements, which count
-        as polled before now, as others did at the start; weight 0 is for elements that are gone.
+        Slots go on without a gap: the new budget pays what is left to pay for the last poll. Each element
+        keeps the moment of its last poll.
 
+        Parameters
+        ----------
+        rates
+            More rates than elements are for new elements, which count as polled before now, as others did at
+            the start.
+        budget
+            What all polls together cost per unit time.
+        weights, sizes
+            One for each element; weight 0 is for elements that are gone.
+        objective
+            What a poll is worth.
+
+        Examples
+        --------
         >>> schedule = Index([1.0, 1.0], budget=2.0)
         >>> schedule.until(1.0).elements.tolist()
         [1, 0]

@@ -52,10 +52,31 @@ _Columns = tuple[Floats, Elements, Floats]
 class Schedule:
     """An endless stream of (time, element), for elements polled at these frequencies in this order.
 
-    ``windows`` is a clock that all elements go by, or a mapping to one from each label in ``groups``; groups
-    without one are polled at any time. ``phases`` are the shares of their first interval after which elements
-    are first polled in fixed order; without them polls are spread evenly. Times begin at ``start``.
+    Parameters
+    ----------
+    frequencies
+        Polls per unit time of each element.
+    order
+        "fixed", "random" or "purely-random": the orders of Cho & Garcia-Molina.
+    jitter
+        Share by which intervals vary; for fixed order only.
+    even
+        Whether the polls of all elements together are spaced evenly.
+    windows
+        A clock that all elements follow, or a mapping to one from each label in ``groups``. Groups without a
+        clock are polled at any time.
+    groups
+        The label of each element.
+    phases
+        Shares of their first interval after which elements are first polled in fixed order. Without them the
+        schedule spreads polls evenly.
+    seed
+        Of the random numbers.
+    start
+        The time at which the schedule begins.
 
+    Examples
+    --------
     >>> schedule = Schedule([1.0, 2.0], phases=[0.5, 0.0])
     >>> polls = schedule.until(1.0)
     >>> polls.times.tolist(), polls.elements.tolist()

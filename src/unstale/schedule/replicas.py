@@ -31,10 +31,22 @@ def replicas(
     seed: int = 0,
     start: float = 0.0,
 ) -> list[Schedule]:
-    """Return the schedules of ``count`` replicas, each of which polls at these frequencies.
+    """Return the schedules of several replicas.
 
-    Coordinated ones are in fixed order and take turns; others are in any order, with phases of their own.
+    Parameters
+    ----------
+    frequencies
+        Polls per unit time of each element, by each replica.
+    count
+        The number of replicas.
+    coordinated
+        Coordinated replicas are in fixed order and take turns; others are in any order, with phases of their
+        own.
+    order, seed, start
+        As in `Schedule`.
 
+    Examples
+    --------
     >>> first, second = replicas([1.0], 2)
     >>> (second.until(1.0).times - first.until(1.0).times).tolist()
     [0.5]

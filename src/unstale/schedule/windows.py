@@ -80,8 +80,19 @@ class Windows:
     def daily(cls, hours: str, *, zone: str, days: str = "all", at_start: float = 0.0) -> Windows:
         """Return windows at certain hours, on certain days, in a time zone.
 
-        Hours over midnight belong to the day on which they begin.
+        Parameters
+        ----------
+        hours
+            Such as "22:00-06:00, 12:00-13:00". Hours over midnight belong to the day on which they begin.
+        zone
+            The name of a time zone.
+        days
+            Such as "mon-fri" or "sat,sun".
+        at_start
+            The share of the polls of a window that come all at once when it opens.
 
+        Examples
+        --------
         >>> str(Windows.daily("22:00-06:00, 12:00-13:00", zone="UTC", days="sat,sun"))
         'sat,sun 12:00-13:00,22:00-06:00 UTC'
         """
@@ -89,8 +100,19 @@ class Windows:
 
     @classmethod
     def every(cls, period: float, opens: ArrayLike, closes: ArrayLike, *, at_start: float = 0.0) -> Windows:
-        """Return windows without a calendar, in the caller's unit of time; there may be several in a period.
+        """Return windows without a calendar, in the caller's unit of time.
 
+        Parameters
+        ----------
+        period
+            The time after which windows repeat.
+        opens, closes
+            When windows open and close within the period; there may be several.
+        at_start
+            The share of the polls of a window that come all at once when it opens.
+
+        Examples
+        --------
         >>> str(Windows.every(24, 22, 30))
         'every 24 from 22 to 30'
         """

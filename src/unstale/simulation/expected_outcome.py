@@ -27,9 +27,19 @@ def expect(
     """Return what formulas say of elements polled at these frequencies.
 
     This is the analytic mode of Carney, Lee & Zdonik's evaluator (2003, section 3); `simulate` is the
-    tracking mode. A record has no formula: for it, elements are taken to change by Poisson processes.
-    ``jitter`` and ``windows`` are those of `Schedule`.
+    tracking mode.
 
+    Parameters
+    ----------
+    world
+        The elements. A record has no formula: for it, elements are taken to change by Poisson processes.
+    frequencies
+        Polls per unit time of each element.
+    order, jitter, windows
+        As in `Schedule`.
+
+    Examples
+    --------
     >>> round(expect(World([1.0, 2.0]), [1.0, 2.0]).freshness, 4)
     0.6321
     """

@@ -58,20 +58,49 @@ def simulate(
 ) -> Result:
     """Try policies on the same changes, and measure how fresh each keeps the copies.
 
-    ``rates`` is a `World`, or what makes one: rates of Poisson changes, a process, or one for each element.
-    ``budget`` is what all polls together may cost per unit time. Policies are names (`NAMES`), or a mapping
-    from any name to a name, a plan, a schedule, a `Policy` that learns, or a `Rule` of today's tools. Those
-    that plan know the true rates: ``optimal`` is an oracle. Rules take as many polls as they like, and count
-    time in real units, so ``unit`` says what the unit of time is. ``order``, ``jitter``, ``windows`` and
-    ``groups`` are those of `Schedule`, for the policies that plan.
+    Parameters
+    ----------
+    rates
+        A `World`, or what makes one: rates of Poisson changes, a process, or one for each element.
+    budget
+        What all polls together may cost per unit time.
+    policies
+        Names (`NAMES`), or a mapping from any name to a name, a plan, a schedule, a `Policy` that learns, or
+        a `Rule` of today's tools. Policies that plan know the true rates: ``optimal`` is an oracle. Rules
+        take as many polls as they like.
+    horizon
+        How long to simulate; by default to the end of a recorded world.
+    seed
+        Of all random numbers.
+    weights, sizes, accesses
+        As in `World`, if ``rates`` is none.
+    objective
+        What policies plan for.
+    order, jitter, windows, groups
+        As in `Schedule`, for the policies that plan.
+    conditions
+        What can happen to polls.
+    objectives
+        Further ones to measure. An `UpdatePenalty` keeps each missed change in memory until a poll sees it.
+    burn_in
+        The first part of the horizon, which is not measured; a fifth by default.
+    batches
+        The parts of the rest whose spread gives the standard errors: those of means over time, for these very
+        elements. What is drawn once and for all, such as the rates of `UncertainPoisson` or the phases of
+        `Periodic` elements, only other seeds tell apart; and gaps with infinite variance have no honest
+        error.
+    unit
+        The unit of time, since rules count in real time.
+    progress
+        A function that is called with the simulated time.
 
-    The first ``burn_in`` (a fifth of the horizon) is not measured. The rest is divided into ``batches``, and
-    their spread gives the standard errors: those of means over time, for these very elements. What is drawn
-    once and for all, such as the rates of `UncertainPoisson` or the phases of `Periodic` elements, only other
-    seeds tell apart; and gaps with infinite variance have no honest error. ``objectives`` are further ones to
-    measure; an `UpdatePenalty` keeps each missed change in memory until it is seen. ``progress`` is told the
-    simulated time.
+    Returns
+    -------
+    Result
+        The outcome of each policy by its name.
 
+    Examples
+    --------
     >>> result = simulate([0.1, 1.0, 10.0], 3.0, policies=["uniform", "optimal"], horizon=2000.0, seed=1)
     >>> result["optimal"].freshness > result["uniform"].freshness > 0.5
     True

@@ -90,12 +90,23 @@ class World:
         change_sizes: ArrayLike | None = None,
         accesses: float = 0.0,
     ) -> Self:
-        """Return the world of a record: each change by the number of its element and its time, from 0 on.
+        """Return the world of a record; its rates are changes over time.
 
-        The record goes to ``end``, or to its last change, which then is one that nobody misses, and has
-        ``count`` elements. Rates are changes over time.
-        ``requests`` are recorded likewise.
+        Parameters
+        ----------
+        elements, times
+            The number of the element of each change, and its time, from 0 on.
+        end
+            Where the record ends: by default at its last change, which no copy can then miss.
+        count
+            The number of elements; by default one more than the largest number in ``elements``.
+        requests
+            Elements and times of requests, recorded likewise.
+        weights, sizes, change_sizes, accesses
+            As in `World`.
 
+        Examples
+        --------
         >>> world = World.recorded([0, 1, 0], [1.0, 2.5, 3.0], end=10.0)
         >>> world.mean_rates.tolist()
         [0.2, 0.1]
@@ -205,10 +216,21 @@ def zipf(count: int, skew: float) -> Floats:
 def align(
     profile: ArrayLike, rates: ArrayLike, alignment: Alignment, rng: np.random.Generator | None = None
 ) -> Floats:
-    """Deal a profile out to elements: the most wanted change most (aligned), least (reverse), or any.
+    """Deal a profile out to elements, as Carney, Lee & Zdonik do (2003, section 3).
 
-    These are the alignments of Carney, Lee & Zdonik (2003, section 3). Shuffling needs a generator.
+    Parameters
+    ----------
+    profile
+        Weights, in any order.
+    rates
+        Changes per unit time of each element.
+    alignment
+        "aligned": the most wanted elements change most; "reverse": they change least; "shuffled": any do.
+    rng
+        The generator that shuffles.
 
+    Examples
+    --------
     >>> align([0.5, 0.3, 0.2], [1.0, 3.0, 2.0], "aligned").tolist()
     [0.2, 0.5, 0.3]
     """

@@ -219,6 +219,17 @@ def plan_hinted(
     on: with each hint of an element, and after each poll, toss a coin, and judge by ``price`` with the
     probability ``share`` and else by ``price_above``.
 
+    Parameters
+    ----------
+    changes
+        How elements change and what hints they give.
+    budget
+        What all polls together may cost per unit time.
+    weights, sizes
+        How much elements matter, and what a poll of each costs; 1 by default.
+
+    Examples
+    --------
     >>> without = HintedChanges(rate=[1.0, 2.0], recall=0.0, false_alarms=0.0)
     >>> hinted = HintedChanges(rate=[1.0, 2.0], recall=0.9, false_alarms=0.1)
     >>> [round(plan_hinted(one, budget=2.0).freshness, 3) for one in (without, hinted)]

@@ -101,11 +101,22 @@ def estimate_hints(
 ) -> HintEstimate:
     """Estimate how often elements change, and how reliable the hints are that they give.
 
-    For each poll: the time since the one before, the hints that came in that time, and whether a change was
-    seen. ``elements`` has the number of its element, if there are several: each has a rate of its own, and
-    all share the recall and the precision of their hints, which come from one source. ``level`` is that of
-    the intervals.
+    Parameters
+    ----------
+    elapsed
+        For each poll, the time since the one before.
+    hints
+        The hints that came in that time.
+    changed
+        Whether the poll saw a change.
+    elements
+        The number of the element of each poll, if there are several. Each has a rate of its own, and all
+        share the recall and the precision of their hints, which come from one source.
+    level
+        Of the intervals.
 
+    Examples
+    --------
     >>> polls = {"elapsed": [1, 1, 2, 1, 3, 1], "hints": [0, 1, 0, 2, 0, 1], "changed": [0, 1, 0, 1, 1, 0]}
     >>> estimate = estimate_hints(**polls)
     >>> estimate.precision.value, estimate.recall.value

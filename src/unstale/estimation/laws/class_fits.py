@@ -130,10 +130,25 @@ def fit_class(
 ) -> Fits:
     """Fit one shape to the gaps of many elements, whatever their rates, and choose a law.
 
-    The laws have a mean gap of 1; ``rates`` are those of the elements with two gaps or more, whose numbers
-    are in ``elements``. The number of observations is that of gaps less one for each element. Gaps that have
-    not ended are left out: with several gaps for each element they tell little.
+    The laws have a mean gap of 1. The number of observations is that of gaps less one for each element. Gaps
+    that have not ended are left out: with several gaps for each element they tell little.
 
+    Parameters
+    ----------
+    gaps
+        Times between changes.
+    elements
+        The number of the element of each gap.
+    laws, resolution
+        As in `fit`.
+
+    Returns
+    -------
+    Fits
+        Its ``rates`` are those of the elements with two gaps or more, whose numbers are in ``elements``.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(1)
     >>> elements = np.repeat(np.arange(500), 4)
     >>> gaps = rng.weibull(0.6, size=2000) * np.repeat(rng.lognormal(0.0, 2.0, size=500), 4)

@@ -91,13 +91,23 @@ def fit(
 ) -> Fits:
     """Fit laws to gaps between changes by maximum likelihood, and choose one.
 
-    ``censored`` are gaps that have not ended: the time from the last change to the end of observation.
-    Differences below ``resolution`` mean nothing: a gap of 0 counts as half of it, and no law is sharper. By
-    default a gap of 0 counts as half the smallest above, and no law is sharper than a thousandth of its mean.
-
     A gap below 1e-300 is one of 0. Gaps that vary by less than a tenth of their mean are periodic as far as
     that is likeliest.
 
+    Parameters
+    ----------
+    gaps
+        Times between changes.
+    censored
+        Gaps that have not ended: the time from the last change to the end of observation.
+    laws
+        Names of the laws to fit.
+    resolution
+        Differences below it mean nothing: a gap of 0 counts as half of it, and no law is sharper. By default
+        a gap of 0 counts as half the smallest above, and no law is sharper than a thousandth of its mean.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(1)
     >>> fit(rng.exponential(2.0, size=300)).best.name
     'poisson'

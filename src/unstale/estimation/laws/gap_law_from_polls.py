@@ -98,16 +98,33 @@ def estimate_blindly(
 ) -> Blind:
     """Estimate the law of gaps from polls that know nothing of the changes.
 
-    Polls come in the order of time within each element; elements are taken to change alike. (If they do not,
-    the answer is what a poll of a random element meets.) Pairs of polls up to ``longest`` apart are used: at
-    most half the longest history, and by default no further than nearly all have a change in between. Polls
-    at constant intervals say nothing below an interval.
+    Elements are taken to change alike. (If they do not, the answer is what a poll of a random element meets.)
+    Polls at constant intervals say nothing below an interval.
 
     The rate is that of changes which polls could tell apart. Where gaps have no shortest scale (Weibull's
-    with a shape below 1) it is too low, and so is its interval; G is right where it was looked at.
+    with a shape below 1) it is too low, and so is its interval; G is right where polls looked at it.
 
-    Intervals at ``level`` are from ``resamples`` of the elements, or of stretches of time if there are few.
+    Parameters
+    ----------
+    elapsed, changed
+        For each poll, the time since the one before, and whether the poll saw a change; in the order of time
+        within each element.
+    elements
+        The number of the element of each poll; by default all are of one.
+    longest
+        How far apart pairs of polls may be that are used: at most half the longest history, and by default no
+        further than nearly all have a change in between.
+    level
+        Of the intervals.
+    points
+        The number of times at which the law is found.
+    resamples
+        How many samples of the elements, or of stretches of time if there are few, intervals come from.
+    seed
+        Of the resamples.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(1)
     >>> changes = np.cumsum(rng.weibull(0.5, size=5000)) / 2
     >>> times = np.cumsum(rng.exponential(size=3000))

@@ -287,10 +287,22 @@ def examine_polls(
 ) -> PollTests:
     """Test from polls alone whether changes are Poisson.
 
-    Polls come in the order of time within each element. After bursts a poll is likelier to see a change if
-    the one before did, and the chance of a change grows less with elapsed time than that of Poisson changes.
-    A rate that drifts looks like bursts, as it should: it too makes the recent past tell.
+    After bursts a poll is likelier to see a change if the one before did, and the chance of a change grows
+    less with elapsed time than that of Poisson changes. A rate that drifts looks like bursts, as it should:
+    there too the recent past tells something.
 
+    Parameters
+    ----------
+    elapsed, changed
+        For each poll, the time since the one before, and whether the poll saw a change; in the order of time
+        within each element.
+    elements
+        The number of the element of each poll; by default all are of one.
+    level
+        Of the tests.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(1)
     >>> examine_polls(np.ones(500), rng.random(500) < 0.4).verdict
     'as if Poisson'
@@ -341,10 +353,24 @@ def gap_shares(
 ) -> GapShares:
     """Count gaps by their length: Figure 11 of Cho & Garcia-Molina (SIGMOD 2000).
 
-    With ``mean_gap`` only those elements count whose own mean gap is ``within`` this share of it; without,
-    all do, and gaps are measured in the mean gap of their element, so that the mean is 1. There are ``bins``
-    bins up to ``longest``, by default five mean gaps.
+    Parameters
+    ----------
+    gaps
+        Times between changes.
+    elements
+        The number of the element of each gap; by default all are of one.
+    mean_gap
+        Only those elements count whose own mean gap is near this. Without it, all do, and gaps are measured
+        in the mean gap of their element, so that the mean is 1.
+    within
+        The share of ``mean_gap`` that is near.
+    bins
+        The number of bins.
+    longest
+        Where the last bin ends, by default at five mean gaps.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(1)
     >>> shown = gap_shares(rng.exponential(10.0, size=10_000), bins=5)
     >>> shown.shares.round(2).tolist(), shown.exponential.round(2).tolist()

@@ -128,14 +128,26 @@ def fit_polls(
 ) -> Fits:
     """Fit laws to polls, and choose one.
 
-    Polls come in the order of time within each element. Without ``elements`` they are all of one element,
-    whose rate and shape are fitted. With, the elements share a shape, the laws have a mean gap of 1, and
-    ``rates`` are the elements' own (the means of what they may be); ``distance`` is not known. Of more than
-    about ``most`` runs, only every second, third ... run (or element, with its runs) is used for the shape.
-
     The times between polls set what can be told: bursts much shorter than the shortest look like single
     changes.
 
+    Parameters
+    ----------
+    elapsed, changed
+        For each poll, the time since the one before, and whether the poll saw a change; in the order of time
+        within each element.
+    elements
+        The number of the element of each poll. Without it all polls are of one element, whose rate and shape
+        are fitted. With it, the elements share a shape, the laws have a mean gap of 1, and the answer's
+        ``rates`` are the elements' own (the means of what they may be); ``distance`` is not known.
+    laws
+        Names of the laws to fit.
+    most
+        Of more than about so many runs, only every second, third ... run (or element, with its runs) is used
+        for the shape.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(1)
     >>> changes = np.cumsum(rng.weibull(0.5, size=2000))
     >>> times = np.cumsum(rng.exponential(size=1000))

@@ -60,16 +60,28 @@ def rhythm_of_changes(
     end: ArrayLike,
     smooth: float = 0.0,
 ) -> Rhythm:
-    """Return rates by bin of a period from the times of changes between ``start`` and ``end``.
-
-    ``start`` and ``end`` may be one for each of several elements, all of whose changes are in ``times``;
-    rates are then per element. ``smooth`` is the standard deviation, in bins, of a circular normal kernel for
-    changes and exposure alike.
+    """Return rates by bin of a period from the times of changes.
 
     Changes that come in bursts are no independent witnesses. So the test compares how much counts vary
     between bins with how much they vary from period to period (an F-test, each in units of the expected
     count), if there are two periods or more; within a single one it trusts that changes are Poisson.
 
+    Parameters
+    ----------
+    times
+        The times of changes, of all elements.
+    period
+        The length of the rhythm, such as a day.
+    bins
+        The number of bins of a period.
+    start, end
+        Between when changes were observed; one for each of several elements, or one for all. With several,
+        rates are per element.
+    smooth
+        The standard deviation, in bins, of a circular normal kernel for changes and exposure alike.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(1)
     >>> times = rng.integers(0, 100, size=500) + rng.beta(2.0, 2.0, size=500)  # days; most at noon
     >>> found = rhythm_of_changes(times, period=1.0, bins=4, start=0.0, end=100.0)
@@ -181,15 +193,31 @@ def rhythm_of_polls(
     bins: int,
     smooth: float = 1.0,
 ) -> Rhythm:
-    """Return rates by bin of a period from polls: at ``times``, each so long after the one before.
+    """Return rates by bin of a period from polls.
 
-    Each element has a rate, and all share a rhythm; ``rates`` are those of the mean element. The rhythm is
-    found by the EM algorithm (expected changes in each bin, given what polls saw), smoothed after each step
-    by a circular normal kernel of ``smooth`` bins (Silverman, Jones, Wilson & Nychka 1990). Without it, bins
-    between which polls cannot tell would differ wildly.
+    Each element has a rate, and all share a rhythm; ``rates`` are those of the mean element. The EM algorithm
+    finds the rhythm (expected changes in each bin, given what polls saw).
 
     The test is a score test of the first two harmonics of the period; see `.poisson_score_tests`.
 
+    Parameters
+    ----------
+    times
+        The time of each poll.
+    elapsed, changed
+        The time since the poll before of the element, and whether the poll saw a change.
+    elements
+        The number of the element of each poll; by default all are of one.
+    period
+        The length of the rhythm, such as a day.
+    bins
+        The number of bins of a period.
+    smooth
+        Bins of a circular normal kernel that smooths after each step (Silverman, Jones, Wilson & Nychka
+        1990). Without it, bins between which polls cannot tell would differ wildly.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(1)
     >>> changes = np.sort(rng.integers(0, 2000, size=4000) + rng.beta(2.0, 2.0, size=4000))
     >>> polls = np.arange(0.0, 2000.0, 0.13)

@@ -54,11 +54,22 @@ tenth of it says that shape and rate are about 1, and 1 per round: they are fini
 class Learner:
     """Learns from polls how elements change.
 
-    ``round`` is about the time between two polls of an element. ``classes`` says, by a number from 0 on,
-    which class each element belongs to; one class has one prior and one half-life. ``half_life`` is the same
-    for all if it is given; with ``inf`` nothing is forgotten, as if elements changed at constant rates. With
-    a ``prior``, such as `GammaPrior.learned` from older polls, no other is learned.
+    Parameters
+    ----------
+    n
+        The number of elements.
+    round
+        About the time between two polls of an element.
+    classes
+        The class of each element, as a number from 0 on; one class has one prior and one half-life.
+    half_life
+        The half-life of evidence, the same for all elements; without it the learner finds it. With ``inf``
+        nothing is forgotten, as if elements changed at constant rates.
+    prior
+        A prior, such as `GammaPrior.learned` from older polls. The learner then learns no other.
 
+    Examples
+    --------
     >>> learner = Learner(2, round=1.0)
     >>> for _ in range(50):
     ...     learner.learn([0, 1], [1.0, 1.0], [True, False])
@@ -165,9 +176,18 @@ class Learner:
         *,
         modified: ArrayLike | None = None,
     ) -> None:
-        """Take in what polls saw, in the order of time: time since the last one, and if there is a change.
+        """Take in what polls saw, in the order of time.
 
-        ``modified`` is how long before the poll the last change was, where that is known; nan elsewhere.
+        Parameters
+        ----------
+        elements
+            The number of the element of each poll.
+        elapsed
+            The time since the poll before of that element.
+        changed
+            Whether the poll saw a change.
+        modified
+            How long before the poll the last change was, where that is known; nan elsewhere.
         """
         places, times, seen = self.checked(elements, elapsed, changed)
         ages = _ages(modified, times)

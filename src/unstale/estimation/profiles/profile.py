@@ -70,10 +70,22 @@ class Profile:
         *,
         places: ArrayLike | None = None,
     ) -> None:
-        """Count accesses: the key of the element, the time and, if given, how many they were.
+        """Count accesses.
 
-        Where keys repeat, it is quicker to give each once and, in ``places``, where that of each access is.
+        Parameters
+        ----------
+        keys
+            The key of the element of each access; or, with ``places``, each key once, which is quicker where
+            keys repeat.
+        times
+            The time of each access.
+        counts
+            How many accesses each one stands for; 1 by default.
+        places
+            Where in ``keys`` the key of each access is.
 
+        Examples
+        --------
         >>> profile = Profile()
         >>> profile.count(["a", "b"], times=[1.0, 2.0, 3.0], places=[0, 1, 0])
         >>> profile.top(1)

@@ -46,7 +46,17 @@ class UserProfiles:
         user_places: ArrayLike | None = None,
         places: ArrayLike | None = None,
     ) -> None:
-        """Count accesses, as `Profile.count` does; the user of each comes first."""
+        """Count accesses, as `Profile.count` does.
+
+        Parameters
+        ----------
+        users
+            The user of each access; or, with ``user_places``, each user once.
+        keys, times, counts, places
+            As in `Profile.count`.
+        user_places
+            Where in ``users`` the user of each access is.
+        """
         if places is None and user_places is None:
             if len(users) != len(keys):
                 raise InvalidInput(

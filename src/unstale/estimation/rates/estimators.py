@@ -75,21 +75,38 @@ def estimate_rate(
 ) -> RateEstimate:
     """Estimate the change rate of one element from its polls.
 
-    ``elapsed`` is the time since the poll before, and ``changed`` whether the poll saw a change. ``modified``
-    is the age of the content as the poll saw it, nan where unknown: with it, "bayes", "mle" and
-    "last-modified" learn more from each change.
+    "bayes" is the default and the mean of the posterior, as a plan needs that: polls are worth what they save
+    on average over what the rate may be.
 
-    "bayes" is the default and the mean of the posterior, as that is what a plan needs: polls are worth what
-    they save on average over what the rate may be. Without a ``prior`` (as from `GammaPrior.learned`) one is
-    taken that says little about rates up to 100 changes per poll interval.
+    If no poll saw a change, "bayes" answers a little more than 0, and all others 0. If all did, the polls
+    give no upper limit; "bayes" has one in its prior, "mle" takes half of the shortest interval to have been
+    without a change as well (which is "bias-reduced" if intervals are equal), and the others are finite by
+    their form.
 
-    If no poll saw a change, "bayes" answers a little more than 0, and all others 0. If all did, there is no
-    upper limit in what the polls say; "bayes" has one in its prior, "mle" takes half of the shortest interval
-    to have been without a change as well (which is "bias-reduced" if intervals are equal), and the others
-    are finite by their form.
+    Parameters
+    ----------
+    elapsed
+        For each poll, the time since the poll before.
+    changed
+        Whether the poll saw a change.
+    method
+        One of `METHODS`.
+    modified
+        The age of the content as the poll saw it, nan where unknown. With it, "bayes", "mle" and
+        "last-modified" learn more from each change.
+    prior
+        What is known of the rate before any poll, as from `GammaPrior.learned`. The default says little about
+        rates up to 100 changes per poll interval.
+    level
+        Of the interval from ``low`` to ``high``.
 
-    ``low`` and ``high`` are quantiles of the posterior whatever the method, moved to include its rate.
+    Returns
+    -------
+    RateEstimate
+        ``low`` and ``high`` are quantiles of the posterior whatever the method, moved to include its rate.
 
+    Examples
+    --------
     >>> elapsed, changed = [1.0, 2.0, 1.0, 4.0], [False, True, False, True]
     >>> estimate = estimate_rate(elapsed, changed)
     >>> round(estimate.low, 2), round(estimate.rate, 2), round(estimate.high, 2)

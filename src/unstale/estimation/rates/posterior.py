@@ -69,16 +69,27 @@ class GammaPrior:
     ) -> GammaPrior:
         """Return the prior that makes the polls of a population likeliest (empirical Bayes).
 
-        ``elements`` is the number of the element of each poll, in any order, ``elapsed`` the time since its
-        poll before, and ``changed`` whether the poll saw a change. Where all elements are of one rate, or
-        none has ever changed, or all have at every poll, no prior would be likeliest; so there is a little
-        evidence beside the polls: the logarithm of the mean rate, per mean interval, is about 0 +- 1.5, and
-        that of the shape 0 +- 1.
+        Where all elements have one rate, or none has ever changed, or all have at every poll, no prior would
+        be likeliest. So there is a little evidence beside the polls: the logarithm of the mean rate, per mean
+        interval, is about 0 +- 1.5, and that of the shape 0 +- 1.
 
-        If at least a tenth of the elements seem to be of any rate at all, beside a gamma law of the others,
-        and the polls are much likelier so, it is the gamma law nearest to both: its tail is then as heavy as
-        the fastest elements need, though polls at regular intervals do not show how fast they are.
+        Polls may be much likelier if at least a tenth of the elements have any rate at all, beside a gamma
+        law of the others. Then the prior is the gamma law nearest to both: its tail is as heavy as the
+        fastest elements need, though polls at regular intervals do not show how fast they are.
 
+        Parameters
+        ----------
+        elements
+            The number of the element of each poll, in any order.
+        elapsed
+            The time since the poll before of that element.
+        changed
+            Whether the poll saw a change.
+        modified
+            The age of the content as the poll saw it, nan where unknown.
+
+        Examples
+        --------
         >>> rng = np.random.default_rng(1)
         >>> rates = rng.gamma(2.0, 0.5, size=2000)
         >>> elements = np.repeat(np.arange(2000), 20)

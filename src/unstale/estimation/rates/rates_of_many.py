@@ -94,21 +94,33 @@ def estimate_rates(
 ) -> Rates:
     """Estimate the change rates of many elements from their polls.
 
-    ``elements`` is the number of the element of each poll; polls may come in any order (but for
-    "stochastic-approximation", where those of one element must be in the order of time). There are ``n``
-    elements, or as many as the largest number says. The other columns, and the methods, are those of
-    `estimate_rate`.
+    Parameters
+    ----------
+    elements
+        The number of the element of each poll. Polls may come in any order, but those of one element must be
+        in the order of time for "stochastic-approximation" and with a ``half_life``.
+    elapsed, changed, method, modified, level
+        As in `estimate_rate`.
+    n
+        The number of elements; by default one more than the largest number in ``elements``.
+    classes
+        A label for each element; the prior of each class is learned separately.
+    prior
+        One for all, or one for each class. Without it, the prior of the population is learned from all polls
+        (`GammaPrior.learned`). So an element with few polls borrows from the others, and one without any has
+        the prior, where other methods than "bayes" answer nan.
+    half_life
+        With a finite one, "bayes" lets polls count half for each such time before the last poll of their
+        element, so that the answer is about the rate of late. What is typical of the population is learned
+        from all polls alike.
 
-    Without a ``prior``, that of the population is learned from all polls (`GammaPrior.learned`), separately
-    for each class if ``classes`` has a label for each element. So an element with few polls borrows from the
-    others, and one without any has the prior, where other methods than "bayes" answer nan.
+    Returns
+    -------
+    Rates
+        It finds intervals and laws when they are asked for, as they take longer than most estimates.
 
-    With a finite ``half_life``, "bayes" lets polls count half for each such time before the last poll of
-    their element, so that the answer is about the rate of late; then polls of one element must be in the
-    order of time. What is typical of the population is learned from all polls alike.
-
-    Intervals and laws are found when they are asked for, as they take longer than most estimates.
-
+    Examples
+    --------
     >>> rates = estimate_rates([0, 1, 0, 1, 0], [1.0, 1.0, 2.0, 2.0, 1.0], [1, 0, 1, 0, 1], n=3)
     >>> rates.rate.round(2).tolist()
     [4.7, 0.19, 2.39]
