@@ -152,7 +152,7 @@ def order_code(order: Order) -> int:
 
 
 def generator(name: str, value: np.random.Generator) -> np.random.Generator:
-    """Insist on an explicit random generator."""
+    """Return a random generator, checked."""
     if not isinstance(value, np.random.Generator):
         raise InvalidInput(
             f"{name} must be a numpy Generator, such as numpy.random.default_rng(1); {name} is {value!r}"

@@ -4,7 +4,7 @@
 
     UnstaleError
     ├── InvalidInput (also a ValueError)     a value cannot be used: the message names it and says what to do
-    ├── NoAnswer (also an ArithmeticError)   the question is well put, but the value cannot be had as asked
+    ├── NoAnswer (also an ArithmeticError)   the question is good, but the value cannot be computed as asked
     ├── MissingExtra (also an ImportError)   an optional part is not installed: the message names the command
     └── Trouble (also an OSError)            a full disk, a lost connection: try again later
 """
@@ -45,7 +45,7 @@ class MissingExtra(UnstaleError, ImportError):
         self.extra, self.needed_for = extra, needed_for
 
     def __reduce__(self) -> tuple[object, ...]:
-        """So that it survives the way back from another process."""
+        """Let the error travel from another process."""
         return partial(type(self), needed_for=self.needed_for), (self.extra,)
 
 

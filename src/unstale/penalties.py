@@ -282,7 +282,7 @@ _NAMED: dict[str, Penalty] = {
 
 
 def _unbounded(function: Callable[[Floats], Floats], x: ArrayLike) -> Floats:
-    """Let a function that grows without bound say so at infinity, where its formula is inf - inf."""
+    """Return infinity at infinity for a function that grows without bound; its formula is inf - inf there."""
     x = np.asarray(x, float)
     return np.where(np.isinf(x), np.inf, function(np.where(np.isinf(x), 1.0, x)))
 

@@ -42,7 +42,7 @@ STYLE = {
 
 
 def styled() -> AbstractContextManager[None]:
-    """Return a context in which pictures have the style of the house."""
+    """Return a context in which all pictures have the same style."""
     return need("matplotlib", extra="lab", needed_for="plots").rc_context(STYLE)
 
 

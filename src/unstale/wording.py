@@ -68,7 +68,7 @@ def distance(seconds: float, now: float) -> str:
 
 
 def _about(seconds: float) -> str:
-    """Return a span as one would say it, in two digits or so.
+    """Return a span in the unit that suits it, in about two digits.
 
     >>> [_about(x) for x in (59.6, 60.0, 5000.0, 8000.0, 2e5, 1e7, 1e9)]
     ['60 seconds', '1 minute', '83 minutes', '2.2 hours', '2.3 days', '116 days', '32 years']
@@ -122,7 +122,7 @@ def _unit(per_second: float) -> TimeUnit:
 
 
 def amount_unit(per_second: float) -> TimeUnit:
-    """Return the unit of time in which polls at such a rate are told.
+    """Return the unit of time in which such a rate of polls is shown.
 
     >>> amount_unit(1.0).name, amount_unit(50.0).name
     ('day', 'second')

@@ -1,4 +1,4 @@
-"""The program: its commands in the order in which one needs them, and how it ends."""
+"""The program: its commands in the order in which a user needs them, and its exit codes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _PARTS = {
 
 
 class _Parts(click.Group):
-    """A group whose help lists commands by what they are for, in the order in which one needs them."""
+    """A group whose help lists commands by what they are for, in the order in which a user needs them."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands."""

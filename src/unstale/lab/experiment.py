@@ -76,7 +76,7 @@ BEYOND = Paper("Beyond the papers", "", "")
 
 
 class Verdict(StrEnum):
-    """What became of a claim."""
+    """How a claim of a paper compares with the result here."""
 
     REPRODUCES = "reproduces"
     APPROXIMATELY = "approximately"
@@ -194,7 +194,7 @@ def ours(
 
 
 def cannot(what: str, *, published: float | str, why: str) -> Claim:
-    """A published number or statement that cannot be had here, and why.
+    """A published number or statement that cannot be computed here, and why.
 
     >>> str(cannot("seconds on their machine", published=62.0, why="the machine is gone").verdict)
     'cannot'
@@ -303,7 +303,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What came out of an experiment."""
+    """The results of an experiment: claims, panels and tables."""
 
     claims: list[Claim]
     panels: list[Panel]
@@ -323,7 +323,10 @@ class Findings:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A table, a figure or a statement of a paper, and how to have it again. Made by `experiment`."""
+    """A table, a figure or a statement of a paper, and the function that computes it again.
+
+    `experiment` makes one.
+    """
 
     name: str
     paper: Paper

@@ -9,9 +9,9 @@ What counts, and what does not:
   a move with an edit is a deletion and a new file.
 - Several changes of a file in the same second are one. A submodule is a file whose content is a commit.
 
-Git itself reads the repository, as nothing else knows all its formats, and as fast. It is told to run nothing
-that a repository's configuration names (pagers, diff drivers, monitors, signature checks), and to fetch
-nothing.
+Git itself reads the repository, as nothing else knows all its formats, and as fast. Options keep it from
+running what a repository's configuration names (pagers, diff drivers, monitors, signature checks), and from
+fetching anything.
 """
 
 from __future__ import annotations
@@ -205,7 +205,8 @@ def histories_of(
 ) -> FileHistory:
     """Return the changes of the files of repositories; if there are several, keys begin with their names.
 
-    What is there at ``since`` has a record then, in place of all before. ``advance`` is told of commits.
+    What is there at ``since`` has a record then, in place of all before. ``advance`` is called with the
+    number of commits read.
     """
     several = len(repositories) > 1
     names = _distinct([one.name for one in repositories])

@@ -106,7 +106,7 @@ class _Shown:
 
 
 def _small(svg: bytes) -> bytes:
-    """Leave out what nobody sees: indentation, comments, and thousandths of a point."""
+    """Leave out what makes no visible difference: indentation, comments, and thousandths of a point."""
     svg = re.sub(rb"<!--.*?-->|<metadata>.*?</metadata>", b"", svg, flags=re.DOTALL)
     svg = re.sub(rb'(?<=[ "])(-?\d+\.\d\d)\d+(?=[ "\n])', rb"\1", svg)
     return re.sub(rb"\s*\n\s*", b"\n", svg)

@@ -19,7 +19,7 @@ __all__ = ["Done", "carry_out", "usual_jobs"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Done:
-    """What became of an experiment."""
+    """An experiment that has run: its findings, or why it failed."""
 
     experiment: Experiment
     findings: Findings = field(default_factory=lambda: Findings([], [], []))
@@ -39,7 +39,7 @@ class Done:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Came:
-    """What comes back from another process: plain data, without the experiment, which stays at home."""
+    """What another process sends back: plain data, without the experiment itself."""
 
     findings: Findings
     pictures: dict[str, bytes]
@@ -62,7 +62,7 @@ def carry_out(
 ) -> Iterator[Done]:
     """Run experiments, the longest first, and give each as it is done; one that fails stops no other.
 
-    ``advance`` is told how many more seconds of work, as experiments state them, are done.
+    ``advance`` is called with how many more seconds of work, as experiments state them, are done.
 
     >>> [one.agrees for one in carry_out(choose(["cho-table-2"]), Run(quick=True))]
     [True]
@@ -127,7 +127,7 @@ def _elsewhere(
 
 
 def _ignore(_: float) -> None:
-    """Tell nobody: the bar is in another process."""
+    """Do nothing: the progress bar is in another process."""
 
 
 def _by_name(name: str, file: str | None, run: Run) -> _Came:

@@ -83,7 +83,7 @@ class Needed:
 
 @dataclass(frozen=True)
 class Row:
-    """What a policy came to in a case; times are in days."""
+    """The outcome of a policy in a case; times are in days."""
 
     policy: str
     polls: float
@@ -116,7 +116,7 @@ class Case:
 
     @property
     def reference(self) -> str:
-        """Whose freshness others need how many polls for."""
+        """The policy whose freshness the others are compared with."""
         return self.rule or "uniform"
 
     @property
@@ -172,7 +172,7 @@ def shootout(
     """Play policies on a history; the first part of it (``skip``, a share) is not measured.
 
     ``budgets`` are in polls per day, all elements together: a quarter of the changes per day, as many, and
-    four times as many, unless given. ``advance`` is told what share of the work is done.
+    four times as many, unless given. ``advance`` is called with the share of the work that is done.
 
     >>> from unstale.lab.histories import load
     >>> played = shootout(load(), seeds=1, objectives=["freshness"], rules=["nutch"], policies=["optimal"])
@@ -362,7 +362,7 @@ def _on_stage(cell: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:  # n
 
 @contextmanager
 def _doing(stage: Stage, jobs: int) -> Iterator[Callable[..., list[Any]]]:
-    """Give a function that does cells, here or in several processes, and returns what they give."""
+    """Yield a function that plays cells, here or in several processes, and returns their results."""
     if whole("jobs", jobs, at_least=1) == 1:
         yield lambda cell, cells, told: list(_done_here(stage, cell, cells, told))
         return

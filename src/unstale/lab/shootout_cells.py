@@ -1,7 +1,7 @@
 """A part of a shoot-out: the policies of one case, with one seed, in one world.
 
-Phases of polls go by the order of the elements, and records are often sorted, by name or by how much elements
-change; so each seed shuffles them.
+Phases of polls follow the order of the elements, and records are often sorted, by name or by how much
+elements change; so each seed shuffles them.
 """
 
 from __future__ import annotations
@@ -140,7 +140,10 @@ class _Paced:
 def _learners(  # noqa: PLR0917  (as they come)
     names: Sequence[str], world: World, goal: Goal, pace: Pace, burn_in: float, seed: int
 ) -> dict[str, Policy]:
-    """Those who start knowing nothing; before measuring begins they have no more polls than the rule had."""
+    """Return policies that start without knowledge.
+
+    Before measuring begins they have no more polls than the rule had.
+    """
     n, sizes = len(world), np.ones(len(world))
     first = _early(pace, burn_in)
     every = first * burn_in + pace.polls * (world.end - burn_in)

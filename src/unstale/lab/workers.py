@@ -23,13 +23,13 @@ def workers(
     begin: Callable[..., None] | None = None,
     *arguments: Any,  # noqa: ANN401  (whatever begin takes)
 ) -> Iterator[ProcessPoolExecutor]:
-    """Give processes, each of which calls ``begin`` first; if anything goes wrong they end at once."""
+    """Yield processes, each of which calls ``begin`` first; if anything goes wrong they end at once."""
     before = set(active_children())
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin, initargs=(begin, *arguments))
     try:
         yield pool
         pool.shutdown()
-    except BaseException:  # interrupted, or nobody wants the rest: do not wait for what runs
+    except BaseException:  # interrupted, or the caller wants no more: do not wait for what runs
         pool.shutdown(wait=False, cancel_futures=True)
         for process in set(active_children()) - before:
             process.terminate()
@@ -37,7 +37,7 @@ def workers(
 
 
 def _begin(begin: Callable[..., None] | None, *arguments: Any) -> None:  # noqa: ANN401
-    """Be quiet, and leave at once when interrupted."""
+    """Start a process that prints nothing and ends at once when interrupted."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")

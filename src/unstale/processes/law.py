@@ -20,7 +20,7 @@ Size = int | tuple[int, ...] | None
 
 
 class Process(Protocol):
-    """What the layers above ask of a process; see the top of `unstale.processes` for the moments."""
+    """What the layers above use of a process; see the top of `unstale.processes` for the moments."""
 
     @property
     def rate(self) -> Floats:
@@ -70,7 +70,7 @@ class Process(Protocol):
 
 
 def process(name: str, value: object) -> Process:
-    """Insist on a process."""
+    """Return a process, checked."""
     if not all(hasattr(value, part) for part in ("rate", "survival", "residual_survival", "moment", "kinks")):
         raise InvalidInput(f"{name} must be a process, such as Poisson(rate=1.0); {name} is {value!r}")
     return value  # type: ignore[return-value]
@@ -86,7 +86,7 @@ class Law(ABC):
         }
         broadcast(**checked)
         for name, array in checked.items():
-            own = array.copy()  # a law is a value: nobody changes it later
+            own = array.copy()  # a law is a value: it never changes
             own.setflags(write=False)
             object.__setattr__(self, name, unwrap(own))
 

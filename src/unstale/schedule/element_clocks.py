@@ -1,4 +1,4 @@
-"""Which clock each element goes by: polls are made in time worked, and windows say when that is."""
+"""The clock that each element follows: schedules count in time worked, and windows say when that is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WindowClock(Protocol):
 
 
 class AllHours:
-    """The clock of those without windows: time itself."""
+    """The clock of elements without windows: time itself."""
 
     def worked(self, t: ArrayLike) -> Floats:
         """Return it as it is."""
@@ -54,7 +54,7 @@ class Clocks:
 
     @property
     def alike(self) -> bool:
-        """Whether all elements go by one clock."""
+        """Whether all elements follow one clock."""
         return self._by_label is None
 
     @property
@@ -63,7 +63,7 @@ class Clocks:
         return self.alike and isinstance(self.clocks[0], AllHours)
 
     def of(self, groups: ArrayLike | None, n: int) -> NDArray[np.int32]:
-        """Return the number of the clock of each of ``n`` elements; nothing if all go by one."""
+        """Return the number of the clock of each of ``n`` elements; nothing if all follow one."""
         if (groups is None) != self.alike:
             raise InvalidInput(
                 "windows for each group need groups, one label for each element"

@@ -1,8 +1,8 @@
 """The index policy: each slot goes to the element with the highest worth per cost.
 
 The worth of a poll grows with the time since the last one (`unstale.polling.worth`), and a plan polls each
-element when its worth per cost reaches the price, the same for all. Here nobody has to know the price: the
-next poll goes to whoever is worth most,
+element when its worth per cost reaches the price, the same for all. Here the price need not be known: the
+next poll goes to the element that is worth most,
 
     argmax of  weight * worth(time since its last poll) / size,
 
@@ -10,9 +10,9 @@ and the budget, one poll after another, makes what is paid settle at the price. 
 against the bound of a plan whose polls are all exactly on time.
 
 To find the highest of n worths in each slot, not all are looked at. Say k elements are worth at least theta
-now. During the next k polls one of them is always left, so whoever is polled is worth theta; and as worth
-only grows, whoever is not worth theta at the end of that time is not polled before. That leaves a small
-selection, in which each slot finds its element; and where it is not small enough, a selection of the
+now. During the next k polls one of them is always left, so each polled element is worth theta; and as worth
+only grows, an element that is not worth theta at the end of that time is not polled before. That leaves a
+small selection, in which each slot finds its element; and where it is not small enough, a selection of the
 selection. It is the exact maximum nevertheless, and of equal ones the element of the smallest number.
 
 References: Olston & Pandey (WWW 2008), eq. 4; Busa-Fekete et al. (WWW 2025).
@@ -259,7 +259,7 @@ _STATE = ("now", "begin", "wait", "spent", "made", "paid")
 
 @dataclass(frozen=True, eq=False)
 class _IndexProblem:
-    """What is to be kept fresh, and with how much."""
+    """The elements, the budget and the objective of the policy."""
 
     law: Process
     budget: float
@@ -332,7 +332,7 @@ def _law(rates: ArrayLike | Process) -> Process:
 
 
 class _KnownObjective:
-    """Finds who is worth most, by compiled code."""
+    """Finds the element that is worth most, by compiled code."""
 
     def __init__(self, goal: _IndexProblem, last: Floats) -> None:
         self._kind = goal.kind
@@ -357,7 +357,7 @@ class _KnownObjective:
 
     @property
     def any(self) -> bool:
-        """Whether there is anybody to poll."""
+        """Whether there is an element to poll."""
         return self._wanted.size > 0
 
     @property
@@ -378,7 +378,7 @@ class _KnownObjective:
 
 
 class _AnyObjective:
-    """Finds who is worth most, for any law and objective."""
+    """Finds the element that is worth most, for any law and objective."""
 
     def __init__(self, goal: _IndexProblem, last: Floats) -> None:
         self._goal = goal
@@ -390,7 +390,7 @@ class _AnyObjective:
 
     @property
     def any(self) -> bool:
-        """Whether there is anybody to poll."""
+        """Whether there is an element to poll."""
         return self._wanted.size > 0
 
     @property
@@ -414,7 +414,7 @@ class _AnyObjective:
         return np.array(times), np.array(elements, np.int64), spent
 
     def _select(self, now: float) -> None:
-        """Select those who can be worth most during the next polls."""
+        """Select the elements that can be worth most during the next polls."""
         count = isqrt(self._wanted.size)
         law = self._goal.law.take(self._wanted)
         theta = np.partition(self._worths(self._wanted, law, now), -count)[-count]

@@ -3,7 +3,7 @@
 Each element has its own time, in which it is polled once per unit on average: fixed order polls at equal
 distances, random order once in each unit, anywhere in it, and purely random order at the points of a Poisson
 process. Its frequency is the speed of that time. So new frequencies change nothing but the speed: what was
-due soon stays due soon, and there is neither a burst nor a gap. Windows stop the clock that all go by.
+due soon stays due soon, and there is neither a burst nor a gap. Windows stop the clock of all elements.
 
 With ``even``, polls keep their sequence but come at equal distances. That is Algorithms B.1 to B.3 to the
 letter if the frequencies are equal: round-robin, a new permutation in each round, a new choice each time.
@@ -273,7 +273,7 @@ class Schedule:
         return places
 
     def remove(self, elements: ArrayLike) -> None:
-        """Let elements go: they are polled no more, and their numbers are free for others."""
+        """Remove elements: the schedule polls them no more, and their numbers are free for others."""
         gone = np.atleast_1d(np.asarray(elements))
         if gone.size == 0:
             return
@@ -412,7 +412,7 @@ def spread(elements: Elements) -> Floats:
 
 
 def frequencies_of(frequencies: Frequencies) -> Floats:
-    """Insist on frequencies, one for each element; a plan has them."""
+    """Return the frequencies of a plan or an array, checked; one for each element."""
     given: Any = getattr(frequencies, "frequencies", frequencies)
     array = numbers("frequencies", given, at_least=0)
     if array.ndim != 1:
@@ -426,7 +426,7 @@ def frequencies_of(frequencies: Frequencies) -> Floats:
 
 
 def flag(name: str, value: bool) -> bool:  # noqa: FBT001
-    """Insist on True or False."""
+    """Return a truth value, checked."""
     if not isinstance(value, bool):
         raise InvalidInput(f"{name} must be True or False; {name} is {value!r}")
     return value

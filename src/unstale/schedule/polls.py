@@ -40,7 +40,7 @@ class Polls:
 
 
 class Stream(Protocol):
-    """What is asked of a schedule: an endless stream of polls, drawn span by span."""
+    """What every schedule is: an endless stream of polls, drawn span by span."""
 
     @property
     def now(self) -> float:
@@ -58,7 +58,7 @@ class Stream(Protocol):
 
 
 def later(now: float, end: float) -> float:
-    """Insist on a moment that is not before now."""
+    """Return a moment, checked that it is not before now."""
     moment = scalar("end", end)
     if moment < now:
         raise InvalidInput(f"end must not be before now, which is {now:g}; end is {moment:g}")

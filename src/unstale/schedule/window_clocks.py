@@ -1,4 +1,4 @@
-"""Clocks that go by windows: from time to time worked, and back.
+"""Clocks that run inside windows only: from time to time worked, and back.
 
 Worked time stands still outside windows and runs faster inside, by as much as makes up for it: in the long
 run it goes as fast as time. It jumps at the starts of windows if some polls come there. What is worked at

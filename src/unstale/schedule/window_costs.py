@@ -219,11 +219,11 @@ def windowed_cost(
 
 
 def _in_range(objective: Objective, cycle: CycleClock, plain: _Cost, function: _Cost) -> _Cost:
-    """Return a function for all frequencies, from one for those that windows and floats are a match for."""
+    """Return a function for all frequencies, from one for those that windows and floats allow."""
     least, most = 1e-7 / cycle.period, 1e8 / cycle.period
 
     def many(law: Process, f: Floats) -> Floats:
-        """As many polls as one likes: only outside windows does the time between them show."""
+        """The limit of many polls: only the time outside windows is left between them."""
         _, moments = cycle.edges
         opens, _, closes = moments.reshape(3, -1)
         ends = closes if cycle.pace > 0 else opens

@@ -1,4 +1,4 @@
-"""The evaluator that follows formulas: what an allocation is expected to come to."""
+"""The evaluator that follows formulas: the expected outcome of an allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a policy: means over time with their standard errors, in total and for each element.
+"""The outcome of a policy: means over time with their standard errors, in total and for each element.
 
 Standard errors come from batches of time: the spread of their means tells how much the mean of all may be
 off. Neighbouring batches may be alike, which makes the error look too small; so they are also joined in
@@ -90,7 +90,7 @@ class Expected:
 
 
 class Outcome:
-    """What came of a policy, as followed event by event after the burn-in.
+    """The outcome of a policy, followed event by event after the burn-in.
 
     Means are over time and by weight. Times are in the unit of the simulation.
     """
@@ -199,7 +199,7 @@ class Outcome:
 
     @property
     def spent(self) -> float:
-        """Sizes of all polls per unit time: polls, or bytes, to hold against the budget."""
+        """Sizes of all polls per unit time, to compare with the budget: polls, or bytes."""
         return float(self._totals[:, COST].sum() / self.duration)
 
     def cost(self, objective: str | Objective) -> float:
@@ -283,7 +283,7 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Result(Mapping[str, Outcome]):
-    """What came of each policy, by name; all met the same changes."""
+    """The outcome of each policy, by name; all met the same changes."""
 
     outcomes: Mapping[str, Outcome] = field(repr=False)
     horizon: float

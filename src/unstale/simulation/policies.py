@@ -58,17 +58,17 @@ class Policy(Protocol):
 
     @property
     def step(self) -> float:
-        """How far ahead it says what is to be polled."""
+        """How far ahead the policy chooses its polls."""
 
     def polls(self, end: float) -> Polls:
         """Return the polls wanted from now on to just before ``end``."""
 
     def learn(self, outcomes: Outcomes) -> None:
-        """Be told what polls saw that are done."""
+        """Learn what the polls saw that are done."""
 
 
 class PolicyLoop(Protocol):
-    """A policy at work: what the simulator asks of all of them."""
+    """A policy at work, as the simulator calls it."""
 
     def visits(self, changes: Events, start: float, end: float) -> Visits:
         """Return the polls carried out in a span. The changes in it are there for polls to see."""
@@ -86,7 +86,7 @@ class OpenLoop:
 
 
 class ClosedLoop:
-    """A policy that is told what its polls saw, step by step."""
+    """A policy that learns what its polls saw, step by step."""
 
     def __init__(self, policy: Policy, n: int, executor: PollExecutor) -> None:
         self._policy, self._executor = policy, executor
@@ -267,7 +267,7 @@ class _Optimal:
 
 
 class LearningAtPlay:
-    """`Learning` as a policy."""
+    """`unstale.Learning` as a policy of the simulation."""
 
     def __init__(self, learning: Learning) -> None:
         self._learning = learning
@@ -294,9 +294,10 @@ class LearningAtPlay:
 
 
 class Played:
-    """A policy as a mirror runs it, step by step: polls are busy until what they saw is told.
+    """A policy as a mirror runs it, step by step.
 
-    Its time is ``start`` plus simulated time times ``unit``. Elements are numbered in the order of its table.
+    An element is busy until the policy has learned what its poll saw. The policy's time is ``start`` plus
+    simulated time times ``unit``. Elements are numbered in the order of its table.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""From the name of a policy, or a policy itself, to one at work in a world."""
+"""Policies by name: from a name, or a policy itself, to one at work in a world."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ AnyPolicy = str | Plan | Stream | Policy | Rule
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SimulationTerms:
-    """What all policies are told: the world and the options of a simulation."""
+    """What all policies start from: the world and the options of a simulation."""
 
     world: World
     budget: float
@@ -62,10 +62,10 @@ class SimulationTerms:
     unit_seconds: float
 
     def __post_init__(self) -> None:
-        self.schedule(np.zeros(len(self.world)))  # so that options are checked, whoever uses them
+        self.schedule(np.zeros(len(self.world)))  # checks the options, whichever policy uses them
 
     def schedule(self, frequencies: Floats) -> Schedule:
-        """Play an allocation as the options say."""
+        """Return the schedule that plays an allocation by the options."""
         return Schedule(
             frequencies,
             order=self.order,
@@ -77,7 +77,7 @@ class SimulationTerms:
 
     @property
     def executor(self) -> PollExecutor:
-        """Somebody to carry polls out."""
+        """What carries the polls of one policy out."""
         return PollExecutor(len(self.world), self.conditions, self.seed)
 
 
@@ -91,7 +91,7 @@ class Player:
 
 
 def player(name: str, policy: AnyPolicy, terms: SimulationTerms) -> Player:
-    """Put a policy to work."""
+    """Return a policy at work, from its name, its plan, its schedule or itself."""
     if isinstance(policy, str):
         choice(f"policies[{name!r}]" if name != policy else "policies", policy, NAMES)
         return _by_name(policy, terms)

@@ -54,7 +54,7 @@ _Visits = tuple[_Offsets, Floats, Floats, NDArray[np.bool_]]
 
 
 def _check(rule: Rule, *others: str) -> None:
-    """Insist on times with which a rule goes on and on."""
+    """Refuse times with which a rule would stand still."""
     for name in ("shortest", "longest", *others):
         scalar(name, getattr(rule, name), above=0)
     if rule.shortest > rule.longest:
@@ -283,7 +283,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 
 
 class Following:
-    """Elements that are polled as a rule says, from ``start`` on.
+    """Elements that a rule polls, from ``start`` on.
 
     One unit of time lasts ``unit_seconds``. ``conditions`` are how late polls start and how long they take,
     both on average and in units, and the share that fails; a wait begins when the poll before it is done.

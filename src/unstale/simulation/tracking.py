@@ -19,7 +19,7 @@ from .worlds import World
 __all__ = ["Tracker", "column_of"]
 
 _LAG_OCTAVES = 44
-"""Powers of two between the shortest lag that is told from none, and the longest."""
+"""Powers of two between the shortest lag that differs from none, and the longest."""
 
 
 def column_of(objective: Objective) -> int | None:
@@ -62,7 +62,7 @@ class Tracker:
         self._total = np.zeros(MEASURES + len(self._extra))
         self._time = 0.0
         self.sums = np.zeros((n, MEASURES + len(self._extra)))
-        """What each element's measures come to, over all batches."""
+        """The sum of each measure of each element, over all batches."""
         self.squares = np.zeros_like(self._batch)
         """Sums of the squares of each element's time fresh, and age, in the batches."""
         self.totals: list[Floats] = []
@@ -110,7 +110,7 @@ class Tracker:
         self._time = 0.0
 
     def burn(self) -> None:
-        """Forget what was measured so far, but not where things are."""
+        """Forget what was measured so far, but not the state of the copies."""
         self._discard()
         self.sums[:] = 0.0
         self._lags[:] = 0.0

@@ -1,4 +1,4 @@
-"""How polls are carried out: at once and always well, or late, slowly and sometimes in vain."""
+"""How polls are carried out: at once and always with success, or late, slowly and sometimes without."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def checked(polls: object, n: int, start: float, end: float) -> Polls:
 
 
 class PollExecutor:
-    """Those who carry polls out."""
+    """Carries polls out, under conditions that may make them late, slow or vain."""
 
     def __init__(self, n: int, conditions: Conditions, seed: int) -> None:
         self._conditions, self._key = conditions, key_of(seed, FATES)

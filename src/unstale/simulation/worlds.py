@@ -1,4 +1,4 @@
-"""Worlds: elements that change, what they weigh, and who asks for them."""
+"""Worlds: elements that change, their weights, and the requests for them."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class WhichLaw:
 
     @property
     def kind(self) -> Kind:
-        """What is said about it."""
+        """The finding."""
         if self.fits is None or self.tests.elements == 0:
             return "unknown"
         poisson, rejected = self.fits["poisson"].weight, self.tests.p_value <= _REJECTION_LEVEL
@@ -80,7 +80,7 @@ class WhichLaw:
 
     @property
     def sentence(self) -> str:
-        """What is said about it, and what follows for a plan."""
+        """The finding as a sentence, and what follows for a plan."""
         if self.fits is None or self.kind == "unknown":
             return f"Which law changes follow cannot be told from so few polls. {_UNKNOWN}"
         p, best = show_p(self.tests.p_value), self.fits.best

@@ -1,6 +1,6 @@
 """The picture of ``unstale estimate``: gaps between changes as polls saw them, beside what laws would show.
 
-Polls blur gaps: what changes twice between two polls is seen once, and nobody knows when. So the laws are
+Polls blur gaps: what changes twice between two polls is seen once, at an unknown time. So the laws are
 shown as the same polls would have seen them, by simulation. Gaps are in mean gaps of their element.
 """
 

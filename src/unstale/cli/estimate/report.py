@@ -105,7 +105,7 @@ class EstimateReport:
     """In seconds."""
     top: int
     laws: list[WhichLaw] | None
-    """One for each class, or one for all; None if nobody asked."""
+    """One for each class, or one for all; None if not asked for."""
 
     @property
     def _per(self) -> str:
@@ -212,7 +212,7 @@ class EstimateReport:
                 say(screen, f"Changes come {HOW[kind]}: {', '.join(names)}. {CONSEQUENCES[kind]}")
 
     def _print_notes(self, screen: Console) -> None:
-        """Say what was left out or made up."""
+        """Print which polls were left out, and which values were assumed."""
         log = self.log
         once = int((self.learned.polls == 0).sum())
         if once:

@@ -154,7 +154,7 @@ for command in (history_command, shootout):
 
 
 def _check_folder(path: str) -> None:
-    """Refuse, before any work is done, a folder that cannot be had."""
+    """Refuse, before any work is done, a folder that cannot be made or written to."""
     folder = Path(path)
     if not path:
         raise InvalidInput("--out must be a folder; it is ''")

@@ -1,4 +1,4 @@
-"""What a shoot-out came to, on the screen."""
+"""The results of a shoot-out, on the screen."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _where(case: Case) -> str:
 
 
 def _verdict(played: Shootout) -> list[str]:
-    """Say where learning is ahead, where it is behind, and where nobody can tell."""
+    """Say where learning is ahead, where it is behind, and where the difference is too small to tell."""
     contests = played.contests()
     if not contests:
         return []

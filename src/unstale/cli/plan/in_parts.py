@@ -27,7 +27,7 @@ MOST_ROWS_IN_MEMORY = 20_000_000
 
 
 def is_huge(file: str, out: str | None, policy: str, options: dict[str, Any]) -> bool:
-    """Tell whether to plan in parts unasked: the file calls for it, and nothing stands against it."""
+    """Tell whether to plan in parts without --stream: the file is large, and no option needs it in memory."""
     if out is None or not out.lower().endswith(".parquet") or policy != "optimal":
         return False
     if any(options[name] is not None for name in ("group_limit", "min_frequency", "max_frequency")):
@@ -94,7 +94,7 @@ class _Measure:
 
 @dataclass(frozen=True)
 class _Shards:
-    """The parts of a table, as `plan_shards` wants them: as often as it likes."""
+    """The parts of a table, which `plan_shards` reads as often as it needs."""
 
     table: ParquetTable
     roles: tuple[str, ...]

@@ -277,7 +277,7 @@ def _check_counted(readers: list[AccessLog]) -> None:
 def _master(
     counted: Profile | UserProfiles, weights: tuple[dict[str, float], float] | None
 ) -> tuple[Profile, int | None]:
-    """Return the profile of all, and how many users there are, if they are told apart."""
+    """Return the profile of all, and the number of users, if the logs name them."""
     from unstale.estimation.profiles.profile import Profile
 
     if isinstance(counted, Profile):

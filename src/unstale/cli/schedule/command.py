@@ -134,7 +134,7 @@ def _check(
     even: bool,
     edf: bool,
 ) -> None:
-    """Refuse what does not go together."""
+    """Refuse options that do not go together."""
     alone = {"--even": even, "--jitter": jitter is not None, "--window": window is not None}
     given = [name for name, there in alone.items() if there]
     if order != "fixed":
@@ -190,7 +190,7 @@ def _blocks(stream: Stream, clock: WindowClock | None, length: float) -> Iterato
 
 @contextmanager
 def _writer(out: str | None, start: datetime | None, *, to_pipe: bool) -> Iterator[Write]:
-    """Give a function that takes times and keys to where they are wanted."""
+    """Yield a function that writes times and keys to the file or to standard output."""
     if out is not None:
         with open_rows(out, {"time": "" if start else "second", "key": ""}) as write:
             yield write

@@ -1,4 +1,4 @@
-"""What a schedule comes to: how many polls, when most, and what its windows or its jitter cost."""
+"""The report of a schedule: how many polls, when most, and what its windows or its jitter cost."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def times_of(milliseconds: NDArray[np.int64], start: datetime | None) -> Any:  #
 
 @dataclass
 class PollCounts:
-    """What is counted while polls go by in the order of time."""
+    """Counts of polls, taken in the order of time."""
 
     polls: int = 0
     busiest: int = 0

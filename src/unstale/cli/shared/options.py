@@ -74,7 +74,7 @@ def column_of(roles: Sequence[str], name: str, text: str) -> tuple[str, str]:
 def one_for_each_role(
     _context: click.Context, _option: click.Parameter, columns: tuple[tuple[str, str], ...]
 ) -> tuple[tuple[str, str], ...]:
-    """Insist on one column for each role."""
+    """Refuse two columns for one role."""
     names: dict[str, str] = {}
     for role, column in columns:
         if names.setdefault(role, column) != column:

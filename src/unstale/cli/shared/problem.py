@@ -142,7 +142,7 @@ class LoadedProblem:
         options, amount = self.options(policy, objective), self.task.amount if budget is None else budget
         if policy != "random-optimal" or not self.task.uncertain:
             return planning.plan(self.law, amount, **options)
-        # This policy is one for known rates. It goes by the mean ones, and the laws say what that buys.
+        # This policy is for known rates. It takes the mean ones, and the laws say what that buys.
         known = planning.plan(self.elements.rates, amount, **options)
         judged = planning.plan(self.law, amount, **options | {"policy": "uniform"})
         return replace(
@@ -215,7 +215,7 @@ def pose(
     ignore_sizes: bool,
     certain: bool = True,  # noqa: ARG001  (the elements have been read)
 ) -> LoadedProblem:
-    """Return the problem of elements, having checked that the options fit them."""
+    """Return the problem that elements and options pose, checked that they fit."""
     if elements.weights is not None and not elements.weights.any():
         raise no_weight(file, columns)
     elements = fitted(file, elements, budget, ignore_sizes=ignore_sizes)
@@ -278,7 +278,7 @@ def no_weight(file: str, columns: tuple[tuple[str, str], ...]) -> InvalidInput:
 
 
 def fitted(file: str, elements: Elements, budget: Flow | None, *, ignore_sizes: bool) -> Elements:
-    """Insist that sizes and the budget go together: bytes with sizes, polls without."""
+    """Return the elements, checked that sizes and the budget go together: bytes with sizes, polls without."""
     if ignore_sizes:
         elements = replace(elements, sizes=None)
     if budget is None:

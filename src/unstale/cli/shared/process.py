@@ -1,4 +1,4 @@
-"""What surrounds a run: standard streams that may be closed or broken, signals, and warnings."""
+"""The process of a command: standard streams that may be closed or broken, signals, and warnings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def open_streams() -> None:
-    """Give a stream that is closed (``>&-``) a place to write to, where nothing stays."""
+    """Give a stream that is closed (``>&-``) the null device to write to."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (to the end)
@@ -64,7 +64,7 @@ def tidy_when_stopped() -> Iterator[None]:
 
 @contextmanager
 def interrupted_in_compiled_code() -> Iterator[None]:
-    """Take an interruption that compiled code has turned into something else for what it is."""
+    """Turn the error that compiled code makes of an interruption back into an interruption."""
     try:
         yield
     except SystemError as error:

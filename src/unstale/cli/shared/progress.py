@@ -1,4 +1,4 @@
-"""What takes long says so: on stderr, on a terminal only, and only after a second."""
+"""Progress of long work: on stderr, on a terminal only, and only after a second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN_AFTER_SECONDS = 1.0
 def progress(
     label: str, total: float | None = None, shown: Callable[[float], str] | None = None
 ) -> Iterator[Callable[[float], None]]:
-    """Give a function that takes how much more is done; without a total, a spinner turns.
+    """Yield a function that takes how much more is done; without a total, a spinner turns.
 
     ``shown`` writes how much is done, if a share of the whole does not say enough.
     """
@@ -60,9 +60,9 @@ def progress(
 
 @contextmanager
 def told_of_compilation() -> Iterator[Callable[[], bool]]:
-    """Say so, once, if kernels have to be compiled: it takes seconds, and only the first time.
+    """Print a notice, once, if kernels have to be compiled: it takes seconds, and only the first time.
 
-    Gives a function that tells whether it was said.
+    Yields a function that tells whether the notice was printed.
     """
     from numba.core import event
 

@@ -123,7 +123,7 @@ def set_scene(
 
 
 def _check(file: str | None, rates: Distribution | None, count: int | None, options: dict[str, Any]) -> None:
-    """Refuse what does not go together."""
+    """Refuse options that do not go together."""
     if (rates is None) != (count is None):
         raise InvalidInput(
             "--rates and --elements go together: --rates gamma:mean=1/day,spread=1 --elements 1000"
@@ -157,7 +157,7 @@ def _check_columns(file: TextFile | ParquetFile, columns: dict[str, str]) -> Non
 
 @dataclass(frozen=True, eq=False)
 class _History:
-    """Changes in the unit of the rates, from ``begin`` on, and what plans go by."""
+    """Changes in the unit of the rates, from ``begin`` on, and the elements that plans are for."""
 
     elements: Elements
     places: NDArray[np.int64]
@@ -167,7 +167,7 @@ class _History:
 
 
 def _history(file: TextFile | ParquetFile, begin: float | None, options: dict[str, Any]) -> _History:
-    """Read a history; plans go by how often each element changed in it."""
+    """Read a history; the rate of an element is how often it changed in it."""
     import numpy as np
 
     columns = dict(options["columns"])

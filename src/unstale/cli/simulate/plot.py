@@ -22,7 +22,7 @@ _LINES = ("-", "--", ":")
 
 
 def draw_simulation(path: str, simulated: SimulationReport) -> None:
-    """Draw what came of each policy."""
+    """Draw the outcome of each policy."""
     outcomes = list(simulated.result.values())
     with styled():
         height = 1.4 + 0.32 * len(outcomes)

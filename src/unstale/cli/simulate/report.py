@@ -1,4 +1,4 @@
-"""What a simulation came to: on the screen, in JSON, and for each element."""
+"""The results of a simulation: on the screen, in JSON, and for each element."""
 
 from __future__ import annotations
 

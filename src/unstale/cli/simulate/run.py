@@ -1,4 +1,4 @@
-"""Running a simulation: who plays, for how long, and what as many polls would have given otherwise."""
+"""Running a simulation: the policies, the horizon, and what as many polls would have given otherwise."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SamePolls(NamedTuple):
 
 
 def player(scene: Scene, name: str, budget: float | None = None) -> str | Plan:
-    """Return the plan of a policy that goes by an allocation; the simulator knows the others by name."""
+    """Return the plan of a policy that follows an allocation; the simulator knows the others by name."""
     problem, rates = scene.problem, scene.problem.elements.rates
     if name not in POLICIES or not rates.any():
         return name

@@ -181,7 +181,7 @@ class HintedChanges:
         return np.where(self.rate > 0, np.where(level > 0, kept, 1.0), 1.0)[()]
 
     def _by(self, kernel: Callable[..., Floats], column: Floats) -> Floats:
-        """Let a kernel work on a column and the parameters."""
+        """Apply a kernel to a column and the parameters."""
         parts = np.broadcast_arrays(column, self.unhinted, self.hint_rate, self.evidence)
         flat = (np.array(part, float).ravel() for part in parts)
         return unwrap(kernel(*flat).reshape(parts[0].shape))
@@ -304,7 +304,7 @@ def _column(name: str, values: ArrayLike | None, count: int, **rules: float) -> 
 
 def _prices(spent: Callable[[float], float], highest: float, budget: float) -> tuple[float, float]:
     """Return two prices next to each other, between which lies what is spent; it falls as the price rises."""
-    high = highest * (1.0 + 1e-9)  # at which nobody is polled
+    high = highest * (1.0 + 1e-9)  # at which no element is polled
     low, least = high, 1e-200 * high
     while low > least and spent(low) <= budget:
         high, low = low, low * 1e-2

@@ -166,7 +166,7 @@ def _places(name: str, values: ArrayLike) -> NDArray[np.int64]:
 
 
 def insist(name: str, found: Floats, good: NDArray[np.bool_], rule: str) -> None:
-    """Refuse numbers that are not good."""
+    """Refuse numbers that break a rule."""
     if not good.all():
         place = int(np.argmin(good.ravel()))
         where = f"[{place}]" if found.ndim else ""

@@ -111,7 +111,7 @@ class SharedReliability:
 
 @dataclass(eq=False)
 class _SharedLikelihood:
-    """Logarithm of the likelihood, with half a hint that came to nothing added to the polls."""
+    """Logarithm of the likelihood, with half a false hint added to the polls."""
 
     polls: HintedPolls
     unit: float = field(init=False)

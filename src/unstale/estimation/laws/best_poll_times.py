@@ -134,7 +134,7 @@ def _dense(clock: _Clock, count: int) -> Floats:
 
 
 def _moved(clock: _Clock, times: Floats, count: int) -> Floats:
-    """Move each moment to where it is best between its neighbours, in turns, until none moves."""
+    """Move each moment to the best place between its neighbours, in turns, until none moves."""
     if count == 1:
         return times  # its neighbours move with it, and the best is at the end of a bin
     turns = [np.arange(0, count - count % 2, 2), np.arange(1, count, 2)]

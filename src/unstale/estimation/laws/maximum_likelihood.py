@@ -116,7 +116,7 @@ def _lognormal(gaps: Floats, censored: Floats, sharpest: float) -> Likeliest:
 
 
 def _polished(less: Callable[[Floats], float], start: list[float], censored: Floats) -> Floats:
-    """Improve a start that is the answer if no gap is still open."""
+    """Improve a start, which is the answer if all gaps have ended."""
     if not censored.size:
         return np.array(start)
     return lowest(less, start, 1e-9)
@@ -143,7 +143,7 @@ def _pareto(gaps: Floats, censored: Floats, sharpest: float) -> Likeliest:  # no
 
 
 def _periodic(gaps: Floats, censored: Floats, sharpest: float) -> Likeliest:
-    """Normal gaps, of which the law keeps but the mean: jitter is no parameter of it."""
+    """Fit normal gaps; the law keeps only their mean, as jitter is no parameter of it."""
     period = float(gaps.mean())
     sd = period * float(np.clip(gaps.std() / period, sharpest, max(JITTER, sharpest)))
     total = -0.5 * (((gaps - period) / sd) ** 2).sum() - gaps.size * (np.log(sd) + 0.5 * np.log(2 * np.pi))

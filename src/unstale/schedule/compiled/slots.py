@@ -77,7 +77,7 @@ def _release(records, total, k):
     """Go on to the next boundary of an element; return its deadline and its job.
 
     The last bit of a job says that the boundary lies within the slot of the deadline. The next job is then
-    released in that slot already, and nobody has to look at the record to know it.
+    released in that slot already, which is known without the record.
     """
     share = records[k, SHARE]
     step = total // share
@@ -133,7 +133,7 @@ def by_deadline(records, total, heap, size, calendar, slot, elements):
     """Fill the slots after ``slot``: each with the ready job of the earliest deadline. Returns the ready.
 
     The calendar has a day for each slot, and begins anew when it ends: who is due in a later round stays.
-    Returns -1 if nobody is ready in some slot, as it cannot be.
+    Returns -1 if no job is ready in some slot, which cannot be.
     """
     mask = calendar.size - 1
     for i in range(elements.size):
@@ -203,7 +203,7 @@ def amounts(lags, shares, total, slots, sign):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def shift(lags, shares, total, behind, ahead, out):
-    """Take so many slots off the lags of those that are behind and of those that are ahead; to 0 at most."""
+    """Take so many slots off the lags of the elements behind, and of those ahead; to 0 at most."""
     for k in range(lags.size):
         share = shares[k] / total
         if lags[k] > 0.0:

@@ -74,7 +74,7 @@ class Feeds(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fate(key, element, count, conditions):
-    """Do as `fate`, for those who are in no hurry: it takes seconds to compile it into each of them."""
+    """Call `fate` without inlining it, where speed matters less: an inlined copy takes seconds to compile."""
     return fate(key, element, count, conditions)
 
 
@@ -277,7 +277,7 @@ def follow_entries(numbers, conditions, key, readers, offsets, times, end, begin
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _larger(array):
-    """Return the same with twice the room."""
+    """Return a copy of the array with twice the room."""
     more = np.empty(2 * array.size, array.dtype)
     more[: array.size] = array
     return more

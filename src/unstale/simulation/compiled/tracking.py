@@ -110,7 +110,7 @@ def carry_out(end, offsets, due, conditions, key, count, waiting, out_offsets, o
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def look_at(change_offsets, change_times, visit_offsets, starts, successes, last, dirty, elapsed, changed):
-    """Say what polls see: whether the element changed since its last good poll, and how long ago that was.
+    """Find what polls see: whether the element changed since its last good poll, and how long ago that was.
 
     ``last`` is the time of that poll, and ``dirty`` whether it has changed since then in earlier spans.
     """
