@@ -30,7 +30,7 @@ from unstale.tables import (
     read_user_weights,
 )
 
-from .report import Profiled, Weighted
+from .report import ProfileReport, WeightedElements
 
 if TYPE_CHECKING:
     from unstale.estimation.profiles.profile import Profile
@@ -198,8 +198,8 @@ def profile(
     counted = _counted(readers, runs, half_life, most, by_user=by is not None)
     _check_counted(readers)
     master, users = _master(counted, weights)
-    weighted = None if elements is None else Weighted.of(str(elements_file), elements, master, unseen)
-    profiled = Profiled(master, readers, users, top, weighted, runs.apart(), until)
+    weighted = None if elements is None else WeightedElements.of(str(elements_file), elements, master, unseen)
+    profiled = ProfileReport(master, readers, users, top, weighted, runs.apart(), until)
     if out is not None:
         with progress(f"writing {out}"), open_rows(out, profiled.columns) as write:
             write(*profiled.rows())

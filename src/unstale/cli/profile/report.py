@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unstale.arguments import Floats
     from unstale.estimation.profiles.profile import Profile
 
-__all__ = ["Profiled", "Weighted"]
+__all__ = ["ProfileReport", "WeightedElements"]
 
 _DAY_SECONDS = 86400.0
 
@@ -36,7 +36,7 @@ class _Row(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted:
+class WeightedElements:
     """Elements with the weights of a profile."""
 
     file: str
@@ -50,7 +50,7 @@ class Weighted:
     """Share of accesses to what is not among the elements."""
 
     @classmethod
-    def of(cls, file: str, elements: Elements, profile: Profile, unseen: float | None) -> Weighted:
+    def of(cls, file: str, elements: Elements, profile: Profile, unseen: float | None) -> WeightedElements:
         """Align a profile to elements."""
         import numpy as np
 
@@ -88,14 +88,14 @@ class Weighted:
 
 
 @dataclass(frozen=True, eq=False)
-class Profiled:
+class ProfileReport:
     """A profile, and the logs that it is from."""
 
     profile: Profile
     logs: Sequence[AccessLog]
     users: int | None
     top: int
-    weighted: Weighted | None
+    weighted: WeightedElements | None
     apart: Run | None = None
     """Accesses that are much later than all others."""
     until: float | None = None

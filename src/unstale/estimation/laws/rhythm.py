@@ -92,11 +92,10 @@ def rhythm_of_changes(
     period, bins = scalar("period", period, above=0), whole("bins", bins, at_least=2)
     first, last = np.atleast_1d(numbers("start", start)), np.atleast_1d(numbers("end", end))
     if first.shape != last.shape or first.ndim > 1 or not first.size:
-        msg = (
-            f"start and end must be one number each, or one for each element; they have shapes {first.shape}"
+        raise InvalidInput(
+            "start and end must be one number each, or one for each element; "
+            f"they have shapes {first.shape} and {last.shape}"
         )
-        msg += f" and {last.shape}"
-        raise InvalidInput(msg)
     if (late := first >= last).any():
         i = int(np.argmax(late))
         raise InvalidInput(

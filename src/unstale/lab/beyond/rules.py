@@ -18,7 +18,7 @@ RULES = {
 """Of 600 other elements: polls per element and day; freshness of the rule, of uniform and of the optimum with
 as many polls; polls that the optimum needs for the freshness of the rule, as a share."""
 WHAT = ("polls per element and day", "freshness", "uniform", "optimal", "polls the optimum needs (share)")
-CLOSE = (0.15, 0.04, 0.04, 0.04, 0.08)
+TOLERANCES = (0.15, 0.04, 0.04, 0.04, 0.08)
 """What the choice of 600 elements explains."""
 NAMES = ("freshness of the rule", "uniform", "learning", "optimal")
 
@@ -43,7 +43,7 @@ def rules(run: Run) -> Iterator[Claim | Panel | Table]:
         row = (budget / rates.size, rule.freshness, uniform, best, needed)
         lead, error = _lead(rates, budget, run)
         rows.append((*row, uniform + lead, error))
-        for label, computed, expected, close in zip(WHAT, row, RULES[name], CLOSE, strict=True):
+        for label, computed, expected, close in zip(WHAT, row, RULES[name], TOLERANCES, strict=True):
             yield ours(f"{name}: {label}", computed=computed, expected=expected, close=close,
                        why="the other is of 600 other elements")  # fmt: skip
         run.advance((done + 1) / len(RULES))

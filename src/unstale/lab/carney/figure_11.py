@@ -27,7 +27,7 @@ KNOWN = {
     20_000: {10: (0.72965, 0.75799), 100: (0.78056, 0.80294)},
 }
 """Perceived freshness by elements and partitions: FFA and FBA, of other shuffles."""
-CLOSE = {500: 0.03, 20_000: 0.02}
+TOLERANCES = {500: 0.03, 20_000: 0.02}
 """What shuffles explain: from one to the next it varies by up to 0.03 or 0.012."""
 BEST = {500: 0.719, 20_000: 0.82067}
 DIVISIONS: dict[Division, str] = {
@@ -67,13 +67,16 @@ def figure_11(run: Run) -> Iterator[Claim | Panel | Table]:
             log="x",
         )
         yield ours(
-            f"{count:,} elements: optimum", computed=float(best), expected=BEST[count], close=CLOSE[count]
+            f"{count:,} elements: optimum",
+            computed=float(best),
+            expected=BEST[count],
+            close=TOLERANCES[count],
         )
         for k, (equal, bandwidth) in KNOWN[count].items():
             for name, value in zip(DIVISIONS, (equal, bandwidth), strict=True):
                 at = partitions.index(k)
                 yield ours(f"{count:,} elements, {k} partitions, {DIVISIONS[name]}",
-                           computed=found[name][at], expected=value, close=CLOSE[count],
+                           computed=found[name][at], expected=value, close=TOLERANCES[count],
                            why="the other is of other shuffles")  # fmt: skip
         fewer = np.array(partitions) < count
         yield statement(

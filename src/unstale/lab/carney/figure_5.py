@@ -41,7 +41,7 @@ SHUFFLED: dict[Key, tuple[float, float]] = {
     "pf": (0.570299, 0.612933),
 }  # fmt: skip
 """With 10 and with 100 partitions, of other shuffles; they differ by up to 0.037 (rate) or 0.02."""
-CLOSE: dict[Key, float] = {"p": 0.02, "rate": 0.035, "p/rate": 0.02, "pf": 0.02}
+TOLERANCES: dict[Key, float] = {"p": 0.02, "rate": 0.035, "p/rate": 0.02, "pf": 0.02}
 THETAS = (0.0, 0.4, 0.8, 1.2, 1.6)
 SKEWED: dict[float, dict[Key, float]] = {
     0.8: {"p": 0.48791, "rate": 0.36298, "p/rate": 0.472975, "pf": 0.486686},
@@ -81,7 +81,7 @@ def figure_5(run: Run) -> Iterator[Claim | Panel | Table]:
         for k, expected in zip((10, 100), values, strict=True):
             yield ours(f"shuffled, {KEYS[key]}, {k} partitions",
                        computed=found["shuffled"][key][PARTITIONS.index(k)], expected=expected,
-                       close=CLOSE[key], why="the other is of other shuffles")  # fmt: skip
+                       close=TOLERANCES[key], why="the other is of other shuffles")  # fmt: skip
     yield statement(
         "all techniques and alignments",
         says="more partitions bring the solution closer to the ideal one",
@@ -142,7 +142,7 @@ def figure_6(run: Run) -> Iterator[Claim | Panel | Table]:
     for theta, known in SKEWED.items():
         for key, expected in known.items():
             yield ours(f"θ = {theta}, {KEYS[key]}", computed=means[key][THETAS.index(theta)],
-                       expected=expected, close=CLOSE[key], why="the other is of other shuffles")  # fmt: skip
+                       expected=expected, close=TOLERANCES[key], why="the other is of other shuffles")  # fmt: skip
     yield Panel(
         title="50 partitions, shuffled",
         x="skew of the profile θ",

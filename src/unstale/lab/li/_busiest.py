@@ -18,7 +18,7 @@ PRINTED = 1.4, 0.93
 """Shape, and scale in hours, of the Pareto tail that the paper fits to its article."""
 PRINTED_MEAN = 1.86
 """Mean gap of that article, in hours."""
-_FEWEST = 30
+_MOST_CHANGES_TOO_FEW = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,9 @@ def busiest(run: Run) -> Busiest:
     recorded = load(run.history, run.columns)
     times = np.unique(recorded.of(recorded.busiest))
     name = recorded.keys[recorded.busiest]
-    if times.size <= _FEWEST:
-        msg = (
-            f"{recorded.name}: its busiest element, {name}, changes {times.size} times; Figures 7 and 8 need"
+    if times.size <= _MOST_CHANGES_TOO_FEW:
+        raise InvalidInput(
+            f"{recorded.name}: its busiest element, {name}, changes {times.size} times; "
+            f"Figures 7 and 8 need more than {_MOST_CHANGES_TOO_FEW}"
         )
-        msg += f" more than {_FEWEST}"
-        raise InvalidInput(msg)
     return Busiest(name, recorded.name, times, recorded.begin % 86400.0 / 86400.0)
