@@ -142,7 +142,8 @@ def figure_6(run: Run) -> Iterator[Claim | Panel | Table]:
     for theta, known in SKEWED.items():
         for key, expected in known.items():
             yield ours(f"θ = {theta}, {KEYS[key]}", computed=means[key][THETAS.index(theta)],
-                       expected=expected, close=TOLERANCES[key], why="the other is of other shuffles")  # fmt: skip
+                       expected=expected, close=TOLERANCES[key],
+                       why="the other is of other shuffles")  # fmt: skip
     yield Panel(
         title="50 partitions, shuffled",
         x="skew of the profile θ",
