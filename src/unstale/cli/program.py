@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         return 130  # interrupted
     except OSError as error:
-        if not error.filename:  # files are named; what is not is standard output
+        if not error.filename:  # errors of files name them; an error without a name is of standard output
             discard_output()
         if error.errno == errno.EPIPE:  # the reader of our output has had enough
             return 0

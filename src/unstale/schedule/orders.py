@@ -183,7 +183,7 @@ class Schedule:
             parts.append((out[0][:drawn], out[1][:drawn], out[2][:drawn]))
             room = room // 8 + 64
         times, elements, points = _joined(parts)
-        if self._clocks.alike:  # what is in order by time worked is in order
+        if self._clocks.alike:  # the order by time worked is the order by time
             if not put_in_order(times, elements, points, float(begin[0]), float(end[0])):
                 order = np.argsort(times, kind="stable")
                 times, elements = times[order], elements[order]
@@ -284,11 +284,11 @@ class Schedule:
         self._settle(gone)
         self._frequency[gone] = 0.0
         self._point[gone] = np.nan
-        self._count[gone] += 1  # who takes the number over has other luck
+        self._count[gone] += 1  # an element that takes the number over has other draws
 
     def _settle(self, elements: Elements) -> None:
         """Move the origin of elements' own time to now, so that their frequencies can change."""
-        if self._even:  # what was drawn in advance is drawn again, with new frequencies
+        if self._even:  # polls drawn in advance are drawn again, with the new frequencies
             self._put_back(*self._left[1:])
             self._drawn_to, self._left = self._last, _nothing()
             self._passed += (self._now - self._slots) * self.rate - self._given

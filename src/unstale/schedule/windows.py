@@ -1,6 +1,6 @@
 """Windows: when polls are allowed, by the hours of a day, the days of a week or any other period.
 
-Windows become a clock, which maps time to *time worked* and back; whoever polls at points in worked time
+Windows become a clock, which maps time to *time worked* and back; a schedule of points in worked time
 polls inside windows only, and as often as was asked (see `unstale.schedule.window_clocks`).
 
 ``at_start`` is the share of a window's polls that come all at its start; the others are spread evenly over

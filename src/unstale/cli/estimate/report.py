@@ -58,7 +58,7 @@ class EstimatedRates:
     def of(
         cls, log: PollLog, unit: TimeUnit, method: Method, level: float, half_life: float | None
     ) -> EstimatedRates:
-        """Estimate rates from polls; those of elements without any are what is typical."""
+        """Estimate rates from polls; an element without any has the typical rate."""
         import numpy as np
 
         from unstale.estimation.rates.rates_of_many import estimate_rates
@@ -95,7 +95,7 @@ class EstimatedRates:
 
 @dataclass(frozen=True, eq=False)
 class EstimateReport:
-    """Rates, what is typical, and which law the changes follow."""
+    """The answer of ``unstale estimate``: rates, priors, and which law the changes follow."""
 
     file: str
     unit: TimeUnit

@@ -263,7 +263,8 @@ def plan_hinted(
     low, high = _prices(lambda price: float(size @ polled(price)), highest, amount)
     more, less = polled(low), polled(high)
     share, frequencies = _shared(np.broadcast_to(changes.hint_rate, count), more, less, size, amount)
-    with np.errstate(invalid="ignore"):  # who is judged by either price is fresh in proportion to the polls
+    # an element that is judged by either price is fresh in proportion to its polls
+    with np.errstate(invalid="ignore"):
         part = np.where(more > less, (frequencies - less) / (more - less), 0.0)
     kept = fresh(high) + part * (fresh(low) - fresh(high))
     return HintedPlan(low, high, share, frequencies, float(size @ frequencies), _mean(weight, kept))
@@ -308,7 +309,7 @@ def _prices(spent: Callable[[float], float], highest: float, budget: float) -> t
     low, least = high, 1e-200 * high
     while low > least and spent(low) <= budget:
         high, low = low, low * 1e-2
-    if low <= least:  # who is polled for hints alone cannot spend more
+    if low <= least:  # an element polled for its hints alone cannot spend more
         return low, low
     root = exp(optimize.brentq(lambda log: spent(exp(log)) - budget, log(low), log(high), xtol=1e-13))
     below, above, step = root, root, 1e-15

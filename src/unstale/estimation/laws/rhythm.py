@@ -1,7 +1,8 @@
 """Rhythm: change rates by the hour of the day or the day of the week, from change times or from polls.
 
-A period (a day, a week) is cut into equal bins, the first of which begins at time 0; whoever wants local days
-gives local times. Exposure, the time observed in each bin, is exact: observation need not last whole periods.
+A period (a day, a week) is cut into equal bins, the first of which begins at time 0; a caller who wants local
+days gives local times. Exposure, the time observed in each bin, is exact: observation need not last whole
+periods.
 """
 
 from __future__ import annotations

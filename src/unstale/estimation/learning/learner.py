@@ -141,7 +141,7 @@ class Learner:
 
     @property
     def prior(self) -> UncertainPoisson:
-        """What is typical of each class."""
+        """The prior that each class has learned."""
         shape, rate = np.exp(self._priors[np.arange(self._chosen.size), self._chosen].T)
         return UncertainPoisson(shape, rate / shape)
 
@@ -216,7 +216,7 @@ class Learner:
     def checked(
         self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike
     ) -> tuple[NDArray[np.intp], Floats, NDArray[np.bool_]]:
-        """Insist on what `learn` can take in, and return it as columns."""
+        """Return the arguments of `learn` as columns, checked."""
         places, times = np.asarray(elements), numbers("elapsed", elapsed, at_least=0)
         if places.shape != times.shape or places.ndim != 1:
             shapes = f"their shapes are {places.shape} and {times.shape}"
@@ -256,7 +256,7 @@ class Learner:
         return shape, time, hope
 
     def rescale(self, round: float) -> None:  # noqa: A002
-        """Take polls to be so far apart from now on; half-lives that are not given are multiples of that."""
+        """Set another time between polls from now on; half-lives that are not given are multiples of it."""
         span = scalar("round", round, at_least=_SHORTEST_ROUND, at_most=_LONGEST_ROUND)
         if self._half_lives.size > 1:
             lives = span * _HALF_LIVES

@@ -139,7 +139,7 @@ def estimate_rate(
 
 
 def checked_method(method: str) -> None:
-    """Insist on a method that there is."""
+    """Return the name of a method, checked."""
     choice("method", method, METHODS)
 
 

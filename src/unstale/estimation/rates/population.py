@@ -142,7 +142,7 @@ class _PriorLikelihood:
         return self._with_hints(x, value.mean(), slopes.mean(axis=1))
 
     def _with_hints(self, x: Floats, value: float, slope: Floats) -> tuple[float, Floats]:
-        """Add the little evidence that there is beside the polls."""
+        """Add the weak evidence that keeps the prior finite where polls say nothing."""
         weight = _WEIGHT[: x.size] / self._data.polls.size
         return float(0.5 * (x**2 * weight).sum() - value), x * weight - slope
 
@@ -168,7 +168,7 @@ class _PriorLikelihood:
         )
 
     def _rough(self) -> Floats:
-        """Rate of each element per mean interval, about."""
+        """Rough rate of each element per mean interval."""
         data = self._data
         return -np.log1p(-data.changes / (data.polls + 0.5)) * (data.polls * self._interval / data.total)
 
@@ -234,7 +234,7 @@ class _MixedPriorLikelihood(_PriorLikelihood):
         return GammaPrior(shape, float(mean) / shape)
 
     def surprise(self, x: Floats) -> tuple[float, Floats]:
-        """See `_PriorLikelihood`."""
+        """Return the same as `_PriorLikelihood.surprise`, for three numbers."""
         value, slopes = self._evidence(super().prior(x))
         alike, strange = value + special.log_expit(-x[2]), self._of_any + special.log_expit(x[2])
         total = np.logaddexp(alike, strange)

@@ -44,7 +44,7 @@ class GammaPrior:
     scale: float
 
     def __post_init__(self) -> None:
-        """Insist on numbers that make a gamma law."""
+        """Check that the numbers make a gamma law."""
         object.__setattr__(self, "shape", scalar("shape", self.shape, above=0, at_most=1e15))
         object.__setattr__(self, "scale", scalar("scale", self.scale, above=0))
 
@@ -156,7 +156,7 @@ def share_below(data: PollTally, priors: list[GammaPrior], owners: Owners, limit
 def evaluated(
     data: PollTally, priors: list[GammaPrior], owners: Owners, tail: float, limits: Floats
 ) -> Floats:
-    """Return what `posteriors` finds."""
+    """Return the columns that the compiled `posteriors` finds."""
     out = np.empty((data.polls.size, 6))
     shapes, scales = (np.array([getattr(prior, name) for prior in priors]) for name in ("shape", "scale"))
     posteriors(data, shapes, scales, owners, tail, limits, OFFSETS, out)

@@ -139,7 +139,7 @@ def hear(
                 seen[4] = 0.0
             for m in range(5):
                 evidence[i, k, m] = min(seen[m], _LARGEST_FLOAT32)
-            by, odds = hope * by, hope * odds  # what is hopeless says nothing of the others
+            by, odds = hope * by, hope * odds  # a hopeless element says nothing of the others
             slope[group, k, 0] += by * to_shape
             slope[group, k, 1] += by * to_rate
             information[group, k, 0, 0] += odds * to_shape * to_shape
