@@ -191,10 +191,10 @@ def estimated_proportional(
 
     With ``counting`` the estimate is (X + 1) / time instead, which Aduana uses.
     """
-    return EstimatingPolicy(n, budget, sizes, _Proportional(n, sizes, counting=counting), seed=seed)
+    return EstimatingPolicy(n, budget, sizes, _ProportionalEstimator(n, sizes, counting=counting), seed=seed)
 
 
-class _Proportional:
+class _ProportionalEstimator:
     """Frequencies in proportion to estimated rates."""
 
     def __init__(self, n: int, sizes: Floats, *, counting: bool) -> None:
@@ -230,10 +230,10 @@ def estimated_optimal(
     The policy plans the optimal allocation anew after a step if there is a fiftieth more to go by. It never
     polls an element again that it starves.
     """
-    return EstimatingPolicy(n, budget, sizes, _Optimal(weights, sizes, objective), seed=seed)
+    return EstimatingPolicy(n, budget, sizes, _OptimalEstimator(weights, sizes, objective), seed=seed)
 
 
-class _Optimal:
+class _OptimalEstimator:
     """The optimal allocation for estimated rates."""
 
     def __init__(self, weights: Floats, sizes: Floats, objective: Objective) -> None:

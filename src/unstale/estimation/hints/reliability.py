@@ -37,7 +37,7 @@ from .hinted_changes import LEAST_RATE, HintedChanges
 from .hinted_polls import HintedPolls
 from .shared_reliability import SharedReliability
 
-__all__ = ["HintEstimate", "Interval", "chance_of_fewer", "estimate_hints"]
+__all__ = ["HintEstimate", "ValueInInterval", "chance_of_fewer", "estimate_hints"]
 
 _CERTAIN_EVIDENCE = 40.0
 """Evidence of a hint that is as good as certain."""
@@ -52,7 +52,7 @@ _NO_GAIN = 1e-9
 """Differences of logarithms of likelihoods that come of rounding."""
 
 
-class Interval(NamedTuple):
+class ValueInInterval(NamedTuple):
     """An estimate and its interval."""
 
     value: float
@@ -68,11 +68,11 @@ class HintEstimate:
     """Changes per unit time; of each element if there are several."""
     hint_rate: Floats
     """Hints per unit time; likewise."""
-    precision: Interval
+    precision: ValueInInterval
     """Share of hints that come of a change."""
-    recall: Interval
+    recall: ValueInInterval
     """Share of changes that give a hint."""
-    mean_rate: Interval
+    mean_rate: ValueInInterval
     """Changes per unit time of an element, on average over the time of the polls."""
     p_value: float
     """Chance that hints which say nothing would seem to say as much as these."""
@@ -137,7 +137,7 @@ def estimate_hints(
         found,
         rate=found.rate / unit,
         hint_rate=found.hint_rate / unit,
-        mean_rate=Interval(*(part / unit for part in found.mean_rate)),
+        mean_rate=ValueInInterval(*(part / unit for part in found.mean_rate)),
     )
 
 
@@ -177,9 +177,9 @@ def _together(polls: HintedPolls, z: float) -> HintEstimate:
     return HintEstimate(
         rate=shared.rates,
         hint_rate=shared.rates * shared.hints_per_change,
-        precision=Interval(shared.precision, float(precision[0]), min(float(precision[1]), 1.0)),
-        recall=Interval(shared.recall, *map(float, recall)),
-        mean_rate=Interval(
+        precision=ValueInInterval(shared.precision, float(precision[0]), min(float(precision[1]), 1.0)),
+        recall=ValueInInterval(shared.recall, *map(float, recall)),
+        mean_rate=ValueInInterval(
             mean, mean * float(np.exp(-z * errors.rate)), mean * float(np.exp(z * errors.rate))
         ),
         p_value=shared.p_value(),
@@ -267,31 +267,31 @@ class _Likelihood:
             far = float(optimize.brentq(above, 0.0, far, xtol=1e-9, rtol=1e-9))
         return np.maximum(start + far * step, 0.0)
 
-    def precision(self, k: float, edge: tuple[Floats, Floats]) -> Interval:
+    def precision(self, k: float, edge: tuple[Floats, Floats]) -> ValueInInterval:
         """Share of hints that are true."""
         if self.polls.total_hints == 0.0:
-            return Interval(0.0, 0.0, 1.0)
+            return ValueInInterval(0.0, 0.0, 1.0)
         found = -np.expm1(-np.append(edge[1], k))
-        return Interval(float(found[-1]), float(found.min()), float(found.max()))
+        return ValueInInterval(float(found[-1]), float(found.min()), float(found.max()))
 
     def rate(self, a: Floats, k: Floats) -> Floats:
         """Changes per unit time."""
         return a - np.expm1(-k) * self.polls.total_hints / self.polls.total_time
 
-    def mean_rate(self, k: float, edge: tuple[Floats, Floats], z: float) -> Interval:
+    def mean_rate(self, k: float, edge: tuple[Floats, Floats], z: float) -> ValueInInterval:
         """Changes per unit time."""
         value = float(self.rate(self.unhinted(k), np.array(k)))
         error = -z * float(np.expm1(-k)) * sqrt(self.polls.total_hints) / self.polls.total_time
         low, high = _widened(value, self.rate(*edge), error)
-        return Interval(value, max(low, 0.0), high)
+        return ValueInInterval(value, max(low, 0.0), high)
 
-    def recall(self, k: float, edge: tuple[Floats, Floats], z: float) -> Interval:
+    def recall(self, k: float, edge: tuple[Floats, Floats], z: float) -> ValueInInterval:
         """Share of changes that are hinted."""
         hints, time = self.polls.total_hints, self.polls.total_time
         a = self.unhinted(k)
         if hints == 0.0:  # how many might have come, and did not
             most = -log(special.ndtr(-z)) / (float(a) * time) if a > 0 else 1.0
-            return Interval(0.0, 0.0, min(most, 1.0))
+            return ValueInInterval(0.0, 0.0, min(most, 1.0))
 
         def odds(a: Floats, k: Floats) -> Floats:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -299,9 +299,9 @@ class _Likelihood:
 
         value = float(odds(a, np.array(k)))
         if np.isnan(value):  # nothing has changed
-            return Interval(0.0, 0.0, 1.0)
+            return ValueInInterval(0.0, 0.0, 1.0)
         low, high = _widened(value, odds(*edge), z / sqrt(hints))
-        return Interval(*(float(special.expit(one)) for one in (value, low, high)))
+        return ValueInInterval(*(float(special.expit(one)) for one in (value, low, high)))
 
 
 def _widened(value: float, found: Floats, error: float) -> tuple[float, float]:
