@@ -13,16 +13,8 @@ from unstale.mirror.settings import Http, Settings
 from unstale.mirror.source import Known, New, Terms
 from unstale.mirror.sources.bloom_filter import Seen
 from unstale.mirror.sources.contract import learned
-from unstale.mirror.sources.feeds import (
-    formats as feed_formats,
-)
-from unstale.mirror.sources.feeds import (
-    safe_xml,
-    sitemaps,
-)
-from unstale.mirror.sources.feeds import (
-    source as feeds,
-)
+from unstale.mirror.sources.feeds import formats, safe_xml, sitemaps
+from unstale.mirror.sources.feeds import source as document_source
 from unstale.mirror.sources.feeds.formats import read_feed
 from unstale.mirror.sources.feeds.sitemaps import read_sitemap
 from unstale.mirror.sources.feeds.source import DocumentSource, feed_source, sitemap_source
@@ -223,9 +215,9 @@ class TestFeeds:
         assert len(prints) == 5
 
     def test_entries_are_limited(self, site, monkeypatch):
-        monkeypatch.setattr(feed_formats, "MOST", 5)
+        monkeypatch.setattr(formats, "MOST", 5)
         assert len(site.poll(feed_source, rss(*(f"/{n}" for n in range(9)))).discovered) == 5
-        monkeypatch.setattr(feed_formats, "LARGEST", 100)
+        monkeypatch.setattr(formats, "LARGEST", 100)
         site.memory = None
         assert "feeds are read up to 100" in site.poll(feed_source).detail
 
@@ -251,7 +243,12 @@ class TestFeeds:
 
         def keys_from(key, settings):
             source = DocumentSource(
-                "feed", feeds._read_feed, Fetched(), Fetched(), own_host=False, private=settings.http.private
+                "feed",
+                document_source._read_feed,
+                Fetched(),
+                Fetched(),
+                own_host=False,
+                private=settings.http.private,
             )
             return keys(asyncio.run(source.poll(Known(key), Terms(tmp_path, 10**6, 5.0))))
 
@@ -261,7 +258,7 @@ class TestFeeds:
 
     def test_a_parser_that_hangs_is_given_up(self, site, monkeypatch):
         body = b"<rss version='2.0'><channel>" + b" " * 2_000_000 + b"</channel></rss>"
-        monkeypatch.setattr(feeds, "read_feed", lambda *_, **__: time.sleep(0.6))
+        monkeypatch.setattr(document_source, "read_feed", lambda *_, **__: time.sleep(0.6))
         site.server.body = body
 
         async def once():

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from unstale.mirror.settings import Database
-from unstale.mirror.sources.sql.postgres import _POSITION, Position
+from unstale.mirror.sources.sql.postgres_probes import _POSITION, Position
 
 from .conftest import deciding
 
@@ -441,7 +441,7 @@ def test_versions_of_servers(pg):
 
 def test_rows_without_a_transaction_to_tell(orders, pg, monkeypatch):
     """What an extension stores in its own way may have no xmin."""
-    young = "unstale.mirror.sources.sql.probe_postgres.young_rows"
+    young = "unstale.mirror.sources.sql.postgres_poll.young_rows"
 
     def refuse(connection, *_):
         connection.exec_driver_sql("DO $$ BEGIN RAISE feature_not_supported; END $$")

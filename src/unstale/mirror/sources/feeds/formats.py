@@ -16,8 +16,8 @@ from urllib.parse import urljoin
 
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
-from unstale.mirror.sources.named_entries import Entry, Told
 
+from .named_entries import Entry, Told
 from .sitemaps import gunzip, moment_of
 
 __all__ = ["LARGEST", "MOST", "read_feed"]

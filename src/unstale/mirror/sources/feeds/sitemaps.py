@@ -14,8 +14,8 @@ from urllib.parse import urljoin
 
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
-from unstale.mirror.sources.named_entries import Entry, Told
 
+from .named_entries import Entry, Told
 from .safe_xml import Element, read_xml
 
 __all__ = ["MOST", "gunzip", "moment_of", "read_sitemap"]

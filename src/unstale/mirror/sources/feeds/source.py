@@ -23,10 +23,10 @@ from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, New, Source, Terms
 from unstale.mirror.sources.bloom_filter import Seen
 from unstale.mirror.sources.http.urls import host_of
-from unstale.mirror.sources.named_entries import Choice, Told, site_of
 from unstale.mirror.sources.threads import GivenUp, Threads
 
 from .formats import read_feed
+from .named_entries import Choice, Told, site_of
 from .sitemaps import read_sitemap
 
 __all__ = ["DocumentSource", "feed_source", "sitemap_source"]

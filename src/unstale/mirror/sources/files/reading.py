@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unstale.mirror.source import Found, Json, Known, Terms
-from unstale.mirror.sources.named_entries import truth
+from unstale.mirror.sources.discovery_options import truth
 from unstale.mirror.sources.threads import GivenUp
 
-from .places import Look, Place, is_local, place_of
+from .locations import Look, Place, is_local, place_of
 
 __all__ = ["discard", "failure", "look_at", "read_file", "storage_of"]
 

@@ -31,10 +31,10 @@ from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, New, Terms
 from unstale.mirror.sources.bloom_filter import Seen
-from unstale.mirror.sources.named_entries import discovery, patterns_of, truth
+from unstale.mirror.sources.discovery_options import discovery, patterns_of, truth
 from unstale.mirror.sources.threads import GivenUp, Threads
 
-from .places import is_local
+from .locations import is_local
 from .reading import discard, failure, look_at, read_file, storage_of
 from .trees import Listing, child_key, list_tree, own_of
 

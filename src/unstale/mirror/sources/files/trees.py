@@ -13,7 +13,7 @@ from pathlib import Path
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-from .places import Look, is_local, local_look, opened, remote_look
+from .locations import Look, is_local, local_look, opened, remote_look
 
 __all__ = ["MOST", "Listed", "Listing", "Own", "child_key", "list_tree", "own_of"]
 

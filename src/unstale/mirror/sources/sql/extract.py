@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .engine import Stop
-from .fingerprint import RowSum
-from .types import Arrow, Kinds, unique
+from .arrow_types import Arrow, Kinds, unique
+from .database import Stop
+from .row_fingerprint import RowSum
 
 __all__ = ["BLOCK", "Extract", "Sheet", "TooLarge", "from_cursor"]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from .engine import Stop
+from .arrow_types import Arrow, Column
+from .database import Stop
 from .extract import BLOCK, Extract, Sheet
-from .types import Arrow, Column
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -22,17 +22,17 @@ from unstale.mirror.settings import Database, Settings
 from unstale.mirror.source import Found, Json, Known, Terms
 
 from .batched_probe import Shared
-from .engine import CONNECTIONS, Place, Stop, in_thread, open_place, words
+from .database import CONNECTIONS, Place, Stop, in_thread, open_place, words
 from .keys import Name, key_of, options_of, thing_of
-from .postgres import Counters, Position, read_counters, read_position
-from .sqlite import Mark, Watch
+from .postgres_probes import Counters, Position, read_counters, read_position
+from .sqlite_probe import Mark, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sqlalchemy import Connection
 
-    from .request import Ask
+    from .table_poll import Ask
 
 __all__ = ["SqlSource", "sql_source"]
 
@@ -96,7 +96,7 @@ class SqlSource:
         return self._databases.get(name) or Database(name)
 
     def _ask(self, known: Known, terms: Terms) -> Ask:
-        from .request import Ask
+        from .table_poll import Ask
 
         options = options_of(known.options)
         thing = thing_of(known.key, known.options)
@@ -162,8 +162,8 @@ class _Open:
 
     async def look(self, ask: Ask) -> Found:
         """Climb the ladder."""
-        from .probe_anywhere import look_anywhere
-        from .probe_postgres import look_at_postgres
+        from .postgres_poll import look_at_postgres
+        from .sqlalchemy_poll import look_anywhere
 
         self._bound()
         if self.place.kind == "postgresql":
@@ -226,9 +226,9 @@ def _troubles() -> tuple[type[Exception], ...]:
     """What may go wrong on account of the database."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from .engine import Stopped
+    from .database import Stopped
     from .extract import TooLarge
-    from .request import Gone
+    from .table_poll import Gone
 
     errors: tuple[type[Exception], ...] = (
         SQLAlchemyError,
@@ -248,7 +248,7 @@ def _troubles() -> tuple[type[Exception], ...]:
 
 def _failed(error: Exception, ask: Ask) -> Found:
     from .extract import TooLarge
-    from .request import Gone
+    from .table_poll import Gone
 
     if isinstance(error, Gone):
         return Found("gone", f"there is no table {ask.thing.name}", validators={})

@@ -19,10 +19,10 @@ from hashlib import sha256
 
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
+from unstale.mirror.sources.discovery_options import discovery, patterns_of
+from unstale.mirror.sources.http.urls import host_of
 
-from .http.urls import host_of
-
-__all__ = ["Choice", "Entry", "Told", "discovery", "patterns_of", "site_of", "truth"]
+__all__ = ["Choice", "Entry", "Told", "site_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,34 +108,3 @@ def site_of(address: str) -> str:
     ('example.org', 'example.org:8080')
     """
     return host_of(address, port=True).removeprefix("www.")
-
-
-def patterns_of(name: str, value: Json) -> tuple[str, ...]:
-    """Return one pattern or several as a tuple.
-
-    >>> patterns_of("only", "*.html"), patterns_of("only", None)
-    (('*.html',), ())
-    """
-    several = [] if value is None else value if isinstance(value, list | tuple) else [value]
-    if not all(isinstance(one, str) and one for one in several):
-        raise InvalidInput(f"{name} must be a pattern such as '*/news/*', or a list of them; it is {value!r}")
-    return tuple(str(one) for one in several)
-
-
-def truth(name: str, value: Json) -> bool:
-    """Return a truth value, which a command may have given as text.
-
-    >>> truth("discover", "false")
-    False
-    """
-    if value not in (True, False, "true", "false"):
-        raise InvalidInput(f"{name} must be true or false; it is {value!r}")
-    return value in (True, "true")
-
-
-def discovery(options: Mapping[str, Json]) -> tuple[bool, tuple[str, ...]]:
-    """Return whether things become elements, and which patterns they must match."""
-    value = options.get("discover", True)
-    if value in (True, False, "true", "false"):
-        return truth("discover", value), ()
-    return True, patterns_of("discover", value)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from unstale.mirror.source import Found, Json, New, Terms
 
-from .engine import Place
+from .arrow_types import as_text
+from .database import Place
 from .extract import Extract
 from .keys import Name, Options, Thing
-from .types import as_text
 
 __all__ = ["MOST_ANSWER", "MOST_PARTITIONS", "Ask", "Gone", "answer_digest", "in_order"]
 

@@ -10,8 +10,8 @@ from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unstale.mirror.sources.sql.fingerprint import RowSum
-from unstale.mirror.sources.sql.types import Kinds, from_hex, unique
+from unstale.mirror.sources.sql.arrow_types import Kinds, from_hex, unique
+from unstale.mirror.sources.sql.row_fingerprint import RowSum
 
 UTC = dt.UTC
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from unstale.mirror.source import Found, Json
 
-from .engine import Stop
+from .arrow_types import as_text
+from .database import Stop
 from .extract import Extract, from_cursor
-from .request import MOST_ANSWER, MOST_PARTITIONS, Ask, Gone, answer_digest, in_order
-from .sqlite import Mark
-from .types import as_text
+from .sqlite_probe import Mark
+from .table_poll import MOST_ANSWER, MOST_PARTITIONS, Ask, Gone, answer_digest, in_order
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from unstale.mirror.source import Found, Json
 
-from .engine import Stop
+from .arrow_types import Column, postgres_columns
+from .database import Stop
 from .keys import Name
-from .postgres import Counters, Position, read_position, relations, sums, young_rows
 from .postgres_copy import from_copy
-from .request import MOST_ANSWER, MOST_PARTITIONS, Ask, Gone, answer_digest, in_order
-from .types import Column, postgres_columns
+from .postgres_probes import Counters, Position, read_position, relations, sums, young_rows
+from .table_poll import MOST_ANSWER, MOST_PARTITIONS, Ask, Gone, answer_digest, in_order
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, CursorResult

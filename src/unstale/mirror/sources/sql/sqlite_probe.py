@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from unstale.mirror.source import Json
 
-from .engine import sqlite_connection
+from .database import sqlite_connection
 
 __all__ = ["Mark", "Watch"]
 
