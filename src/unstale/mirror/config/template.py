@@ -13,9 +13,9 @@ from .keys import SECTIONS, Section
 
 __all__ = ["template", "write_template"]
 
-_WIDTH = 100
+_LINE_CHARACTERS = 100
 _RULER = "# " + "-" * 60
-_BEGINNING = """\
+_INTRODUCTION = """\
 # A mirror: copies of other people's data, as fresh as a budget allows.
 #
 # Take away one # to say what a line says. Times and amounts have units and stand in quotes:
@@ -28,7 +28,7 @@ def template(*, store: str = "mirror.db", budget: str = "1000/day", contact: str
     given = {"store": store, "budget": budget} | ({"contact": contact} if contact else {})
     if "://" in store:
         given["copies"] = "copies"
-    parts = [_BEGINNING, *(_written(section, given) for section in SECTIONS)]
+    parts = [_INTRODUCTION, *(_written(section, given) for section in SECTIONS)]
     return "\n".join(parts)
 
 
@@ -44,7 +44,9 @@ def _written(section: Section, given: dict[str, str]) -> str:
 
 
 def _comment(text: str) -> list[str]:
-    wrapped = textwrap.wrap(text.replace("`", ""), _WIDTH - 2, break_long_words=False, break_on_hyphens=False)
+    wrapped = textwrap.wrap(
+        text.replace("`", ""), _LINE_CHARACTERS - 2, break_long_words=False, break_on_hyphens=False
+    )
     return [f"# {line}" for line in wrapped]
 
 

@@ -27,7 +27,7 @@ Read = Callable[[str, object], object]
 
 _ZERO = re.compile(r"0+(\.0*)?\s*[A-Za-z]*", re.ASCII)
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
-_MOST = 2**63 - 1
+_MAX_INTEGER = 2**63 - 1
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -118,7 +118,7 @@ def flag(name: str, value: object) -> bool:
     return value
 
 
-def count(least: int, most: int = _MOST) -> Read:
+def count(least: int, most: int = _MAX_INTEGER) -> Read:
     """Return a reader of whole numbers."""
 
     def read(name: str, value: object) -> int:
@@ -210,7 +210,12 @@ def size(name: str, value: object) -> int:
         got = flow(name, f"{value}/s")
     except InvalidInput:
         _reject(name, rule, value)
-    if got.kind != "bytes" or got.unit.name != "second" or "/" in value or not 1 <= got.amount <= _MOST:
+    if (
+        got.kind != "bytes"
+        or got.unit.name != "second"
+        or "/" in value
+        or not 1 <= got.amount <= _MAX_INTEGER
+    ):
         _reject(name, rule, value)
     return int(got.amount)
 
@@ -346,7 +351,7 @@ def options(name: str, value: object) -> Json:
         return [options(name, entry) for entry in value]
     if value is None or isinstance(value, bool | str):
         return value
-    if isinstance(value, int) and abs(value) <= _MOST:
+    if isinstance(value, int) and abs(value) <= _MAX_INTEGER:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value

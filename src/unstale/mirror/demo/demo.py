@@ -42,19 +42,19 @@ __all__ = ["POLICIES", "Demo", "Moment", "Summary", "changing_pages"]
 
 POLICIES: tuple[Policy, ...] = ("optimal", "uniform", "proportional")
 """Who polls beside the mirror; the first and the last know all rates."""
-_RATE, _SPREAD = 0.1, 1.1
+_MEDIAN_RATE_PER_SECOND, _LOG_RATE_DEVIATION = 0.1, 1.1
 """Changes per second of a page in the middle, and the standard deviation of the logarithms of rates."""
-_SKEW = 0.8
+_AUDIENCE_SKEW = 0.8
 """Of the audience, by Zipf's law."""
-_KINDS = (0.5, 0.15, 0.2, 0.15)
+_SHARES_OF_LAWS = (0.5, 0.15, 0.2, 0.15)
 """Shares of pages that change at any time, in bursts, by the clock, and irregularly."""
-_BURSTY, _IRREGULAR = 0.7, 0.8
+_BURST_SHAPE, _IRREGULAR_LOG_DEVIATION = 0.7, 0.8
 """Shape of the gaps in bursts (Weibull), and standard deviation of the logarithms of irregular ones."""
-_BUDGET = 0.14
+_POLLS_PER_PAGE_AND_SECOND = 0.14
 """Polls per second, for each page."""
-_WARM_UP = 3.0
+_WARM_UP_ROUNDS = 3.0
 """Rounds after which is measured; at most half of the time."""
-_READS = 20.0
+_READS_PER_SECOND = 20.0
 """Copies that the audience reads in a second, on average."""
 _TOML = """\
 [mirror]
@@ -69,9 +69,9 @@ match = "*"
 spacing = "0s"
 concurrency = 20
 """
-_OFTEN = 0.15
+_FOLLOW_EVERY_SECONDS = 0.15
 """Seconds after which the truth is looked at again."""
-_SAW = ("new", "changed", "unchanged")
+_OUTCOMES_THAT_SAW = ("new", "changed", "unchanged")
 
 Ids = NDArray[np.int64]
 
@@ -124,9 +124,9 @@ def changing_pages(count: int, seed: int) -> tuple[list[Process], Floats]:
     (500, 1.0, 39)
     """
     rng = np.random.default_rng(seed)
-    rates = rng.lognormal(log(_RATE), _SPREAD, count)
-    weights = align(count * zipf(count, _SKEW), rates, "shuffled", rng)
-    kinds = rng.choice(len(_KINDS), count, p=_KINDS)
+    rates = rng.lognormal(log(_MEDIAN_RATE_PER_SECOND), _LOG_RATE_DEVIATION, count)
+    weights = align(count * zipf(count, _AUDIENCE_SKEW), rates, "shuffled", rng)
+    kinds = rng.choice(len(_SHARES_OF_LAWS), count, p=_SHARES_OF_LAWS)
     laws = [_law(kind, rate) for kind, rate in zip(kinds.tolist(), rates.tolist(), strict=True)]
     return laws, weights
 
@@ -135,9 +135,9 @@ def _law(kind: int, rate: float) -> Process:
     """Return a law of changes with this rate."""
     laws: tuple[Callable[[], Process], ...] = (
         lambda: Poisson(rate),
-        lambda: Weibull(_BURSTY, 1.0 / (rate * gamma(1.0 + 1.0 / _BURSTY))),
+        lambda: Weibull(_BURST_SHAPE, 1.0 / (rate * gamma(1.0 + 1.0 / _BURST_SHAPE))),
         lambda: Periodic(1.0 / rate),
-        lambda: Lognormal(-log(rate) - 0.5 * _IRREGULAR**2, _IRREGULAR),
+        lambda: Lognormal(-log(rate) - 0.5 * _IRREGULAR_LOG_DEVIATION**2, _IRREGULAR_LOG_DEVIATION),
     )
     return laws[kind]()
 
@@ -186,7 +186,11 @@ class Demo:
     ) -> None:
         self.clock: Clock = RealClock() if clock is None else clock
         self._laws, weights = changing_pages(whole("pages", pages, at_least=1), whole("seed", seed))
-        self.budget = round(_BUDGET * pages, 3) if budget is None else scalar("budget", budget, above=0)
+        self.budget = (
+            round(_POLLS_PER_PAGE_AND_SECOND * pages, 3)
+            if budget is None
+            else scalar("budget", budget, above=0)
+        )
         self.site = ChangingSite(self._laws, clock=self.clock, seed=seed, weights=weights)
         self.moments: list[Moment] = []
         """All of them, one for each second."""
@@ -271,9 +275,9 @@ class Demo:
 
     def _hear(self, event: Event) -> None:
         """Take in what the mirror did; when it says how fresh it is, see how fresh it is."""
-        if event.time >= self._followed + _OFTEN:
+        if event.time >= self._followed + _FOLLOW_EVERY_SECONDS:
             self._follow(event.time)
-        if event.kind == "poll" and event.data["outcome"] in _SAW:
+        if event.kind == "poll" and event.data["outcome"] in _OUTCOMES_THAT_SAW:
             if (page := self._places.get(event.key)) is not None:
                 time = float(self.site.answered[page])
                 self._held[page] = self.site.version(page, time)
@@ -306,7 +310,7 @@ class Demo:
     def _read(self, now: float) -> None:
         """Let the audience read some copies; and see what the budget is, which somebody may have changed."""
         share = self.site.weights / self.site.weights.sum()
-        asked = self._audience.choice(share.size, self._audience.poisson(_READS), p=share)
+        asked = self._audience.choice(share.size, self._audience.poisson(_READS_PER_SECOND), p=share)
         pages, counts = np.unique(asked[self._held[asked] >= 0], return_counts=True)
         with self.mirror.store.begin() as t:
             t.read(dict(zip(self._ids[pages].tolist(), counts.tolist(), strict=True)), now)
@@ -322,7 +326,7 @@ class Demo:
         end = self.clock.now()
         self._pay(end, self._paying)
         seconds = end - self._began
-        warm_up = min(_WARM_UP * self.round, 0.5 * seconds)
+        warm_up = min(_WARM_UP_ROUNDS * self.round, 0.5 * seconds)
         counted = [one for one in self.moments if one.time >= self._began + warm_up]
 
         def mean(values: Iterable[float]) -> float:

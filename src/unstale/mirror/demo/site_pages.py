@@ -20,9 +20,9 @@ _WORDS = (
     "opened closed moved grew fell returned repaired painted measured counted announced delayed agreed found "
     "new old small large quiet busy northern southern early late local public first second third last"
 )
-_PER_MAP = 50_000
+_SITEMAP_ADDRESSES = 50_000
 """Addresses that one sitemap may have."""
-_ENTRIES = 100
+_MAX_FEED_ENTRIES = 100
 """Changes that the feed tells of."""
 
 
@@ -71,10 +71,16 @@ def other_page(site: ChangingSite, base: str, path: str, now: float) -> tuple[st
     if path == "/feed.xml":
         return "application/atom+xml", _feed(site, base, now)
     if path == "/sitemap.xml":
-        whole = _sitemap(site, base, now, 0) if len(site) <= _PER_MAP else _sitemaps(len(site), base)
+        whole = (
+            _sitemap(site, base, now, 0) if len(site) <= _SITEMAP_ADDRESSES else _sitemaps(len(site), base)
+        )
         return "application/xml", whole
-    if path == f"/sitemap-{number}.xml" and number.isdecimal() and int(number) * _PER_MAP < len(site):
-        return "application/xml", _sitemap(site, base, now, int(number) * _PER_MAP)
+    if (
+        path == f"/sitemap-{number}.xml"
+        and number.isdecimal()
+        and int(number) * _SITEMAP_ADDRESSES < len(site)
+    ):
+        return "application/xml", _sitemap(site, base, now, int(number) * _SITEMAP_ADDRESSES)
     return None
 
 
@@ -85,13 +91,13 @@ def _index(count: int) -> str:
 
 
 def _sitemaps(count: int, base: str) -> str:
-    maps = range(-(-count // _PER_MAP))
+    maps = range(-(-count // _SITEMAP_ADDRESSES))
     listed = "".join(f"<sitemap><loc>{base}/sitemap-{k}.xml</loc></sitemap>\n" for k in maps)
     return _xml("sitemapindex", listed)
 
 
 def _sitemap(site: ChangingSite, base: str, now: float, first: int) -> str:
-    pages = range(first, min(first + _PER_MAP, len(site)))
+    pages = range(first, min(first + _SITEMAP_ADDRESSES, len(site)))
     rows = (
         f"<url><loc>{base}/page/{k}</loc><lastmod>{_moment(site.changed(k, now))}</lastmod></url>\n"
         for k in pages
@@ -106,7 +112,7 @@ def _xml(name: str, inside: str) -> str:
 
 def _feed(site: ChangingSite, base: str, now: float) -> str:
     entries = []
-    for page, at in islice(site.latest(now, _ENTRIES), _ENTRIES):
+    for page, at in islice(site.latest(now, _MAX_FEED_ENTRIES), _MAX_FEED_ENTRIES):
         link, when = f"{base}/page/{page}", _moment(at)
         entries.append(
             f"<entry><title>Page {page} has changed</title><id>{link}</id>"

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 __all__ = ["table_difference"]
 
-_CELLS = 4_000_000
+_MAX_COMPARED_CELLS = 4_000_000
 """Of both tables together, beyond which rows are only counted."""
-_SHOWN = 20
+_MAX_SHOWN_ROWS = 20
 """Rows of each kind that are shown, at most."""
-_WIDTH = 300
+_MAX_LINE_CHARACTERS = 300
 
 Codes = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ def table_difference(old: bytes, new: bytes, lines: int) -> str:
         said = list(_columns(*schemas))
         shared = [name for name in schemas[1].names if _once(schemas[0], name) and _once(schemas[1], name)]
         head = f"rows: {counts[0]:,} -> {counts[1]:,}"
-        if not shared or sum(counts) * len(shared) > _CELLS:
+        if not shared or sum(counts) * len(shared) > _MAX_COMPARED_CELLS:
             return _clipped([head, *said], lines)
         tables = [file.read(columns=shared) for file in files]
         of_rows, more = _rows(*tables)
@@ -47,7 +47,7 @@ def table_difference(old: bytes, new: bytes, lines: int) -> str:
 
 def _clipped(said: list[str], lines: int) -> str:
     """Return no more than so many lines, none of them long: columns can have any name."""
-    return "\n".join(line[:_WIDTH] for line in said[:lines])
+    return "\n".join(line[:_MAX_LINE_CHARACTERS] for line in said[:lines])
 
 
 def _once(schema: Any, name: str) -> bool:  # noqa: ANN401  (Arrow has no types)
@@ -75,8 +75,8 @@ def _rows(old: Any, new: Any) -> tuple[str, list[str]]:  # noqa: ANN401
     key = next((name for name, codes in columns.items() if _unique(codes[:split], codes[split:])), None)
     identity = every if key is None else columns[key]
     gone, came = _surplus(identity[:split], identity[split:]), _surplus(identity[split:], identity[:split])
-    lines = [f"- {_shown(old, at, key)}" for at in gone[:_SHOWN].tolist()]
-    lines += [f"+ {_shown(new, at, key)}" for at in came[:_SHOWN].tolist()]
+    lines = [f"- {_shown(old, at, key)}" for at in gone[:_MAX_SHOWN_ROWS].tolist()]
+    lines += [f"+ {_shown(new, at, key)}" for at in came[:_MAX_SHOWN_ROWS].tolist()]
     if key is None:
         return f"{came.size:,} added, {gone.size:,} removed", lines
     _, before, after = np.intersect1d(
@@ -84,13 +84,13 @@ def _rows(old: Any, new: Any) -> tuple[str, list[str]]:  # noqa: ANN401
     )
     differ = every[before] != every[split + after]
     before, after = before[differ], after[differ]
-    for a, b in islice(zip(before.tolist(), after.tolist(), strict=True), _SHOWN):
+    for a, b in islice(zip(before.tolist(), after.tolist(), strict=True), _MAX_SHOWN_ROWS):
         parts = [
             f"{name} {_value(old.column(name)[a])} -> {_value(new.column(name)[b])}"
             for name, codes in columns.items()
             if codes[a] != codes[split + b]
         ]
-        lines.append(f"~ {key} {_value(new.column(key)[b])}: {', '.join(parts)}"[:_WIDTH])
+        lines.append(f"~ {key} {_value(new.column(key)[b])}: {', '.join(parts)}"[:_MAX_LINE_CHARACTERS])
     told = f"{came.size:,} added, {gone.size:,} removed, {before.size:,} changed; told apart by {key}"
     return told, lines
 
@@ -127,7 +127,7 @@ def _surplus(some: Codes, others: Codes) -> Codes:
 
 def _shown(table: Any, at: int, key: str | None) -> str:  # noqa: ANN401
     names = [key, *(name for name in table.column_names if name != key)] if key else table.column_names
-    return ", ".join(f"{name} {_value(table.column(name)[at])}" for name in names)[:_WIDTH]
+    return ", ".join(f"{name} {_value(table.column(name)[at])}" for name in names)[:_MAX_LINE_CHARACTERS]
 
 
 def _value(scalar: Any) -> str:  # noqa: ANN401

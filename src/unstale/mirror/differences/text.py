@@ -17,35 +17,35 @@ from dataclasses import dataclass
 
 __all__ = ["difference"]
 
-_LARGEST = 8_000_000
+_MAX_COMPARED_BYTES = 8_000_000
 """Bytes of text beyond which lines are not compared."""
-_MOST_EDITS = 300
+_MAX_EDITS = 300
 """Lines added and removed up to which the least edits are looked for: the effort grows with the square."""
-_LONG = 400
+_MAX_UNCUT_CHARACTERS = 400
 """Characters of a line beyond which it is cut at the ends of sentences."""
-_WIDTH = 300
-_CONTEXT = 2
-_TEXT = re.compile(r"text/|application/(.*\+)?(json|xml|yaml|toml|javascript|x-ndjson)\b", re.IGNORECASE)
-_HTML = re.compile(r"text/html|application/xhtml", re.IGNORECASE)
-_JSON = re.compile(r"application/(.*\+)?json\b", re.IGNORECASE)
+_MAX_LINE_CHARACTERS = 300
+_CONTEXT_LINES = 2
+_TEXT_TYPE = re.compile(r"text/|application/(.*\+)?(json|xml|yaml|toml|javascript|x-ndjson)\b", re.IGNORECASE)
+_HTML_TYPE = re.compile(r"text/html|application/xhtml", re.IGNORECASE)
+_JSON_TYPE = re.compile(r"application/(.*\+)?json\b", re.IGNORECASE)
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
 """Of Python, not of texts; some take time with the square of the length."""
-_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|\[\]|\{\}|[\[\]{}]|, |[^"\[\]{},]++', re.DOTALL)
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|\[\]|\{\}|[\[\]{}]|, |[^"\[\]{},]++', re.DOTALL)
 """A string, a bracket, two of them with nothing between, a comma, or anything else that JSON has."""
-_MOST_LINES = 1_000_000
+_MAX_JSON_LINES = 1_000_000
 """Lines beyond which JSON is not laid out."""
-_DEEPEST = 20
+_MAX_INDENT_SPACES = 20
 """Spaces at most with which a line of JSON begins: hostile ones are nested a thousand times."""
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_NAMES = (
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_BLOCK_NAMES = (
     "address article aside blockquote body br caption dd div dl dt figcaption figure footer form h1 h2 h3 "
     "h4 h5 h6 header hr html legend li main nav ol option p pre section summary table tbody td tfoot th "
     "thead title tr ul"
 )
-_BLOCKS = frozenset(_NAMES.split())
+_BLOCK_TAGS = frozenset(_BLOCK_NAMES.split())
 """Tags that begin a line of their own."""
-_UNSEEN = frozenset({"script", "style", "template", "noscript"})
+_INVISIBLE_TAGS = frozenset({"script", "style", "template", "noscript"})
 
 
 def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> str:
@@ -70,7 +70,7 @@ def _told(old: bytes, new: bytes, media_type: str, lines: int) -> str:
 
             if found := table_difference(old, new, lines):
                 return found
-    if not _TEXT.match(media_type) or max(len(old), len(new)) > _LARGEST:
+    if not _TEXT_TYPE.match(media_type) or max(len(old), len(new)) > _MAX_COMPARED_BYTES:
         return _plain(old, new)
     for read in _readers(media_type):
         before, after = read(old), read(new)
@@ -111,9 +111,9 @@ def _readers(media_type: str) -> list[Callable[[bytes], list[str]]]:
             found = None
         return source(content) if found is None else found
 
-    if _HTML.match(media_type):
+    if _HTML_TYPE.match(media_type):
         return [seen, source]
-    return [laid_out, source] if _JSON.match(media_type) else [source]
+    return [laid_out, source] if _JSON_TYPE.match(media_type) else [source]
 
 
 def _charset(name: str) -> str:
@@ -127,7 +127,7 @@ def _charset(name: str) -> str:
 
 def _laid_out(text: str) -> list[str] | None:
     """Return JSON with a line for each value; None if that were too many."""
-    if text.count(",") + 2 * (text.count("[") + text.count("{")) > _MOST_LINES:
+    if text.count(",") + 2 * (text.count("[") + text.count("{")) > _MAX_JSON_LINES:
         return None
     lines: list[str] = []
     parts: list[str] = []
@@ -135,9 +135,9 @@ def _laid_out(text: str) -> list[str] | None:
 
     def end_line() -> None:
         lines.extend("".join(parts).splitlines())  # JSON has line separators within strings
-        parts[:] = [" " * min(depth, _DEEPEST)]
+        parts[:] = [" " * min(depth, _MAX_INDENT_SPACES)]
 
-    for found in _TOKEN.finditer(text):
+    for found in _JSON_TOKEN.finditer(text):
         part = found[0]
         if part in {"[", "{"}:
             depth += 1
@@ -160,7 +160,7 @@ def _lines(lines: Sequence[str]) -> list[str]:
     """Cut long lines at the ends of sentences, so that one word more is not all of a page."""
     cut: list[str] = []
     for line in lines:
-        cut.extend([line] if len(line) <= _LONG else _SENTENCE.split(line))
+        cut.extend([line] if len(line) <= _MAX_UNCUT_CHARACTERS else _SENTENCE_END.split(line))
     return cut
 
 
@@ -168,7 +168,7 @@ def _visible(html: str) -> list[str]:
     """Return the text of a page, a line for each block."""
     from lxml import etree
 
-    seen = _Seen()
+    seen = _VisibleText()
     parser = etree.HTMLParser(target=seen, encoding="utf-8")
     try:
         parser.feed(html.encode("utf-8", "replace"))
@@ -178,7 +178,7 @@ def _visible(html: str) -> list[str]:
     return seen.lines
 
 
-class _Seen:
+class _VisibleText:
     """Hears of the parts of a page one by one: a tree of them can be large, and long in the making."""
 
     def __init__(self) -> None:
@@ -189,9 +189,9 @@ class _Seen:
 
     def start(self, name: str, _: object) -> None:
         """Hear of a tag."""
-        if self._hidden or name in _UNSEEN:
+        if self._hidden or name in _INVISIBLE_TAGS:
             self._hidden += 1
-        elif name in _BLOCKS:
+        elif name in _BLOCK_TAGS:
             self._end_line()
 
     def data(self, text: str) -> None:
@@ -202,7 +202,7 @@ class _Seen:
     def end(self, name: str) -> None:
         """Hear of the end of a tag."""
         self._hidden = max(self._hidden - 1, 0)
-        if not self._hidden and name in _BLOCKS:
+        if not self._hidden and name in _BLOCK_TAGS:
             self._end_line()
 
     def comment(self, text: str) -> None:
@@ -253,7 +253,11 @@ def _clipped(lines: Iterator[str], limit: int) -> Iterator[str]:
     left_out = 0
     for number, line in enumerate(lines):
         if number < limit:
-            yield line if len(line) <= _WIDTH else f"{line[:_WIDTH]}... ({len(line):,} characters)"
+            yield (
+                line
+                if len(line) <= _MAX_LINE_CHARACTERS
+                else f"{line[:_MAX_LINE_CHARACTERS]}... ({len(line):,} characters)"
+            )
         else:
             left_out += 1
     if left_out:
@@ -274,7 +278,7 @@ def _counts(old: list[str], new: list[str], limit: int) -> str:
 
 
 def _edits(old: list[str], new: list[str]) -> list[_Edit] | None:
-    """Return the least edits from one to the other, or None if there are more than `_MOST_EDITS`.
+    """Return the least edits from one to the other, or None if there are more than `_MAX_EDITS`.
 
     The greedy algorithm of Myers (Algorithmica 1, 1986): ``reach[k]`` is how far into ``old`` one comes on
     diagonal ``k`` with so many edits; the reaches are kept, to walk back.
@@ -282,7 +286,7 @@ def _edits(old: list[str], new: list[str]) -> list[_Edit] | None:
     n, m = len(old), len(new)
     reach = {1: 0}
     trail: list[dict[int, int]] = []
-    for edits in range(min(_MOST_EDITS, n + m) + 1):
+    for edits in range(min(_MAX_EDITS, n + m) + 1):
         trail.append(dict(reach))
         for k in range(-edits, edits + 1, 2):
             if k == -edits or (k != edits and reach.get(k - 1, -1) < reach.get(k + 1, -1)):
@@ -316,14 +320,14 @@ def _hunks(old: list[str], new: list[str], edits: list[_Edit]) -> Iterator[str]:
     """Write edits as a unified difference."""
     groups: list[list[_Edit]] = []
     for edit in edits:
-        if groups and edit.low - groups[-1][-1].high <= 2 * _CONTEXT:
+        if groups and edit.low - groups[-1][-1].high <= 2 * _CONTEXT_LINES:
             groups[-1].append(edit)
         else:
             groups.append([edit])
     for group in groups:
         first, last = group[0], group[-1]
-        before = min(_CONTEXT, first.low)
-        after = min(_CONTEXT, len(old) - last.high)
+        before = min(_CONTEXT_LINES, first.low)
+        after = min(_CONTEXT_LINES, len(old) - last.high)
         low, start = first.low - before, first.start - before
         yield f"@@ -{_span(low, last.high + after)} +{_span(start, last.stop + after)} @@"
         at = low

@@ -29,17 +29,17 @@ from unstale.mirror.settings import Notify
 from unstale.mirror.store.contract import Store, Version
 
 from .record import change_record
-from .targets import Command, Target, Undelivered, Webhook
+from .targets import CommandTarget, NotifyTarget, Undelivered, WebhookTarget
 
 __all__ = ["Notifier", "TargetStatus"]
 
-_BATCH = 100
+_BATCH_CHANGES = 100
 """Changes that are read at once, and told before that is noted."""
-_NOTE_AFTER = 1.0
+_RECORD_AFTER_SECONDS = 1.0
 """Seconds after which it is noted, if they take that long."""
-_LOOK = 2.0
+_LOOK_EVERY_SECONDS = 2.0
 """Seconds between two looks for changes, if nobody says that there are some."""
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 600.0
+_FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 1.0, 600.0
 _T = TypeVar("_T")
 
 
@@ -60,12 +60,12 @@ class TargetStatus:
 
 
 @dataclass
-class _Desk:
+class _Delivery:
     """What is known of one target."""
 
-    target: Target
+    target: NotifyTarget
     match: str
-    state: str
+    state_key: str
     """Name in the store under which its position is kept."""
     position: int | None = None
     noted: int = -1
@@ -95,8 +95,8 @@ class Notifier:
     ) -> None:
         self._store, self._clock = store, clock or RealClock()
         self._on_trouble = on_trouble or (lambda _name, _trouble: None)
-        self._desks = [_desk(one) for one in notify]
-        names = [desk.state for desk in self._desks]
+        self._deliveries = [_delivery(one) for one in notify]
+        names = [delivery.state_key for delivery in self._deliveries]
         if len(set(names)) < len(names):
             msg = "notify must not have the same target with the same match twice"
             raise InvalidInput(msg)
@@ -111,9 +111,14 @@ class Notifier:
         """Return how it goes."""
         return [
             TargetStatus(
-                desk.target.name, desk.position or 0, desk.told, desk.failures, desk.trouble, desk.next_try
+                delivery.target.name,
+                delivery.position or 0,
+                delivery.told,
+                delivery.failures,
+                delivery.trouble,
+                delivery.next_try,
             )
-            for desk in self._desks
+            for delivery in self._deliveries
         ]
 
     def prepare(self) -> None:
@@ -123,12 +128,12 @@ class Notifier:
             latest = tx.versions(limit=1, latest_first=True)
             new = latest[0].id if latest else 0
             started = {}
-            for desk in self._desks:
-                if desk.position is None:
-                    desk.position = int(kept.get(desk.state, b"%d" % new))
-                    desk.noted = desk.position
-                    if desk.state not in kept:
-                        started[desk.state] = b"%d" % new
+            for delivery in self._deliveries:
+                if delivery.position is None:
+                    delivery.position = int(kept.get(delivery.state_key, b"%d" % new))
+                    delivery.noted = delivery.position
+                    if delivery.state_key not in kept:
+                        started[delivery.state_key] = b"%d" % new
             if started:
                 tx.keep(started)
 
@@ -138,18 +143,20 @@ class Notifier:
         A target that has failed is left alone until it is time for the next attempt.
         """
         await self._prepared()
-        before = sum(desk.told for desk in self._desks)
+        before = sum(delivery.told for delivery in self._deliveries)
         now = self._clock.now()
-        await asyncio.gather(*(self._catch_up(desk) for desk in self._desks if desk.next_try <= now))
-        return sum(desk.told for desk in self._desks) - before
+        await asyncio.gather(
+            *(self._catch_up(delivery) for delivery in self._deliveries if delivery.next_try <= now)
+        )
+        return sum(delivery.told for delivery in self._deliveries) - before
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tell targets of changes until ``stop``; what is being told then is told again at the next start."""
-        if not self._desks:
+        if not self._deliveries:
             await stop.wait()
             return
         stopping = asyncio.ensure_future(stop.wait())
-        tasks = [asyncio.ensure_future(self._attend(desk)) for desk in self._desks]
+        tasks = [asyncio.ensure_future(self._attend(delivery)) for delivery in self._deliveries]
         try:
             await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -164,28 +171,28 @@ class Notifier:
 
     async def close(self) -> None:
         """Let go of connections."""
-        for desk in self._desks:
-            await desk.target.close()
+        for delivery in self._deliveries:
+            await delivery.target.close()
 
-    async def _attend(self, desk: _Desk) -> None:
+    async def _attend(self, delivery: _Delivery) -> None:
         while True:
             try:
                 await self._prepared()
-                await self._catch_up(desk)
+                await self._catch_up(delivery)
             except Trouble as error:  # nothing is lost, and what could not be noted is told again
-                self._failed(desk, str(error), None)
-                desk.of_store = True
+                self._failed(delivery, str(error), None)
+                delivery.of_store = True
             else:
-                if desk.of_store:
-                    self._works(desk)
-            if desk.failures:
-                await self._clock.until(desk.next_try)
+                if delivery.of_store:
+                    self._works(delivery)
+            if delivery.failures:
+                await self._clock.until(delivery.next_try)
             else:
                 await self._wait_for_news()
 
     async def _prepared(self) -> None:
         async with self._preparing:
-            if any(desk.position is None for desk in self._desks):
+            if any(delivery.position is None for delivery in self._deliveries):
                 await self._in_thread(self.prepare)
 
     async def _in_thread(self, function: Callable[[], _T]) -> _T:
@@ -194,7 +201,7 @@ class Notifier:
             return await asyncio.to_thread(function)
 
     async def _wait_for_news(self) -> None:
-        look = asyncio.ensure_future(self._clock.until(self._clock.now() + _LOOK))
+        look = asyncio.ensure_future(self._clock.until(self._clock.now() + _LOOK_EVERY_SECONDS))
         news = asyncio.ensure_future(self._news.wait())
         try:
             await asyncio.wait([look, news], return_when=asyncio.FIRST_COMPLETED)
@@ -203,79 +210,79 @@ class Notifier:
             news.cancel()
         self._news.clear()
 
-    async def _catch_up(self, desk: _Desk) -> None:
+    async def _catch_up(self, delivery: _Delivery) -> None:
         """Tell a target of all that there is, unless it fails."""
-        async with desk.lock:
+        async with delivery.lock:
             going_on = True
             while going_on:
-                versions = await self._in_thread(lambda: self._after(desk.position or 0))
+                versions = await self._in_thread(lambda: self._after(delivery.position or 0))
                 if not versions:
                     return
                 try:
-                    going_on = await self._tell(desk, versions)
+                    going_on = await self._send_all(delivery, versions)
                 finally:  # also if we are told to stop: what was told is noted
-                    await self._note(desk)
+                    await self._note(delivery)
 
     def _after(self, position: int) -> list[Version]:
         with self._store.begin() as tx:
-            return tx.versions(position, _BATCH)
+            return tx.versions(position, _BATCH_CHANGES)
 
-    async def _tell(self, desk: _Desk, versions: Sequence[Version]) -> bool:
+    async def _send_all(self, delivery: _Delivery, versions: Sequence[Version]) -> bool:
         """Tell a target of changes, one after the other; False if it did not take one."""
         noted = self._clock.now()
         for version in versions:
-            if fnmatchcase(version.key, desk.match):
+            if fnmatchcase(version.key, delivery.match):
                 body = json.dumps(change_record(version), ensure_ascii=False).encode()
                 try:
                     with self._clock.busy():
-                        await desk.target.tell(f"change-{version.id}", self._clock.now(), body)
+                        await delivery.target.send(f"change-{version.id}", self._clock.now(), body)
                 except Undelivered as error:
-                    self._failed(desk, f"change {version.id}: {error}", error.wait)
+                    self._failed(delivery, f"change {version.id}: {error}", error.wait)
                     return False
-                desk.told += 1
-                if desk.failures:
-                    self._works(desk)
-            desk.position = version.id
-            if self._clock.now() - noted > _NOTE_AFTER:
-                await self._note(desk)
+                delivery.told += 1
+                if delivery.failures:
+                    self._works(delivery)
+            delivery.position = version.id
+            if self._clock.now() - noted > _RECORD_AFTER_SECONDS:
+                await self._note(delivery)
                 noted = self._clock.now()
         return True
 
-    async def _note(self, desk: _Desk) -> None:
+    async def _note(self, delivery: _Delivery) -> None:
         """Keep in the store what a target has been told."""
-        position = desk.position
-        if position is not None and position > desk.noted:
-            await self._in_thread(lambda: self._keep(desk.state, position))
-            desk.noted = position
+        position = delivery.position
+        if position is not None and position > delivery.noted:
+            await self._in_thread(lambda: self._keep(delivery.state_key, position))
+            delivery.noted = position
 
     def _keep(self, name: str, position: int) -> None:
         with self._store.begin() as tx:
             tx.keep({name: b"%d" % position})
 
-    def _failed(self, desk: _Desk, trouble: str, wait: float | None) -> None:
-        desk.failures += 1
-        back_off = min(_FIRST_WAIT * 2.0 ** min(desk.failures - 1, 30), _LONGEST_WAIT)
-        desk.next_try = self._clock.now() + max(back_off, min(wait or 0.0, 3600.0))
-        begins = not desk.trouble
-        desk.trouble, desk.of_store = trouble, False
+    def _failed(self, delivery: _Delivery, trouble: str, wait: float | None) -> None:
+        delivery.failures += 1
+        back_off = min(_FIRST_WAIT_SECONDS * 2.0 ** min(delivery.failures - 1, 30), _MAX_WAIT_SECONDS)
+        delivery.next_try = self._clock.now() + max(back_off, min(wait or 0.0, 3600.0))
+        begins = not delivery.trouble
+        delivery.trouble, delivery.of_store = trouble, False
         if begins:
-            self._on_trouble(desk.target.name, trouble)
+            self._on_trouble(delivery.target.name, trouble)
 
-    def _works(self, desk: _Desk) -> None:
-        desk.failures, desk.trouble, desk.next_try, desk.of_store = 0, "", 0.0, False
-        self._on_trouble(desk.target.name, "")
+    def _works(self, delivery: _Delivery) -> None:
+        delivery.failures, delivery.trouble, delivery.next_try, delivery.of_store = 0, "", 0.0, False
+        self._on_trouble(delivery.target.name, "")
 
 
-def _desk(notify: Notify) -> _Desk:
+def _delivery(notify: Notify) -> _Delivery:
     if bool(notify.webhook) == bool(notify.command):
         msg = f"notify must have either a webhook or a command; it is {notify!r}"
         raise InvalidInput(msg)
     timeout = float(getattr(notify, "timeout", 30.0))
-    target: Target
+    target: NotifyTarget
     if notify.webhook:
-        target = Webhook(notify.webhook, getattr(notify, "secret", None), timeout)
+        target = WebhookTarget(notify.webhook, getattr(notify, "secret", None), timeout)
         identity = json.dumps(["webhook", notify.webhook, notify.match])
     else:
-        target = Command(notify.command, timeout)
+        target = CommandTarget(notify.command, timeout)
         identity = json.dumps(["command", *notify.command, notify.match])
-    return _Desk(target, notify.match, f"notify:{hashlib.sha256(identity.encode()).hexdigest()[:24]}")
+    return _Delivery(target, notify.match, f"notify:{hashlib.sha256(identity.encode()).hexdigest()[:24]}")

@@ -20,9 +20,9 @@ from unstale.errors import InvalidInput
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
-__all__ = ["Command", "Target", "Undelivered", "Webhook", "signature"]
+__all__ = ["CommandTarget", "NotifyTarget", "Undelivered", "WebhookTarget", "signature"]
 
-_SHOWN = 500
+_SHOWN_BYTES = 500
 """Bytes of an answer that are shown, the last ones of what a command says."""
 
 
@@ -34,20 +34,20 @@ class Undelivered(Exception):  # noqa: N818  (it is tried again)
         self.wait = wait
 
 
-class Target(Protocol):
+class NotifyTarget(Protocol):
     """Takes changes."""
 
     name: str
     """For people."""
 
-    async def tell(self, id_: str, time: float, body: bytes) -> None:
+    async def send(self, id_: str, time: float, body: bytes) -> None:
         """Hand over one change, or raise `Undelivered`."""
 
     async def close(self) -> None:
         """Let go of connections."""
 
 
-class Webhook:
+class WebhookTarget:
     """An address that gets each change as a POST of JSON.
 
     Headers are those of Standard Webhooks (https://www.standardwebhooks.com): ``webhook-id``, the same at
@@ -64,7 +64,7 @@ class Webhook:
         self._key = None if secret is None else _key(secret)
         self._session: ClientSession | None = None
 
-    async def tell(self, id_: str, time: float, body: bytes) -> None:
+    async def send(self, id_: str, time: float, body: bytes) -> None:
         """Post a change."""
         import aiohttp
 
@@ -88,7 +88,7 @@ class Webhook:
             ) as answer:
                 if 200 <= answer.status < 300:
                     return
-                said = " ".join((await answer.content.read(_SHOWN)).decode("utf-8", "replace").split())
+                said = " ".join((await answer.content.read(_SHOWN_BYTES)).decode("utf-8", "replace").split())
                 why = f"{answer.status} {answer.reason or ''}".strip()
                 raise Undelivered(f"{why}: {said}" if said else why, _seconds(answer.headers))
         except TimeoutError:
@@ -134,7 +134,7 @@ def _seconds(headers: Mapping[str, str]) -> float | None:
     return float(said) if said.isdecimal() and len(said) < 10 else None
 
 
-class Command:
+class CommandTarget:
     """A command that is run for each change, without a shell, with the change as JSON on its standard input.
 
     Exit code 0 means that it has taken the change. What takes longer than ``timeout`` is killed, with all
@@ -148,7 +148,7 @@ class Command:
         self.name = command[0]
         self._command, self._timeout = tuple(command), timeout
 
-    async def tell(self, id_: str, time: float, body: bytes) -> None:  # noqa: ARG002
+    async def send(self, id_: str, time: float, body: bytes) -> None:  # noqa: ARG002
         """Run the command."""
         # Files, not pipes: it need not read, may say much, and what it leaves behind cannot hold us up.
         with TemporaryFile() as given, TemporaryFile() as said:
@@ -185,8 +185,8 @@ class Command:
 
 def _last_words(said: IO[bytes]) -> str:
     size = said.seek(0, os.SEEK_END)
-    said.seek(max(0, size - _SHOWN))
-    return " ".join(said.read(_SHOWN).decode("utf-8", "replace").split())
+    said.seek(max(0, size - _SHOWN_BYTES))
+    return " ".join(said.read(_SHOWN_BYTES).decode("utf-8", "replace").split())
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -13,20 +13,20 @@ import binascii
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-__all__ = ["Seen"]
+__all__ = ["BloomFilter"]
 
-_FEW = 5000
+_FEW_NAMES = 5000
 """So many things get more bits, as that costs little: one in 2,000 is missed."""
 
-_LEAST = 128
+_MIN_BYTES = 128
 """Bytes."""
 
 
-class Seen:
+class BloomFilter:
     """Things that were seen before, nearly.
 
-    >>> seen = Seen.of(["a", "b"])
-    >>> "a" in seen, "c" in seen, "b" in Seen.read(str(seen))
+    >>> seen = BloomFilter.of(["a", "b"])
+    >>> "a" in seen, "c" in seen, "b" in BloomFilter.read(str(seen))
     (True, False, True)
     """
 
@@ -34,18 +34,18 @@ class Seen:
         self._bits, self._marks = bits, marks
 
     @classmethod
-    def of(cls, things: Iterable[str]) -> Seen:
+    def of(cls, things: Iterable[str]) -> BloomFilter:
         """Return what holds these."""
         names = list(things)
-        each, marks = (16, 6) if len(names) <= _FEW else (12, 5)
-        seen = cls(bytearray(max(_LEAST, -(-len(names) * each // 8))), marks)
+        each, marks = (16, 6) if len(names) <= _FEW_NAMES else (12, 5)
+        seen = cls(bytearray(max(_MIN_BYTES, -(-len(names) * each // 8))), marks)
         for name in names:
             for place in seen._places(name):
                 seen._bits[place >> 3] |= 1 << (place & 7)
         return seen
 
     @classmethod
-    def read(cls, text: object) -> Seen | None:
+    def read(cls, text: object) -> BloomFilter | None:
         """Return what was written as text; None if it was not."""
         if not isinstance(text, str) or ":" not in text:
             return None

@@ -1,7 +1,7 @@
 """What every source must do, as laws that can be tried on it.
 
-To try a source, describe its world: how an element of it comes into being, changes, goes, breaks (`World`).
-The laws then play through what happens to elements, and raise AssertionError with words if the source does
+To try a source, describe its world (`SourceWorld`): how an element of it comes into being, changes, goes,
+breaks. The laws then play through what happens to elements, and raise AssertionError with words if the source does
 not do what a mirror relies on. With pytest:
 
     @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
@@ -24,14 +24,14 @@ from typing import Protocol
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Found, Json, Known, Source, Terms
 
-__all__ = ["LAWS", "World", "check", "learned"]
+__all__ = ["LAWS", "SourceWorld", "check", "learned"]
 
 
-_LARGE = 1_500_000
+_LARGE_BODY_BYTES = 1_500_000
 """Bytes that are too many to keep in memory."""
 
 
-class World(Protocol):
+class SourceWorld(Protocol):
     """One element of a source, and what can happen to it."""
 
     source: Source
@@ -64,7 +64,7 @@ class World(Protocol):
 class _Stage:
     """A world, and what the mirror does around it."""
 
-    world: World
+    world: SourceWorld
     scratch: Path
     max_size: int = 50_000_000
     timeout: float = 30.0
@@ -125,7 +125,7 @@ class _Stage:
 Law = Callable[[_Stage], Awaitable[None]]
 
 
-def check(law: Law, world: Callable[[Path], AbstractAsyncContextManager[World]], folder: Path) -> None:
+def check(law: Law, world: Callable[[Path], AbstractAsyncContextManager[SourceWorld]], folder: Path) -> None:
     """Try a law in a world, which is handed a folder of its own."""
     home, scratch = folder / "world", folder / "scratch"
     home.mkdir()
@@ -282,7 +282,7 @@ async def polls_do_not_disturb_each_other(stage: _Stage) -> None:
 
 async def a_poll_can_be_cancelled(stage: _Stage) -> None:
     """A poll that is cancelled leaves nothing behind: no file, no task; and the next one works."""
-    await stage.world.put(1, _LARGE)
+    await stage.world.put(1, _LARGE_BODY_BYTES)
     began = time.perf_counter()
     await stage.changed(stage.new, 1)
     span = time.perf_counter() - began
@@ -305,7 +305,7 @@ async def a_poll_can_be_cancelled(stage: _Stage) -> None:
 
 async def too_large_is_a_failure(stage: _Stage) -> None:
     """Content above max_size is a failure, and leaves no file; below, it is not."""
-    await stage.world.put(1, _LARGE)
+    await stage.world.put(1, _LARGE_BODY_BYTES)
     for size in (1, 10, 100_000):
         found = await replace(stage, max_size=size).poll(stage.new)
         _must(found.outcome == "failed", f"expected failed for max_size {size}, got {found.outcome}")
@@ -316,7 +316,7 @@ async def too_large_is_a_failure(stage: _Stage) -> None:
 
 async def time_is_kept(stage: _Stage) -> None:
     """A poll that has no time ends soon, with or without an answer."""
-    await stage.world.put(1, _LARGE)
+    await stage.world.put(1, _LARGE_BODY_BYTES)
     for timeout in (0.0, 0.001):
         found = await replace(stage, timeout=timeout).poll(stage.new)
         _must(found.outcome in {"changed", "failed"}, f"expected failed, got {found.outcome}")

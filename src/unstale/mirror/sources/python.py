@@ -40,8 +40,8 @@ Poll = (
 )
 """What looks at an element."""
 
-_PREFIX = "python:"
-_LONGEST = 2000
+_KEY_PREFIX = "python:"
+_MAX_NAME_CHARACTERS = 2000
 
 
 class PythonSource:
@@ -69,13 +69,13 @@ class PythonSource:
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
         """Return ``python:NAME``."""
-        name = text.strip().removeprefix(_PREFIX).strip()
-        if not name or len(name) > _LONGEST or not name.isprintable():
+        name = text.strip().removeprefix(_KEY_PREFIX).strip()
+        if not name or len(name) > _MAX_NAME_CHARACTERS or not name.isprintable():
             raise InvalidInput(
-                f"the name of an element must be printable and have 1 to {_LONGEST} characters; "
+                f"the name of an element must be printable and have 1 to {_MAX_NAME_CHARACTERS} characters; "
                 f"it is {text[:100]!r}"
             )
-        return _PREFIX + name
+        return _KEY_PREFIX + name
 
     def group(self, key: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
         """Return the one group of all of them."""
@@ -85,7 +85,7 @@ class PythonSource:
         """Call the function."""
         poll = self._polls.get(known.key)
         if poll is None:
-            name = known.key.removeprefix(_PREFIX)
+            name = known.key.removeprefix(_KEY_PREFIX)
             return Found(
                 "failed",
                 f"no function for {known.key} in this process: call mirror.add({name!r}, poll=...) "

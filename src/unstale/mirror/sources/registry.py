@@ -21,18 +21,18 @@ __all__ = ["GROUP", "Sources", "load_sources", "source_for", "source_named"]
 
 GROUP = "unstale.sources"
 """The group of entry points."""
-_OURS = "unstale"
+_OWN_PACKAGE = "unstale"
 """The package whose sources nobody else can replace by registering one of the same name."""
-_METHODS = ("key", "group", "poll", "close")
+_SOURCE_METHODS = ("key", "group", "poll", "close")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.-]+(?:\+[A-Za-z0-9.-]+)?):")
 """Two letters at least: C: is a drive."""
-_TABLE = re.compile(r"[A-Za-z_][\w-]*#.")
-_DATABASES = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgres", "postgresql", "sqlite"})
-_PREFIXES = frozenset({"feed", "sitemap", "sql"})
+_TABLE_KEY = re.compile(r"[A-Za-z_][\w-]*#.")
+_DATABASE_SCHEMES = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgres", "postgresql", "sqlite"})
+_PREFIX_SOURCES = frozenset({"feed", "sitemap", "sql"})
 """Sources that can be named in front of a key, and whose keys do not begin with that name."""
 
 
-class Broken:
+class BrokenSource:
     """Stands for a source that cannot be had: says so, whatever is asked of it."""
 
     def __init__(self, why: str) -> None:
@@ -102,7 +102,7 @@ def source_named(sources: Mapping[str, Source], name: str) -> Source:
     """
     if name in sources:
         return sources[name]
-    return Broken(
+    return BrokenSource(
         f"there is no source {name!r}; there are {', '.join(sorted(sources))}. "
         "If it comes from a package of its own, install that package"
     )
@@ -125,7 +125,7 @@ def source_for(text: str, options: Mapping[str, Json] | None = None) -> tuple[st
         return "file", text
     if found := _SCHEME.match(text):
         return _by_scheme(found[1].lower(), text, found.end())
-    if _TABLE.match(text):
+    if _TABLE_KEY.match(text):
         return "sql", text
     if text.startswith(("/", "./", "../", "~", "\\")) or text in {".", ".."} or _there(text):
         return "file", text
@@ -142,8 +142,8 @@ def _by_scheme(scheme: str, text: str, end: int) -> tuple[str, str]:
         return "http", text
     names = _names(GROUP)
     if scheme in names:
-        return scheme, text[end:] if scheme in _PREFIXES else text
-    dialects = _DATABASES | _names("sqlalchemy.dialects")
+        return scheme, text[end:] if scheme in _PREFIX_SOURCES else text
+    dialects = _DATABASE_SCHEMES | _names("sqlalchemy.dialects")
     if scheme.partition("+")[0] in dialects:
         return "sql", text
     from fsspec import available_protocols
@@ -185,7 +185,7 @@ def _registered(points: Iterable[EntryPoint]) -> dict[str, tuple[EntryPoint, ...
 
 def _rightful(points: list[EntryPoint]) -> tuple[EntryPoint, ...]:
     """Return our own entry point if there is one, or all that differ."""
-    ours = [point for point in points if _package(point) == _OURS]
+    ours = [point for point in points if _package(point) == _OWN_PACKAGE]
     return tuple({(_package(point), point.value): point for point in ours[:1] or points}.values())
 
 
@@ -198,16 +198,16 @@ def _load(name: str, points: tuple[EntryPoint, ...], settings: Settings) -> Sour
     """Return the source, or one that says why it cannot be had."""
     if len(points) > 1:
         packages = " and ".join(sorted(_package(point) for point in points))
-        return Broken(f"the packages {packages} both register a source {name!r}; uninstall one of them")
+        return BrokenSource(f"the packages {packages} both register a source {name!r}; uninstall one of them")
     package = _package(points[0])
     try:
         source: Source = points[0].load()(settings)
     except Exception as error:  # noqa: BLE001  (whatever a stranger's package does, others go on)
         words = f"{type(error).__name__}: {error}"
-        return Broken(f"the source {name!r} of the package {package!r} cannot be loaded: {words}")
-    missing = [method for method in _METHODS if not callable(getattr(source, method, None))]
+        return BrokenSource(f"the source {name!r} of the package {package!r} cannot be loaded: {words}")
+    missing = [method for method in _SOURCE_METHODS if not callable(getattr(source, method, None))]
     if missing:
-        return Broken(
+        return BrokenSource(
             f"the source {name!r} of the package {package!r} has no {' and no '.join(missing)}; "
             "see unstale.mirror.source for what a source is"
         )

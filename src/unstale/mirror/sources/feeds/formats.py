@@ -17,33 +17,35 @@ from urllib.parse import urljoin
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-from .named_entries import Entry, Told
+from .named_entries import NamedEntries, NamedEntry
 from .sitemaps import gunzip, moment_of
 
-__all__ = ["LARGEST", "MOST", "read_feed"]
+__all__ = ["MAX_ENTRIES", "MAX_FEED_BYTES", "read_feed"]
 
-MOST = 10_000
+MAX_ENTRIES = 10_000
 """Entries that are read."""
-LARGEST = 10_000_000
+MAX_FEED_BYTES = 10_000_000
 """Bytes that are parsed: some seconds of work."""
 
 
-def read_feed(body: bytes, base: str = "", *, media_type: str = "", max_size: int = LARGEST) -> Told:
+def read_feed(
+    body: bytes, base: str = "", *, media_type: str = "", max_size: int = MAX_FEED_BYTES
+) -> NamedEntries:
     """Return what a feed says, or raise `InvalidInput`.
 
     >>> told = read_feed(b"<rss version='2.0'><channel><item><link>http://a/</link></item></channel></rss>")
     >>> [entry.name for entry in told.entries], told.meta["format"]
     (['http://a/'], 'rss20')
     """
-    body = gunzip(body, min(max_size, LARGEST))
-    if len(body) > LARGEST:
-        raise InvalidInput(f"it has {len(body):,} bytes; feeds are read up to {LARGEST:,}")
+    body = gunzip(body, min(max_size, MAX_FEED_BYTES))
+    if len(body) > MAX_FEED_BYTES:
+        raise InvalidInput(f"it has {len(body):,} bytes; feeds are read up to {MAX_FEED_BYTES:,}")
     if body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return _from_json(body, base)
     return _from_xml(body, base, media_type)
 
 
-def _from_json(body: bytes, base: str) -> Told:
+def _from_json(body: bytes, base: str) -> NamedEntries:
     """Return what a JSON Feed says (https://www.jsonfeed.org/version/1.1/)."""
     try:
         feed = json.loads(body)
@@ -53,7 +55,7 @@ def _from_json(body: bytes, base: str) -> Told:
     if "jsonfeed.org" not in str(feed.get("version")) or not isinstance(items, list):
         raise InvalidInput("it is not a feed: JSON, but without the version and the items of a JSON Feed")
     entries = []
-    for item in items[:MOST]:
+    for item in items[:MAX_ENTRIES]:
         if not isinstance(item, dict):
             continue
         updated = str(item.get("date_modified") or "")
@@ -61,11 +63,11 @@ def _from_json(body: bytes, base: str) -> Told:
         link = str(item.get("url") or item.get("external_url") or "")
         parts = [item.get(name) for name in ("title", "summary", "content_html", "content_text")]
         name = _joined(base, link) if link else str(item.get("id") or "")
-        entries.append(Entry(name, updated or _state(parts), time))
-    return _told(entries, feed.get("title"), "json")
+        entries.append(NamedEntry(name, updated or _state(parts), time))
+    return _feed_entries(entries, feed.get("title"), "json")
 
 
-def _from_xml(body: bytes, base: str, media_type: str) -> Told:
+def _from_xml(body: bytes, base: str, media_type: str) -> NamedEntries:
     """Return what feedparser makes of it."""
     import feedparser
 
@@ -78,11 +80,11 @@ def _from_xml(body: bytes, base: str, media_type: str) -> Told:
         raise InvalidInput(f"it cannot be read as a feed: {type(error).__name__}: {error}") from None
     if not feed.get("version") and not feed.entries:
         raise InvalidInput("it is not a feed: no RSS, Atom or JSON Feed")
-    entries = [_entry(entry, base) for entry in feed.entries[:MOST]]
-    return _told(entries, feed.feed.get("title"), str(feed.get("version") or "unknown"))
+    entries = [_entry(entry, base) for entry in feed.entries[:MAX_ENTRIES]]
+    return _feed_entries(entries, feed.feed.get("title"), str(feed.get("version") or "unknown"))
 
 
-def _entry(entry: Mapping[str, Any], base: str) -> Entry:
+def _entry(entry: Mapping[str, Any], base: str) -> NamedEntry:
     """Return an entry as feedparser has it."""
     link = entry.get("link")
     parts = [
@@ -94,7 +96,7 @@ def _entry(entry: Mapping[str, Any], base: str) -> Entry:
     updated = str(entry["updated"]) if "updated" in entry else ""
     when = entry["updated_parsed"] if "updated_parsed" in entry else entry.get("published_parsed")
     name = _joined(base, str(link)) if link else str(entry.get("id") or entry.get("title") or "")
-    return Entry(name, updated or _state(parts), _seconds(when))
+    return NamedEntry(name, updated or _state(parts), _seconds(when))
 
 
 def _seconds(when: Any) -> float | None:  # noqa: ANN401  (feedparser has no types)
@@ -110,12 +112,12 @@ def _state(parts: list[object]) -> str:
     return sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]
 
 
-def _told(entries: list[Entry], title: object, form: str) -> Told:
+def _feed_entries(entries: list[NamedEntry], title: object, form: str) -> NamedEntries:
     """Return what is told; a feed never names all there is."""
     meta: dict[str, Json] = {"format": form, "entries": len(entries)}
     if isinstance(title, str):
         meta["title"] = title[:500]
-    return Told(entries, complete=False, meta=meta)
+    return NamedEntries(entries, complete=False, meta=meta)
 
 
 def _joined(base: str, address: str) -> str:

@@ -22,11 +22,11 @@ from unstale.mirror.source import Json
 from unstale.mirror.sources.discovery_options import discovery, patterns_of
 from unstale.mirror.sources.http.urls import host_of
 
-__all__ = ["Choice", "Entry", "Told", "site_of"]
+__all__ = ["EntryFilter", "NamedEntries", "NamedEntry", "site_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NamedEntry:
     """Something that is named."""
 
     name: str
@@ -39,17 +39,17 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NamedEntries:
     """What a feed or a sitemap says."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[NamedEntry]
     complete: bool
     """Whether it names all there is."""
     meta: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EntryFilter:
     """Which of the things that are named count."""
 
     discover: bool
@@ -64,7 +64,7 @@ class Choice:
     """All other options, for the source that fetches."""
 
     @classmethod
-    def of(cls, options: Mapping[str, Json], *, own_host: bool) -> Choice:
+    def of(cls, options: Mapping[str, Json], *, own_host: bool) -> EntryFilter:
         """Return what options say, or raise `InvalidInput`."""
         discover, wanted = discovery(options)
         hosts = options.get("hosts", "own" if own_host else "any")

@@ -15,23 +15,23 @@ from urllib.parse import urljoin
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-from .named_entries import Entry, Told
-from .safe_xml import Element, read_xml
+from .named_entries import NamedEntries, NamedEntry
+from .safe_xml import XmlElement, read_xml
 
-__all__ = ["MOST", "gunzip", "moment_of", "read_sitemap"]
+__all__ = ["MAX_ADDRESSES", "gunzip", "moment_of", "read_sitemap"]
 
-MOST = 50_000
+MAX_ADDRESSES = 50_000
 """Addresses that a sitemap may name."""
 _FEEDS = frozenset({"rss", "feed", "rdf"})
 _SHORT = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 
 
-def read_sitemap(body: bytes, base: str = "", *, max_size: int = 52_428_800) -> Told:
+def read_sitemap(body: bytes, base: str = "", *, max_size: int = 52_428_800) -> NamedEntries:
     """Return what a sitemap says, or raise `InvalidInput`.
 
     >>> read_sitemap(b"<urlset><url><loc>http://a/</loc><lastmod>2024-05-01</lastmod></url></urlset>").entries
-    [Entry(name='http://a/', state='2024-05-01', time=1714521600.0, source='http')]
+    [NamedEntry(name='http://a/', state='2024-05-01', time=1714521600.0, source='http')]
     """
     body = gunzip(body, max_size)
     if body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or body[:2] in {b"\xff\xfe", b"\xfe\xff"}:
@@ -76,7 +76,7 @@ def moment_of(text: str) -> float | None:
         return None
 
 
-def _from_xml(elements: Iterator[Element], base: str) -> Told:
+def _from_xml(elements: Iterator[XmlElement], base: str) -> NamedEntries:
     """Return what the elements of the document say."""
     root = next(elements).name
     if root in _FEEDS:
@@ -85,7 +85,7 @@ def _from_xml(elements: Iterator[Element], base: str) -> Told:
         raise InvalidInput(f"it is not a sitemap: its root is {root!r}, not 'urlset' or 'sitemapindex'")
     index = root == "sitemapindex"
     kind, source = ("sitemap", "sitemap") if index else ("url", "http")
-    entries: dict[str, Entry] = {}
+    entries: dict[str, NamedEntry] = {}
     more = False
     inside: dict[tuple[str, str], str] = {}
     for element in elements:  # to the end, also if there are too many: it must be well-formed there, too
@@ -98,40 +98,40 @@ def _from_xml(elements: Iterator[Element], base: str) -> Told:
         inside.clear()
         if element.name != kind or not address:
             continue
-        more = more or len(entries) >= MOST
+        more = more or len(entries) >= MAX_ADDRESSES
         if not more:
             address = _joined(base, address)
-            entries[address] = Entry(address, state, moment_of(state) if state else None, source)
-    return _told(entries, "sitemap index" if index else "sitemap", more=more)
+            entries[address] = NamedEntry(address, state, moment_of(state) if state else None, source)
+    return _sitemap_entries(entries, "sitemap index" if index else "sitemap", more=more)
 
 
-def _from_text(body: bytes) -> Told:
+def _from_text(body: bytes) -> NamedEntries:
     """Return what a sitemap says that has an address per line."""
     try:
         lines = body.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise InvalidInput("it is not a sitemap: neither XML nor text in UTF-8") from None
-    entries: dict[str, Entry] = {}
+    entries: dict[str, NamedEntry] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if text and not (_ADDRESS.fullmatch(text) and text.isprintable()):
             raise InvalidInput(f"it is not a sitemap: line {number} is not an address: {text[:60]!r}")
         if text:
-            entries[text] = Entry(text, "")
-        if len(entries) > MOST:
+            entries[text] = NamedEntry(text, "")
+        if len(entries) > MAX_ADDRESSES:
             entries.pop(text)
-            return _told(entries, "text", more=True)
+            return _sitemap_entries(entries, "text", more=True)
     if not entries:
         raise InvalidInput("it is not a sitemap: there is nothing in it")
-    return _told(entries, "text", more=False)
+    return _sitemap_entries(entries, "text", more=False)
 
 
-def _told(entries: dict[str, Entry], form: str, *, more: bool) -> Told:
+def _sitemap_entries(entries: dict[str, NamedEntry], form: str, *, more: bool) -> NamedEntries:
     """Return what is told; if there is more than allowed, that is not complete."""
     meta: dict[str, Json] = {"format": form, "entries": len(entries)}
     if more:
         meta["more"] = True
-    return Told(list(entries.values()), complete=not more and bool(entries), meta=meta)
+    return NamedEntries(list(entries.values()), complete=not more and bool(entries), meta=meta)
 
 
 def _joined(base: str, address: str) -> str:

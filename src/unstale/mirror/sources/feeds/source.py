@@ -21,22 +21,22 @@ from pathlib import Path
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, New, Source, Terms
-from unstale.mirror.sources.bloom_filter import Seen
+from unstale.mirror.sources.bloom_filter import BloomFilter
 from unstale.mirror.sources.http.urls import host_of
 from unstale.mirror.sources.threads import GivenUp, Threads
 
 from .formats import read_feed
-from .named_entries import Choice, Told, site_of
+from .named_entries import EntryFilter, NamedEntries, site_of
 from .sitemaps import read_sitemap
 
 __all__ = ["DocumentSource", "feed_source", "sitemap_source"]
 
-_DEEPEST = 3
+_MAX_INDEXES = 3
 """Sitemap indexes that may lead from one to the next."""
-_OTHER_CHANGES = frozenset({"change", "ignore", "selector"})
+_CHANGE_OPTIONS = frozenset({"change", "ignore", "selector"})
 """Options that say what counts as a change."""
 
-Read = Callable[[bytes, str, str, int], Told]
+Read = Callable[[bytes, str, str, int], NamedEntries]
 """Takes the body, its address, its media type, and how large it may become when unpacked."""
 
 
@@ -65,16 +65,16 @@ def _documents(name: str, read: Read, settings: Settings, *, own_host: bool) -> 
     )
 
 
-def _read_feed(body: bytes, base: str, media_type: str, max_size: int) -> Told:
+def _read_feed(body: bytes, base: str, media_type: str, max_size: int) -> NamedEntries:
     return read_feed(body, base, media_type=media_type, max_size=max_size)
 
 
-def _read_sitemap(body: bytes, base: str, media_type: str, max_size: int) -> Told:  # noqa: ARG001
+def _read_sitemap(body: bytes, base: str, media_type: str, max_size: int) -> NamedEntries:  # noqa: ARG001
     return read_sitemap(body, base, max_size=max_size)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _DocumentReading:
     """What a document said."""
 
     fingerprint: str
@@ -99,11 +99,11 @@ class DocumentSource:
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:
         """Return the key that the fetching source gives it."""
-        choice = Choice.of(options, own_host=self._own_host)
+        filter_ = EntryFilter.of(options, own_host=self._own_host)
         text = text.strip().removeprefix(f"{self._name}:")
         if text.startswith("//"):  # feed://example.org/news.xml
             text = f"http:{text}"
-        key = self._fetcher(text).key(text, choice.rest)
+        key = self._fetcher(text).key(text, filter_.rest)
         if key.endswith("/") and not _is_address(key):
             raise InvalidInput(
                 f"{text!r} is a folder, not a {self._name}; its files are mirrored by the source file"
@@ -112,17 +112,17 @@ class DocumentSource:
 
     def group(self, key: str, options: Mapping[str, Json]) -> str:
         """Return the group of the host, which pages of that host are in, too."""
-        return self._fetcher(key).group(key, Choice.of(options, own_host=self._own_host).rest)
+        return self._fetcher(key).group(key, EntryFilter.of(options, own_host=self._own_host).rest)
 
     async def poll(self, known: Known, terms: Terms) -> Found:
         """Fetch a document, and read it if it has changed."""
         began = asyncio.get_running_loop().time()
         try:
-            choice = Choice.of(known.options, own_host=self._own_host)
+            filter_ = EntryFilter.of(known.options, own_host=self._own_host)
         except InvalidInput as error:
             return Found("failed", str(error))
-        memory = _memory(known, choice)
-        found = await self._fetcher(known.key).poll(_inner(known, choice, memory), terms)
+        memory = _memory(known, filter_)
+        found = await self._fetcher(known.key).poll(_inner(known, filter_, memory), terms)
         if found.outcome != "changed" or found.body is None:
             if found.validators is None or not memory:
                 return replace(found, validators=None)
@@ -136,7 +136,7 @@ class DocumentSource:
         try:
             reading = await self._threads.run(
                 known.key,
-                lambda _: self._look(known.key, found, choice, memory, terms.max_size),
+                lambda _: self._look(known.key, found, filter_, memory, terms.max_size),
                 timeout=max(left, 0.0),
             )
         except BaseException as error:
@@ -147,12 +147,12 @@ class DocumentSource:
             kind = "" if isinstance(error, InvalidInput | GivenUp) else f"{type(error).__name__}: "
             words = f"it was fetched, but cannot be read: {kind}{error}"
             return Found("failed", words, traffic=found.traffic, wait=found.wait, spacing=found.spacing)
-        same_as_page = _OTHER_CHANGES & choice.rest.keys() and found.fingerprint is not None
+        same_as_page = _CHANGE_OPTIONS & filter_.rest.keys() and found.fingerprint is not None
         return replace(
             found,
             detail=_detail(found.detail, reading),
             fingerprint=found.fingerprint if same_as_page else reading.fingerprint,
-            validators={**kept, "options": choice.digest, "seen": reading.seen},
+            validators={**kept, "options": filter_.digest, "seen": reading.seen},
             discovered=reading.discovered,
             hints=reading.hints,
             complete=reading.complete,
@@ -168,8 +168,8 @@ class DocumentSource:
         return self._http if _is_address(key) else self._files
 
     def _look(
-        self, key: str, found: Found, choice: Choice, memory: Mapping[str, Json], max_size: int
-    ) -> _Reading:
+        self, key: str, found: Found, filter_: EntryFilter, memory: Mapping[str, Json], max_size: int
+    ) -> _DocumentReading:
         """Read a document; in a thread, as that can take seconds."""
         from unstale.mirror.sources.http.private_addresses import named_private
 
@@ -178,7 +178,7 @@ class DocumentSource:
         told = self._read(body, base, _content_type(found), max_size)
         hosts = frozenset({site_of(key), site_of(base)}) if base else frozenset()
         inside = self._private or not base or named_private(host_of(key))
-        seen = Seen.read(memory.get("seen"))
+        seen = BloomFilter.read(memory.get("seen"))
         states: list[str] = []
         discovered: dict[str, New] = {}
         hints: dict[str, float] = {}
@@ -187,7 +187,7 @@ class DocumentSource:
             name = self._key_of(entry.name)
             address = name if _is_address(name) else None
             if address is not None and not (
-                choice.counts(address, hosts) and (inside or not named_private(host_of(address)))
+                filter_.counts(address, hosts) and (inside or not named_private(host_of(address)))
             ):
                 left_out += 1
                 continue
@@ -195,18 +195,20 @@ class DocumentSource:
             states.append(state)
             if address is None or address == key:
                 continue
-            if choice.adds(address):
-                discovered[address] = _new(address, entry.source, choice)
+            if filter_.adds(address):
+                discovered[address] = _new(address, entry.source, filter_)
             if seen is not None and state not in seen:
                 hints[address] = max(hints.get(address, 0.0), entry.time or 0.0)
-        if choice.nested >= _DEEPEST and any(new.source == self._name for new in discovered.values()):
-            raise InvalidInput(f"it is a sitemap index, the {_DEEPEST + 1}th that leads from one to the next")
-        return _Reading(
+        if filter_.nested >= _MAX_INDEXES and any(new.source == self._name for new in discovered.values()):
+            raise InvalidInput(
+                f"it is a sitemap index, the {_MAX_INDEXES + 1}th that leads from one to the next"
+            )
+        return _DocumentReading(
             fingerprint=sha256("\0".join(sorted(states)).encode("utf-8", "surrogatepass")).hexdigest(),
             discovered=tuple(discovered.values()),
             hints=tuple(hints.items()),
-            complete=told.complete and choice.discover,
-            seen=str(Seen.of(states)),
+            complete=told.complete and filter_.discover,
+            seen=str(BloomFilter.of(states)),
             count=len(states),
             left_out=left_out,
             meta=told.meta,
@@ -226,18 +228,18 @@ def _is_address(text: str) -> bool:
     return text[:8].lower().startswith(("http://", "https://"))
 
 
-def _memory(known: Known, choice: Choice) -> Mapping[str, Json]:
+def _memory(known: Known, filter_: EntryFilter) -> Mapping[str, Json]:
     """Return what is remembered; nothing if options have changed, or the copy is lost: all is told anew."""
-    same = known.validators.get("options") == choice.digest and known.fingerprint is not None
+    same = known.validators.get("options") == filter_.digest and known.fingerprint is not None
     return known.validators if same else {}
 
 
-def _inner(known: Known, choice: Choice, memory: Mapping[str, Json]) -> Known:
+def _inner(known: Known, filter_: EntryFilter, memory: Mapping[str, Json]) -> Known:
     """Return what the fetching source knows of the document."""
     fetched, fingerprint = memory.get("fetched"), memory.get("fingerprint")
     return Known(
         known.key,
-        choice.rest,
+        filter_.rest,
         fetched if isinstance(fetched, dict) else {},
         fingerprint if isinstance(fingerprint, str) else None,
     )
@@ -256,14 +258,14 @@ def _landed(key: str, found: Found) -> str:
     return landed if isinstance(landed, str) else found.moved or key
 
 
-def _new(address: str, source: str, choice: Choice) -> New:
+def _new(address: str, source: str, filter_: EntryFilter) -> New:
     """Return an element that was discovered; a sitemap of an index is to be read like the index."""
     if source == "http":
         return New(address, source)
-    return New(address, source, {**choice.rest, **choice.given, "nested": choice.nested + 1})
+    return New(address, source, {**filter_.rest, **filter_.given, "nested": filter_.nested + 1})
 
 
-def _detail(detail: str, reading: _Reading) -> str:
+def _detail(detail: str, reading: _DocumentReading) -> str:
     """Return what happened, in words."""
     words = [*([detail] if detail else []), f"{reading.count:,} entries"]
     if reading.hints:

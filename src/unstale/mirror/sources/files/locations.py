@@ -18,26 +18,26 @@ from typing import Any, BinaryIO, Literal, Protocol
 
 from unstale.mirror.source import Json
 
-__all__ = ["Local", "Look", "Place", "Remote", "is_local"]
+__all__ = ["FileLocation", "FileStatus", "LocalFile", "RemoteFile", "is_local"]
 
-_TAGS = (
+_TAG_NAMES = (
     "ETag", "etag", "e_tag", "md5Hash", "md5", "content_md5", "contentMd5", "crc32c", "CRC", "checksum",
     "sha", "sha256", "generation", "version_id", "VersionId", "hash", "content_hash",
 )  # fmt: skip
 """What file systems call something that changes with the content."""
-_TIMES = (
+_TIME_NAMES = (
     "mtime", "LastModified", "last_modified", "lastModified", "updated", "modified", "modify",
     "ModificationTime", "modificationTime", "time_modified", "date_time", "created",
 )  # fmt: skip
 """What they call the time of the last change."""
-_COARSE = 2.0
+_MTIME_SECONDS = 2.0
 """Seconds that a time of modification may be coarse: a file can change again without changing it."""
-_TICK = 0.1
+_CTIME_SECONDS = 0.1
 """The same for the time of change that the system keeps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FileStatus:
     """What can be seen of a file without reading it."""
 
     kind: Literal["file", "folder", "other"]
@@ -60,25 +60,25 @@ class Look:
         return validators.get("tag") == self.tag and validators.get("size") == self.size
 
 
-class Place(Protocol):
+class FileLocation(Protocol):
     """A file somewhere."""
 
-    def look(self) -> Look:
+    def status(self) -> FileStatus:
         """Look without reading; raises what the system raises."""
 
     def open(self) -> BinaryIO:
         """Open it for reading."""
 
 
-class Local:
+class LocalFile:
     """A file on this machine."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def look(self) -> Look:
+    def status(self) -> FileStatus:
         """Look without opening."""
-        return local_look(Path(self.path).stat())
+        return local_status(Path(self.path).stat())
 
     def open(self) -> BinaryIO:
         """Open it; if it has become a pipe meanwhile, that does not block."""
@@ -90,15 +90,15 @@ class Local:
         return stream
 
 
-class Remote:
+class RemoteFile:
     """A file that fsspec reaches."""
 
     def __init__(self, url: str, storage: Mapping[str, Json]) -> None:
         self.fs, self.path = opened(url, storage)
 
-    def look(self) -> Look:
+    def status(self) -> FileStatus:
         """Ask the file system."""
-        found = remote_look(self.fs.info(self.path))
+        found = remote_status(self.fs.info(self.path))
         if found.modified is not None or found.tag or found.kind != "file":
             return found
         try:
@@ -117,39 +117,39 @@ def is_local(key: str) -> bool:
     return "://" not in key and "::" not in key
 
 
-def local_look(status: os.stat_result) -> Look:
+def local_status(status: os.stat_result) -> FileStatus:
     """Return what a system call says of a file."""
     if stat.S_ISDIR(status.st_mode):
-        return Look("folder")
+        return FileStatus("folder")
     if not stat.S_ISREG(status.st_mode):
-        return Look("other")
+        return FileStatus("other")
     tag = f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
     now = time.time()
-    settled = now - status.st_mtime > _COARSE and now - status.st_ctime > _TICK
-    return Look("file", status.st_size, status.st_mtime, tag, settled)
+    settled = now - status.st_mtime > _MTIME_SECONDS and now - status.st_ctime > _CTIME_SECONDS
+    return FileStatus("file", status.st_size, status.st_mtime, tag, settled)
 
 
-def remote_look(info: Mapping[str, Any]) -> Look:
+def remote_status(info: Mapping[str, Any]) -> FileStatus:
     """Return what fsspec says of a file."""
     kind = info.get("type")
     if kind == "directory":
-        return Look("folder")
+        return FileStatus("folder")
     size = info.get("size")
     size = int(size) if isinstance(size, int | float) else None
     if kind not in {"file", None}:
-        return Look("other", size)
-    when = next((moment for name in _TIMES if (moment := seconds(info.get(name))) is not None), None)
-    tag = next((str(info[name]) for name in _TAGS if info.get(name) not in {None, ""}), None)
+        return FileStatus("other", size)
+    when = next((moment for name in _TIME_NAMES if (moment := seconds(info.get(name))) is not None), None)
+    tag = next((str(info[name]) for name in _TAG_NAMES if info.get(name) not in {None, ""}), None)
     if tag is not None:
-        return Look("file", size, when, tag)
+        return FileStatus("file", size, when, tag)
     return _timed(size, when)
 
 
-def _timed(size: int | None, when: float | None) -> Look:
+def _timed(size: int | None, when: float | None) -> FileStatus:
     """Return the look of a file of which only the time tells whether it has changed."""
     if when is None:
-        return Look("file", size)
-    return Look("file", size, when, repr(when), settled=time.time() - when > _COARSE)
+        return FileStatus("file", size)
+    return FileStatus("file", size, when, repr(when), settled=time.time() - when > _MTIME_SECONDS)
 
 
 def seconds(value: object) -> float | None:
@@ -186,14 +186,14 @@ def opened(url: str, storage: Mapping[str, Json]) -> tuple[Any, str]:
 
 
 @contextmanager
-def place_of(key: str, storage: Mapping[str, Json]) -> Iterator[Place]:
+def located(key: str, storage: Mapping[str, Json]) -> Iterator[FileLocation]:
     """Reach the file that a key names."""
     if is_local(key):
-        yield Local(key)
+        yield LocalFile(key)
         return
-    place = Remote(key, storage)
+    location = RemoteFile(key, storage)
     try:
-        yield place
+        yield location
     finally:
-        if "::" in key and callable(close := getattr(place.fs, "close", None)):
+        if "::" in key and callable(close := getattr(location.fs, "close", None)):
             close()

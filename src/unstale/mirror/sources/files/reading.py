@@ -15,12 +15,12 @@ from unstale.mirror.source import Found, Json, Known, Terms
 from unstale.mirror.sources.discovery_options import truth
 from unstale.mirror.sources.threads import GivenUp
 
-from .locations import Look, Place, is_local, place_of
+from .locations import FileLocation, FileStatus, is_local, located
 
-__all__ = ["discard", "failure", "look_at", "read_file", "storage_of"]
+__all__ = ["discard", "failure", "read_file", "status_of", "storage_of"]
 
-_BLOCK = 1 << 20
-_IN_MEMORY = 1 << 20
+_BLOCK_BYTES = 1 << 20
+_MAX_BYTES_IN_MEMORY = 1 << 20
 """Bytes up to which content stays in memory."""
 
 
@@ -34,27 +34,27 @@ def storage_of(options: Mapping[str, Json]) -> Mapping[str, Json]:
     return storage if isinstance(storage, dict) else {}
 
 
-def look_at(known: Known) -> Look | Found:
+def status_of(known: Known) -> FileStatus | Found:
     """Look at a file; return what was found if it need not be read, or cannot be."""
-    with place_of(known.key, storage_of(known.options)) as place:
-        return _seen(place.look(), known)
+    with located(known.key, storage_of(known.options)) as location:
+        return _judged(location.status(), known)
 
 
 def read_file(known: Known, terms: Terms, given_up: threading.Event) -> Found:
     """Look at a file, and read it if it looks different; once more if it changes meanwhile."""
-    with place_of(known.key, storage_of(known.options)) as place:
-        before = place.look()
+    with located(known.key, storage_of(known.options)) as location:
+        before = location.status()
         for _ in range(2):
-            seen = _seen(before, known)
+            seen = _judged(before, known)
             if isinstance(seen, Found):
                 return seen
             if seen.size is not None and seen.size > terms.max_size:
                 return Found("failed", f"it has {seen.size:,} bytes; max_size is {terms.max_size:,}")
             try:
-                found = _read(place, known.key, seen, terms, given_up)
+                found = _read(location, known.key, seen, terms, given_up)
             except _TooLarge:
                 return Found("failed", f"it has more than {terms.max_size:,} bytes, which is max_size")
-            after = place.look()
+            after = location.status()
             whole = seen.size is None or found.traffic == seen.size
             if whole and (after.kind, after.size, after.tag) == (seen.kind, seen.size, seen.tag):
                 return found
@@ -83,24 +83,26 @@ def failure(error: Exception, key: str) -> Found:
     return Found("failed", f"{kind}: {words}"[:300] if words else kind)
 
 
-def _seen(look: Look, known: Known) -> Look | Found:
+def _judged(status: FileStatus, known: Known) -> FileStatus | Found:
     """Return what a look amounts to."""
-    if look.kind == "folder":
+    if status.kind == "folder":
         return Found("failed", "it is a folder; a key that ends in / mirrors the files in it")
-    if look.kind == "other":
+    if status.kind == "other":
         return Found("refused", "it is a pipe, a socket or a device, not a file")
     trusted = truth("trust_mtime", known.options.get("trust_mtime", True)) and known.fingerprint is not None
-    if trusted and look.same_as(known.validators):
-        return Found("unchanged", "it looks as it did", modified=look.modified)
-    return look
+    if trusted and status.same_as(known.validators):
+        return Found("unchanged", "it looks as it did", modified=status.modified)
+    return status
 
 
-def _read(place: Place, key: str, look: Look, terms: Terms, given_up: threading.Event) -> Found:
+def _read(
+    location: FileLocation, key: str, status: FileStatus, terms: Terms, given_up: threading.Event
+) -> Found:
     """Read a file in blocks."""
-    content = _Content(terms)
+    content = _FileBody(terms)
     try:
-        with place.open() as stream:
-            while block := stream.read(_BLOCK):
+        with location.open() as stream:
+            while block := stream.read(_BLOCK_BYTES):
                 content.add(block)
                 _go_on(given_up)
         body = content.body()
@@ -112,9 +114,9 @@ def _read(place: Place, key: str, look: Look, terms: Terms, given_up: threading.
         body=body,
         fingerprint=content.digest.hexdigest(),
         media_type=mimetypes.guess_type(key.partition("::")[0])[0] or "application/octet-stream",
-        validators=look.validators,
+        validators=status.validators,
         traffic=content.size,
-        modified=look.modified,
+        modified=status.modified,
     )
 
 
@@ -124,7 +126,7 @@ def _go_on(given_up: threading.Event) -> None:
         raise GivenUp("it was given up")
 
 
-class _Content:
+class _FileBody:
     """Bytes that come in: in memory as long as they are few, then in a file."""
 
     def __init__(self, terms: Terms) -> None:
@@ -143,7 +145,7 @@ class _Content:
             self._file.write(block)
             return
         self._held += block
-        if len(self._held) > _IN_MEMORY:
+        if len(self._held) > _MAX_BYTES_IN_MEMORY:
             number, name = tempfile.mkstemp(prefix="file-", dir=self._terms.scratch)
             self._path, self._file = Path(name), os.fdopen(number, "wb")
             self._file.write(self._held)

@@ -30,17 +30,17 @@ from urllib.parse import urlsplit
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, New, Terms
-from unstale.mirror.sources.bloom_filter import Seen
+from unstale.mirror.sources.bloom_filter import BloomFilter
 from unstale.mirror.sources.discovery_options import discovery, patterns_of, truth
 from unstale.mirror.sources.threads import GivenUp, Threads
 
 from .locations import is_local
-from .reading import discard, failure, look_at, read_file, storage_of
-from .trees import Listing, child_key, list_tree, own_of
+from .reading import discard, failure, read_file, status_of, storage_of
+from .trees import TreeListing, child_key, list_tree, own_files
 
 __all__ = ["FileSource", "file_source"]
 
-_CACHES = frozenset({"blockcache", "cached", "filecache", "simplecache"})
+_CACHE_PROTOCOLS = frozenset({"blockcache", "cached", "filecache", "simplecache"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
@@ -93,12 +93,12 @@ class FileSource:
             _checked(known.options)
             read = _poll_tree if _is_tree(known.key, known.options) else _read_file
             if terms.spend is not None and read is _read_file:
-                look = await self._threads.run(
-                    known.key, lambda _: _own(known, terms) or look_at(known), timeout=terms.timeout
+                status = await self._threads.run(
+                    known.key, lambda _: _own(known, terms) or status_of(known), timeout=terms.timeout
                 )
-                if isinstance(look, Found):
-                    return look
-                await terms.spend(min(look.size or 0, terms.max_size))
+                if isinstance(status, Found):
+                    return status
+                await terms.spend(min(status.size or 0, terms.max_size))
             left = terms.timeout - (asyncio.get_running_loop().time() - began)
             return await self._threads.run(
                 known.key, lambda stop: read(known, terms, stop), timeout=max(left, 0.0), clean=discard
@@ -129,7 +129,7 @@ def _check_protocol(part: str, *, alone: bool) -> None:
     protocol = found[1].lower() if found else part if not alone and part.isalpha() else "file"
     if protocol in {"http", "https"} and alone:
         raise InvalidInput(f"{part!r} is a page, not a file; the source http polls it")
-    if protocol in _CACHES:
+    if protocol in _CACHE_PROTOCOLS:
         raise InvalidInput(f"{protocol}: would answer in place of the file system behind it; leave it out")
     from fsspec import get_filesystem_class
     from fsspec.registry import known_implementations
@@ -164,7 +164,7 @@ def _is_tree(key: str, options: Mapping[str, Json]) -> bool:
 
 def _own(known: Known, terms: Terms) -> Found | None:
     """Refuse what belongs to the mirror itself."""
-    if is_local(known.key) and known.key in own_of(terms.own):
+    if is_local(known.key) and known.key in own_files(terms.own):
         return Found("refused", "it is a part of this mirror, which cannot mirror itself")
     return None
 
@@ -179,9 +179,9 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
     if (refused := _own(known, terms)) is not None:
         return refused
     key, options = known.key, known.options
-    listing = list_tree(key, storage_of(options), given_up, own_of(terms.own))
+    listing = list_tree(key, storage_of(options), given_up, own_files(terms.own))
     files = [listed for listed in listing.files if _counts(listed.name, options)]
-    lines = [f"{listed.name}\t{listed.look.size}\t{listed.look.modified}\n" for listed in files]
+    lines = [f"{listed.name}\t{listed.status.size}\t{listed.status.modified}\n" for listed in files]
     body = "".join(lines).encode()
     if len(body) > terms.max_size:
         return Found(
@@ -189,8 +189,8 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
         )
     digest = sha256(json.dumps(dict(options), sort_keys=True).encode()).hexdigest()[:16]
     memory = known.validators if known.validators.get("options") == digest else {}
-    seen = Seen.read(memory.get("seen"))
-    states = [f"{listed.name}\n{listed.look.size}\n{listed.look.tag}" for listed in files]
+    seen = BloomFilter.read(memory.get("seen"))
+    states = [f"{listed.name}\n{listed.status.size}\n{listed.status.tag}" for listed in files]
     kept = {name: options[name] for name in ("storage", "trust_mtime") if name in options}
     discover, wanted = discovery(options)
     discovered = [
@@ -199,7 +199,7 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
         if discover and (not wanted or _matches(listed.name, wanted))
     ]
     hints = [
-        (child_key(key, listed.name), listed.look.modified or 0.0)
+        (child_key(key, listed.name), listed.status.modified or 0.0)
         for listed, state in zip(files, states, strict=True)
         if seen is not None and state not in seen
     ]
@@ -209,9 +209,9 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
         body=body,
         fingerprint=sha256(body).hexdigest(),
         media_type="text/tab-separated-values; charset=utf-8",
-        validators={"options": digest, "seen": str(Seen.of(states))},
+        validators={"options": digest, "seen": str(BloomFilter.of(states))},
         traffic=len(body),
-        modified=max((listed.look.modified or 0.0 for listed in files), default=None),
+        modified=max((listed.status.modified or 0.0 for listed in files), default=None),
         discovered=tuple(discovered),
         hints=tuple(hints),
         complete=discover and not listing.unreadable,
@@ -230,7 +230,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, one) or fnmatchcase(name.rpartition("/")[2], one) for one in patterns)
 
 
-def _told(listing: Listing, count: int, hints: int) -> str:
+def _told(listing: TreeListing, count: int, hints: int) -> str:
     """Return what was seen, in words."""
     words = [f"{count:,} files"]
     if hints:

@@ -10,24 +10,24 @@ from typing import IO, Any
 
 from unstale.errors import Trouble
 
-from .decode import TooMuch
+from .decode import BodyTooLarge
 
-__all__ = ["SLACK", "Content", "Enough"]
+__all__ = ["WIRE_SLACK_BYTES", "BodyTruncated", "ResponseBody"]
 
-SLACK = 1 << 16
+WIRE_SLACK_BYTES = 1 << 16
 """Bytes by which what comes over the wire may exceed what it decodes to."""
-_IN_MEMORY = 1 << 20
+_MAX_BYTES_IN_MEMORY = 1 << 20
 """Bytes of a body above which it goes to a file."""
-_HARMLESS = 1 << 20
+_UNCHECKED_RATIO_BYTES = 1 << 20
 """Bytes up to which content may be compressed as well as it likes."""
 
 
-class Enough(Exception):  # noqa: N818
+class BodyTruncated(Exception):  # noqa: N818
     """The rest is left out."""
 
 
 @dataclass(slots=True)
-class Content:
+class ResponseBody:
     """The body of an answer, decoded, in memory or in a file once it is large."""
 
     max_size: int
@@ -47,32 +47,32 @@ class Content:
         """Take in what was decoded."""
         room = self.max_size - self.size
         if len(block) > room and not self.cut:
-            raise TooMuch(f"larger than {self.max_size:,} bytes")
+            raise BodyTooLarge(f"larger than {self.max_size:,} bytes")
         self.size += len(block[:room])
         self._blocks.append(block[:room])
         self._buffered += len(block[:room])
         if len(block) > room:
-            raise Enough
+            raise BodyTruncated
 
     def check(self, made: int) -> None:
-        """Raise `TooMuch` if the decoders have made too much of what came."""
+        """Raise `BodyTooLarge` if the decoders have made too much of what came."""
         if made > self.max_size and not self.cut:
-            raise TooMuch(f"larger than {self.max_size:,} bytes after decompression")
-        if made > _HARMLESS and made > self.max_ratio * self.wire:
-            raise TooMuch(f"a decompression bomb: {self.wire:,} bytes became more than {made:,}")
+            raise BodyTooLarge(f"larger than {self.max_size:,} bytes after decompression")
+        if made > _UNCHECKED_RATIO_BYTES and made > self.max_ratio * self.wire:
+            raise BodyTooLarge(f"a decompression bomb: {self.wire:,} bytes became more than {made:,}")
 
     def came(self, n: int) -> None:
         """Count what came over the wire."""
         self.wire += n
-        if self.wire > self.max_size + SLACK:  # also if all of it decodes to nothing
+        if self.wire > self.max_size + WIRE_SLACK_BYTES:  # also if all of it decodes to nothing
             if self.cut:
-                raise Enough
-            raise TooMuch(f"larger than {self.max_size:,} bytes")
+                raise BodyTruncated
+            raise BodyTooLarge(f"larger than {self.max_size:,} bytes")
 
     @property
     def full(self) -> bool:
         """Whether it is time to `spill`."""
-        return self._buffered > _IN_MEMORY
+        return self._buffered > _MAX_BYTES_IN_MEMORY
 
     def spill(self) -> None:
         """Move what is in memory to the file; blocks. Raise `Trouble` if that cannot be written."""

@@ -34,18 +34,26 @@ from typing import Any
 from unstale.errors import InvalidInput, MissingExtra, need
 from unstale.mirror.source import Json
 
-__all__ = ["BYTES", "Definition", "NoContent", "check_content_options", "definition", "fingerprint", "title"]
+__all__ = [
+    "BYTES",
+    "ChangeDefinition",
+    "NoContent",
+    "check_content_options",
+    "definition_of",
+    "fingerprint_of",
+    "title_of",
+]
 
 CHANGES = ("bytes", "text", "json")
-_MOST_PATTERNS = 100
-_LONGEST_PATTERN = 1000
-_PATIENCE = 2.0
+_MAX_PATTERNS = 100
+_MAX_PATTERN_CHARACTERS = 1000
+_PATTERNS_TIMEOUT_SECONDS = 2.0
 """Seconds for all patterns on one page."""
-_LONGEST_TITLE = 300
+_MAX_TITLE_CHARACTERS = 300
 _TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BETWEEN = re.compile(r"[\s/\"=]+")
-_MOST_ATTRIBUTES = 5000
+_MAX_ATTRIBUTES = 5000
 
 
 class NoContent(Exception):  # noqa: N818
@@ -53,7 +61,7 @@ class NoContent(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class ChangeDefinition:
     """What counts as a change."""
 
     change: str = "bytes"
@@ -64,7 +72,7 @@ class Definition:
     def name(self) -> str:
         """Short and the same for equal definitions only.
 
-        >>> Definition().name, Definition("text", "main").name
+        >>> ChangeDefinition().name, ChangeDefinition("text", "main").name
         ('bytes', 'text-738414a8')
         """
         if self.selector is None and not self.ignore:
@@ -73,13 +81,13 @@ class Definition:
         return f"{self.change}-{sha256(said.encode()).hexdigest()[:8]}"
 
 
-BYTES = Definition()
+BYTES = ChangeDefinition()
 
 
-def definition(options: Mapping[str, Json]) -> Definition:
+def definition_of(options: Mapping[str, Json]) -> ChangeDefinition:
     """Return what counts, according to the options of an element; raise `InvalidInput` if they say nonsense.
 
-    >>> definition({"selector": "main"}).change
+    >>> definition_of({"selector": "main"}).change
     'text'
     """
     change, selector, ignore = options.get("change"), options.get("selector"), options.get("ignore")
@@ -96,14 +104,14 @@ def definition(options: Mapping[str, Json]) -> Definition:
         raise InvalidInput(f"ignore must be a list of regular expressions; it is {ignore!r}")
     if change == "bytes" and selector is None and not patterns:
         return BYTES
-    return Definition(str(change), selector, tuple(str(pattern) for pattern in patterns))
+    return ChangeDefinition(str(change), selector, tuple(str(pattern) for pattern in patterns))
 
 
 def check_content_options(options: Mapping[str, Json]) -> None:
     """Raise `InvalidInput` if these options cannot be used, `MissingExtra` if something must be installed."""
-    wanted = definition(options)
-    if len(wanted.ignore) > _MOST_PATTERNS:
-        msg = f"ignore must be at most {_MOST_PATTERNS} regular expressions; they are {len(wanted.ignore)}"
+    wanted = definition_of(options)
+    if len(wanted.ignore) > _MAX_PATTERNS:
+        msg = f"ignore must be at most {_MAX_PATTERNS} regular expressions; they are {len(wanted.ignore)}"
         raise InvalidInput(msg)
     for pattern in wanted.ignore:
         _compiled(pattern)
@@ -117,11 +125,11 @@ def check_content_options(options: Mapping[str, Json]) -> None:
         need("trafilatura", extra="html", needed_for="main texts")
 
 
-def fingerprint(wanted: Definition, body: bytes, content_type: str = "") -> str:
+def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = "") -> str:
     """Return the fingerprint of a body; raise `NoContent` if what counts is not there.
 
-    >>> same = Definition("json")
-    >>> fingerprint(same, b'{"a": 1, "b": 2}') == fingerprint(same, b'{"b":2,"a":1}')
+    >>> same = ChangeDefinition("json")
+    >>> fingerprint_of(same, b'{"a": 1, "b": 2}') == fingerprint_of(same, b'{"b":2,"a":1}')
     True
     """
     if wanted is BYTES:
@@ -138,7 +146,7 @@ def fingerprint(wanted: Definition, body: bytes, content_type: str = "") -> str:
     return f"{wanted.name}:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _what_counts(wanted: Definition, body: bytes, content_type: str) -> str:
+def _what_counts(wanted: ChangeDefinition, body: bytes, content_type: str) -> str:
     if wanted.change == "json":
         return _json(body, wanted.selector)
     if wanted.selector is not None:
@@ -179,11 +187,9 @@ def _is_html(content_type: str, body: bytes) -> bool:
 def _bearable(text: str) -> str:
     """Return a page that can be parsed in good time: each attribute of a tag is compared with all others."""
     for tag in _TAG.finditer(text):
-        long = tag.end() - tag.start() > 2 * _MOST_ATTRIBUTES
-        if long and len(_BETWEEN.split(_QUOTED.sub('""', tag[0]))) > _MOST_ATTRIBUTES:
-            raise NoContent(
-                f"the content cannot be read: a tag has more than {_MOST_ATTRIBUTES:,} attributes"
-            )
+        long = tag.end() - tag.start() > 2 * _MAX_ATTRIBUTES
+        if long and len(_BETWEEN.split(_QUOTED.sub('""', tag[0]))) > _MAX_ATTRIBUTES:
+            raise NoContent(f"the content cannot be read: a tag has more than {_MAX_ATTRIBUTES:,} attributes")
     return text
 
 
@@ -260,8 +266,10 @@ def _json(body: bytes, pointer: str | None) -> str:
 def _compiled(pattern: str) -> Any:  # noqa: ANN401
     """Compile a pattern with the module ``regex``, which can be told to give up, unlike ``re``."""
     regex = need("regex", extra="html", needed_for="patterns in ignore")
-    if len(pattern) > _LONGEST_PATTERN:
-        msg = f"patterns in ignore may have {_LONGEST_PATTERN} characters; {pattern[:50]!r}... has more"
+    if len(pattern) > _MAX_PATTERN_CHARACTERS:
+        msg = (
+            f"patterns in ignore may have {_MAX_PATTERN_CHARACTERS} characters; {pattern[:50]!r}... has more"
+        )
         raise InvalidInput(msg)
     try:
         return regex.compile(pattern)
@@ -271,7 +279,7 @@ def _compiled(pattern: str) -> Any:  # noqa: ANN401
 
 
 def _without(text: str, patterns: tuple[str, ...]) -> str:
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + _PATTERNS_TIMEOUT_SECONDS
     for pattern in patterns:
         left = end - time.monotonic()
         try:
@@ -281,10 +289,10 @@ def _without(text: str, patterns: tuple[str, ...]) -> str:
     return text
 
 
-def title(body: bytes, content_type: str) -> str | None:
+def title_of(body: bytes, content_type: str) -> str | None:
     """Return the title of a page, as far as it is easily found in the beginning of its body.
 
-    >>> title(b"<html><title>A &amp; B</title>", "text/html")
+    >>> title_of(b"<html><title>A &amp; B</title>", "text/html")
     'A & B'
     """
     if not _is_html(content_type, body):
@@ -305,4 +313,4 @@ def title(body: bytes, content_type: str) -> str | None:
     text = _calm(text)
     if not text.isprintable():
         text = "".join(letter for letter in text if letter.isprintable())
-    return text[:_LONGEST_TITLE] or None
+    return text[:_MAX_TITLE_CHARACTERS] or None

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 __all__ = ["Deadlines"]
 
-_TICK = 0.2
-_STALL = 1.0
+_TICK_SECONDS = 0.2
+_STALL_SECONDS = 1.0
 """Seconds by which the timer is late if the process stood still."""
 
 
@@ -79,7 +79,9 @@ class Deadlines:
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         now = monotonic()
-        if now - self._due > _STALL:  # it was we who did nothing: what came meanwhile has not been read yet
+        if (
+            now - self._due > _STALL_SECONDS
+        ):  # it was we who did nothing: what came meanwhile has not been read yet
             self._forgive(now - self._due)
         before = now - self._silence
         for task, (end, waiting, cancelled) in list(self._ends.items()):
@@ -96,8 +98,8 @@ class Deadlines:
             self._wind(loop)
 
     def _wind(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._due = monotonic() + _TICK
-        self._timer = loop.call_later(_TICK, self._tick, loop)
+        self._due = monotonic() + _TICK_SECONDS
+        self._timer = loop.call_later(_TICK_SECONDS, self._tick, loop)
 
     def _forgive(self, seconds: float) -> None:
         """Give all so many seconds more."""

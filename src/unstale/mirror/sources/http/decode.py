@@ -11,23 +11,23 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol
 
-__all__ = ["Broken", "TooMuch", "accepted", "decoder"]
+__all__ = ["BodyTooLarge", "UndecodableBody", "accepted", "decoder"]
 
 Sink = Callable[[bytes], None]
 
-_BLOCK = 65536
-_ZSTD_SLICE = 256
+_BLOCK_BYTES = 65536
+_ZSTD_SLICE_BYTES = 256
 """Bytes of zstd that are decoded at once: four of them can become 128 KiB, and its decoder knows no limit."""
-_ZSTD_WINDOW = 8 << 20
+_ZSTD_WINDOW_BYTES = 8 << 20
 """What RFC 8878 asks decoders for, and RFC 9659 servers to keep to."""
-_MOST_CODINGS = 3
+_MAX_CODINGS = 3
 
 
-class Broken(Exception):  # noqa: N818
+class UndecodableBody(Exception):  # noqa: N818
     """The content is not what its coding says, or has another coding; the message says which."""
 
 
-class TooMuch(Exception):  # noqa: N818
+class BodyTooLarge(Exception):  # noqa: N818
     """There is more content than is allowed; the message says how much."""
 
 
@@ -35,7 +35,7 @@ class Coding(Protocol):
     """Decodes what it is fed, and hands it on."""
 
     def feed(self, data: bytes) -> None:
-        """Decode more; raise `Broken` if that cannot be."""
+        """Decode more; raise `UndecodableBody` if that cannot be."""
 
     def done(self) -> bool:
         """Tell whether the content may end here."""
@@ -57,7 +57,7 @@ class _Zlib:
                 data = self._begin(data)
                 if self._inflate is None:
                     return
-            out = self._inflate.decompress(data, _BLOCK)
+            out = self._inflate.decompress(data, _BLOCK_BYTES)
             if out:
                 self._sink(out)
             if self._inflate.eof:
@@ -67,7 +67,7 @@ class _Zlib:
                 more = bool(data)
             else:
                 data = self._inflate.unconsumed_tail
-                more = bool(data) or len(out) == _BLOCK  # all input may be in, with output still to come
+                more = bool(data) or len(out) == _BLOCK_BYTES  # there may be output left without input
 
     def _begin(self, data: bytes) -> bytes:
         if self._gzip:
@@ -96,14 +96,14 @@ class _Brotli:
         if decoder.is_finished():
             return
         self._begun = True
-        out = decoder.process(data, output_buffer_limit=_BLOCK)
+        out = decoder.process(data, output_buffer_limit=_BLOCK_BYTES)
         while True:
             if out:
                 self._sink(out)
             # it can take more input while it still has output, if that was cut at the limit
-            if decoder.is_finished() or (len(out) < _BLOCK and decoder.can_accept_more_data()):
+            if decoder.is_finished() or (len(out) < _BLOCK_BYTES and decoder.can_accept_more_data()):
                 return
-            out = decoder.process(b"", output_buffer_limit=_BLOCK)
+            out = decoder.process(b"", output_buffer_limit=_BLOCK_BYTES)
 
     def done(self) -> bool:
         return not self._begun or self._decoder.is_finished()
@@ -112,7 +112,7 @@ class _Brotli:
 class _Zstd:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._maker = import_module("zstandard").ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        self._maker = import_module("zstandard").ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
         self._decoder: Any = None
 
     def feed(self, data: bytes) -> None:
@@ -120,7 +120,7 @@ class _Zstd:
         while view:
             if self._decoder is None:
                 self._decoder = self._maker.decompressobj()
-            piece, view = view[:_ZSTD_SLICE], view[_ZSTD_SLICE:]
+            piece, view = view[:_ZSTD_SLICE_BYTES], view[_ZSTD_SLICE_BYTES:]
             out = self._decoder.decompress(piece)
             if out:
                 self._sink(out)
@@ -200,12 +200,12 @@ class Decoder:
         try:
             self._feed(data)
         except _ERRORS as error:
-            raise Broken(f"the content is not {self._name}: {error}") from None
+            raise UndecodableBody(f"the content is not {self._name}: {error}") from None
 
     def end(self) -> None:
-        """Raise `Broken` if something is missing."""
+        """Raise `UndecodableBody` if something is missing."""
         if not all(stage.done() for stage in self._stages):
-            raise Broken(f"the content ends in the middle of its {self._name}")
+            raise UndecodableBody(f"the content ends in the middle of its {self._name}")
 
 
 def _counted(sink: Sink, check: Callable[[int], None]) -> Sink:
@@ -222,16 +222,17 @@ def _counted(sink: Sink, check: Callable[[int], None]) -> Sink:
 
 
 def decoder(encoding: str, sink: Sink, check: Callable[[int], None]) -> Decoder | None:
-    """Return what undoes a Content-Encoding; None if there is none. Raise `Broken` if it is not known here.
+    """Return the decoder of a Content-Encoding; None if there is none.
 
-    ``check`` is told how many bytes a stage has made in all, before they are handed on, and raises `TooMuch`.
+    Raise `UndecodableBody` if this coding is not known here. The decoder calls ``check`` with the number of
+    bytes that a stage has made in all, before it hands them on; ``check`` raises `BodyTooLarge`.
     """
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in {"", "identity"}]
     if not names:
         return None
     unknown = [name for name in names if name not in _CODINGS]
     if unknown:
-        raise Broken(f"the content is encoded as {unknown[0][:40]!r}, which cannot be decoded here")
-    if len(names) > _MOST_CODINGS:
-        raise Broken(f"the content is encoded {len(names)} times")
+        raise UndecodableBody(f"the content is encoded as {unknown[0][:40]!r}, which cannot be decoded here")
+    if len(names) > _MAX_CODINGS:
+        raise UndecodableBody(f"the content is encoded {len(names)} times")
     return Decoder(names, sink, check)

@@ -27,21 +27,21 @@ from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Outcome
 
-from . import private_addresses as guard
-from .body import SLACK, Content, Enough
-from .decode import Broken, TooMuch, accepted, decoder
+from .body import WIRE_SLACK_BYTES, BodyTruncated, ResponseBody
+from .decode import BodyTooLarge, UndecodableBody, accepted, decoder
+from .private_addresses import Lookup, PrivateAddress, Resolver, guarded_socket, is_public, look_up
 from .urls import host_of, origin_of
 
-__all__ = ["Failure", "Fetcher", "Progress", "silent"]
+__all__ = ["Failure", "Fetcher", "Progress", "silence_words"]
 
-_CHUNK = 1 << 16
-_WARM = 256
+_PREPAID_BYTES = 1 << 16
+_MAX_WARM_HOSTS = 256
 """Hosts whose connections are kept for the next poll; each takes a file descriptor."""
-_KEEP = 15.0
+_KEEP_ALIVE_SECONDS = 15.0
 """Seconds for which they are kept."""
-_RETRIES = 5
-_MOST_HEADERS = 200
-_LONGEST_HEADER = 16384
+_MAX_ATTEMPTS = 5
+_MAX_HEADERS = 200
+_MAX_HEADER_BYTES = 16384
 
 
 class Failure(Exception):  # noqa: N818
@@ -75,7 +75,7 @@ class Progress:
     start: Callable[[], None] | None = None
     """To be called when the first request is about to be sent; see `Terms`."""
     since: float = inf
-    """Since when (`time.monotonic`) the other side has been silent, if something is expected of it."""
+    """Since when (`time.monotonic`) the other side has been silence_words, if something is expected of it."""
 
 
 _progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
@@ -106,7 +106,7 @@ class _Request(aiohttp.ClientRequest):
         return super().send(conn)
 
 
-class _Resolver(guard.Resolver):
+class _Resolver(Resolver):
     async def resolve(self, host: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Look up, and note what is being waited for."""
         _reached("name")
@@ -116,7 +116,7 @@ class _Resolver(guard.Resolver):
 def _socket(info: Any, public: Callable[[str], bool] | None) -> socket.socket:  # noqa: ANN401
     if (progress := _progress.get()) is not None:
         progress.phase, progress.fresh = "connection", True
-    return guard.guarded_socket(info, public)
+    return guarded_socket(info, public)
 
 
 @cache
@@ -141,8 +141,8 @@ class Fetcher:
         settings: Settings,
         headers: Mapping[str, str],
         *,
-        lookup: guard.Lookup = guard.look_up,
-        public: Callable[[str], bool] = guard.is_public,
+        lookup: Lookup = look_up,
+        public: Callable[[str], bool] = is_public,
     ) -> None:
         self._http, self._lookup, self._public = settings.http, lookup, public
         self._headers = {**headers, "Accept-Encoding": accepted()}
@@ -166,7 +166,7 @@ class Fetcher:
             public = None if inside else self._public
             connector = aiohttp.TCPConnector(
                 limit=0,  # it is the mirror that limits
-                keepalive_timeout=_KEEP,
+                keepalive_timeout=_KEEP_ALIVE_SECONDS,
                 ttl_dns_cache=60,
                 resolver=_Resolver(self._lookup, self._names, public),
                 socket_factory=partial(_socket, public=public),
@@ -184,9 +184,9 @@ class Fetcher:
                 timeout=timeout,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                max_line_size=_LONGEST_HEADER,
-                max_field_size=_LONGEST_HEADER,
-                max_headers=_MOST_HEADERS,
+                max_line_size=_MAX_HEADER_BYTES,
+                max_field_size=_MAX_HEADER_BYTES,
+                max_headers=_MAX_HEADERS,
             )
             # aiohttp would ask once more after every broken connection, also on a new one: that is a second
             # request that no limit knows of. Kept connections that have gone stale are dealt with in `ask`.
@@ -197,9 +197,9 @@ class Fetcher:
         """Tell whether to keep the connection; if many hosts are polled in turn, it would not serve again."""
         now, warm = monotonic(), self._warm
         if origin not in warm:
-            while warm and next(iter(warm.values())) < now - _KEEP:
+            while warm and next(iter(warm.values())) < now - _KEEP_ALIVE_SECONDS:
                 warm.popitem(last=False)
-            if len(warm) >= _WARM:
+            if len(warm) >= _MAX_WARM_HOSTS:
                 return False
         warm[origin] = now
         warm.move_to_end(origin)
@@ -215,14 +215,14 @@ class Fetcher:
         address = URL(url, encoded=True)
         token = _progress.set(progress)
         try:
-            for attempt in range(_RETRIES):
+            for attempt in range(_MAX_ATTEMPTS):
                 progress.phase, progress.fresh, progress.since = "answer", False, inf
                 progress.traffic += self.overhead + len(url)
                 try:
                     response = await session.get(address, headers=headers, allow_redirects=False)
                 except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                     # of a kept connection that the other side had closed meanwhile: nobody saw the request
-                    if progress.fresh or attempt == _RETRIES - 1:
+                    if progress.fresh or attempt == _MAX_ATTEMPTS - 1:
                         raise self._failure(error, url, progress) from None
                 else:
                     progress.phase, progress.since = "body", inf
@@ -239,13 +239,13 @@ class Fetcher:
     async def read(
         self,
         response: aiohttp.ClientResponse,
-        content: Content,
+        content: ResponseBody,
         progress: Progress,
         spend: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
         """Read the body into ``content``; raise `Failure`, and stop reading at once, if there is too much."""
         length = response.content_length
-        if length is not None and length > content.max_size + SLACK and not content.cut:
+        if length is not None and length > content.max_size + WIRE_SLACK_BYTES and not content.cut:
             response.close()
             raise Failure(f"larger than {content.max_size:,} bytes: Content-Length is {length:,}")
         progress.received, progress.length = 0, length
@@ -269,9 +269,9 @@ class Fetcher:
                     await asyncio.get_running_loop().run_in_executor(self.workers, content.spill)
             if decoding is not None:
                 decoding.end()
-        except Enough:
+        except BodyTruncated:
             response.close()
-        except (Broken, TooMuch) as error:
+        except (UndecodableBody, BodyTooLarge) as error:
             raise Failure(str(error)) from None
         except Trouble:  # ours, not the other side's
             raise
@@ -281,7 +281,7 @@ class Fetcher:
             response.release()  # closes it, if there is more to come
 
     def _failure(self, error: Exception, url: str, progress: Progress) -> Failure:
-        return told(error, url, progress, self._http.connect_timeout)
+        return failure_of(error, url, progress, self._http.connect_timeout)
 
     async def close(self) -> None:
         """Let go of connections and threads."""
@@ -299,7 +299,9 @@ async def _more(
     """Read on, no further than what has been paid for; return what came, and what is left of that."""
     if paid == 0:
         length = response.content_length
-        paid = _CHUNK // 4 if length is None else min(_CHUNK, max(length - progress.received, 1))
+        paid = (
+            _PREPAID_BYTES // 4 if length is None else min(_PREPAID_BYTES, max(length - progress.received, 1))
+        )
         progress.phase, progress.since = "budget", inf
         await spend(paid)
         progress.phase, progress.since = "body", monotonic()
@@ -307,32 +309,33 @@ async def _more(
     return data, paid - len(data)
 
 
-def silent(progress: Progress, seconds: float) -> str:
+def silence_words(progress: Progress, seconds: float) -> str:
     """Say for how long the other side has said nothing."""
     if progress.phase != "body":
         return f"no answer within {seconds:g} seconds"
     return f"nothing more came for {seconds:g} seconds, after {progress.received:,} bytes"
 
 
-def told(error: Exception, url: str, progress: Progress, connect: float) -> Failure:
+def failure_of(error: Exception, url: str, progress: Progress, connect: float) -> Failure:
     """Say in words what went wrong."""
     host = host_of(url)
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    if isinstance(inner, guard.PrivateAddress):
+    if isinstance(inner, PrivateAddress):
         return Failure(f"leads to a private address: {inner}", "refused")
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        what = _WAITING.get(progress.phase, "no connection to {}").format(host)
+        what = _WORDS_BY_PHASE.get(progress.phase, "no connection to {}").format(host)
         return Failure(f"{what} within {connect:g} seconds")
     if isinstance(error, aiohttp.ClientPayloadError):
         of_all = "" if progress.length is None else f" of {progress.length:,}"
         return Failure(f"the body broke off after {progress.received:,} bytes{of_all}")
     words = next(
-        (words for kind, words in _WORDS if isinstance(error, kind)), "the answer cannot be read: {1}"
+        (words for kind, words in _WORDS_BY_ERROR if isinstance(error, kind)),
+        "the answer cannot be read: {1}",
     )
     return Failure(words.format(host, _reason(inner)))
 
 
-_WORDS = (
+_WORDS_BY_ERROR = (
     (aiohttp.ClientConnectorCertificateError, "the certificate of {0} is not to be trusted: {1}"),
     (aiohttp.ClientConnectorDNSError, "the name {0} cannot be looked up: {1}"),
     (aiohttp.ClientSSLError, "no TLS connection to {0}: {1}"),
@@ -341,7 +344,7 @@ _WORDS = (
     (aiohttp.ClientResponseError, "the answer is not HTTP: {1}"),
     (OSError, "the connection broke: {1}"),
 )
-_WAITING = {
+_WORDS_BY_PHASE = {
     "name": "the name {} was not looked up",
     "connection": "no connection to {}",
     "handshake": "no TLS handshake with {}",

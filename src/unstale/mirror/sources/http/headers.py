@@ -11,17 +11,26 @@ from aiohttp import ClientResponse
 
 from unstale.mirror.source import Json
 
-__all__ = ["date", "media_type", "meta", "plain", "said", "sendable", "validators", "wait_of"]
+__all__ = [
+    "media_type",
+    "parse_date",
+    "printable",
+    "retry_after",
+    "sendable",
+    "status_line",
+    "validators",
+    "version_meta",
+]
 
-_LONGEST_WAIT = 86400.0
-_WAIT_429 = 60.0
+_MAX_WAIT_SECONDS = 86400.0
+_WAIT_AFTER_429_SECONDS = 60.0
 """Seconds to wait after 429 Too Many Requests, if it does not say."""
-_NOT_KEPT = frozenset({
+_HEADERS_NOT_KEPT = frozenset({
     "connection", "content-encoding", "content-length", "keep-alive", "set-cookie", "set-cookie2",
     "trailer", "transfer-encoding", "upgrade", "www-authenticate",
 })  # fmt: skip
 """Headers that say nothing of the copy, or too much."""
-_MOST_KEPT = 8192
+_MAX_KEPT_CHARACTERS = 8192
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -30,7 +39,7 @@ def sendable(value: str) -> bool:
     return value.isprintable()  # so there are no line ends, and no halves of characters either
 
 
-def wait_of(response: ClientResponse, now: float) -> float | None:
+def retry_after(response: ClientResponse, now: float) -> float | None:
     """Return for how long the group is to be left alone, in seconds."""
     if response.status not in {429, 503}:
         return None
@@ -38,12 +47,12 @@ def wait_of(response: ClientResponse, now: float) -> float | None:
     seconds: float | None = None
     if text.isascii() and text.isdigit():
         seconds = float(text[:12])
-    elif (moment := date(text)) is not None:
+    elif (moment := parse_date(text)) is not None:
         # by the clock of the server, if it tells the time: ours may be another
-        seconds = moment - (date(response.headers.get("Date")) or now)
+        seconds = moment - (parse_date(response.headers.get("Date")) or now)
     if seconds is None:
-        return _WAIT_429 if response.status == 429 else None
-    return min(max(seconds, 1.0), _LONGEST_WAIT)
+        return _WAIT_AFTER_429_SECONDS if response.status == 429 else None
+    return min(max(seconds, 1.0), _MAX_WAIT_SECONDS)
 
 
 def validators(response: ClientResponse, url: str, kind: str) -> dict[str, Json]:
@@ -56,17 +65,17 @@ def validators(response: ClientResponse, url: str, kind: str) -> dict[str, Json]
     return kept
 
 
-def meta(response: ClientResponse, url: str, title: str | None) -> dict[str, Json]:
+def version_meta(response: ClientResponse, url: str, title: str | None) -> dict[str, Json]:
     """Return what readers may want to know of this version."""
     told: dict[str, Json] = {"url": url, "status": response.status}
     if title:
         told["title"] = title
     headers: dict[str, Json] = {}
-    room = _MOST_KEPT
+    room = _MAX_KEPT_CHARACTERS
     for name, value in response.headers.items():
         room -= len(name) + len(value)
-        if room > 0 and (lower := name.lower()) not in _NOT_KEPT:
-            headers[lower] = value if value.isprintable() else plain(value, 1000)
+        if room > 0 and (lower := name.lower()) not in _HEADERS_NOT_KEPT:
+            headers[lower] = value if value.isprintable() else printable(value, 1000)
     told["headers"] = headers
     return told
 
@@ -80,17 +89,17 @@ def media_type(kind: str) -> str:
     return essence if known else "application/octet-stream"
 
 
-def said(response: ClientResponse) -> str:
+def status_line(response: ClientResponse) -> str:
     """Return the status in words."""
     return _status(response.status, response.reason)
 
 
 @lru_cache(maxsize=256)
 def _status(status: int, reason: str | None) -> str:
-    return plain(f"{status} {reason or ''}", 100)
+    return printable(f"{status} {reason or ''}", 100)
 
 
-def plain(text: str, most: int) -> str:
+def printable(text: str, most: int) -> str:
     """Return what can be shown and stored of what a server wrote."""
     text = text[: 2 * most]
     if not text.isprintable():
@@ -98,7 +107,7 @@ def plain(text: str, most: int) -> str:
     return text[:most].strip()
 
 
-def date(text: str | None) -> float | None:
+def parse_date(text: str | None) -> float | None:
     """Return a date as seconds since 1970; None if it is none."""
     if not text or len(text) > 100:
         return None

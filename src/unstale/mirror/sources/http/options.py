@@ -16,20 +16,20 @@ from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json
 
-from . import change_definition as content
+from .change_definition import check_content_options
 
 __all__ = ["OPTIONS", "check_options", "checked_headers", "is_conditional", "own_headers", "user_agent"]
 
 OPTIONS = ("change", "selector", "ignore", "conditional", "headers")
 """What a page understands."""
 
-_OURS = frozenset({
+_HEADERS_OF_UNSTALE = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "if-match", "if-modified-since",
     "if-none-match", "if-range", "if-unmodified-since", "range", "te", "trailer", "transfer-encoding",
     "upgrade",
 })  # fmt: skip
 """Headers that are not for users to set."""
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def check_options(options: Mapping[str, Json]) -> None:
@@ -44,7 +44,7 @@ def check_options(options: Mapping[str, Json]) -> None:
     for name in options:
         if name not in OPTIONS and (near := get_close_matches(name, OPTIONS, n=1, cutoff=0.75)):
             raise InvalidInput(f"{name!r} is not an option of pages; did you mean {near[0]!r}?")
-    content.check_content_options(options)
+    check_content_options(options)
     is_conditional(options)
     own_headers(options)
 
@@ -70,9 +70,9 @@ def own_headers(options: Mapping[str, Json]) -> dict[str, str]:
 def checked_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     """Return headers as they are, if they can be sent; raise `InvalidInput`."""
     for name, value in headers.items():
-        if not _NAME.fullmatch(name):
+        if not _HEADER_NAME.fullmatch(name):
             raise InvalidInput(f"headers: {name!r} is not the name of a header")
-        if name.lower() in _OURS:
+        if name.lower() in _HEADERS_OF_UNSTALE:
             raise InvalidInput(f"headers: {name!r} is set by unstale and cannot be given")
         if name.lower() == "user-agent":
             raise InvalidInput("headers: 'User-Agent' is set by user_agent, in the section [http]")

@@ -13,22 +13,22 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-__all__ = ["MOST_BYTES", "Answer", "Robots", "Rules"]
+__all__ = ["MAX_ROBOTS_BYTES", "Robots", "RobotsAnswer", "RobotsRules"]
 
-MOST_BYTES = 500_000
+MAX_ROBOTS_BYTES = 500_000
 """Of a robots.txt; RFC 9309 asks for 500 KiB or more, and what comes after is ignored."""
-_MOST_HOSTS = 20_000
+_MAX_HOSTS = 20_000
 """For which rules are kept in memory."""
-_LONGEST_SPACING = 86400.0
-_SHORTEST_AGE = 300.0
-_FIRST_WAIT, _LONGEST_WAIT = 60.0, 3600.0
-_STALE_WAIT = 600.0
-_LONG = 20_000
+_MAX_SPACING_SECONDS = 86400.0
+_MIN_AGE_SECONDS = 300.0
+_FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 60.0, 3600.0
+_STALE_RULES_SECONDS = 600.0
+_SLOW_TO_PARSE_CHARACTERS = 20_000
 """Characters that take long enough to read for others to go on meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RobotsAnswer:
     """What came of a fetch of robots.txt."""
 
     status: int | None
@@ -45,7 +45,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RobotsRules:
     """What holds for us on one host."""
 
     allows: Callable[[str], bool] | None = None
@@ -65,26 +65,26 @@ class Robots:
 
     def __init__(
         self,
-        fetch: Callable[[str, bool], Awaitable[Answer]],
+        fetch: Callable[[str, bool], Awaitable[RobotsAnswer]],
         agent: str,
         *,
         max_age: float,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetch, self._agent, self._max_age, self._now = fetch, agent, max_age, now
-        self._rules: OrderedDict[tuple[str, bool], Rules] = OrderedDict()
-        self._tasks: dict[tuple[str, bool], asyncio.Task[tuple[Rules, int]]] = {}
+        self._rules: OrderedDict[tuple[str, bool], RobotsRules] = OrderedDict()
+        self._tasks: dict[tuple[str, bool], asyncio.Task[tuple[RobotsRules, int]]] = {}
 
-    def known(self, origin: str, inside: bool) -> Rules | None:  # noqa: FBT001
+    def known(self, origin: str, inside: bool) -> RobotsRules | None:  # noqa: FBT001
         """Return what is known of a host, without waiting; None if it must be fetched."""
         rules = self._rules.get((origin, inside))
         return rules if rules is not None and self._now() < rules.until else None
 
-    def left(self, rules: Rules) -> float:
+    def left(self, rules: RobotsRules) -> float:
         """Return the seconds until it is fetched again."""
         return max(rules.until - self._now(), 0.0)
 
-    async def learn(self, origin: str, inside: bool) -> tuple[Rules, int]:  # noqa: FBT001
+    async def learn(self, origin: str, inside: bool) -> tuple[RobotsRules, int]:  # noqa: FBT001
         """Fetch what holds on a host; return it, and the bytes that it took, if it was for this call.
 
         ``inside`` says which kind of poll asks (see `guard`): what one kind was told is not for the other.
@@ -106,36 +106,36 @@ class Robots:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _refresh(self, key: tuple[str, bool]) -> tuple[Rules, int]:
+    async def _refresh(self, key: tuple[str, bool]) -> tuple[RobotsRules, int]:
         answer = await self._fetch(f"{key[0]}/robots.txt", key[1])
         before = self._rules.get(key)
-        if len(answer.text) > _LONG:
+        if len(answer.text) > _SLOW_TO_PARSE_CHARACTERS:
             rules = await asyncio.to_thread(self._judged, answer, before)
         else:
             rules = self._judged(answer, before)
         self._rules[key] = rules
         self._rules.move_to_end(key)
-        while len(self._rules) > _MOST_HOSTS:
+        while len(self._rules) > _MAX_HOSTS:
             self._rules.popitem(last=False)
         return rules, answer.traffic
 
-    def _judged(self, answer: Answer, before: Rules | None) -> Rules:
+    def _judged(self, answer: RobotsAnswer, before: RobotsRules | None) -> RobotsRules:
         status, now = answer.status, self._now()
         age = self._max_age
         if answer.max_age is not None:
-            age = min(max(answer.max_age, _SHORTEST_AGE), self._max_age)
+            age = min(max(answer.max_age, _MIN_AGE_SECONDS), self._max_age)
         if status is not None and 200 <= status < 300:
             return self._read(answer.text, now + age)
         # 429 is about us, not about the file; all other 4xx say that there is none
         if status is not None and 300 <= status < 500 and status != 429:
-            return Rules(until=now + age)
+            return RobotsRules(until=now + age)
         if before is not None and not before.trouble:
-            return replace(before, until=now + (answer.wait or _STALE_WAIT))
+            return replace(before, until=now + (answer.wait or _STALE_RULES_SECONDS))
         failures = (before.failures if before else 0) + 1
-        wait = answer.wait or min(_FIRST_WAIT * 2.0 ** min(failures - 1, 20), _LONGEST_WAIT)
-        return Rules(until=now + wait, trouble=answer.detail, failures=failures, refused=answer.refused)
+        wait = answer.wait or min(_FIRST_WAIT_SECONDS * 2.0 ** min(failures - 1, 20), _MAX_WAIT_SECONDS)
+        return RobotsRules(until=now + wait, trouble=answer.detail, failures=failures, refused=answer.refused)
 
-    def _read(self, text: str, until: float) -> Rules:
+    def _read(self, text: str, until: float) -> RobotsRules:
         from protego import Protego
 
         parsed, agent = Protego.parse(text.removeprefix("\ufeff")), self._agent
@@ -149,4 +149,4 @@ class Robots:
 
         # most files forbid nothing, or nothing to us, and then there is nothing to look up at each poll
         forbids = any(line.lstrip().lower().startswith("di") for line in text.splitlines())
-        return Rules(allows if forbids else None, min(spacing, _LONGEST_SPACING), until)
+        return RobotsRules(allows if forbids else None, min(spacing, _MAX_SPACING_SECONDS), until)

@@ -37,10 +37,10 @@ __all__ = ["OPTIONS", "check_options", "http_source"]
 
 def http_source(settings: Settings) -> Source:
     """Return the source of pages."""
-    return Pages(settings)
+    return HttpSource(settings)
 
 
-class Pages:
+class HttpSource:
     """The source of pages; ``poller`` is for tests."""
 
     def __init__(self, settings: Settings, poller: Poller | None = None) -> None:

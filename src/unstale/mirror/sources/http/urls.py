@@ -18,9 +18,9 @@ from unstale.errors import InvalidInput
 
 __all__ = ["canonical", "host_of", "joined", "origin_of"]
 
-_LONGEST = 2048
+_MAX_KEY_CHARACTERS = 2048
 """Characters of a key: what sitemaps allow, and what an index of a database holds."""
-_LONGEST_HOP = 8000
+_MAX_REDIRECT_CHARACTERS = 8000
 """Characters of an address that a redirect names."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -29,20 +29,20 @@ _NUMBER = re.compile(r"\d+|0x[0-9a-f]*", re.ASCII)
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # Most addresses are fine as they are, and this tells it in a microsecond: lists of a million are read.
-_FINE = re.compile(
+_CANONICAL = re.compile(
     r"https?://(?:[a-z0-9]{1,63}(?:-[a-z0-9]{1,20}){0,3}\.){1,6}[a-z]{2,20}"
     r"(?:/(?!\.)[A-Za-z0-9_.~!$&()*+,;=:@-]*)+(?:\?[A-Za-z0-9_.~!$&()*+,;=:@/?-]+)?",
     re.ASCII,
 )
 
 
-def canonical(text: str, *, longest: int = _LONGEST) -> str:
+def canonical(text: str, *, max_characters: int = _MAX_KEY_CHARACTERS) -> str:
     """Return an address as it is written here, or raise `InvalidInput`.
 
     >>> canonical("HTTP://Bücher.Example:80/a/../b%7ec?z=1&a=2#top")
     'http://xn--bcher-kva.example/b~c?z=1&a=2'
     """
-    if len(text) <= _LONGEST and _FINE.fullmatch(text):
+    if len(text) <= _MAX_KEY_CHARACTERS and _CANONICAL.fullmatch(text):
         return text
     shown = text if len(text) <= 100 else f"{text[:100]}..."
     parts = _split(text, shown)
@@ -56,8 +56,8 @@ def canonical(text: str, *, longest: int = _LONGEST) -> str:
     path, query = _quoted(parts.path, parts.query, shown)
     where = host if port is None or port == _DEFAULT_PORTS[parts.scheme] else f"{host}:{port}"
     result = f"{parts.scheme}://{where}{_resolved(path)}{'?' if query else ''}{query}"
-    if len(result) > longest:
-        raise InvalidInput(f"{shown!r} is too long: {len(result)} characters, of at most {longest}")
+    if len(result) > max_characters:
+        raise InvalidInput(f"{shown!r} is too long: {len(result)} characters, of at most {max_characters}")
     return result
 
 
@@ -71,7 +71,7 @@ def joined(base: str, reference: str) -> str:
         target = urljoin(base, reference.strip())
     except ValueError:
         raise InvalidInput(f"{reference[:100]!r} is not an address") from None
-    return canonical(target, longest=_LONGEST_HOP)
+    return canonical(target, max_characters=_MAX_REDIRECT_CHARACTERS)
 
 
 @lru_cache(maxsize=4096)

@@ -19,14 +19,23 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Arrow", "Column", "Kinds", "as_text", "from_hex", "from_lists", "postgres_columns", "unique"]
+__all__ = [
+    "Arrow",
+    "PostgresColumn",
+    "ValueKinds",
+    "as_text",
+    "from_hex",
+    "from_lists",
+    "postgres_columns",
+    "unique",
+]
 
 Arrow: TypeAlias = Any
 """A type or an array of pyarrow, which has no types."""
 
 
 @dataclass(frozen=True)
-class Column:
+class PostgresColumn:
     """A column of PostgreSQL on its way."""
 
     name: str
@@ -47,10 +56,10 @@ class Column:
         """The type in which it arrives."""
         return self.type if self.wire is None else self.wire
 
-    def as_text(self) -> Column:
+    def as_text(self) -> PostgresColumn:
         """Return it as the text that the database shows."""
         note = f"{self.name}: some values of type {self.declared} cannot be kept as such; all are text"
-        return Column(self.name, self.declared, pa.string(), "{}::text", note=note)
+        return PostgresColumn(self.name, self.declared, pa.string(), "{}::text", note=note)
 
 
 _UTC = pa.timestamp("us", "UTC")
@@ -92,7 +101,7 @@ _BYTEA, _NUMERIC = 17, 1700
 
 def postgres_columns(
     names: list[str], types: list[tuple[int, int]], others: dict[int, tuple[str, str, bool]]
-) -> list[Column]:
+) -> list[PostgresColumn]:
     """Return the columns of a result; ``types`` are oids with their modifiers.
 
     ``others`` has, for oids that are not built in, name, kind (``typtype``) and whether it is an array of
@@ -101,22 +110,24 @@ def postgres_columns(
     return [_postgres(name, *one, others) for name, one in zip(unique(names), types, strict=True)]
 
 
-def _postgres(name: str, oid: int, modifier: int, others: dict[int, tuple[str, str, bool]]) -> Column:
+def _postgres(name: str, oid: int, modifier: int, others: dict[int, tuple[str, str, bool]]) -> PostgresColumn:
     declared, kind, enums = others.get(oid, (str(oid), "b", False))
     if oid in _PLAIN:
-        return Column(name, declared, _PLAIN[oid])
+        return PostgresColumn(name, declared, _PLAIN[oid])
     if oid in _ARRAYS or enums:
         element = _ARRAYS.get(oid, pa.string())
-        return Column(name, declared, pa.list_(element), "to_json({})::text", pa.string(), from_lists)
+        return PostgresColumn(name, declared, pa.list_(element), "to_json({})::text", pa.string(), from_lists)
     if oid == _BYTEA:
-        return Column(name, declared, pa.binary(), "encode({}, 'hex')", pa.string(), from_hex)
+        return PostgresColumn(name, declared, pa.binary(), "encode({}, 'hex')", pa.string(), from_hex)
     if oid == _NUMERIC:
         precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
         if modifier >= 4 and 1 <= precision <= 38 and scale <= precision:
-            return Column(name, f"numeric({precision},{scale})", pa.decimal128(precision, scale))
+            return PostgresColumn(name, f"numeric({precision},{scale})", pa.decimal128(precision, scale))
     if kind == "e":
-        return Column(name, declared, pa.string())
-    return Column(name, declared, pa.string(), "{}::text", note=f"{name}: type {declared} is kept as text")
+        return PostgresColumn(name, declared, pa.string())
+    return PostgresColumn(
+        name, declared, pa.string(), "{}::text", note=f"{name}: type {declared} is kept as text"
+    )
 
 
 def unique(names: Iterable[str]) -> list[str]:
@@ -153,12 +164,12 @@ def from_lists(texts: Arrow, kind: Arrow) -> Arrow:
 
 # --- Python values ------------------------------------------------------------------------------------------
 
-_EXACT = 2**53
-_WIDE = 2**63
+_LARGEST_EXACT_IN_FLOAT = 2**53
+_TOO_WIDE_FOR_INT64 = 2**63
 
 
 @dataclass
-class Kinds:
+class ValueKinds:
     """What kinds of values a column has, as far as it has been read."""
 
     declared: str = ""
@@ -169,7 +180,7 @@ class Kinds:
     zoned: frozenset[bool] = frozenset()
     """Whether its times have a zone."""
 
-    def take(self, values: Sequence[Any]) -> Kinds:
+    def take(self, values: Sequence[Any]) -> ValueKinds:
         """Take in more values."""
         types = frozenset(map(type, values))
         seen = self.seen | (types - {type(None)})
@@ -188,12 +199,12 @@ class Kinds:
         if not seen:
             return _declared(self.declared)
         if seen == {int, float} or (seen == {int} and _declared(self.declared) == pa.float64()):
-            return pa.float64() if self.largest < _EXACT else pa.string()
+            return pa.float64() if self.largest < _LARGEST_EXACT_IN_FLOAT else pa.string()
         if len(seen) > 1:
             return pa.string()
         (one,) = seen
         if one is int:
-            return pa.int64() if self.largest < _WIDE else pa.string()
+            return pa.int64() if self.largest < _TOO_WIDE_FOR_INT64 else pa.string()
         if one is datetime:
             return pa.string() if len(self.zoned) > 1 else _UTC if True in self.zoned else pa.timestamp("us")
         return _PYTHON.get(one, pa.string())

@@ -8,20 +8,20 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-__all__ = ["Shared"]
+__all__ = ["BatchedProbe"]
 
 T = TypeVar("T")
 
 
 @dataclass
-class _Round(Generic[T]):
+class _Batch(Generic[T]):
     """Those who get the same answer."""
 
     answer: asyncio.Future[T]
     names: set[object] = field(default_factory=set)
 
 
-class Shared(Generic[T]):
+class BatchedProbe(Generic[T]):
     """Asks once for many.
 
     Who asks gets an answer that was looked up after they asked. So, if somebody is being answered just now,
@@ -37,7 +37,7 @@ class Shared(Generic[T]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look, self._interval, self._clock = look, interval, clock
-        self._next: _Round[T] | None = None
+        self._next: _Batch[T] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._seen: set[object] = set()
         self._last: tuple[float, frozenset[object], T] | None = None
@@ -52,31 +52,31 @@ class Shared(Generic[T]):
         if self._next is None:
             answer_to_come = asyncio.get_running_loop().create_future()
             answer_to_come.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            self._next = _Round(answer_to_come)
+            self._next = _Batch(answer_to_come)
         self._next.names |= wanted
-        round_ = self._next
+        batch = self._next
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_on())
-        return await asyncio.shield(round_.answer)
+        return await asyncio.shield(batch.answer)
 
     async def _look_on(self) -> None:
         while self._next is not None:
-            round_, self._next = self._next, None
+            batch, self._next = self._next, None
             if self._interval > 0:  # so that one look is about all that is asked for now and then
-                self._seen |= round_.names
-                round_.names |= self._seen
-            begun, names = self._clock(), frozenset(round_.names)
+                self._seen |= batch.names
+                batch.names |= self._seen
+            begun, names = self._clock(), frozenset(batch.names)
             try:
                 answer = await self._look(names)
             except asyncio.CancelledError:
-                round_.answer.cancel()
+                batch.answer.cancel()
                 raise
             except Exception as error:  # noqa: BLE001  (raised to all who asked)
-                round_.answer.set_exception(error)
+                batch.answer.set_exception(error)
                 continue
             if self._interval > 0:
                 self._last = begun, names, answer
-            round_.answer.set_result(answer)
+            batch.answer.set_result(answer)
 
     async def close(self) -> None:
         """Look no more."""

@@ -24,33 +24,33 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 __all__ = [
-    "CONNECTIONS",
-    "NAME",
-    "Place",
+    "APPLICATION_NAME",
+    "MAX_READING_POLLS",
+    "DatabaseEngine",
     "Stop",
     "Stopped",
+    "error_words",
     "in_thread",
-    "open_place",
+    "open_database",
     "sqlite_connection",
-    "words",
 ]
 
 T = TypeVar("T")
 
-CONNECTIONS = 8
+MAX_READING_POLLS = 8
 """Polls of one database that read rows at the same time."""
-NAME = "unstale"
+APPLICATION_NAME = "unstale"
 """What connections call themselves; they only read."""
-_CONNECT = 10
+_CONNECT_TIMEOUT_SECONDS = 10
 """Seconds for a connection to be made."""
-_BUSY = 5.0
+_SQLITE_BUSY_SECONDS = 5.0
 """Seconds to wait for a writer of SQLite."""
-_GRACE = 1.0
+_STOP_GRACE_SECONDS = 1.0
 """Seconds that work gets to end after it has been asked to."""
 
 
 @dataclass(frozen=True)
-class Place:
+class DatabaseEngine:
     """A database that can be reached."""
 
     name: str
@@ -64,7 +64,7 @@ class Place:
     interval: float = 0.0
 
 
-def open_place(name: str, database: Database) -> Place:
+def open_database(name: str, database: Database) -> DatabaseEngine:
     """Make a database ready to be connected to."""
     from sqlalchemy import create_engine, make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -81,7 +81,7 @@ def open_place(name: str, database: Database) -> Place:
         {form for text in secrets if isinstance(text, str) and text for form in (text, quote(text))}
     )
     kind = url.get_backend_name()
-    pool: dict[str, Any] = {"pool_size": CONNECTIONS + 2, "max_overflow": 0, "pool_pre_ping": True}
+    pool: dict[str, Any] = {"pool_size": MAX_READING_POLLS + 2, "max_overflow": 0, "pool_pre_ping": True}
     path = None
     if kind == "sqlite":
         path = url.database or ""
@@ -98,8 +98,8 @@ def open_place(name: str, database: Database) -> Place:
             raise InvalidInput(f"databases.{name}: PostgreSQL is read with psycopg; write postgresql://...")
         kind, url = "postgresql", url.set(drivername="postgresql+psycopg")
         pool["connect_args"] = {
-            "connect_timeout": _CONNECT,
-            "application_name": NAME,
+            "connect_timeout": _CONNECT_TIMEOUT_SECONDS,
+            "application_name": APPLICATION_NAME,
             "keepalives_idle": 30,
             "prepare_threshold": None,  # a pooler between may not know prepared statements
         }
@@ -108,7 +108,7 @@ def open_place(name: str, database: Database) -> Place:
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         driver = getattr(error, "name", None) or url.drivername
         raise InvalidInput(f"database {name}: its driver {driver} is not installed") from None
-    return Place(name, engine, kind, hidden, path, database.probe_interval)
+    return DatabaseEngine(name, engine, kind, hidden, path, database.probe_interval)
 
 
 def _filled(url: str, name: str) -> str:
@@ -127,7 +127,11 @@ def sqlite_connection(path: str) -> sqlite3.Connection:
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no file {path}")
     return sqlite3.connect(
-        f"file:{quote(path)}?mode=ro", uri=True, timeout=_BUSY, isolation_level=None, check_same_thread=False
+        f"file:{quote(path)}?mode=ro",
+        uri=True,
+        timeout=_SQLITE_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
     )
 
 
@@ -199,7 +203,7 @@ class Stop:
             if isinstance(self._connection, sqlite3.Connection):
                 self._connection.interrupt()
             elif hasattr(self._connection, "cancel_safe"):
-                self._connection.cancel_safe(timeout=_GRACE)
+                self._connection.cancel_safe(timeout=_STOP_GRACE_SECONDS)
             elif self._connection is not None:
                 self._connection.cancel()
 
@@ -226,9 +230,9 @@ async def in_thread(work: Callable[[Stop], T], spend: Callable[[int], Awaitable[
     except asyncio.CancelledError:
         for way in (stop.ask, stop.cut):
             if not running.done():
-                await asyncio.wait([_started(way)], timeout=_GRACE)
+                await asyncio.wait([_started(way)], timeout=_STOP_GRACE_SECONDS)
                 # Before it is connected it cannot be stopped, but sees that it should, and has no file yet.
-                await asyncio.wait([running], timeout=_GRACE if stop.connected else 0.1)
+                await asyncio.wait([running], timeout=_STOP_GRACE_SECONDS if stop.connected else 0.1)
         raise
 
 
@@ -254,7 +258,7 @@ def _started(work: Callable[[], T]) -> asyncio.Future[T]:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(settle, value, error)
 
-    Thread(target=run, name=NAME, daemon=True).start()
+    Thread(target=run, name=APPLICATION_NAME, daemon=True).start()
     return future
 
 
@@ -272,7 +276,7 @@ _STATES = {
 }
 
 
-def words(error: BaseException, secrets: tuple[str, ...]) -> tuple[str, str]:
+def error_words(error: BaseException, secrets: tuple[str, ...]) -> tuple[str, str]:
     """Return the code of an error, and say it in one line that shows no secret."""
     from sqlalchemy.exc import DBAPIError
 

@@ -12,15 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .arrow_types import Arrow, Kinds, unique
+from .arrow_types import Arrow, ValueKinds, unique
 from .database import Stop
 from .row_fingerprint import RowSum
 
-__all__ = ["BLOCK", "Extract", "Sheet", "TooLarge", "from_cursor"]
+__all__ = ["BLOCK_BYTES", "Extract", "RowWriter", "TooLarge", "from_cursor"]
 
-BLOCK = 8 << 20
+BLOCK_BYTES = 8 << 20
 """Bytes, about, that are put together before they are taken in."""
-_MOST_ROWS = 50_000
+_MAX_ROWS_PER_BLOCK = 50_000
 
 
 class TooLarge(Exception):  # noqa: N818  (its name says what is wrong)
@@ -39,7 +39,7 @@ class Extract:
     notes: list[str] = field(default_factory=list)
 
 
-class Sheet:
+class RowWriter:
     """Takes in blocks of rows: writes them, if there is a path, and sums them up."""
 
     def __init__(self, path: Path | None, schema: Arrow, most: int) -> None:
@@ -90,7 +90,7 @@ def from_cursor(
     The kinds of values say what the types of columns are. If it turns out late that a column has values of
     several kinds, all rows are read once more.
     """
-    kinds: list[Kinds] | None = None
+    kinds: list[ValueKinds] | None = None
     while True:
         rows = cursor()
         try:
@@ -110,16 +110,16 @@ def from_cursor(
 def _one_pass(
     rows: Any,  # noqa: ANN401  (a cursor of any driver)
     declared: Sequence[str],
-    fixed: list[Kinds] | None,
+    fixed: list[ValueKinds] | None,
     path: Path | None,
     *,
     most: int,
     stop: Stop,
-) -> tuple[Extract | None, list[Kinds]]:
+) -> tuple[Extract | None, list[ValueKinds]]:
     """Read all rows once; return what kinds of values there are, if it turned out late."""
     names = unique(str(one[0]) for one in rows.description)
-    kinds = fixed or [Kinds(one) for one in [*declared, *[""] * len(names)][: len(names)]]
-    sheet: Sheet | None = None
+    kinds = fixed or [ValueKinds(one) for one in [*declared, *[""] * len(names)][: len(names)]]
+    writer: RowWriter | None = None
     traffic, count, late = 0, 100, False
     try:
         while True:
@@ -129,9 +129,9 @@ def _one_pass(
             if fixed is None:
                 kinds = [kind.take(values) for kind, values in zip(kinds, columns, strict=True)]
             schema = pa.schema([(name, kind.type) for name, kind in zip(names, kinds, strict=True)])
-            if sheet is None:
-                sheet = Sheet(path, schema, most)
-            late = late or sheet.schema != schema
+            if writer is None:
+                writer = RowWriter(path, schema, most)
+            late = late or writer.schema != schema
             if not batch:
                 break
             if not late:
@@ -139,16 +139,18 @@ def _one_pass(
                 size = sum(array.nbytes for array in arrays)
                 traffic += size
                 stop.spend(size)
-                sheet.add(arrays, arrays, len(batch))
-                count = max(100, min(_MOST_ROWS, 4 * count, BLOCK * len(batch) // (2 * size + 1)))
+                writer.add(arrays, arrays, len(batch))
+                count = max(
+                    100, min(_MAX_ROWS_PER_BLOCK, 4 * count, BLOCK_BYTES * len(batch) // (2 * size + 1))
+                )
         if late:
             return None, kinds
-        sheet.close()
+        writer.close()
         notes = [f"{name}: {kind.note}" for name, kind in zip(names, kinds, strict=True) if kind.note]
-        return sheet.extract(traffic, notes), kinds
+        return writer.extract(traffic, notes), kinds
     finally:
-        if sheet is not None:
-            sheet.drop()
+        if writer is not None:
+            writer.drop()
 
 
 def _lenient(text: bytes) -> str:

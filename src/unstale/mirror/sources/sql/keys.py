@@ -26,14 +26,23 @@ from urllib.parse import quote, unquote
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-__all__ = ["Name", "Options", "Part", "Thing", "database_of", "key_of", "options_of", "thing_of"]
+__all__ = [
+    "Partition",
+    "TableKey",
+    "TableName",
+    "TableOptions",
+    "database_of",
+    "key_from_text",
+    "options_of",
+    "parse_key",
+]
 
 _NAME = re.compile(r'"((?:[^"]|"")+)"|([^".\[\]]+)')
 _NULL = " is null"
 _BARE_VALUE = "".join(map(chr, range(33, 127))).replace("%", "") + " "
 
 
-class Name(NamedTuple):
+class TableName(NamedTuple):
     """Name of a table."""
 
     schema: str | None
@@ -43,7 +52,7 @@ class Name(NamedTuple):
         return ".".join(_quoted(part) for part in self if part is not None)
 
 
-class Part(NamedTuple):
+class Partition(NamedTuple):
     """Some rows of a table: those that have a value in a column; None stands for NULL."""
 
     column: str
@@ -55,28 +64,28 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Thing:
+class TableKey:
     """What a key names."""
 
     database: str
-    name: Name
-    part: Part | None = None
+    name: TableName
+    partition: Partition | None = None
 
     def __str__(self) -> str:
-        return f"{self.database}#{self.name}{self.part or ''}"
+        return f"{self.database}#{self.name}{self.partition or ''}"
 
-    def partition(self, column: str, value: str | None) -> Thing:
+    def with_partition(self, column: str, value: str | None) -> TableKey:
         """Return a partition of this table."""
-        return replace(self, part=Part(column, value))
+        return replace(self, partition=Partition(column, value))
 
 
 @dataclass(frozen=True)
-class Options:
+class TableOptions:
     """What a user says about an element."""
 
     query: str | None = None
     """Statement whose rows are the element; its key is only a name."""
-    tables: tuple[Name, ...] | None = None
+    tables: tuple[TableName, ...] | None = None
     """All that the query, or the view, reads; None: not said."""
     split: str | None = None
     """Column whose values are partitions, each an element of its own."""
@@ -95,7 +104,7 @@ class Options:
         return sha256(dumps([str(self)]).encode()).hexdigest()[:16]
 
 
-def options_of(options: Mapping[str, Json]) -> Options:
+def options_of(options: Mapping[str, Json]) -> TableOptions:
     """Check what a user says; options that other sources understand are ignored."""
 
     def text(name: str) -> str | None:
@@ -119,7 +128,7 @@ def options_of(options: Mapping[str, Json]) -> Options:
         raise InvalidInput("split is for tables; a query has no partitions. Leave one of split and query out")
     if cursor and probe:
         raise InvalidInput("cursor and probe both say when to read; leave one of them out")
-    return Options(
+    return TableOptions(
         query,
         _tables(options.get("tables")),
         split,
@@ -130,7 +139,7 @@ def options_of(options: Mapping[str, Json]) -> Options:
     )
 
 
-def _tables(value: Json) -> tuple[Name, ...] | None:
+def _tables(value: Json) -> tuple[TableName, ...] | None:
     if value is None:
         return None
     texts = value if isinstance(value, list) and value else [value]
@@ -145,22 +154,22 @@ def _tables(value: Json) -> tuple[Name, ...] | None:
     return tuple(names)
 
 
-def key_of(text: str, options: Mapping[str, Json], names: Mapping[str, object]) -> Thing:
+def key_from_text(text: str, options: Mapping[str, Json], names: Mapping[str, object]) -> TableKey:
     """Return what a user names thus; ``names`` are those of databases that are configured."""
     database, sharp, rest = text.strip().partition("#")
     if not sharp or not rest.strip() or not database.strip():
         raise InvalidInput(f"{text!r} names no table; write DATABASE#TABLE, such as warehouse#orders")
-    thing = thing_of(f"{database_of(database.strip(), names)}#{rest.strip()}", options)
-    if thing.part and options_of(options).query:
+    key = parse_key(f"{database_of(database.strip(), names)}#{rest.strip()}", options)
+    if key.partition and options_of(options).query:
         raise InvalidInput(f"{text!r}: a query has no partitions; put the condition into the query")
-    return thing
+    return key
 
 
-def thing_of(key: str, options: Mapping[str, Json]) -> Thing:
+def parse_key(key: str, options: Mapping[str, Json]) -> TableKey:
     """Read a key."""
     database, _, rest = key.partition("#")
     name, bracket = _name(rest, key)
-    return Thing(database, name, _part(bracket, key, options.get("partition")) if bracket else None)
+    return TableKey(database, name, _part(bracket, key, options.get("partition")) if bracket else None)
 
 
 def database_of(text: str, names: Mapping[str, object]) -> str:
@@ -203,7 +212,7 @@ def _hidden(text: str) -> str:
     return re.sub(r"(?i)(password=)[^&]*", r"\1***", text)
 
 
-def _name(text: str, whole: str) -> tuple[Name, str]:
+def _name(text: str, whole: str) -> tuple[TableName, str]:
     """Read ``table`` or ``schema.table``; return what follows, too."""
     parts, at = [], 0
     while found := _NAME.match(text, at):
@@ -219,10 +228,10 @@ def _name(text: str, whole: str) -> tuple[Name, str]:
         )
     if any("\0" in part for part in parts):
         raise InvalidInput(f"{whole!r} has a NUL in a name")
-    return Name(parts[0] if len(parts) == 2 else None, parts[-1]), text[at:]
+    return TableName(parts[0] if len(parts) == 2 else None, parts[-1]), text[at:]
 
 
-def _part(text: str, whole: str, partition: Json) -> Part:
+def _part(text: str, whole: str, partition: Json) -> Partition:
     """Read ``[column=value]`` or ``[column is null]``, or ``[value]`` if the column is an option."""
     if not text.endswith("]"):
         raise InvalidInput(f"{whole!r}: a partition is written [column=value], at the end")
@@ -230,16 +239,16 @@ def _part(text: str, whole: str, partition: Json) -> Part:
     if isinstance(partition, str):
         quoted = _quoted(partition, '=".[]')
         if inner.lower() == f"{quoted}{_NULL}".lower():
-            return Part(partition, None)
-        return Part(partition, unquote(inner.removeprefix(f"{quoted}=")))
+            return Partition(partition, None)
+        return Partition(partition, unquote(inner.removeprefix(f"{quoted}=")))
     found = re.match(r'"((?:[^"]|"")+)"|([^"=]+?)(?==| is null$)', inner, re.IGNORECASE)
     if found is not None:
         column = found[1].replace('""', '"') if found[1] else found[2]
         rest = inner[found.end() :]
         if rest.lower() == _NULL:
-            return Part(column, None)
+            return Partition(column, None)
         if rest.startswith("="):
-            return Part(column, unquote(rest[1:]))
+            return Partition(column, unquote(rest[1:]))
     raise InvalidInput(f"{whole!r}: a partition is written [column=value] or [column is null]")
 
 

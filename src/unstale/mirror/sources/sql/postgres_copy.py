@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from .arrow_types import Arrow, Column
+from .arrow_types import Arrow, PostgresColumn
 from .database import Stop
-from .extract import BLOCK, Extract, Sheet
+from .extract import BLOCK_BYTES, Extract, RowWriter
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -25,12 +25,18 @@ if TYPE_CHECKING:
 
 __all__ = ["from_copy"]
 
-_QUANTUM = 1 << 16
+_MIN_PREPAID_BYTES = 1 << 16
 """Bytes that are paid for ahead, at least."""
 
 
 def from_copy(
-    driver: Connection[Any], columns: list[Column], rest: str, *, path: Path | None, most: int, stop: Stop
+    driver: Connection[Any],
+    columns: list[PostgresColumn],
+    rest: str,
+    *,
+    path: Path | None,
+    most: int,
+    stop: Stop,
 ) -> Extract:
     """Read rows; ``rest`` is ``FROM ... AS q``, where the columns are called c0, c1, and so on.
 
@@ -39,29 +45,29 @@ def from_copy(
     while True:
         asked = ", ".join(column.expression.format(f"q.c{i}") for i, column in enumerate(columns))
         statement = f"COPY (SELECT {asked} {rest}) TO STDOUT (FORMAT csv, ENCODING 'UTF8')"
-        sheet = Sheet(path, pa.schema([(one.name, one.type) for one in columns]), most)
+        writer = RowWriter(path, pa.schema([(one.name, one.type) for one in columns]), most)
         traffic, odd, bad = 0, False, set[int]()
         try:
-            for block in _Line(driver, stop).copied(statement):
+            for block in _CopyStream(driver, stop).copied(statement):
                 traffic += len(block)
                 if not columns:
-                    sheet.add([], [], block.count(b"\n"))
+                    writer.add([], [], block.count(b"\n"))
                     continue
                 wire, repaired = _parsed(block, columns, bad)
                 odd |= repaired
                 final = _finished(wire, columns, bad)
                 if not bad:
-                    sheet.add(wire, final, len(wire[0]))
+                    writer.add(wire, final, len(wire[0]))
             if not bad:
-                sheet.close()
+                writer.close()
                 notes = [column.note for column in columns if column.note]
-                return sheet.extract(traffic, notes + ["some text is not in UTF-8"] * odd)
+                return writer.extract(traffic, notes + ["some text is not in UTF-8"] * odd)
         finally:
-            sheet.drop()
+            writer.drop()
         columns = [column.as_text() if i in bad else column for i, column in enumerate(columns)]
 
 
-def _parsed(block: bytes, columns: list[Column], bad: set[int]) -> tuple[list[Arrow], bool]:
+def _parsed(block: bytes, columns: list[PostgresColumn], bad: set[int]) -> tuple[list[Arrow], bool]:
     """Read a block; put columns that cannot be read into ``bad``, and tell whether text had to be mended."""
     names = [f"c{i}" for i in range(len(columns))]
     kinds = {name: pa.string() if i in bad else columns[i].arrives for i, name in enumerate(names)}
@@ -103,7 +109,7 @@ def _whole(column: Arrow) -> Arrow:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _finished(wire: list[Arrow], columns: list[Column], bad: set[int]) -> list[Arrow]:
+def _finished(wire: list[Arrow], columns: list[PostgresColumn], bad: set[int]) -> list[Arrow]:
     """Turn columns from what arrived into what is kept; put those that cannot be into ``bad``."""
     final = list(wire)
     for i, column in enumerate(columns):
@@ -115,7 +121,7 @@ def _finished(wire: list[Arrow], columns: list[Column], bad: set[int]) -> list[A
     return final
 
 
-class _Line:
+class _CopyStream:
     """The line to the server.
 
     Reading from it is twice as fast as going through the cursor row by row, and can be stopped whatever
@@ -141,7 +147,7 @@ class _Line:
                 for row in self._rows(selector):
                     rows.append(row)
                     size += len(row)
-                    if size >= BLOCK:
+                    if size >= BLOCK_BYTES:
                         yield b"".join(rows)
                         rows, size = [], 0
                 self._to_the_end(selector)
@@ -156,7 +162,7 @@ class _Line:
         while True:
             if read >= paid:
                 self._stop.check()
-                quantum = max(_QUANTUM, min(read // 8, 1 << 20))
+                quantum = max(_MIN_PREPAID_BYTES, min(read // 8, 1 << 20))
                 self._stop.spend(quantum)
                 paid += quantum
             count, data = self._line.get_copy_data(1)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from unstale.mirror.source import Json
 
-from .keys import Name
+from .keys import TableName
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -39,7 +39,7 @@ __all__ = [
     "young_rows",
 ]
 
-_POSITION = """
+_POSITION_QUERY = """
 SELECT pg_current_snapshot()::text, pg_is_in_recovery(),
   CASE WHEN version() ~ '^PostgreSQL [0-9.]+[a-z0-9]* ([(][^)]*[)] )?on ' THEN concat_ws('/',
     (SELECT oid FROM pg_database WHERE datname = current_database()),
@@ -50,7 +50,7 @@ SELECT pg_current_snapshot()::text, pg_is_in_recovery(),
 # After a crash, stats_reset is the time of the recovery. Servers that only speak the language of PostgreSQL
 # have versions like 15.2-YB-2.25, and transactions of another kind.
 
-_SETTLED = """
+_SETTLED_QUERY = """
 SELECT current_setting('server_version_num')::int >= 150000
   AND NOT pg_is_in_recovery()
   AND current_setting('track_counts')::bool
@@ -68,7 +68,7 @@ SELECT current_setting('server_version_num')::int >= 150000
 """
 # Sessions that we may not look at have no state, and count as busy.
 
-_RELATIONS = """
+_RELATIONS_QUERY = """
 WITH RECURSIVE wanted AS (
   SELECT * FROM unnest(%(numbers)s::int[], %(schemas)s::text[], %(tables)s::text[]) AS w(n, s, t)
 ), root AS (
@@ -182,31 +182,31 @@ class Counters:
     """Whether all that sessions did is counted."""
     reset: str
     """When counters were set to 0."""
-    relations: Mapping[Name, Relation]
+    relations: Mapping[TableName, Relation]
 
 
 def read_position(connection: Connection) -> Position:
     """Ask where the server is."""
-    snapshot, standby, server = connection.exec_driver_sql(_POSITION).one()
+    snapshot, standby, server = connection.exec_driver_sql(_POSITION_QUERY).one()
     return Position(server, snapshot, standby)
 
 
-def read_counters(connection: Connection, names: Iterable[Name]) -> Counters:
+def read_counters(connection: Connection, names: Iterable[TableName]) -> Counters:
     """Ask for the counters of tables; the order of the questions matters.
 
     What had finished before the first answer has been counted before the third, if the second is yes. Each
     statement must see what is committed when it starts.
     """
     position = read_position(connection)
-    settled, reset = connection.exec_driver_sql(_SETTLED).one()
+    settled, reset = connection.exec_driver_sql(_SETTLED_QUERY).one()
     return Counters(position, bool(settled), reset or "", relations(connection, names))
 
 
-def relations(connection: Connection, names: Iterable[Name]) -> dict[Name, Relation]:
+def relations(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Relation]:
     """Look tables up in the catalogue."""
     listed = sorted(set(names), key=lambda name: (name.schema or "", name.table))
     found = connection.exec_driver_sql(
-        _RELATIONS,
+        _RELATIONS_QUERY,
         {
             "numbers": list(range(len(listed))),
             "schemas": [name.schema for name in listed],

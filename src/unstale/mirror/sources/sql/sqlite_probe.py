@@ -23,14 +23,14 @@ from unstale.mirror.source import Json
 
 from .database import sqlite_connection
 
-__all__ = ["Mark", "Watch"]
+__all__ = ["SqliteMark", "SqliteWatch"]
 
-_YOUNG = 3.0
+_YOUNG_FILE_SECONDS = 3.0
 """Seconds within which two writes might leave the same time on a file."""
 
 
 @dataclass(frozen=True)
-class Mark:
+class SqliteMark:
     """In what state a file is."""
 
     connection: str
@@ -59,7 +59,7 @@ class Mark:
         return before.get("telling") is True and not self.log
 
 
-class Watch:
+class SqliteWatch:
     """Keeps a connection open, to ask it for changes; for one thread at a time."""
 
     def __init__(self, path: str) -> None:
@@ -68,7 +68,7 @@ class Watch:
         self._name = ""
         self._opened: tuple[int, int] | None = None
 
-    def mark(self) -> Mark:
+    def mark(self) -> SqliteMark:
         """Look at the file."""
         try:
             return self._mark()
@@ -76,7 +76,7 @@ class Watch:
             self.close()
             raise
 
-    def _mark(self) -> Mark:
+    def _mark(self) -> SqliteMark:
         log = self._log()  # before the rest: what leaves it now is in the file when that is looked at
         for _ in range(3):
             before = os.stat(self._path)  # noqa: PTH116  (both ends of the comparison look alike)
@@ -91,12 +91,12 @@ class Watch:
             self.close()  # replaced while we looked
         else:
             raise OSError(f"{self._path} is being replaced all the time")
-        return Mark(
+        return SqliteMark(
             self._name,
             version,
             (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns),
             log or self._log(),
-            looked - max(now.st_mtime, now.st_ctime) < _YOUNG,
+            looked - max(now.st_mtime, now.st_ctime) < _YOUNG_FILE_SECONDS,
         )
 
     def _log(self) -> bool:

@@ -13,28 +13,28 @@ from pathlib import Path
 from unstale.mirror.source import Found, Json, New, Terms
 
 from .arrow_types import as_text
-from .database import Place
+from .database import DatabaseEngine
 from .extract import Extract
-from .keys import Name, Options, Thing
+from .keys import TableKey, TableName, TableOptions
 
-__all__ = ["MOST_ANSWER", "MOST_PARTITIONS", "Ask", "Gone", "answer_digest", "in_order"]
+__all__ = ["MAX_PARTITIONS", "MAX_PROBE_ROWS", "TableGone", "TablePoll", "answer_digest", "in_order"]
 
-MOST_PARTITIONS = 100_000
-MOST_ANSWER = 1000
+MAX_PARTITIONS = 100_000
+MAX_PROBE_ROWS = 1000
 """Rows of the answer of a probe that count."""
 
 
-class Gone(Exception):  # noqa: N818  (it is no error)
+class TableGone(Exception):  # noqa: N818  (it is no error)
     """The table is not there."""
 
 
 @dataclass
-class Ask:
+class TablePoll:
     """What is asked about an element."""
 
-    place: Place
-    thing: Thing
-    options: Options
+    database: DatabaseEngine
+    table: TableKey
+    options: TableOptions
     known: Mapping[str, Json]
     """Validators that still count; empty: nothing is known."""
     fingerprint: str | None
@@ -47,11 +47,11 @@ class Ask:
     """Rungs that were tried, with milliseconds."""
 
     @property
-    def names(self) -> list[Name]:
+    def names(self) -> list[TableName]:
         """Tables that decide whether the element changes; none: that is not known."""
         if self.options.tables is not None:
             return list(self.options.tables)
-        return [] if self.options.query else [self.thing.name]
+        return [] if self.options.query else [self.table.name]
 
     @contextmanager
     def rung(self, name: str) -> Iterator[None]:
@@ -102,7 +102,7 @@ class Ask:
 
     def partitions(self, values: list[str | None], validators: Mapping[str, Json]) -> Found:
         """Say what partitions there are."""
-        keys = [str(self.thing.partition(self.options.split or "", value)) for value in values]
+        keys = [str(self.table.with_partition(self.options.split or "", value)) for value in values]
         body = dumps(keys, ensure_ascii=False, indent=0).encode()
         return Found(
             "changed",
@@ -151,6 +151,6 @@ def answer_digest(rows: Iterable[Iterable[object]]) -> str:
 def in_order(values: Iterable[str | None]) -> list[str | None]:
     """Put the names of partitions in order."""
     found = sorted(values, key=lambda value: (value is not None, value or ""))
-    if len(found) > MOST_PARTITIONS:
-        raise LookupError(f"there are more than {MOST_PARTITIONS:,} partitions; split by another column")
+    if len(found) > MAX_PARTITIONS:
+        raise LookupError(f"there are more than {MAX_PARTITIONS:,} partitions; split by another column")
     return found
