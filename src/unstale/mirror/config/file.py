@@ -101,8 +101,9 @@ def _text(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        msg = f"{path}, line {line}: is not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(
+            f"{path}, line {line}: is not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
+        ) from None
 
 
 def _syntax(path: Path, text: str, complaint: str) -> str:

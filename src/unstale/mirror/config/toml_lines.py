@@ -51,8 +51,7 @@ class _Scan:
         """Go on over what matches."""
         match = pattern.match(self.text, self.at)
         if match is None:
-            msg = f"nothing that TOML allows at {self.at}"
-            raise ValueError(msg)
+            raise ValueError(f"nothing that TOML allows at {self.at}")
         self.at = match.end()
         return match[0]
 

@@ -76,14 +76,12 @@ def expanded(name: str, value: str) -> str:
     def value_of(found: re.Match[str]) -> str:
         variable = found[1]
         if not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII) or not found[0].endswith("}"):
-            msg = f"{name} must name variables of the environment like ${{PASSWORD}}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"{name} must name variables of the environment like ${{PASSWORD}}")
         if variable not in os.environ:
-            msg = (
+            raise InvalidInput(
                 f"{name} needs the environment variable {variable}, which is not set; "
                 "set it before you start unstale"
             )
-            raise InvalidInput(msg)
         return os.environ[variable]
 
     return _VARIABLE.sub(value_of, value)

@@ -156,8 +156,9 @@ class ChangingSite:
         else:
             held = np.asarray(copies)
             if held.shape != (len(self),):
-                msg = f"copies must be one version for each of {len(self)} pages; its shape is {held.shape}"
-                raise InvalidInput(msg)
+                raise InvalidInput(
+                    f"copies must be one version for each of {len(self)} pages; its shape is {held.shape}"
+                )
         return float(self.weights @ (held == self.versions(time)) / self.weights.sum())
 
     def mean_freshness(self, poll_pages: ArrayLike, poll_times: ArrayLike, start: float, end: float) -> float:
@@ -174,8 +175,9 @@ class ChangingSite:
     ) -> Floats:
         """Return for each page the share of the time from ``start`` to ``end`` when it was up to date."""
         if not self.start <= start < end:
-            msg = f"start must be before end, and not before the site began; they are {start} and {end}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"start must be before end, and not before the site began; they are {start} and {end}"
+            )
         self._reach(end)
         polls = by_element(
             len(self), np.asarray(poll_pages, np.intp), numbers("poll_times", poll_times).ravel()
@@ -208,8 +210,7 @@ class ChangingSite:
         if time < self._until:
             return
         if not np.isfinite(time):
-            msg = f"time must be finite; it is {time}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"time must be finite; it is {time}")
         since = max(time - self.start, 0.0)
         ahead = 1000.0 / self._total if self._total > 0 else np.inf
         reach = since + max(since, min(ahead, 1e9))

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
+from unstale.backoff import doubling_wait
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.settings import Notify
@@ -40,6 +41,9 @@ _RECORD_AFTER_SECONDS = 1.0
 _LOOK_EVERY_SECONDS = 2.0
 """Seconds between two looks for changes, if nobody says that there are some."""
 _FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 1.0, 600.0
+"""Before the second attempt, and at most before a later one."""
+_MAX_RETRY_AFTER_SECONDS = 3600.0
+"""A target that asks to be left alone for longer is tried again after this."""
 _T = TypeVar("_T")
 
 
@@ -98,8 +102,7 @@ class Notifier:
         self._deliveries = [_delivery(one) for one in notify]
         names = [delivery.state_key for delivery in self._deliveries]
         if len(set(names)) < len(names):
-            msg = "notify must not have the same target with the same match twice"
-            raise InvalidInput(msg)
+            raise InvalidInput("notify must not have the same target with the same match twice")
         self._news = asyncio.Event()
         self._preparing = asyncio.Lock()
 
@@ -261,8 +264,8 @@ class Notifier:
 
     def _failed(self, delivery: _Delivery, trouble: str, wait: float | None) -> None:
         delivery.failures += 1
-        back_off = min(_FIRST_WAIT_SECONDS * 2.0 ** min(delivery.failures - 1, 30), _MAX_WAIT_SECONDS)
-        delivery.next_try = self._clock.now() + max(back_off, min(wait or 0.0, 3600.0))
+        backoff = doubling_wait(delivery.failures, first=_FIRST_WAIT_SECONDS, longest=_MAX_WAIT_SECONDS)
+        delivery.next_try = self._clock.now() + max(backoff, min(wait or 0.0, _MAX_RETRY_AFTER_SECONDS))
         begins = not delivery.trouble
         delivery.trouble, delivery.of_store = trouble, False
         if begins:
@@ -275,8 +278,7 @@ class Notifier:
 
 def _delivery(notify: Notify) -> _Delivery:
     if bool(notify.webhook) == bool(notify.command):
-        msg = f"notify must have either a webhook or a command; it is {notify!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"notify must have either a webhook or a command; it is {notify!r}")
     timeout = float(getattr(notify, "timeout", 30.0))
     target: NotifyTarget
     if notify.webhook:

@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.metadata import version
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -57,8 +58,7 @@ class WebhookTarget:
     def __init__(self, url: str, secret: str | None, timeout: float) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            msg = f"webhook must be an address such as https://example.org/hook; it is {url!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"webhook must be an address such as https://example.org/hook; it is {url!r}")
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # no secrets
         self._url, self._timeout = url, timeout
         self._key = None if secret is None else _key(secret)
@@ -68,15 +68,13 @@ class WebhookTarget:
         """Post a change."""
         import aiohttp
 
-        from unstale import __version__
-
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=self._timeout), cookie_jar=aiohttp.DummyCookieJar()
             )
         headers = {
             "Content-Type": "application/json",
-            "User-Agent": f"unstale/{__version__}",
+            "User-Agent": f"unstale/{version('unstale')}",
             "webhook-id": id_,
             "webhook-timestamp": str(int(time)),
         }
@@ -117,15 +115,13 @@ def signature(key: bytes, id_: str, time: int, body: bytes) -> str:
 def _key(secret: str) -> bytes:
     """Return the bytes of a secret: base64 after ``whsec_``, plain text otherwise."""
     if not secret:
-        msg = "secret must not be empty"
-        raise InvalidInput(msg)
+        raise InvalidInput("secret must not be empty")
     if not secret.startswith("whsec_"):
         return secret.encode()
     try:
         return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except binascii.Error:
-        msg = "secret must be base64 after 'whsec_'; any other text is taken as it is"
-        raise InvalidInput(msg) from None
+        raise InvalidInput("secret must be base64 after 'whsec_'; any other text is taken as it is") from None
 
 
 def _seconds(headers: Mapping[str, str]) -> float | None:
@@ -143,8 +139,7 @@ class CommandTarget:
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
         if isinstance(command, str) or not all(isinstance(part, str) for part in command) or not command[0]:
-            msg = f"command must be a list: the program and its arguments; it is {command!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"command must be a list: the program and its arguments; it is {command!r}")
         self.name = command[0]
         self._command, self._timeout = tuple(command), timeout
 

@@ -1,8 +1,8 @@
 """What every source must do, as laws that can be tried on it.
 
 To try a source, describe its world (`SourceWorld`): how an element of it comes into being, changes, goes,
-breaks. The laws then play through what happens to elements, and raise AssertionError with words if the source does
-not do what a mirror relies on. With pytest:
+breaks. Each law plays through what happens to elements, and raises AssertionError with words if the source
+does not do what a mirror relies on. With pytest:
 
     @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
     def test_contract(law, tmp_path):

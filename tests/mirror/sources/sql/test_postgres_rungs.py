@@ -376,7 +376,7 @@ def test_partitions_by_other_types(pg_poller, once):
 def counting(poller):
     """Count statements by what they ask for."""
     counts = {"position": 0, "counters": 0}
-    engine = poller.source._open["shop"].database.engine
+    engine = poller.source._polled["shop"].database.engine
 
     @event.listens_for(engine, "before_cursor_execute")
     def count(_, __, statement, *___):

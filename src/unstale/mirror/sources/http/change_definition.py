@@ -111,14 +111,16 @@ def check_content_options(options: Mapping[str, Json]) -> None:
     """Raise `InvalidInput` if these options cannot be used, `MissingExtra` if something must be installed."""
     wanted = definition_of(options)
     if len(wanted.ignore) > _MAX_PATTERNS:
-        msg = f"ignore must be at most {_MAX_PATTERNS} regular expressions; they are {len(wanted.ignore)}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"ignore must be at most {_MAX_PATTERNS} regular expressions; they are {len(wanted.ignore)}"
+        )
     for pattern in wanted.ignore:
         _compiled(pattern)
     if wanted.change == "json":
         if wanted.selector is not None and not wanted.selector.startswith("/"):
-            msg = f"selector must be a JSON pointer, such as /items/0, with JSON; it is {wanted.selector!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"selector must be a JSON pointer, such as /items/0, with JSON; it is {wanted.selector!r}"
+            )
     elif wanted.selector is not None:
         _css(wanted.selector)
     elif wanted.change == "text":
@@ -267,15 +269,15 @@ def _compiled(pattern: str) -> Any:  # noqa: ANN401
     """Compile a pattern with the module ``regex``, which can be told to give up, unlike ``re``."""
     regex = need("regex", extra="html", needed_for="patterns in ignore")
     if len(pattern) > _MAX_PATTERN_CHARACTERS:
-        msg = (
+        raise InvalidInput(
             f"patterns in ignore may have {_MAX_PATTERN_CHARACTERS} characters; {pattern[:50]!r}... has more"
         )
-        raise InvalidInput(msg)
     try:
         return regex.compile(pattern)
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
-        msg = f"ignore must be regular expressions; {pattern[:100]!r} is none: {error}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(
+            f"ignore must be regular expressions; {pattern[:100]!r} is none: {error}"
+        ) from None
 
 
 def _without(text: str, patterns: tuple[str, ...]) -> str:

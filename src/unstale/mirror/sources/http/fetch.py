@@ -125,8 +125,9 @@ def _context(ca_file: str | None, verify: bool) -> ssl.SSLContext:  # noqa: FBT0
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        msg = f"ca_file must be a file of certificates; {ca_file!r} cannot be used: {error}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(
+            f"ca_file must be a file of certificates; {ca_file!r} cannot be used: {error}"
+        ) from None
     if not verify:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.sslobject_class = _Handshake

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from importlib.metadata import version
 from typing import Any
 
 from unstale.errors import InvalidInput
@@ -85,9 +86,7 @@ def user_agent(settings: Settings) -> str:
     """Return the value of User-Agent."""
     agent = settings.http.user_agent
     if agent is None:
-        from unstale import __version__
-
-        agent = f"unstale/{__version__}" + (f" (+{settings.contact})" if settings.contact else "")
+        agent = f"unstale/{version('unstale')}" + (f" (+{settings.contact})" if settings.contact else "")
     if not agent.strip() or not agent.isprintable():
         raise InvalidInput(f"user_agent and contact must be text of one line; they make {agent!r}")
     return agent

@@ -13,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from unstale.backoff import doubling_wait
+
 __all__ = ["MAX_ROBOTS_BYTES", "Robots", "RobotsAnswer", "RobotsRules"]
 
 MAX_ROBOTS_BYTES = 500_000
@@ -132,7 +134,7 @@ class Robots:
         if before is not None and not before.trouble:
             return replace(before, until=now + (answer.wait or _STALE_RULES_SECONDS))
         failures = (before.failures if before else 0) + 1
-        wait = answer.wait or min(_FIRST_WAIT_SECONDS * 2.0 ** min(failures - 1, 20), _MAX_WAIT_SECONDS)
+        wait = answer.wait or doubling_wait(failures, first=_FIRST_WAIT_SECONDS, longest=_MAX_WAIT_SECONDS)
         return RobotsRules(until=now + wait, trouble=answer.detail, failures=failures, refused=answer.refused)
 
     def _read(self, text: str, until: float) -> RobotsRules:

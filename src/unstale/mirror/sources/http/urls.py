@@ -113,11 +113,10 @@ def _split(text: str, shown: str) -> SplitResult:
     if parts.scheme not in _DEFAULT_PORTS:
         raise InvalidInput(f"{shown!r} is not the address of a page: it must begin with http:// or https://")
     if "@" in parts.netloc:
-        msg = (
+        raise InvalidInput(
             "an address must not hold a user name or password, since keys are shown and exported; "
             f"give them as a header, in options of a rule in mirror.toml: {shown.rpartition('@')[2]!r}"
         )
-        raise InvalidInput(msg)
     if not hostname:
         raise InvalidInput(f"{shown!r} names no host")
     return parts

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-import socket
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from unstale.errors import InvalidInput, need
 from unstale.mirror.settings import Database
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Engine
 
 __all__ = [
     "APPLICATION_NAME",
     "MAX_READING_POLLS",
     "DatabaseEngine",
-    "Stop",
-    "Stopped",
     "error_words",
-    "in_thread",
     "open_database",
     "sqlite_connection",
 ]
@@ -45,8 +35,6 @@ _CONNECT_TIMEOUT_SECONDS = 10
 """Seconds for a connection to be made."""
 _SQLITE_BUSY_SECONDS = 5.0
 """Seconds to wait for a writer of SQLite."""
-_STOP_GRACE_SECONDS = 1.0
-"""Seconds that work gets to end after it has been asked to."""
 
 
 @dataclass(frozen=True)
@@ -133,133 +121,6 @@ def sqlite_connection(path: str) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-
-
-# --- blocking work, which can be stopped --------------------------------------------------------------------
-
-
-class Stopped(Exception):  # noqa: N818  (it is no error)
-    """The work was asked to stop."""
-
-
-class Stop:
-    """A way to stop work in another thread."""
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, spend: Callable[[int], Awaitable[None]] | None
-    ) -> None:
-        self._loop, self._spend = loop, spend
-        self._lock = Lock()
-        self._asked = False
-        self._connection: Any = None
-
-    def check(self) -> None:
-        """Raise `Stopped` if the work is to stop."""
-        if self._asked:
-            raise Stopped
-
-    def spend(self, amount: int) -> None:
-        """Wait until so many bytes may be read."""
-        if self._spend is None or amount <= 0:
-            return
-        paid: Future[None] = asyncio.run_coroutine_threadsafe(_awaited(self._spend(amount)), self._loop)
-        while True:
-            try:
-                paid.result(0.1)
-            except (NotYet, TimeoutError):
-                if self._asked:
-                    paid.cancel()
-                    raise Stopped from None
-            else:
-                return
-
-    @contextmanager
-    def using(self, connection: Connection) -> Iterator[Any]:
-        """While the work uses a connection, this is how to stop it."""
-        driver = connection.connection.driver_connection
-        with self._lock:
-            self._connection = driver
-        try:
-            self.check()
-            yield driver
-        except BaseException:
-            if self._asked:
-                with suppress(Exception):
-                    connection.invalidate()  # who knows in what state it is
-            raise
-        finally:
-            with self._lock:
-                self._connection = None
-
-    @property
-    def connected(self) -> bool:
-        """Whether the work uses a connection now."""
-        return self._connection is not None
-
-    def ask(self) -> None:
-        """Ask the work to stop."""
-        with self._lock, suppress(Exception):
-            self._asked = True
-            if isinstance(self._connection, sqlite3.Connection):
-                self._connection.interrupt()
-            elif hasattr(self._connection, "cancel_safe"):
-                self._connection.cancel_safe(timeout=_STOP_GRACE_SECONDS)
-            elif self._connection is not None:
-                self._connection.cancel()
-
-    def cut(self) -> None:
-        """Cut the connection, if asking was of no use: the other end may have vanished."""
-        with (
-            self._lock,
-            suppress(Exception),
-            socket.socket(fileno=os.dup(self._connection.fileno())) as line,
-        ):
-            line.shutdown(socket.SHUT_RDWR)
-
-
-async def _awaited(some: Awaitable[None]) -> None:
-    await some
-
-
-async def in_thread(work: Callable[[Stop], T], spend: Callable[[int], Awaitable[None]] | None = None) -> T:
-    """Run blocking work; if this is cancelled, the work is stopped, and has ended if it can be."""
-    stop = Stop(asyncio.get_running_loop(), spend)
-    running = _started(lambda: work(stop))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        for way in (stop.ask, stop.cut):
-            if not running.done():
-                await asyncio.wait([_started(way)], timeout=_STOP_GRACE_SECONDS)
-                # Before it is connected it cannot be stopped, but sees that it should, and has no file yet.
-                await asyncio.wait([running], timeout=_STOP_GRACE_SECONDS if stop.connected else 0.1)
-        raise
-
-
-def _started(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Start work in a thread that nobody has to wait for, not even the end of the process."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-    future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody else may ask
-
-    def settle(value: T | None, error: BaseException | None) -> None:
-        if not future.done():
-            if error is None:
-                future.set_result(cast("T", value))
-            else:
-                future.set_exception(error)
-
-    def run() -> None:
-        value, error = None, None
-        try:
-            value = work()
-        except BaseException as raised:  # noqa: BLE001  (it is raised where it is awaited)
-            error = raised
-        with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, value, error)
-
-    Thread(target=run, name=APPLICATION_NAME, daemon=True).start()
-    return future
 
 
 # --- what went wrong ----------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .arrow_types import Arrow, ValueKinds, unique
-from .database import Stop
 from .row_fingerprint import RowSum
+from .stoppable_work import Stop
 
 __all__ = ["BLOCK_BYTES", "Extract", "RowWriter", "TooLarge", "from_cursor"]
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from .arrow_types import Arrow, PostgresColumn
-from .database import Stop
 from .extract import BLOCK_BYTES, Extract, RowWriter
+from .stoppable_work import Stop
 
 if TYPE_CHECKING:
     from psycopg import Connection

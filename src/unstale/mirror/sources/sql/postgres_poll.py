@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from unstale.mirror.source import Found, Json
 
 from .arrow_types import PostgresColumn, postgres_columns
-from .database import Stop
 from .keys import TableName
 from .postgres_copy import from_copy
 from .postgres_probes import Counters, Position, read_position, relations, sums, young_rows
+from .stoppable_work import Stop
 from .table_poll import MAX_PARTITIONS, MAX_PROBE_ROWS, TableGone, TablePoll, answer_digest, in_order
 
 if TYPE_CHECKING:

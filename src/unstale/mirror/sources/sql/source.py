@@ -22,10 +22,11 @@ from unstale.mirror.settings import Database, Settings
 from unstale.mirror.source import Found, Json, Known, Terms
 
 from .batched_probe import BatchedProbe
-from .database import MAX_READING_POLLS, DatabaseEngine, Stop, error_words, in_thread, open_database
+from .database import MAX_READING_POLLS, DatabaseEngine, error_words, open_database
 from .keys import TableName, key_from_text, options_of, parse_key
 from .postgres_probes import Counters, Position, read_counters, read_position
 from .sqlite_probe import SqliteMark, SqliteWatch
+from .stoppable_work import Stop, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,8 +227,8 @@ def _troubles() -> tuple[type[Exception], ...]:
     """What may go wrong on account of the database."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from .database import Stopped
     from .extract import TooLarge
+    from .stoppable_work import Stopped
     from .table_poll import TableGone
 
     errors: tuple[type[Exception], ...] = (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 from unstale.mirror.source import Found, Json
 
 from .arrow_types import as_text
-from .database import Stop
 from .extract import Extract, from_cursor
 from .sqlite_probe import SqliteMark
+from .stoppable_work import Stop
 from .table_poll import MAX_PARTITIONS, MAX_PROBE_ROWS, TableGone, TablePoll, answer_digest, in_order
 
 if TYPE_CHECKING:
