@@ -23,7 +23,7 @@ def patterns_of(name: str, value: Json) -> tuple[str, ...]:
 
 
 def truth(name: str, value: Json) -> bool:
-    """Return a truth value, which a command may have given as text.
+    """Return a truth value; a command may give it as text.
 
     >>> truth("discover", "false")
     False
@@ -34,7 +34,7 @@ def truth(name: str, value: Json) -> bool:
 
 
 def discovery(options: Mapping[str, Json]) -> tuple[bool, tuple[str, ...]]:
-    """Return whether things become elements, and which patterns they must match."""
+    """Return whether entries become elements, and the patterns of which they must match one."""
     value = options.get("discover", True)
     if value in (True, False, "true", "false"):
         return truth("discover", value), ()

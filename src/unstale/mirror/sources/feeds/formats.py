@@ -1,7 +1,7 @@
 """Reading feeds: RSS, Atom, and JSON Feed.
 
-feedparser reads what real feeds are like. It is handed the bytes, never an address or the name of a file:
-those it would fetch and open.
+feedparser also reads broken feeds, as they are in the wild. It gets bytes, never an address or the name of a
+file, which it would fetch or open.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from calendar import timegm
 from collections.abc import Mapping
 from hashlib import sha256
 from io import BytesIO
+from time import struct_time
 from typing import Any
 from urllib.parse import urljoin
 
@@ -23,15 +24,15 @@ from .sitemaps import gunzip, moment_of
 __all__ = ["MAX_ENTRIES", "MAX_FEED_BYTES", "read_feed"]
 
 MAX_ENTRIES = 10_000
-"""Entries that are read."""
+"""Entries that are read; the rest of a feed is ignored."""
 MAX_FEED_BYTES = 10_000_000
-"""Bytes that are parsed: some seconds of work."""
+"""A larger feed is not parsed; this many bytes take some seconds."""
 
 
 def read_feed(
     body: bytes, base: str = "", *, media_type: str = "", max_size: int = MAX_FEED_BYTES
 ) -> NamedEntries:
-    """Return what a feed says, or raise `InvalidInput`.
+    """Return the entries of a feed, or raise `InvalidInput`.
 
     >>> told = read_feed(b"<rss version='2.0'><channel><item><link>http://a/</link></item></channel></rss>")
     >>> [entry.name for entry in told.entries], told.meta["format"]
@@ -46,7 +47,7 @@ def read_feed(
 
 
 def _from_json(body: bytes, base: str) -> NamedEntries:
-    """Return what a JSON Feed says (https://www.jsonfeed.org/version/1.1/)."""
+    """Return the entries of a JSON Feed (https://www.jsonfeed.org/version/1.1/)."""
     try:
         feed = json.loads(body)
     except (ValueError, RecursionError):
@@ -68,7 +69,7 @@ def _from_json(body: bytes, base: str) -> NamedEntries:
 
 
 def _from_xml(body: bytes, base: str, media_type: str) -> NamedEntries:
-    """Return what feedparser makes of it."""
+    """Return the entries that feedparser finds."""
     import feedparser
 
     headers = {"content-location": base} if base else {}
@@ -76,7 +77,7 @@ def _from_xml(body: bytes, base: str, media_type: str) -> NamedEntries:
         headers["content-type"] = media_type
     try:
         feed = feedparser.parse(BytesIO(body), response_headers=headers, sanitize_html=False)
-    except Exception as error:  # noqa: BLE001  (it is made for broken feeds, and breaks on some)
+    except Exception as error:  # noqa: BLE001  (feedparser raises anything on some broken feeds)
         raise InvalidInput(f"it cannot be read as a feed: {type(error).__name__}: {error}") from None
     if not feed.get("version") and not feed.entries:
         raise InvalidInput("it is not a feed: no RSS, Atom or JSON Feed")
@@ -85,22 +86,22 @@ def _from_xml(body: bytes, base: str, media_type: str) -> NamedEntries:
 
 
 def _entry(entry: Mapping[str, Any], base: str) -> NamedEntry:
-    """Return an entry as feedparser has it."""
+    """Return an entry of feedparser as a `NamedEntry`."""
     link = entry.get("link")
     parts = [
         entry.get("title"),
         entry.get("summary"),
         *(one.get("value") for one in entry.get("content", ())),
     ]
-    # feedparser answers with the time of publication, and a warning, if asked for an update that is not there
+    # Without the check, feedparser would return the time of publication for a missing update, with a warning.
     updated = str(entry["updated"]) if "updated" in entry else ""
     when = entry["updated_parsed"] if "updated_parsed" in entry else entry.get("published_parsed")
     name = _joined(base, str(link)) if link else str(entry.get("id") or entry.get("title") or "")
     return NamedEntry(name, updated or _state(parts), _seconds(when))
 
 
-def _seconds(when: Any) -> float | None:  # noqa: ANN401  (feedparser has no types)
-    """Return a time as feedparser has it, in seconds since 1970."""
+def _seconds(when: struct_time | None) -> float | None:
+    """Return a time of feedparser in seconds since 1970."""
     try:
         return float(timegm(when)) if when else None
     except (ValueError, OverflowError, TypeError):
@@ -108,12 +109,12 @@ def _seconds(when: Any) -> float | None:  # noqa: ANN401  (feedparser has no typ
 
 
 def _state(parts: list[object]) -> str:
-    """Return what changes if an entry does that does not say when it changed."""
+    """Return a digest of an entry, for one that does not say when it changed."""
     return sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]
 
 
 def _feed_entries(entries: list[NamedEntry], title: object, form: str) -> NamedEntries:
-    """Return what is told; a feed never names all there is."""
+    """Return the entries with facts about the feed; a feed never names all there is."""
     meta: dict[str, Json] = {"format": form, "entries": len(entries)}
     if isinstance(title, str):
         meta["title"] = title[:500]
@@ -121,7 +122,7 @@ def _feed_entries(entries: list[NamedEntry], title: object, form: str) -> NamedE
 
 
 def _joined(base: str, address: str) -> str:
-    """Return an address, taken from that of the feed if it is relative."""
+    """Return the absolute address; a relative one is resolved against that of the feed."""
     try:
         return urljoin(base, address.strip())
     except ValueError:

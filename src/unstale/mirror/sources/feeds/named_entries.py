@@ -1,10 +1,10 @@
-"""What feeds and sitemaps tell: addresses, each in some state; and which of them users want.
+"""The entries that feeds and sitemaps name, and the options that choose among them.
 
 Options of both:
 
-discover    true: what is named becomes an element (default). false: it gets hints only, if it is an element
-            already. A pattern, or a list of patterns: only what matches becomes an element.
-only        a pattern, or a list: what does not match is left out altogether.
+discover    true: each entry becomes an element (default). false: an entry only gets hints, if it is already
+            an element. A pattern, or a list of patterns: only entries that match become elements.
+only        a pattern, or a list: entries that do not match are left out.
 hosts       ``own``: addresses of other hosts are left out, as the protocol of sitemaps demands (default for
             sitemaps). ``any``: they are not (default for feeds).
 """
@@ -27,45 +27,45 @@ __all__ = ["EntryFilter", "NamedEntries", "NamedEntry", "site_of"]
 
 @dataclass(frozen=True, slots=True)
 class NamedEntry:
-    """Something that is named."""
+    """One entry of a feed or a sitemap."""
 
     name: str
-    """Its address; if it has none, what it is called."""
+    """Its address; its title if it has no address."""
     state: str
-    """Is another one when it has changed."""
+    """Differs from the last one if the entry has changed."""
     time: float | None = None
-    """When it changed last, as told (seconds since 1970)."""
+    """When it changed last, as the document says (seconds since 1970)."""
     source: str = "http"
 
 
 @dataclass(frozen=True, slots=True)
 class NamedEntries:
-    """What a feed or a sitemap says."""
+    """All entries of a feed or a sitemap."""
 
     entries: Sequence[NamedEntry]
     complete: bool
-    """Whether it names all there is."""
+    """Whether the document names all elements of its site."""
     meta: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """Which of the things that are named count."""
+    """Chooses the entries that count."""
 
     discover: bool
     wanted: tuple[str, ...]
     only: tuple[str, ...]
     own_host: bool
     nested: int
-    """How many sitemaps have led here: an index that names an index ... ends somewhere."""
+    """How many sitemap indexes have led to this document; there is a limit."""
     given: Mapping[str, Json]
-    """The options that say so."""
+    """The options from which this was made."""
     rest: Mapping[str, Json]
-    """All other options, for the source that fetches."""
+    """All other options, for the source that fetches the document."""
 
     @classmethod
     def of(cls, options: Mapping[str, Json], *, own_host: bool) -> EntryFilter:
-        """Return what options say, or raise `InvalidInput`."""
+        """Return the filter that the options describe, or raise `InvalidInput`."""
         discover, wanted = discovery(options)
         hosts = options.get("hosts", "own" if own_host else "any")
         if hosts not in ("own", "any"):
@@ -86,23 +86,23 @@ class EntryFilter:
 
     @property
     def digest(self) -> str:
-        """Is another one when options say something else, those for the fetching source included."""
+        """Differs if any option differs, those for the fetching source included."""
         text = json.dumps([dict(self.given), dict(self.rest)], sort_keys=True)
         return sha256(text.encode()).hexdigest()[:16]
 
     def counts(self, key: str, hosts: frozenset[str]) -> bool:
-        """Tell whether what is named counts at all; ``hosts`` are those of the document itself."""
+        """Tell whether an entry counts; ``hosts`` are those of the document itself."""
         if self.own_host and hosts and site_of(key) not in hosts:
             return False
         return not self.only or any(fnmatchcase(key, pattern) for pattern in self.only)
 
     def adds(self, key: str) -> bool:
-        """Tell whether it becomes an element."""
+        """Tell whether an entry becomes an element."""
         return self.discover and (not self.wanted or any(fnmatchcase(key, one) for one in self.wanted))
 
 
 def site_of(address: str) -> str:
-    """Return the host of an address, and its port; www. makes no difference.
+    """Return the host of an address with its port, without ``www.``.
 
     >>> site_of("https://www.example.org/a"), site_of("http://example.org:8080/")
     ('example.org', 'example.org:8080')

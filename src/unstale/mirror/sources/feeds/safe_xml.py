@@ -1,9 +1,9 @@
-"""XML from strangers: read strictly, within limits, and never beyond the document.
+"""A strict XML reader for documents from anybody.
 
-Documents that declare entities are refused, nothing is loaded from files or the network, nesting and the
-number of elements are limited, and no tree is built. What is not well-formed is refused, as half a list looks
-like a list from which things were removed; but for ampersands that should have been written ``&amp;``, which
-are common in addresses.
+The reader refuses documents that declare entities, loads nothing from files or the network, limits the depth
+and the number of elements, and builds no tree. It refuses a document that is not well-formed, since half a
+list looks like a list from which entries were removed. It mends one common mistake: ampersands in addresses
+that should have been written ``&amp;``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["XmlElement", "read_xml"]
 T = TypeVar("T")
 
 _MAX_ELEMENTS = 1_000_000
-"""Elements of XML in a document; a sitemap of the greatest size allowed has a few hundred thousand."""
+"""Of one document; the largest sitemap allowed has a few hundred thousand."""
 _MAX_DEPTH = 100
 _CHUNK_BYTES = 1 << 16
 _BARE_AND = re.compile(rb"(<!\[CDATA\[.*?\]\]>)|&(?!(?:[A-Za-z_][\w.-]*|#\d+|#x[0-9A-Fa-f]+);)", re.DOTALL)
 
 
 class XmlElement(NamedTuple):
-    """An element of a document; names are in small letters, without their prefix."""
+    """An element of a document; its name is in small letters, without the prefix."""
 
     depth: int
     """0: the root."""
@@ -35,12 +35,12 @@ class XmlElement(NamedTuple):
     name: str
     attributes: dict[str, str]
     text: str
-    """What stands directly in it; of the root, which comes first, nothing yet."""
+    """The text directly in the element; empty for the root, which comes first."""
     line: int
 
 
 def read_xml(body: bytes, read: Callable[[Iterator[XmlElement]], T]) -> T:
-    """Return what ``read`` makes of a document: of the root, then of each element as it ends.
+    """Return what ``read`` makes of the elements of a document: the root first, each other when it ends.
 
     >>> read_xml(b"<a><b>1</b><c x='1&2'/></a>", lambda elements: [(one.name, one.text) for one in elements])
     [('a', ''), ('b', '1'), ('c', '')]
@@ -51,7 +51,11 @@ def read_xml(body: bytes, read: Callable[[Iterator[XmlElement]], T]) -> T:
             return read(_elements(attempt))
         except InvalidInput:
             raise
-        except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for odd encodings
+        except (
+            expat.ExpatError,
+            LookupError,
+            ValueError,
+        ) as error:  # LookupError and ValueError: odd encodings
             words = words or f"it is not well-formed XML: {error}"
         mended = _BARE_AND.sub(lambda found: found[1] or b"&amp;", attempt)
         if mended != attempt and b"\0" not in attempt:  # not in UTF-16, where an ampersand has two bytes
@@ -79,7 +83,7 @@ class _OpenElement(NamedTuple):
 
 
 class _ElementReader:
-    """Notes what the parser finds."""
+    """Collects the elements that the parser finds."""
 
     def __init__(self) -> None:
         self.parser = expat.ParserCreate()
@@ -93,7 +97,7 @@ class _ElementReader:
         self._count = 0
 
     def taken(self) -> list[XmlElement]:
-        """Return what was found since the last time."""
+        """Return the elements found since the last call."""
         done, self._done = self._done, []
         return done
 

@@ -1,7 +1,7 @@
 """Reading sitemaps: XML, text, indexes; plain or gzipped.
 
-The protocol (https://www.sitemaps.org/protocol.html) allows 50,000 addresses in a sitemap, of its own host.
-What is broken is refused as a whole, since an address that is missing counts as gone.
+The protocol (https://www.sitemaps.org/protocol.html) allows 50,000 addresses in a sitemap, all of its own
+host. A broken sitemap is refused as a whole, since an address that is missing in it would count as gone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .safe_xml import XmlElement, read_xml
 __all__ = ["MAX_ADDRESSES", "gunzip", "moment_of", "read_sitemap"]
 
 MAX_ADDRESSES = 50_000
-"""Addresses that a sitemap may name."""
+"""Addresses that are read from one sitemap."""
 _FEEDS = frozenset({"rss", "feed", "rdf"})
 _SHORT = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 
 
 def read_sitemap(body: bytes, base: str = "", *, max_size: int = 52_428_800) -> NamedEntries:
-    """Return what a sitemap says, or raise `InvalidInput`.
+    """Return the entries of a sitemap, or raise `InvalidInput`.
 
     >>> read_sitemap(b"<urlset><url><loc>http://a/</loc><lastmod>2024-05-01</lastmod></url></urlset>").entries
     [NamedEntry(name='http://a/', state='2024-05-01', time=1714521600.0, source='http')]
@@ -40,7 +40,7 @@ def read_sitemap(body: bytes, base: str = "", *, max_size: int = 52_428_800) -> 
 
 
 def gunzip(body: bytes, max_size: int) -> bytes:
-    """Return what a gzipped body holds, and any other body as it is."""
+    """Return a gzipped body unpacked, and any other body as it is."""
     if not body.startswith(b"\x1f\x8b"):
         return body
     out = bytearray()
@@ -61,7 +61,7 @@ def gunzip(body: bytes, max_size: int) -> bytes:
 
 
 def moment_of(text: str) -> float | None:
-    """Return the time that a lastmod says, in seconds since 1970; None if it says none.
+    """Return the time of a lastmod in seconds since 1970; None if it is not a time.
 
     >>> moment_of("2024-05-01T12:00:00+02:00"), moment_of("1970"), moment_of("yesterday")
     (1714557600.0, 0.0, None)
@@ -77,7 +77,7 @@ def moment_of(text: str) -> float | None:
 
 
 def _from_xml(elements: Iterator[XmlElement], base: str) -> NamedEntries:
-    """Return what the elements of the document say."""
+    """Return the entries of a sitemap or of a sitemap index."""
     root = next(elements).name
     if root in _FEEDS:
         raise InvalidInput("it is a feed, not a sitemap; name the source: feed")
@@ -88,12 +88,12 @@ def _from_xml(elements: Iterator[XmlElement], base: str) -> NamedEntries:
     entries: dict[str, NamedEntry] = {}
     more = False
     inside: dict[tuple[str, str], str] = {}
-    for element in elements:  # to the end, also if there are too many: it must be well-formed there, too
+    for element in elements:  # to the end, also if there are too many, since all of it must be well-formed
         if element.depth == 2:
             inside.setdefault((element.prefix, element.name), "".join(element.text.split()))
         if element.depth != 1:
             continue
-        # What has another prefix than its parent (images, videos) is something else.
+        # An element with another prefix than its parent belongs to an extension (images, videos).
         address, state = (inside.get((element.prefix, name), "") for name in ("loc", "lastmod"))
         inside.clear()
         if element.name != kind or not address:
@@ -106,7 +106,7 @@ def _from_xml(elements: Iterator[XmlElement], base: str) -> NamedEntries:
 
 
 def _from_text(body: bytes) -> NamedEntries:
-    """Return what a sitemap says that has an address per line."""
+    """Return the entries of a sitemap that has one address per line."""
     try:
         lines = body.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -127,7 +127,7 @@ def _from_text(body: bytes) -> NamedEntries:
 
 
 def _sitemap_entries(entries: dict[str, NamedEntry], form: str, *, more: bool) -> NamedEntries:
-    """Return what is told; if there is more than allowed, that is not complete."""
+    """Return the entries with facts about the sitemap; not complete if it names more than are read."""
     meta: dict[str, Json] = {"format": form, "entries": len(entries)}
     if more:
         meta["more"] = True
@@ -135,7 +135,7 @@ def _sitemap_entries(entries: dict[str, NamedEntry], form: str, *, more: bool) -
 
 
 def _joined(base: str, address: str) -> str:
-    """Return an address, taken from that of the document if it is relative."""
+    """Return the absolute address; a relative one is resolved against that of the document."""
     try:
         return urljoin(base, address)
     except ValueError:  # not even an address

@@ -1,13 +1,13 @@
 """Sources ``feed`` and ``sitemap``: documents that name other elements.
 
-Such a document is an element itself. It is fetched like any page, or read like any file, with all that holds
-for those (conditional requests, robots.txt, limits), and its copy is kept. What counts as a change of it is a
-change of what it names, not that of a time stamp at its head (unless ``change``, ``ignore`` or ``selector``
-say otherwise). Polling it discovers what it names, and gives a hint for each entry that is new there, or has
-another time than at the last poll; see `named_entries` for the options. A document from a
-public address cannot lead to private ones: those are left out.
+Such a document is an element itself. The source ``http`` fetches it like a page, or the source ``file`` reads
+it like a file, with conditional requests, robots.txt and limits; the mirror keeps its copy. The document
+counts as changed if its entries change, not if a time stamp at its head does, unless ``change``, ``ignore``
+or ``selector`` say otherwise. A poll discovers the entries, and gives a hint for each entry that is new or
+has another time than at the last poll; `named_entries` has the options. Private addresses in a document from
+a public address are left out.
 
-A sitemap names all there is, so a mirror looks soon at what it names no more.
+A sitemap names all there is, so the mirror soon polls what it no longer names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CHANGE_OPTIONS = frozenset({"change", "ignore", "selector"})
 """Options that say what counts as a change."""
 
 Read = Callable[[bytes, str, str, int], NamedEntries]
-"""Takes the body, its address, its media type, and how large it may become when unpacked."""
+"""Takes the body, its address, its media type, and its largest size when unpacked."""
 
 
 def feed_source(settings: Settings) -> DocumentSource:
@@ -51,7 +51,7 @@ def sitemap_source(settings: Settings) -> DocumentSource:
 
 
 def _documents(name: str, read: Read, settings: Settings, *, own_host: bool) -> DocumentSource:
-    """Return a source that fetches with the settings of a mirror."""
+    """Return a source of documents that fetches with the settings of the mirror."""
     from unstale.mirror.sources.files.source import file_source
     from unstale.mirror.sources.http.source import http_source
 
@@ -75,7 +75,7 @@ def _read_sitemap(body: bytes, base: str, media_type: str, max_size: int) -> Nam
 
 @dataclass(frozen=True, slots=True)
 class _DocumentReading:
-    """What a document said."""
+    """What the source read in a document."""
 
     fingerprint: str
     discovered: tuple[New, ...]
@@ -88,7 +88,7 @@ class _DocumentReading:
 
 
 class DocumentSource:
-    """Polls documents through the source that can fetch them, and reads what they name."""
+    """Polls documents through the source that can fetch them, and reads their entries."""
 
     def __init__(
         self, name: str, read: Read, http: Source, files: Source, *, own_host: bool, private: bool = False
@@ -98,7 +98,7 @@ class DocumentSource:
         self._threads = Threads()
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:
-        """Return the key that the fetching source gives it."""
+        """Return the key that the fetching source gives the document."""
         filter_ = EntryFilter.of(options, own_host=self._own_host)
         text = text.strip().removeprefix(f"{self._name}:")
         if text.startswith("//"):  # feed://example.org/news.xml
@@ -111,7 +111,7 @@ class DocumentSource:
         return key
 
     def group(self, key: str, options: Mapping[str, Json]) -> str:
-        """Return the group of the host, which pages of that host are in, too."""
+        """Return the group of the host, which is also that of its pages."""
         return self._fetcher(key).group(key, EntryFilter.of(options, own_host=self._own_host).rest)
 
     async def poll(self, known: Known, terms: Terms) -> Found:
@@ -131,7 +131,7 @@ class DocumentSource:
         if memory and found.fingerprint is not None and found.fingerprint == memory.get("fingerprint"):
             return replace(
                 found, fingerprint=known.fingerprint, validators=kept
-            )  # it has all been told before
+            )  # the same document as at the last poll
         left = terms.timeout - (asyncio.get_running_loop().time() - began)
         try:
             reading = await self._threads.run(
@@ -141,7 +141,7 @@ class DocumentSource:
             )
         except BaseException as error:
             if isinstance(found.body, Path):
-                found.body.unlink(missing_ok=True)  # nobody takes it over
+                found.body.unlink(missing_ok=True)  # the mirror does not take it over
             if not isinstance(error, Exception):
                 raise
             kind = "" if isinstance(error, InvalidInput | GivenUp) else f"{type(error).__name__}: "
@@ -160,7 +160,7 @@ class DocumentSource:
         )
 
     async def close(self) -> None:
-        """Let go of the connections of the fetching sources."""
+        """Close the connections of the fetching sources."""
         await self._http.close()
         await self._files.close()
 
@@ -170,7 +170,7 @@ class DocumentSource:
     def _look(
         self, key: str, found: Found, filter_: EntryFilter, memory: Mapping[str, Json], max_size: int
     ) -> _DocumentReading:
-        """Read a document; in a thread, as that can take seconds."""
+        """Read a document. This runs in a thread, since it can take seconds."""
         from unstale.mirror.sources.http.private_addresses import named_private
 
         body = found.body.read_bytes() if isinstance(found.body, Path) else found.body or b""
@@ -215,7 +215,7 @@ class DocumentSource:
         )
 
     def _key_of(self, name: str) -> str:
-        """Return the key that an address has as an element; anything else as it is."""
+        """Return the key of an address as an element; any other name as it is."""
         if not _is_address(name):
             return name
         try:
@@ -229,13 +229,13 @@ def _is_address(text: str) -> bool:
 
 
 def _memory(known: Known, filter_: EntryFilter) -> Mapping[str, Json]:
-    """Return what is remembered; nothing if options have changed, or the copy is lost: all is told anew."""
+    """Return the validators of the last poll; none if options have changed or the copy is lost."""
     same = known.validators.get("options") == filter_.digest and known.fingerprint is not None
     return known.validators if same else {}
 
 
 def _inner(known: Known, filter_: EntryFilter, memory: Mapping[str, Json]) -> Known:
-    """Return what the fetching source knows of the document."""
+    """Return the document as the fetching source knows it."""
     fetched, fingerprint = memory.get("fetched"), memory.get("fingerprint")
     return Known(
         known.key,
@@ -246,27 +246,27 @@ def _inner(known: Known, filter_: EntryFilter, memory: Mapping[str, Json]) -> Kn
 
 
 def _content_type(found: Found) -> str:
-    """Return the media type with its parameters, as far as it is known."""
+    """Return the media type, with its parameters if they are known."""
     headers = found.meta.get("headers")
     told = headers.get("content-type") if isinstance(headers, dict) else None
     return told if isinstance(told, str) else found.media_type
 
 
 def _landed(key: str, found: Found) -> str:
-    """Return the address at which a document was found in the end."""
+    """Return the address of the document after redirects."""
     landed = found.meta.get("url")
     return landed if isinstance(landed, str) else found.moved or key
 
 
 def _new(address: str, source: str, filter_: EntryFilter) -> New:
-    """Return an element that was discovered; a sitemap of an index is to be read like the index."""
+    """Return a discovered element; a sitemap of an index gets the options of the index."""
     if source == "http":
         return New(address, source)
     return New(address, source, {**filter_.rest, **filter_.given, "nested": filter_.nested + 1})
 
 
 def _detail(detail: str, reading: _DocumentReading) -> str:
-    """Return what happened, in words."""
+    """Return the detail of the poll, for people."""
     words = [*([detail] if detail else []), f"{reading.count:,} entries"]
     if reading.hints:
         words.append(f"{len(reading.hints):,} new or changed")

@@ -1,7 +1,7 @@
-"""Where files are: on this machine, or anywhere that fsspec reaches; and how to look before reading.
+"""Files on this machine, or wherever fsspec reaches, and their status before they are read.
 
-A look costs little: size, time, and whatever changes with the content (an ETag, a checksum). On this machine
-nothing is opened that could block: a named pipe, a device.
+The status costs little: size, time, and a tag that changes with the content (an ETag, a checksum). On this
+machine nothing is opened that could block, such as a named pipe or a device.
 """
 
 from __future__ import annotations
@@ -24,50 +24,50 @@ _TAG_NAMES = (
     "ETag", "etag", "e_tag", "md5Hash", "md5", "content_md5", "contentMd5", "crc32c", "CRC", "checksum",
     "sha", "sha256", "generation", "version_id", "VersionId", "hash", "content_hash",
 )  # fmt: skip
-"""What file systems call something that changes with the content."""
+"""Names that file systems give to a tag that changes with the content."""
 _TIME_NAMES = (
     "mtime", "LastModified", "last_modified", "lastModified", "updated", "modified", "modify",
     "ModificationTime", "modificationTime", "time_modified", "date_time", "created",
 )  # fmt: skip
-"""What they call the time of the last change."""
+"""Names that file systems give to the time of the last change."""
 _MTIME_SECONDS = 2.0
-"""Seconds that a time of modification may be coarse: a file can change again without changing it."""
+"""Resolution of the time of modification: within it a file can change twice and keep the same time."""
 _CTIME_SECONDS = 0.1
-"""The same for the time of change that the system keeps."""
+"""Resolution of the time of change that the system keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What can be seen of a file without reading it."""
+    """What is known of a file without reading it."""
 
     kind: Literal["file", "folder", "other"]
     size: int | None = None
     modified: float | None = None
     tag: str = ""
-    """Differs when the content does; empty if nothing tells."""
+    """Differs if the content differs; empty if the file system has no such tag."""
     settled: bool = True
-    """Whether the tag would be another one had it changed just after it was read."""
+    """Whether a change from now on will change the tag for sure."""
 
     @property
     def validators(self) -> dict[str, Json]:
-        """What is kept of it until the next poll."""
+        """The validators for the next poll."""
         return {"size": self.size, "tag": self.tag, "settled": self.settled}
 
     def same_as(self, validators: Mapping[str, Json]) -> bool:
-        """Tell whether it is as it was then, for sure."""
+        """Tell whether the file is certainly the same as at the poll that gave the validators."""
         if not self.tag or validators.get("settled") is not True:
             return False
         return validators.get("tag") == self.tag and validators.get("size") == self.size
 
 
 class FileLocation(Protocol):
-    """A file somewhere."""
+    """A file on this machine, or somewhere else."""
 
     def status(self) -> FileStatus:
-        """Look without reading; raises what the system raises."""
+        """Return the status without reading the file; raise what the system raises."""
 
     def open(self) -> BinaryIO:
-        """Open it for reading."""
+        """Open the file for reading."""
 
 
 class LocalFile:
@@ -77,11 +77,11 @@ class LocalFile:
         self.path = path
 
     def status(self) -> FileStatus:
-        """Look without opening."""
+        """Return the status without opening the file."""
         return local_status(Path(self.path).stat())
 
     def open(self) -> BinaryIO:
-        """Open it; if it has become a pipe meanwhile, that does not block."""
+        """Open the file; this does not block even if the file has become a pipe."""
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         stream = os.fdopen(os.open(self.path, flags), "rb")
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -97,7 +97,7 @@ class RemoteFile:
         self.fs, self.path = opened(url, storage)
 
     def status(self) -> FileStatus:
-        """Ask the file system."""
+        """Ask the file system for the status."""
         found = remote_status(self.fs.info(self.path))
         if found.modified is not None or found.tag or found.kind != "file":
             return found
@@ -108,7 +108,7 @@ class RemoteFile:
         return _timed(found.size, when)
 
     def open(self) -> BinaryIO:
-        """Open it."""
+        """Open the file."""
         return self.fs.open(self.path, "rb")
 
 
@@ -118,7 +118,7 @@ def is_local(key: str) -> bool:
 
 
 def local_status(status: os.stat_result) -> FileStatus:
-    """Return what a system call says of a file."""
+    """Return the status that a system call gives."""
     if stat.S_ISDIR(status.st_mode):
         return FileStatus("folder")
     if not stat.S_ISREG(status.st_mode):
@@ -130,7 +130,7 @@ def local_status(status: os.stat_result) -> FileStatus:
 
 
 def remote_status(info: Mapping[str, Any]) -> FileStatus:
-    """Return what fsspec says of a file."""
+    """Return the status that fsspec gives."""
     kind = info.get("type")
     if kind == "directory":
         return FileStatus("folder")
@@ -146,14 +146,14 @@ def remote_status(info: Mapping[str, Any]) -> FileStatus:
 
 
 def _timed(size: int | None, when: float | None) -> FileStatus:
-    """Return the look of a file of which only the time tells whether it has changed."""
+    """Return the status of a file without a tag: its time stands for one."""
     if when is None:
         return FileStatus("file", size)
     return FileStatus("file", size, when, repr(when), settled=time.time() - when > _MTIME_SECONDS)
 
 
 def seconds(value: object) -> float | None:
-    """Return a time as file systems tell it, in seconds since 1970.
+    """Return a time of a file system in seconds since 1970; None if it is not a time.
 
     >>> seconds("1970-01-02T00:00:00Z"), seconds((1980, 1, 1, 0, 0, 0)), seconds("soon")
     (86400.0, 315532800.0, None)
@@ -176,18 +176,18 @@ def seconds(value: object) -> float | None:
 
 
 def opened(url: str, storage: Mapping[str, Json]) -> tuple[Any, str]:
-    """Return a file system and the path of an address in it; nothing that it has listed before counts."""
+    """Return a file system, and the path of an address in it; the file system caches no listings."""
     from fsspec.core import url_to_fs
 
     options: dict[str, Any] = {"use_listings_cache": False, **storage}
-    if "::" in url:  # an archive is read anew, as it may be another one
+    if "::" in url:  # an archive is opened again, since it may have been replaced
         options["skip_instance_cache"] = True
     return url_to_fs(url, **options)
 
 
 @contextmanager
 def located(key: str, storage: Mapping[str, Json]) -> Iterator[FileLocation]:
-    """Reach the file that a key names."""
+    """Yield the file that a key names."""
     if is_local(key):
         yield LocalFile(key)
         return

@@ -1,4 +1,4 @@
-"""Reading one file: look first, read in blocks, and notice if it changes meanwhile."""
+"""Reading one file: check its status, read it in blocks, and notice if it changes meanwhile."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ __all__ = ["discard", "failure", "read_file", "status_of", "storage_of"]
 
 _BLOCK_BYTES = 1 << 20
 _MAX_BYTES_IN_MEMORY = 1 << 20
-"""Bytes up to which content stays in memory."""
+"""A larger file goes to the scratch folder."""
 
 
 class _TooLarge(Exception):  # noqa: N818  (its name says what is wrong)
-    """There is more than may be."""
+    """The file is larger than ``max_size``."""
 
 
 def storage_of(options: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return what the file system wants to know."""
+    """Return the options of the file system."""
     storage = options.get("storage", {})
     return storage if isinstance(storage, dict) else {}
 
 
 def status_of(known: Known) -> FileStatus | Found:
-    """Look at a file; return what was found if it need not be read, or cannot be."""
+    """Return the status of a file; a `Found` if the file need not or cannot be read."""
     with located(known.key, storage_of(known.options)) as location:
         return _judged(location.status(), known)
 
 
 def read_file(known: Known, terms: Terms, given_up: threading.Event) -> Found:
-    """Look at a file, and read it if it looks different; once more if it changes meanwhile."""
+    """Read a file if its status differs; read it once more if it changes meanwhile."""
     with located(known.key, storage_of(known.options)) as location:
         before = location.status()
         for _ in range(2):
@@ -64,7 +64,7 @@ def read_file(known: Known, terms: Terms, given_up: threading.Event) -> Found:
 
 
 def discard(found: Found) -> None:
-    """Remove a body that nobody takes over."""
+    """Remove the file of a body that the mirror does not take over."""
     if isinstance(found.body, Path):
         found.body.unlink(missing_ok=True)
 
@@ -84,7 +84,7 @@ def failure(error: Exception, key: str) -> Found:
 
 
 def _judged(status: FileStatus, known: Known) -> FileStatus | Found:
-    """Return what a look amounts to."""
+    """Return the status if the file must be read; otherwise what the poll found."""
     if status.kind == "folder":
         return Found("failed", "it is a folder; a key that ends in / mirrors the files in it")
     if status.kind == "other":
@@ -121,13 +121,13 @@ def _read(
 
 
 def _go_on(given_up: threading.Event) -> None:
-    """Stop reading if nobody waits for it any more."""
+    """Stop reading if the poll was given up."""
     if given_up.is_set():
         raise GivenUp("it was given up")
 
 
 class _FileBody:
-    """Bytes that come in: in memory as long as they are few, then in a file."""
+    """The body of a file: in memory while it is small, then in a file of the scratch folder."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms

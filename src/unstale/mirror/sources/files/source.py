@@ -1,17 +1,18 @@
 """Source ``file``: files on this machine, and wherever fsspec reaches (``s3://``, ``sftp://``, ``zip://``).
 
-A file is looked at first: if its size, its time and what its file system keeps for the purpose (an ETag, a
-checksum) are as at the last poll, it is not read. A key that ends in a slash is a folder with all that is in
-it: polling it lists the files, which become elements, and gives hints for those that look different. What is
-kept as its copy is the list. Files of the mirror itself, its store and its copies, are left out.
+A poll first asks for the status of a file. If the size, the time and the tag (an ETag, a checksum) are as at
+the last poll, the file is not read. A key that ends in a slash names a folder with everything in it. A poll
+of a folder lists its files, which become elements, and gives a hint for each file whose status differs. The
+copy of a folder is this list. Files of the mirror itself, its store and its copies, are left out.
 
 Options:
 
-trust_mtime     false: a file is read at each poll, whatever it looks like
-storage         what the file system wants to know: {"anon": true}
-tree            true: it is a folder, even without a slash at the end
-only, skip      of a folder: patterns for paths within it; what does not match, or does, is left out
-discover        of a folder: false: no new elements, hints only; a pattern: these become elements
+trust_mtime     false: read the file at each poll, whatever its status
+storage         options of the file system: {"anon": true}
+tree            true: the key names a folder, even without a slash at the end
+only            of a folder: patterns of paths in it; files that match none are left out
+skip            of a folder: patterns of paths in it; files that match one are left out
+discover        of a folder: false: give hints, and add no elements; a pattern: add only files that match
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class FileSource:
         self._threads = Threads()
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:
-        """Return an absolute path, or the address for fsspec; that of a folder ends in a slash."""
+        """Return the absolute path, or the address for fsspec; the key of a folder ends in a slash."""
         _checked(options)
         text = text.strip()
         if not text or not text.isprintable():
@@ -78,7 +79,7 @@ class FileSource:
         return f"{head}{chained}{tail}"
 
     def group(self, key: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
-        """Return where the file is: on this machine, in a bucket, on a host."""
+        """Return the group: this machine, a bucket, or a host."""
         place = key.rpartition("::")[2]
         if is_local(place):
             return "file:local"
@@ -105,15 +106,15 @@ class FileSource:
             )
         except (GivenUp, InvalidInput) as error:
             return Found("failed", str(error))
-        except Exception as error:  # noqa: BLE001  (drivers of fsspec raise what they like)
+        except Exception as error:  # noqa: BLE001  (drivers of fsspec may raise anything)
             return failure(error, known.key)
 
     async def close(self) -> None:
-        """Have nothing to let go of."""
+        """Do nothing: there are no connections."""
 
 
 def _checked(options: Mapping[str, Json]) -> None:
-    """Raise `InvalidInput` for options that mean nothing."""
+    """Raise `InvalidInput` for options without a meaning."""
     for name in ("trust_mtime", "tree"):
         truth(name, options.get(name, False))
     if not isinstance(options.get("storage", {}), dict):
@@ -147,7 +148,7 @@ def _check_protocol(part: str, *, alone: bool) -> None:
 
 
 def _absolute(path: str) -> str:
-    """Return a path that does not depend on the working directory; of a folder, with a slash."""
+    """Return the absolute path; that of a folder ends in a slash."""
     try:
         absolute = os.path.abspath(Path(path).expanduser())  # noqa: PTH100  (links stay what they are)
     except RuntimeError:
@@ -163,7 +164,7 @@ def _is_tree(key: str, options: Mapping[str, Json]) -> bool:
 
 
 def _own(known: Known, terms: Terms) -> Found | None:
-    """Refuse what belongs to the mirror itself."""
+    """Refuse a file that belongs to the mirror itself."""
     if is_local(known.key) and known.key in own_files(terms.own):
         return Found("refused", "it is a part of this mirror, which cannot mirror itself")
     return None
@@ -175,7 +176,7 @@ def _read_file(known: Known, terms: Terms, given_up: threading.Event) -> Found:
 
 
 def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
-    """List a folder, and tell what is in it and what looks different."""
+    """List a folder; discover its files, and give hints for those whose status differs."""
     if (refused := _own(known, terms)) is not None:
         return refused
     key, options = known.key, known.options
@@ -226,12 +227,12 @@ def _counts(name: str, options: Mapping[str, Json]) -> bool:
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Tell whether a path within a folder, or the name at its end, matches."""
+    """Tell whether a path within a folder, or its file name, matches one of the patterns."""
     return any(fnmatchcase(name, one) or fnmatchcase(name.rpartition("/")[2], one) for one in patterns)
 
 
 def _told(listing: TreeListing, count: int, hints: int) -> str:
-    """Return what was seen, in words."""
+    """Return the detail of the poll, for people."""
     words = [f"{count:,} files"]
     if hints:
         words.append(f"{hints:,} new or changed")

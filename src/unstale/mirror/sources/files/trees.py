@@ -18,7 +18,7 @@ from .locations import FileStatus, is_local, local_status, opened, remote_status
 __all__ = ["MAX_FILES", "OwnFiles", "TreeFile", "TreeListing", "child_key", "list_tree", "own_files"]
 
 MAX_FILES = 200_000
-"""Files that a folder may have."""
+"""A folder with more files is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +36,26 @@ class TreeListing:
 
     files: tuple[TreeFile, ...]
     unreadable: int = 0
-    """Folders that could not be listed."""
+    """How many folders in it could not be listed."""
     unnamed: int = 0
-    """Files whose names cannot be keys: bytes that are not UTF-8, line breaks."""
+    """How many files have names that cannot be keys: not UTF-8, or with line breaks."""
 
 
 class OwnFiles:
-    """The files of the mirror itself: a mirror of them would never be done."""
+    """The files of the mirror itself, which it must not mirror: each poll would change them."""
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
         self._paths = frozenset(os.path.realpath(path) for path in paths)
 
     def __contains__(self, path: str) -> bool:
-        """Tell whether a path is one of them, or within one, wherever links lead."""
+        """Tell whether a path, with its links followed, is one of them or within one."""
         if not self._paths:
             return False
         real = os.path.realpath(path)
         return real in self._paths or any(map(self._paths.__contains__, map(str, Path(real).parents)))
 
     def left_out(self, entries: Iterable[os.DirEntry[str]], folder: str) -> Iterator[os.DirEntry[str]]:
-        """Yield the other entries of a folder, whose path has no links in it."""
+        """Yield the entries of a folder, whose path has no links, that are not files of the mirror."""
         if not self._paths:
             yield from entries
             return
@@ -67,16 +67,32 @@ class OwnFiles:
 
 @lru_cache(maxsize=8)
 def own_files(paths: tuple[Path, ...]) -> OwnFiles:
-    """Return the files of a mirror, whose links are looked up once."""
+    """Return the files of a mirror; cached, so that their links are followed once."""
     return OwnFiles(paths)
 
 
 def list_tree(
     key: str, storage: Mapping[str, Json], given_up: threading.Event, own: OwnFiles | None = None
 ) -> TreeListing:
-    """List a folder without what the mirror itself keeps there.
+    """List the files of a folder, without those of the mirror itself.
 
-    Raises what the system raises if the folder itself cannot be listed.
+    Parameters
+    ----------
+    key
+        The key of the folder.
+    storage
+        Options of the file system.
+    given_up
+        Is set when the poll is given up; then the listing ends early.
+    own
+        The files of the mirror itself.
+
+    Raises
+    ------
+    OSError
+        If the folder itself cannot be listed.
+    InvalidInput
+        If it has too many files.
     """
     unreadable: list[str] = []
     files: list[TreeFile] = []
@@ -108,7 +124,7 @@ def child_key(tree: str, name: str) -> str:
 
 
 def _local(root: str, unreadable: list[str], own: OwnFiles) -> Iterator[tuple[str, FileStatus]]:
-    """Yield regular files; links to folders are not followed, as they may lead in circles."""
+    """Yield regular files; links to folders are not followed, since they may form circles."""
     if not stat.S_ISDIR(Path(root).stat().st_mode):
         raise NotADirectoryError("it is not a folder")
     prefix = os.path.realpath(root).rstrip(os.sep) + os.sep
@@ -125,7 +141,7 @@ def _local(root: str, unreadable: list[str], own: OwnFiles) -> Iterator[tuple[st
                         yield name, status
         except FileNotFoundError:
             if not folder:
-                raise  # all of it is gone; a part of it that goes meanwhile is just that
+                raise  # the folder itself is gone; a folder in it may vanish meanwhile
         except OSError:
             if not folder:
                 raise
@@ -133,10 +149,10 @@ def _local(root: str, unreadable: list[str], own: OwnFiles) -> Iterator[tuple[st
 
 
 def _entry_status(entry: os.DirEntry[str]) -> FileStatus | None:
-    """Look at a file; None if it is none."""
+    """Return the status of a regular file; None for anything else."""
     try:
         status = local_status(entry.stat())
-    except OSError:  # a link that leads nowhere
+    except OSError:  # a broken link
         return None
     return status if status.kind == "file" else None
 

@@ -1,8 +1,7 @@
 """What counts as a change of a page.
 
-Each page says with its options what of it counts. The fingerprint is the SHA-256 of just that, and begins
-with the name of the definition, so that what was seen under one definition never passes for what is seen
-under another.
+The options of a page define which part of it counts. The fingerprint is the SHA-256 of that part. It begins
+with the name of the definition, so that fingerprints made under two definitions are never equal.
 
 ========  ============  =====================================================================================
 change    selector      what counts
@@ -15,7 +14,7 @@ json      no            the value, however it is written
 json      JSON pointer  the value there
 ========  ============  =====================================================================================
 
-``ignore`` are regular expressions; what they match is taken out before.
+``ignore`` holds regular expressions; whatever they match is removed first.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ CHANGES = ("bytes", "text", "json")
 _MAX_PATTERNS = 100
 _MAX_PATTERN_CHARACTERS = 1000
 _PATTERNS_TIMEOUT_SECONDS = 2.0
-"""Seconds for all patterns on one page."""
+"""For all patterns of ``ignore`` together, on one page."""
 _MAX_TITLE_CHARACTERS = 300
 _TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
@@ -57,7 +56,7 @@ _MAX_ATTRIBUTES = 5000
 
 
 class NoContent(Exception):  # noqa: N818
-    """What counts cannot be found in the body; the message says why."""
+    """The part that counts cannot be found in the body; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class ChangeDefinition:
 
     @property
     def name(self) -> str:
-        """Short and the same for equal definitions only.
+        """A short name; two definitions have the same name only if they are equal.
 
         >>> ChangeDefinition().name, ChangeDefinition("text", "main").name
         ('bytes', 'text-738414a8')
@@ -85,7 +84,7 @@ BYTES = ChangeDefinition()
 
 
 def definition_of(options: Mapping[str, Json]) -> ChangeDefinition:
-    """Return what counts, according to the options of an element; raise `InvalidInput` if they say nonsense.
+    """Return the definition that the options of an element give; raise `InvalidInput` if they make no sense.
 
     >>> definition_of({"selector": "main"}).change
     'text'
@@ -108,7 +107,7 @@ def definition_of(options: Mapping[str, Json]) -> ChangeDefinition:
 
 
 def check_content_options(options: Mapping[str, Json]) -> None:
-    """Raise `InvalidInput` if these options cannot be used, `MissingExtra` if something must be installed."""
+    """Raise `InvalidInput` if the options cannot be used, `MissingExtra` if a package must be installed."""
     wanted = definition_of(options)
     if len(wanted.ignore) > _MAX_PATTERNS:
         raise InvalidInput(
@@ -128,7 +127,7 @@ def check_content_options(options: Mapping[str, Json]) -> None:
 
 
 def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = "") -> str:
-    """Return the fingerprint of a body; raise `NoContent` if what counts is not there.
+    """Return the fingerprint of a body; raise `NoContent` if the body lacks the part that counts.
 
     >>> same = ChangeDefinition("json")
     >>> fingerprint_of(same, b'{"a": 1, "b": 2}') == fingerprint_of(same, b'{"b":2,"a":1}')
@@ -140,11 +139,11 @@ def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = ""
         text = _what_counts(wanted, body, content_type)
     except (NoContent, InvalidInput, MissingExtra):
         raise
-    except (Exception, RecursionError) as error:  # noqa: BLE001  parsers meet everything the web has
+    except (Exception, RecursionError) as error:  # noqa: BLE001  (parsers raise anything on pages of the web)
         raise NoContent(f"the content cannot be read: {type(error).__name__}: {error}"[:300]) from None
-    text = _without(text, wanted.ignore)
+    text = _remove_matches(text, wanted.ignore)
     if wanted.change == "text":
-        text = _calm(text)
+        text = _with_single_spaces(text)
     return f"{wanted.name}:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
@@ -152,12 +151,12 @@ def _what_counts(wanted: ChangeDefinition, body: bytes, content_type: str) -> st
     if wanted.change == "json":
         return _json(body, wanted.selector)
     if wanted.selector is not None:
-        text = _bearable(_decoded(body, content_type)[1])
+        text = _parseable(_decoded(body, content_type)[1])
         return _selected(wanted.selector, text, markup=wanted.change == "bytes")
     if wanted.change == "text":
         _, text = _decoded(body, content_type)
-        return _main_text(_bearable(text)) if _is_html(content_type, body) else text
-    # exact, also where the charset is wrong: other bytes always are another text
+        return _main_text(_parseable(text)) if _is_html(content_type, body) else text
+    # Different bytes always give different texts, even if the declared charset is wrong.
     return body.decode(_charset(content_type), "surrogateescape")
 
 
@@ -186,8 +185,11 @@ def _is_html(content_type: str, body: bytes) -> bool:
     return "html" in kind
 
 
-def _bearable(text: str) -> str:
-    """Return a page that can be parsed in good time: each attribute of a tag is compared with all others."""
+def _parseable(text: str) -> str:
+    """Return the page, or raise `NoContent` if a tag has too many attributes.
+
+    The parser compares each attribute of a tag with all others, so its time grows with their square.
+    """
     for tag in _TAG.finditer(text):
         long = tag.end() - tag.start() > 2 * _MAX_ATTRIBUTES
         if long and len(_BETWEEN.split(_QUOTED.sub('""', tag[0]))) > _MAX_ATTRIBUTES:
@@ -195,8 +197,8 @@ def _bearable(text: str) -> str:
     return text
 
 
-def _calm(text: str) -> str:
-    """Take all white space for the same."""
+def _with_single_spaces(text: str) -> str:
+    """Replace each run of white space by one space."""
     return " ".join(text.split())
 
 
@@ -212,14 +214,14 @@ def _tree(text: str) -> Any:  # noqa: ANN401  lxml has no types
 
 def _visible(node: Any) -> str:  # noqa: ANN401
     parts = node.xpath(".//text()[not(ancestor::script or ancestor::style or ancestor::noscript)]")
-    return _calm(" ".join(parts))
+    return _with_single_spaces(" ".join(parts))
 
 
 def _main_text(text: str) -> str:
     trafilatura = need("trafilatura", extra="html", needed_for="main texts")
     try:
         found = trafilatura.extract(text, fast=True, include_comments=False, include_tables=True)
-    except (Exception, RecursionError):  # noqa: BLE001  all text is what it falls back to in any case
+    except (Exception, RecursionError):  # noqa: BLE001  (all visible text is used instead)
         found = None
     return found or _visible(_tree(text))
 
@@ -244,9 +246,10 @@ def _selected(selector: str, text: str, *, markup: bool) -> str:
         raise NoContent(f"the selector {selector!r} finds nothing on the page")
     if markup:
         return "\n".join(html.tostring(node, encoding="unicode", with_tail=False) for node in nodes)
-    # scripts are no text, unless it is them that were selected
+    # The text of a script or a style counts only if the selector selects it.
     return "\n".join(
-        _calm(node.text_content()) if node.tag in {"script", "style"} else _visible(node) for node in nodes
+        _with_single_spaces(node.text_content()) if node.tag in {"script", "style"} else _visible(node)
+        for node in nodes
     )
 
 
@@ -266,7 +269,7 @@ def _json(body: bytes, pointer: str | None) -> str:
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> Any:  # noqa: ANN401
-    """Compile a pattern with the module ``regex``, which can be told to give up, unlike ``re``."""
+    """Compile a pattern with the package ``regex``, which has time-outs, unlike ``re``."""
     regex = need("regex", extra="html", needed_for="patterns in ignore")
     if len(pattern) > _MAX_PATTERN_CHARACTERS:
         raise InvalidInput(
@@ -280,7 +283,7 @@ def _compiled(pattern: str) -> Any:  # noqa: ANN401
         ) from None
 
 
-def _without(text: str, patterns: tuple[str, ...]) -> str:
+def _remove_matches(text: str, patterns: tuple[str, ...]) -> str:
     end = time.monotonic() + _PATTERNS_TIMEOUT_SECONDS
     for pattern in patterns:
         left = end - time.monotonic()
@@ -292,7 +295,7 @@ def _without(text: str, patterns: tuple[str, ...]) -> str:
 
 
 def title_of(body: bytes, content_type: str) -> str | None:
-    """Return the title of a page, as far as it is easily found in the beginning of its body.
+    """Return the title of a page, if the beginning of its body has one.
 
     >>> title_of(b"<html><title>A &amp; B</title>", "text/html")
     'A & B'
@@ -312,7 +315,7 @@ def title_of(body: bytes, content_type: str) -> str | None:
         text = body[begin:end].decode(_decoded(body, content_type)[0], "replace")
     if "&" in text:
         text = unescape(text)
-    text = _calm(text)
+    text = _with_single_spaces(text)
     if not text.isprintable():
         text = "".join(letter for letter in text if letter.isprintable())
     return text[:_MAX_TITLE_CHARACTERS] or None

@@ -1,4 +1,4 @@
-"""Headers of an answer, read with care: what a server writes there is shown, stored and sent back."""
+"""Headers of a response, read with care: the mirror shows them, stores them and sends some back."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ __all__ = [
 
 _MAX_WAIT_SECONDS = 86400.0
 _WAIT_AFTER_429_SECONDS = 60.0
-"""Seconds to wait after 429 Too Many Requests, if it does not say."""
+"""Wait after 429 Too Many Requests without Retry-After."""
 _HEADERS_NOT_KEPT = frozenset({
     "connection", "content-encoding", "content-length", "keep-alive", "set-cookie", "set-cookie2",
     "trailer", "transfer-encoding", "upgrade", "www-authenticate",
 })  # fmt: skip
-"""Headers that say nothing of the copy, or too much."""
+"""Headers that do not describe the copy, or that may hold a secret."""
 _MAX_KEPT_CHARACTERS = 8192
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def sendable(value: str) -> bool:
-    """Tell whether a value can stand in a header."""
-    return value.isprintable()  # so there are no line ends, and no halves of characters either
+    """Tell whether a value can be sent in a header."""
+    return value.isprintable()  # no line ends, no half characters
 
 
 def retry_after(response: ClientResponse, now: float) -> float | None:
-    """Return for how long the group is to be left alone, in seconds."""
+    """Return the seconds for which the server asks the mirror to wait; None if it does not ask."""
     if response.status not in {429, 503}:
         return None
     text = response.headers.get("Retry-After", "").strip()
@@ -48,7 +48,7 @@ def retry_after(response: ClientResponse, now: float) -> float | None:
     if text.isascii() and text.isdigit():
         seconds = float(text[:12])
     elif (moment := parse_date(text)) is not None:
-        # by the clock of the server, if it tells the time: ours may be another
+        # by the clock of the server if it tells the time, since the clock here may differ
         seconds = moment - (parse_date(response.headers.get("Date")) or now)
     if seconds is None:
         return _WAIT_AFTER_429_SECONDS if response.status == 429 else None
@@ -56,7 +56,7 @@ def retry_after(response: ClientResponse, now: float) -> float | None:
 
 
 def validators(response: ClientResponse, url: str, kind: str) -> dict[str, Json]:
-    """Return what the next poll is to ask with."""
+    """Return the validators, with which the next poll makes a conditional request."""
     kept: dict[str, Json] = {"url": url, "status": response.status, "type": kind}
     for name, header in (("etag", "ETag"), ("modified", "Last-Modified")):
         value = response.headers.get(header, "").strip()
@@ -66,7 +66,7 @@ def validators(response: ClientResponse, url: str, kind: str) -> dict[str, Json]
 
 
 def version_meta(response: ClientResponse, url: str, title: str | None) -> dict[str, Json]:
-    """Return what readers may want to know of this version."""
+    """Return the address, the status, the title and the headers of this version, for its readers."""
     told: dict[str, Json] = {"url": url, "status": response.status}
     if title:
         told["title"] = title
@@ -90,7 +90,7 @@ def media_type(kind: str) -> str:
 
 
 def status_line(response: ClientResponse) -> str:
-    """Return the status in words."""
+    """Return the status with its reason: ``404 Not Found``."""
     return _status(response.status, response.reason)
 
 
@@ -100,7 +100,7 @@ def _status(status: int, reason: str | None) -> str:
 
 
 def printable(text: str, most: int) -> str:
-    """Return what can be shown and stored of what a server wrote."""
+    """Return the printable characters of a text that a server wrote, at most ``most``."""
     text = text[: 2 * most]
     if not text.isprintable():
         text = "".join(letter for letter in text if letter.isprintable())
@@ -108,7 +108,7 @@ def printable(text: str, most: int) -> str:
 
 
 def parse_date(text: str | None) -> float | None:
-    """Return a date as seconds since 1970; None if it is none."""
+    """Return a date in seconds since 1970; None if the text is not a date."""
     if not text or len(text) > 100:
         return None
     try:

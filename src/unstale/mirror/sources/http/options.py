@@ -1,8 +1,8 @@
-"""What can be said of a page.
+"""The options of a page.
 
-``change``, ``selector`` and ``ignore`` say what counts as a change (see `content`). ``conditional = false``
-asks without conditions, for servers that say 304 when they should not. ``headers`` are sent with each request
-to the host of the page, and nowhere else.
+``change``, ``selector`` and ``ignore`` say what counts as a change (see `change_definition`). With
+``conditional = false`` requests have no conditions, for servers that answer 304 when they should not.
+``headers`` go with each request to the host of the page, and to no other host.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from .change_definition import check_content_options
 __all__ = ["OPTIONS", "check_options", "checked_headers", "is_conditional", "own_headers", "user_agent"]
 
 OPTIONS = ("change", "selector", "ignore", "conditional", "headers")
-"""What a page understands."""
+"""Names of the options of a page."""
 
 _HEADERS_OF_UNSTALE = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "if-match", "if-modified-since",
     "if-none-match", "if-range", "if-unmodified-since", "range", "te", "trailer", "transfer-encoding",
     "upgrade",
 })  # fmt: skip
-"""Headers that are not for users to set."""
+"""Headers that users cannot set."""
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def check_options(options: Mapping[str, Json]) -> None:
     """Raise `InvalidInput` if a page cannot have these options.
 
-    Others than a page knows may be meant for another source, unless they look like a slip.
+    An unknown option may be meant for another source, unless it looks like a misspelt option of a page.
 
     >>> check_options({"selctor": "main"})
     Traceback (most recent call last):
@@ -51,7 +51,7 @@ def check_options(options: Mapping[str, Json]) -> None:
 
 
 def is_conditional(options: Mapping[str, Json]) -> bool:
-    """Tell whether to ask with conditions."""
+    """Tell whether requests have conditions."""
     value = options.get("conditional", True)
     if value not in {True, False, "true", "false"}:
         raise InvalidInput(f"conditional must be true or false; it is {value!r}")
@@ -69,7 +69,7 @@ def own_headers(options: Mapping[str, Json]) -> dict[str, str]:
 
 
 def checked_headers(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Return headers as they are, if they can be sent; raise `InvalidInput`."""
+    """Return the headers; raise `InvalidInput` if one of them cannot be sent."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
             raise InvalidInput(f"headers: {name!r} is not the name of a header")

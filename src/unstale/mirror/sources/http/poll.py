@@ -1,4 +1,4 @@
-"""A poll of a page, from its address to what was found."""
+"""One poll of a page: robots.txt, redirects, the response, its body and its fingerprint."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ _CONTENT_STATUSES = frozenset({200, 203})
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _PERMANENT_STATUSES = frozenset({301, 308})
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "dnt", "from", "sec-gpc"})
-"""Headers that also go where a redirect leads; whatever else may be a secret of the host it is meant for."""
+"""Headers that also go to the host of a redirect; any other header may be a secret of the first host."""
 _MAX_KEY_CHARACTERS = 2048
 _MAX_ROBOTS_REDIRECTS = 5
 _TITLE_WITHIN_BYTES = 16384
-"""Bytes of a body in which its title is looked for."""
+"""The title of a page is searched in this many bytes."""
 
 
 @dataclass(slots=True)
 class _Visit:
-    """One poll on its way."""
+    """The state of one poll."""
 
     known: Known
     terms: Terms
     progress: Progress
     wanted: ChangeDefinition
     url: str = ""
-    """Where it is."""
+    """The current address, after the redirects so far."""
     seen: set[str] = field(default_factory=set)
     inside: bool = True
-    """Whether it may go to private addresses: the user named one, and it has not been outside since."""
+    """Whether the poll may go to private addresses: the user named one, and no redirect led outside."""
     permanent: bool = True
-    """Whether all redirects so far were."""
+    """Whether all redirects so far are permanent."""
     asked: bool = False
     """Whether the last request had conditions."""
     spacing: float | None = None
 
     @property
     def moved(self) -> str | None:
-        """Where the page is now for good."""
+        """The new address of the page, if all redirects are permanent."""
         return (
             self.url
             if self.permanent and len(self.seen) > 1 and len(self.url) <= _MAX_KEY_CHARACTERS
@@ -92,13 +92,13 @@ class Poller:
         self._robots = Robots(self._fetch_robots, product, max_age=self._http.robots_max_age)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         self._deadlines.close()
         await self._robots.close()
         await self._fetcher.close()
 
     async def poll(self, known: Known, terms: Terms) -> Found:
-        """Ask for a page."""
+        """Poll a page, within its time limit."""
         progress = Progress(start=terms.start)
         task = self._deadlines.start(terms.timeout, progress)
         try:
@@ -115,7 +115,10 @@ class Poller:
                 wait=failure.wait,
                 spacing=failure.spacing,
             )
-        except (InvalidInput, MissingExtra) as error:  # options that rules have given it since
+        except (
+            InvalidInput,
+            MissingExtra,
+        ) as error:  # a rule has given the page such options since it was added
             return Found("failed", str(error), traffic=progress.traffic)
         except Late as late:
             late.traffic = progress.traffic
@@ -132,7 +135,7 @@ class Poller:
             self._deadlines.stop(task)
 
     async def _arrive(self, visit: _Visit) -> ClientResponse:
-        """Follow redirects to the answer; raise `Failure`."""
+        """Follow redirects, and return the first response that is not one; raise `Failure`."""
         known = visit.known
         visit.url, home = known.key, origin_of(known.key)
         headers = self._headers
@@ -143,7 +146,9 @@ class Poller:
             visit.inside = visit.inside and (self._http.private or named_private(host_of(visit.url)))
             origin = origin_of(visit.url)
             if origin != home:
-                headers = self._elsewhere  # also if it comes back: by then others have a say in it
+                headers = (
+                    self._elsewhere
+                )  # also if a redirect leads back: another host has chosen that address
             if self._http.robots:
                 rules = self._robots.known(origin, visit.inside)
                 self._permit(visit, rules or await self._learn(visit, origin))
@@ -169,7 +174,7 @@ class Poller:
         return rules
 
     def _permit(self, visit: _Visit, rules: RobotsRules) -> None:
-        """Raise `Failure` if robots.txt keeps us from a page."""
+        """Raise `Failure` if robots.txt does not allow the page, or is not known."""
         url, spacing = visit.url, rules.spacing
         if rules.trouble:
             host = host_of(url, port=True)
@@ -183,7 +188,7 @@ class Poller:
         visit.spacing = spacing if visit.spacing is None else max(visit.spacing, spacing)
 
     def _answer(self, visit: _Visit, response: ClientResponse) -> Found:
-        """Say what an answer without content means."""
+        """Return what a response without content means."""
         status, traffic = response.status, visit.progress.traffic
         response.release()
         if status == 304 and visit.asked:
@@ -218,7 +223,9 @@ class Poller:
         except BaseException:
             content.discard()
             raise
-        same = fingerprint == visit.known.fingerprint  # then nobody will ask for more
+        same = (
+            fingerprint == visit.known.fingerprint
+        )  # then the mirror keeps no new version, and needs no more
         modified = None if same else parse_date(response.headers.get("Last-Modified"))
         return Found(
             "changed",
@@ -235,7 +242,7 @@ class Poller:
         )
 
     async def _fetch_robots(self, url: str, inside: bool) -> RobotsAnswer:  # noqa: FBT001
-        """Fetch robots.txt; its limits are tighter than those of a page."""
+        """Fetch robots.txt, with less time than a page has."""
         progress = Progress()
         task = self._deadlines.start(self._http.connect_timeout + self._http.read_timeout, progress)
         try:
@@ -263,7 +270,7 @@ class Poller:
             except Failure:
                 return RobotsAnswer(404, traffic=progress.traffic)
             inside = inside and (self._http.private or named_private(host_of(url)))
-        else:  # then there is none (RFC 9309, section 2.3.1.2)
+        else:  # too many redirects: there is none (RFC 9309, section 2.3.1.2)
             return RobotsAnswer(404, traffic=progress.traffic)
         content = ResponseBody(MAX_ROBOTS_BYTES, self._http.max_ratio, Path(), cut=True)
         if 200 <= response.status < 300:
@@ -282,10 +289,10 @@ class Poller:
 
 
 def _conditions(known: Known, url: str, wanted: ChangeDefinition) -> dict[str, str]:
-    """Return the headers that ask for the page only if it has changed.
+    """Return the headers that make the request conditional on a change of the page.
 
-    Not without a copy, which is what it would be compared with; not elsewhere than at the address that gave
-    the validators; and not if something else counts now than when the copy was made.
+    There are none if there is no copy, if the address is not the one that gave the validators, or if the
+    definition of a change is another one than when the copy was made.
     """
     kept = known.validators
     if not kept or kept.get("url") != url or not (known.fingerprint or "").startswith(f"{wanted.name}:"):
@@ -301,7 +308,7 @@ def _conditions(known: Known, url: str, wanted: ChangeDefinition) -> dict[str, s
 
 
 def _target(response: ClientResponse, url: str) -> str:
-    """Return where a redirect leads; raise `Failure`."""
+    """Return the address to which a redirect leads; raise `Failure`."""
     location = response.headers.get("Location", "")
     if not location.strip():
         raise Failure(f"{status_line(response)}, but not where to")
@@ -314,7 +321,7 @@ def _target(response: ClientResponse, url: str) -> str:
 
 
 def _digested(wanted: ChangeDefinition, content: ResponseBody, kind: str) -> tuple[bytes | Path, bytes, str]:
-    """Return the body, its beginning, and its fingerprint; blocks."""
+    """Return the body, its beginning, and its fingerprint. This may block."""
     body = content.finish()
     if isinstance(body, bytes):
         return body, body, fingerprint_of(wanted, body, kind)

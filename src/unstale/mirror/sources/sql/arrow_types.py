@@ -1,8 +1,8 @@
-"""Types: how columns of PostgreSQL become columns of Arrow, and how Python values do.
+"""Arrow types for columns of PostgreSQL, and for Python values of other databases.
 
-What comes out depends on the columns and the values alone, so that the same content has the same types. A
-value that its column's type cannot hold (a date before Christ, an infinite time, text among numbers) makes
-the whole column text.
+The types depend on the columns and the values alone, so that the same content has the same types. If the type
+of a column cannot hold one of its values (a date before Christ, an infinite time, text among numbers), the
+whole column becomes text.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ Arrow: TypeAlias = Any
 
 @dataclass(frozen=True)
 class PostgresColumn:
-    """A column of PostgreSQL on its way."""
+    """How a column of PostgreSQL is read and kept."""
 
     name: str
     declared: str
-    """Its type there."""
+    """Its type in the database."""
     type: Arrow
     """Its type in the copy."""
     expression: str = "{}"
-    """What is asked for."""
+    """The SQL expression that is read."""
     wire: Arrow = None
-    """The type in which it arrives; None: as in the copy."""
+    """The type in which it arrives; None: the same as in the copy."""
     finish: Callable[[Arrow, Arrow], Arrow] | None = None
-    """Makes the one from the other."""
+    """Converts the arrived column to that of the copy."""
     note: str = ""
 
     @property
@@ -57,7 +57,7 @@ class PostgresColumn:
         return self.type if self.wire is None else self.wire
 
     def as_text(self) -> PostgresColumn:
-        """Return it as the text that the database shows."""
+        """Return the same column, kept as the text that the database shows."""
         note = f"{self.name}: some values of type {self.declared} cannot be kept as such; all are text"
         return PostgresColumn(self.name, self.declared, pa.string(), "{}::text", note=note)
 
@@ -131,7 +131,7 @@ def _postgres(name: str, oid: int, modifier: int, others: dict[int, tuple[str, s
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Make names differ, as those of the columns of a query need not."""
+    """Make names unique; the columns of a query may have equal names."""
     taken: dict[str, None] = {}
     for name in names:
         other, number = name, 2
@@ -142,7 +142,7 @@ def unique(names: Iterable[str]) -> list[str]:
 
 
 def from_hex(texts: Arrow, _: Arrow) -> Arrow:
-    """Turn a column of hexadecimal digits into bytes, all at once."""
+    """Convert a column of hexadecimal digits to bytes, all at once."""
     count, start = len(texts), texts.offset
     valid, ends, digits = texts.buffers()
     places = np.frombuffer(ends, np.int32)[start : start + count + 1]
@@ -154,7 +154,7 @@ def from_hex(texts: Arrow, _: Arrow) -> Arrow:
 
 
 def from_lists(texts: Arrow, kind: Arrow) -> Arrow:
-    """Turn a column of JSON into lists."""
+    """Convert a column of JSON arrays to lists."""
     read: Callable[[Any], Any] = lambda value: value  # noqa: E731
     if pa.types.is_floating(kind.value_type):
         read = lambda value: None if value is None else float(value)  # noqa: E731  (NaN comes as text)
@@ -170,18 +170,18 @@ _TOO_WIDE_FOR_INT64 = 2**63
 
 @dataclass
 class ValueKinds:
-    """What kinds of values a column has, as far as it has been read."""
+    """The kinds of values that a column has in the rows read so far."""
 
     declared: str = ""
-    """The type that the database says; it counts if there are no values."""
+    """The type that the database declares; used if there are no values."""
     seen: frozenset[type] = frozenset()
     largest: int = 0
-    """Of its whole numbers."""
+    """The largest absolute value of its whole numbers."""
     zoned: frozenset[bool] = frozenset()
-    """Whether its times have a zone."""
+    """Whether its times have a time zone; both if some have and some have not."""
 
     def take(self, values: Sequence[Any]) -> ValueKinds:
-        """Take in more values."""
+        """Return the kinds with those of more values."""
         types = frozenset(map(type, values))
         seen = self.seen | (types - {type(None)})
         largest, zoned = self.largest, self.zoned
@@ -211,13 +211,13 @@ class ValueKinds:
 
     @property
     def note(self) -> str:
-        """What to say about it, after its name."""
+        """A remark for the user about the column, without its name."""
         if self.seen and self.type == pa.string() and self.seen - {str, UUID}:
             return f"values of type {', '.join(sorted(one.__name__ for one in self.seen))} are kept as text"
         return ""
 
     def array(self, values: Iterable[Any]) -> Arrow:
-        """Make some values a part of the column."""
+        """Return values as an Arrow array of the type of the column."""
         if self.type == pa.string() and self.seen - {str}:
             values = [None if value is None else as_text(value) for value in values]
         elif self.type == pa.binary() and self.seen != {bytes}:
@@ -238,7 +238,7 @@ _PYTHON = {
 
 
 def _declared(name: str) -> Arrow:
-    """Return what a type of SQLite, by its rules, or of another database is meant to hold."""
+    """Return the Arrow type for a declared type, by the rules of SQLite."""
     name = name.upper()
     if "INT" in name:
         return pa.int64()
@@ -252,7 +252,7 @@ def _declared(name: str) -> Arrow:
 
 
 def as_text(value: object) -> str:
-    """Write any value as text."""
+    """Return any value as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):

@@ -1,4 +1,4 @@
-"""Databases: open them, run blocking work on them in threads, stop that work, and say what went wrong."""
+"""Opening databases with SQLAlchemy, and the words for their errors."""
 
 from __future__ import annotations
 
@@ -28,32 +28,33 @@ __all__ = [
 T = TypeVar("T")
 
 MAX_READING_POLLS = 8
-"""Polls of one database that read rows at the same time."""
+"""Polls of one database that may read rows at the same time."""
 APPLICATION_NAME = "unstale"
-"""What connections call themselves; they only read."""
+"""The name of connections in the database; they only read."""
 _CONNECT_TIMEOUT_SECONDS = 10
-"""Seconds for a connection to be made."""
+"""For making a connection."""
 _SQLITE_BUSY_SECONDS = 5.0
-"""Seconds to wait for a writer of SQLite."""
+"""How long a connection waits for a writer of SQLite."""
 
 
 @dataclass(frozen=True)
 class DatabaseEngine:
-    """A database that can be reached."""
+    """A database to which polls can connect."""
 
     name: str
     engine: Engine
     kind: str
     """``postgresql``, ``sqlite``, or what else SQLAlchemy calls it."""
     secrets: tuple[str, ...]
-    """What no message may show."""
+    """Texts that no message may show."""
     path: str | None = None
-    """Of the file, if it is one."""
+    """Path of an SQLite file; None for other databases."""
     interval: float = 0.0
+    """Seconds for which one probe serves all polls; see `BatchedProbe`."""
 
 
 def open_database(name: str, database: Database) -> DatabaseEngine:
-    """Make a database ready to be connected to."""
+    """Return the engine of a database; it connects later. Raise `InvalidInput` if it cannot."""
     from sqlalchemy import create_engine, make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
     from sqlalchemy.pool import NullPool
@@ -76,7 +77,7 @@ def open_database(name: str, database: Database) -> DatabaseEngine:
         if path in {"", ":memory:"} or path.startswith("file:"):
             raise InvalidInput(f"databases.{name}: write url as sqlite:////path/to/file.db")
         path = os.path.abspath(path)  # noqa: PTH100  (no link is followed)
-        # A new connection for each: the file may have been replaced by another of the same name.
+        # Each poll makes a new connection, since another file of the same name may have replaced this one.
         url = url.set(query={})
         pool = {"poolclass": NullPool, "creator": lambda: sqlite_connection(path)}
     elif kind in {"postgresql", "postgres"}:
@@ -100,7 +101,7 @@ def open_database(name: str, database: Database) -> DatabaseEngine:
 
 
 def _filled(url: str, name: str) -> str:
-    """Put variables of the environment in."""
+    """Replace ``${NAME}`` by that variable of the environment."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in os.environ:
@@ -111,7 +112,7 @@ def _filled(url: str, name: str) -> str:
 
 
 def sqlite_connection(path: str) -> sqlite3.Connection:
-    """Connect to a file so that it is only read, and not made if it is not there."""
+    """Connect to an SQLite file for reading; raise FileNotFoundError if it is not there."""
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no file {path}")
     return sqlite3.connect(
@@ -138,7 +139,7 @@ _STATES = {
 
 
 def error_words(error: BaseException, secrets: tuple[str, ...]) -> tuple[str, str]:
-    """Return the code of an error, and say it in one line that shows no secret."""
+    """Return the SQLSTATE of an error, and one line about it without secrets."""
     from sqlalchemy.exc import DBAPIError
 
     if isinstance(error, DBAPIError) and error.orig is not None:

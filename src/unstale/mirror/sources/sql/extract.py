@@ -1,4 +1,4 @@
-"""Rows on their way from a database into a Parquet file, a block at a time."""
+"""Writing rows of a database into a Parquet file, block by block, and their fingerprint."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .stoppable_work import Stop
 __all__ = ["BLOCK_BYTES", "Extract", "RowWriter", "TooLarge", "from_cursor"]
 
 BLOCK_BYTES = 8 << 20
-"""Bytes, about, that are put together before they are taken in."""
+"""Rows are written in blocks of about this size."""
 _MAX_ROWS_PER_BLOCK = 50_000
 
 
 class TooLarge(Exception):  # noqa: N818  (its name says what is wrong)
-    """The copy would be larger than it may be."""
+    """The copy would be larger than ``max_size``."""
 
 
 @dataclass(frozen=True)
 class Extract:
-    """What was read."""
+    """What was read: how many rows, their columns and their fingerprint."""
 
     rows: int
     columns: list[tuple[str, str]]
@@ -40,7 +40,7 @@ class Extract:
 
 
 class RowWriter:
-    """Takes in blocks of rows: writes them, if there is a path, and sums them up."""
+    """Adds blocks of rows to the fingerprint, and writes them to a Parquet file if there is a path."""
 
     def __init__(self, path: Path | None, schema: Arrow, most: int) -> None:
         self.schema, self._most = schema, most
@@ -52,7 +52,7 @@ class RowWriter:
             self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
 
     def add(self, wire: list[Arrow], final: list[Arrow], count: int) -> None:
-        """Take in a block: as it arrived, which is easier to sum up, and as it is kept."""
+        """Add a block: as it arrived, for the fingerprint, and as it is kept, for the file."""
         self._sum.add(wire, count)
         if self._writer is not None and final:
             self._writer.write_table(pa.table(final, schema=self.schema), row_group_size=max(count, 1))
@@ -63,21 +63,21 @@ class RowWriter:
             raise TooLarge
 
     def close(self) -> None:
-        """End the file."""
+        """Finish and close the file."""
         if self._writer is not None:
             self._writer.close()
             self._check()
             self._file.close()
 
     def drop(self) -> None:
-        """Let go of the file, as it is."""
+        """Close the file, finished or not."""
         if self._file is not None:
             with suppress(Exception):
                 self._writer.close()
             self._file.close()
 
     def extract(self, traffic: int, notes: list[str]) -> Extract:
-        """Say what was taken in."""
+        """Return what was read."""
         columns = [(one.name, str(one.type)) for one in self.schema]
         return Extract(self._sum.rows, columns, self._sum.fingerprint(columns), traffic, notes)
 
@@ -85,10 +85,23 @@ class RowWriter:
 def from_cursor(
     cursor: Callable[[], Any], declared: Sequence[str], *, path: Path | None, most: int, stop: Stop
 ) -> Extract:
-    """Read rows from cursors of a driver; each call of ``cursor`` returns one for the same rows.
+    """Read rows from cursors of a driver.
 
-    The kinds of values say what the types of columns are. If it turns out late that a column has values of
-    several kinds, all rows are read once more.
+    The values decide the types of the columns. If a later block has values of another type, all rows are read
+    once more.
+
+    Parameters
+    ----------
+    cursor
+        Each call returns a new cursor for the same rows.
+    declared
+        Types of the columns, as the database declares them.
+    path
+        The Parquet file to write; None: only the fingerprint is computed.
+    most
+        Bytes that the file may have.
+    stop
+        Stops the reading.
     """
     kinds: list[ValueKinds] | None = None
     while True:
@@ -116,7 +129,7 @@ def _one_pass(
     most: int,
     stop: Stop,
 ) -> tuple[Extract | None, list[ValueKinds]]:
-    """Read all rows once; return what kinds of values there are, if it turned out late."""
+    """Read all rows once; return no extract, only the kinds of values, if a type changed on the way."""
     names = unique(str(one[0]) for one in rows.description)
     kinds = fixed or [ValueKinds(one) for one in [*declared, *[""] * len(names)][: len(names)]]
     writer: RowWriter | None = None
@@ -154,5 +167,5 @@ def _one_pass(
 
 
 def _lenient(text: bytes) -> str:
-    """Read text that is not in UTF-8 so that nothing of it is lost."""
+    """Decode text that is not UTF-8 without loss."""
     return text.decode("utf-8", "backslashreplace")

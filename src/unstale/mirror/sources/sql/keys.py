@@ -1,4 +1,4 @@
-"""Keys of tables, queries and partitions: ``DATABASE#THING``, and what can be said about them.
+"""Keys of tables, queries and partitions (``DATABASE#TABLE``), and their options.
 
 ::
 
@@ -9,7 +9,7 @@
     warehouse#"odd.name"             a name with a dot, a quote or a bracket in it, quoted as in SQL
     sqlite:////srv/shop.db#orders    a database by its URL, if that has no password
 
-The names are those of the database, to the letter: they are quoted in every statement.
+Names are written exactly as in the database: every statement quotes them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TableName(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """Some rows of a table: those that have a value in a column; None stands for NULL."""
+    """The rows of a table that have one value in a column; None stands for NULL."""
 
     column: str
     value: str | None
@@ -65,7 +65,7 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True)
 class TableKey:
-    """What a key names."""
+    """The key of a table, or of a partition of it."""
 
     database: str
     name: TableName
@@ -81,31 +81,31 @@ class TableKey:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What a user says about an element."""
+    """The options of an element."""
 
     query: str | None = None
-    """Statement whose rows are the element; its key is only a name."""
+    """A statement whose rows are the element; the key is only a name then."""
     tables: tuple[TableName, ...] | None = None
-    """All that the query, or the view, reads; None: not said."""
+    """All tables that the query or the view reads; None: not known."""
     split: str | None = None
-    """Column whose values are partitions, each an element of its own."""
+    """A column; the rows of each of its values are a partition, which is an element."""
     cursor: str | None = None
-    """Column that grows with every change: if its maximum is the same, nothing has changed."""
+    """A column that grows with every change: while its maximum is the same, nothing has changed."""
     count: bool = True
-    """Whether the cursor also counts rows, so as to notice deletes."""
+    """Whether the cursor also counts rows, to notice deletes."""
     probe: str | None = None
-    """Statement whose answer is the same as long as nothing has changed."""
+    """A statement whose answer is the same while nothing has changed."""
     checksum: bool = False
-    """Whether rows are summed up in the database before they are read."""
+    """Whether the database computes a checksum of the rows before they are read."""
 
     @property
     def digest(self) -> str:
-        """Stands for all of it: what was found under other options proves nothing."""
+        """A digest of all options; validators of other options prove nothing."""
         return sha256(dumps([str(self)]).encode()).hexdigest()[:16]
 
 
 def options_of(options: Mapping[str, Json]) -> TableOptions:
-    """Check what a user says; options that other sources understand are ignored."""
+    """Return the checked options; options of other sources are ignored."""
 
     def text(name: str) -> str | None:
         value = options.get(name)
@@ -155,7 +155,7 @@ def _tables(value: Json) -> tuple[TableName, ...] | None:
 
 
 def key_from_text(text: str, options: Mapping[str, Json], names: Mapping[str, object]) -> TableKey:
-    """Return what a user names thus; ``names`` are those of databases that are configured."""
+    """Return the key of what a user names; ``names`` are the configured databases."""
     database, sharp, rest = text.strip().partition("#")
     if not sharp or not rest.strip() or not database.strip():
         raise InvalidInput(f"{text!r} names no table; write DATABASE#TABLE, such as warehouse#orders")
@@ -173,7 +173,7 @@ def parse_key(key: str, options: Mapping[str, Json]) -> TableKey:
 
 
 def database_of(text: str, names: Mapping[str, object]) -> str:
-    """Return the one name of a database: that in mirror.toml, or its URL."""
+    """Return the canonical name of a database: that in mirror.toml, or its URL."""
     if text in names:
         return text
     if "://" not in text:
@@ -207,13 +207,13 @@ def database_of(text: str, names: Mapping[str, object]) -> str:
 
 
 def _hidden(text: str) -> str:
-    """Hide what may be a password."""
+    """Replace a possible password by stars."""
     text = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", text)
     return re.sub(r"(?i)(password=)[^&]*", r"\1***", text)
 
 
 def _name(text: str, whole: str) -> tuple[TableName, str]:
-    """Read ``table`` or ``schema.table``; return what follows, too."""
+    """Read ``table`` or ``schema.table``; return it, and the text that follows."""
     parts, at = [], 0
     while found := _NAME.match(text, at):
         parts.append(found[1].replace('""', '"') if found[1] else found[2])
@@ -253,13 +253,13 @@ def _part(text: str, whole: str, partition: Json) -> Partition:
 
 
 def _quoted(name: str, special: str = '".[]') -> str:
-    """Quote a name if need be."""
+    """Quote a name if it has special characters."""
     odd = not name or name != name.strip() or any(char in special for char in name)
     return name if not odd and not name.lower().endswith(_NULL) else '"' + name.replace('"', '""') + '"'
 
 
 def _escaped(value: str) -> str:
-    """Write a value so that it stands on one line."""
+    """Escape a value so that it fits on one line."""
     return "".join(
         char if char in _BARE_VALUE or (char.isprintable() and ord(char) > 127) else quote(char, safe="")
         for char in value

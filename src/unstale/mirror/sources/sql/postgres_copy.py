@@ -1,7 +1,7 @@
-"""Rows from PostgreSQL, through COPY.
+"""Reading rows from PostgreSQL through COPY.
 
-Arrow's CSV reader makes columns of them: nothing is done row by row but to put them together, and types are
-exactly those that are asked for.
+The CSV reader of Arrow turns blocks of rows into columns of exactly the types that are asked for. Python only
+joins rows to blocks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["from_copy"]
 
 _MIN_PREPAID_BYTES = 1 << 16
-"""Bytes that are paid for ahead, at least."""
+"""The budget of bytes is asked for at least this much at a time."""
 
 
 def from_copy(
@@ -38,9 +38,24 @@ def from_copy(
     most: int,
     stop: Stop,
 ) -> Extract:
-    """Read rows; ``rest`` is ``FROM ... AS q``, where the columns are called c0, c1, and so on.
+    """Read rows through COPY.
 
     A column with a value that its type cannot hold becomes text, and all rows are read once more.
+
+    Parameters
+    ----------
+    driver
+        The connection of psycopg.
+    columns
+        The columns to read.
+    rest
+        ``FROM ... AS q``, in which the columns are called c0, c1, and so on.
+    path
+        The Parquet file to write.
+    most
+        Bytes that the file may have.
+    stop
+        Stops the reading.
     """
     while True:
         asked = ", ".join(column.expression.format(f"q.c{i}") for i, column in enumerate(columns))
@@ -68,7 +83,7 @@ def from_copy(
 
 
 def _parsed(block: bytes, columns: list[PostgresColumn], bad: set[int]) -> tuple[list[Arrow], bool]:
-    """Read a block; put columns that cannot be read into ``bad``, and tell whether text had to be mended."""
+    """Parse a block; add columns that do not parse to ``bad``, and tell whether text had to be mended."""
     names = [f"c{i}" for i in range(len(columns))]
     kinds = {name: pa.string() if i in bad else columns[i].arrives for i, name in enumerate(names)}
     repaired = False
@@ -110,7 +125,7 @@ def _whole(column: Arrow) -> Arrow:
 
 
 def _finished(wire: list[Arrow], columns: list[PostgresColumn], bad: set[int]) -> list[Arrow]:
-    """Turn columns from what arrived into what is kept; put those that cannot be into ``bad``."""
+    """Convert columns as they arrive to columns as they are kept; add those that fail to ``bad``."""
     final = list(wire)
     for i, column in enumerate(columns):
         if column.finish is not None and i not in bad:
@@ -122,17 +137,17 @@ def _finished(wire: list[Arrow], columns: list[PostgresColumn], bad: set[int]) -
 
 
 class _CopyStream:
-    """The line to the server.
+    """The stream of rows that COPY sends.
 
-    Reading from it is twice as fast as going through the cursor row by row, and can be stopped whatever
-    happens at the other end.
+    Reading from the connection itself is twice as fast as row by row through a cursor, and can be stopped
+    whatever the server does.
     """
 
     def __init__(self, driver: Connection[Any], stop: Stop) -> None:
         self._driver, self._line, self._stop = driver, driver.pgconn, stop
 
     def copied(self, statement: str) -> Iterator[bytes]:
-        """Yield what COPY says, in blocks of whole rows."""
+        """Yield the output of COPY in blocks of whole rows."""
         from psycopg.pq import TransactionStatus
 
         with selectors.DefaultSelector() as selector:
@@ -180,7 +195,7 @@ class _CopyStream:
         self._line.consume_input()
 
     def _to_the_end(self, selector: selectors.BaseSelector) -> None:
-        """Read results until rows come, or nothing more."""
+        """Read results until rows follow, or there are no more."""
         from psycopg.errors import error_from_result
         from psycopg.pq import ExecStatus
 
@@ -194,7 +209,7 @@ class _CopyStream:
                 raise error_from_result(result)
 
     def _drain(self) -> None:
-        """Make the server stop, and read what it has said until then, so that the line is of use again."""
+        """Stop the server and read what it still sends, so that the connection can be used again."""
         with suppress(Exception):
             self._driver.cancel_safe(timeout=3.0)
             while self._line.get_copy_data(0)[0] > 0:

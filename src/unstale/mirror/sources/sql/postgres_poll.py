@@ -1,7 +1,6 @@
-"""One look at a table of PostgreSQL, in one transaction: rungs that read the table itself, and then its rows.
+"""The part of a poll of PostgreSQL that reads the table: the last probes, and then the rows.
 
-All of it sees the same state of the database, so that what is remembered for the next poll is about exactly
-the rows that were read.
+It is one transaction, so that the validators for the next poll describe exactly the rows that were read.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1; SET LOCAL lc_m
 SET LOCAL xmlbinary = 'base64'; SET LOCAL statement_timeout = {milliseconds};
 SET LOCAL idle_in_transaction_session_timeout = {milliseconds}
 """
-# How values read must not depend on what the server or the user is set to.
+# The text of values must not depend on the settings of the server or of the user.
 
 
 def poll_postgres(poll: TablePoll, counters: Counters | None, stop: Stop) -> Found:
-    """Try what is left of the ladder; ``counters``, if the tables are known, were read before this."""
+    """Try the rungs that read the table; ``counters`` were read before, if the tables are known."""
     with poll.database.engine.connect() as plain:
         connection = plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         with stop.using(connection) as driver, connection.begin():
@@ -61,7 +60,7 @@ class _PostgresPoll:
                 values = self._values(source)
             return poll.partitions(values, self.remembered)
         if self._proved(source):
-            # What may miss a change must not vouch for later polls: they compare with the rows of the copy.
+            # A cursor or a probe may miss a change, so it must not prove anything to later polls.
             believed = options.cursor is not None or options.probe is not None
             return poll.unchanged(None if believed else {**poll.known, **self.remembered})
         with poll.rung("extraction"):
@@ -75,10 +74,10 @@ class _PostgresPoll:
         return poll.found(extract, self.remembered)
 
     def _begin(self) -> None:
-        """Fix how values read, and lock tables so that none is emptied or replaced under the snapshot.
+        """Fix the text of values, and lock the tables so that nobody empties or replaces them meanwhile.
 
-        The snapshot is taken only after that. TRUNCATE and ALTER TABLE do not keep old rows for those who
-        have an older snapshot: they would find the table empty, as it may never have been.
+        The transaction takes its snapshot only after that. TRUNCATE and ALTER TABLE do not keep old rows for
+        older snapshots: such a reader would find the table empty, which it may never have been.
         """
         statement = _SETTINGS.format(milliseconds=max(1, int(self.poll.terms.timeout * 1000)))
         for name in self.poll.names:
@@ -88,13 +87,13 @@ class _PostgresPoll:
         self._run_for_table(statement)
 
     def _facts(self) -> dict[str, Json]:
-        """What is to be remembered of the tables."""
+        """Return the validators that describe the tables."""
         names, then = self.poll.names, self.counters
         stored = bool(names) and all(name in self.tables and self.tables[name].stored for name in names)
         plain = stored and all(self.tables[name].plain for name in names)
         counted = None
         if plain and then is not None and then.position.server == self.position.server:
-            # They were read before the snapshot was taken: what is counted later was not seen.
+            # The counters are older than the snapshot, so they count nothing that this poll does not see.
             counted = [then.relations[name].counters for name in names if name in then.relations]
         return {
             "position": self.position.json(),
@@ -131,7 +130,7 @@ class _PostgresPoll:
             raise
 
     def _described(self) -> str:
-        """See what columns there are; return what stands after FROM."""
+        """Find the columns; return the SQL after FROM."""
         query = self.poll.options.query
         origin = f"(\n{query}\n)" if query else self._quoted(self.poll.table.name)
         cursor: Any = self._run_for_table(f"SELECT * FROM {origin} AS q LIMIT 0").cursor  # noqa: S608
@@ -142,7 +141,7 @@ class _PostgresPoll:
         return f"{origin} AS q{f'({alias})' if alias else ''}{self._where()}"
 
     def _where(self) -> str:
-        """Leave only the rows of the partition."""
+        """Return the WHERE that selects the rows of the partition."""
         from psycopg.sql import Literal
 
         partition, relation = self.poll.table.partition, self.tables.get(self.poll.table.name)
@@ -172,7 +171,7 @@ class _PostgresPoll:
         return {oid: (name, kind, enums) for oid, name, kind, enums in found}
 
     def _order(self) -> str:
-        """Return the primary key, so that the same rows come in the same order."""
+        """Return the columns of the primary key, so that the same rows come in the same order."""
         relation = self.tables.get(self.poll.table.name)
         if self.poll.options.query or relation is None:
             return ""
@@ -217,7 +216,7 @@ class _PostgresPoll:
         return list(self._run(f"SELECT max({column})::text, {count} FROM {source}").one())  # noqa: S608
 
     def _no_younger(self, source: str) -> bool:
-        """Count rows; tell whether they are as many as before, and none is younger than the last poll."""
+        """Tell whether there are as many rows as before, and none is younger than the last poll."""
         from sqlalchemy.exc import NotSupportedError
 
         poll, known = self.poll, self.poll.known

@@ -1,8 +1,8 @@
-"""The fingerprint of rows, whatever order they come in.
+"""The fingerprint of rows, which does not depend on their order.
 
-Each row gets a 64-bit number, in which all of its values and their columns are mixed. Rows are then added up,
-twice, in two different ways. The fingerprint is the digest of the two sums, the number of rows, and the names
-and types of the columns. It is made to notice change, not to resist somebody who wants to hide one.
+Each row gets a 64-bit number that mixes all its values and their columns. These numbers are added up, in two
+different ways. The fingerprint is the digest of the two sums, the number of rows, and the names and types of
+the columns. It notices accidental changes; it does not resist somebody who wants to hide one.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ _sums = _compiled(_sums_in_python)
 
 
 class RowSum:
-    """Takes in rows, part by part."""
+    """The two sums over all rows, to which rows are added block by block."""
 
     def __init__(self) -> None:
         self.rows = 0
         self._first = self._second = 0
 
     def add(self, columns: list[Any], count: int) -> None:
-        """Take in rows, as Arrow arrays of numbers, times, decimals, texts or bytes."""
+        """Add a block of rows: Arrow arrays of numbers, times, decimals, texts or bytes."""
         self.rows += count
         rows = np.zeros(count, np.uint64)
         for column in columns if count else ():

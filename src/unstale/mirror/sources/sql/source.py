@@ -1,10 +1,10 @@
 """Tables, queries and partitions of tables in databases.
 
-A poll climbs a ladder, the cheapest rung first. Each rung either proves that nothing has changed, or passes
-on to the next; the last is to read all rows and compare their fingerprint. The rungs that come without being
-asked for never take a table that has changed for one that has not. Those that may (a cursor, a statement of
-the user's) are options. What rungs have seen is kept in the validators, and the detail of a poll names those
-that were tried, with the time that each took.
+A poll climbs a ladder of probes, the cheapest rung first. Each rung either proves that nothing has changed,
+or leaves the question to the next rung. The last rung reads all rows and compares their fingerprint. The
+rungs that are always tried never miss a change. Rungs that may miss one (a cursor, a statement of the user)
+are options. The validators keep what the rungs saw, and the detail of a poll names the rungs that were tried,
+with the time that each took.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["SqlSource", "sql_source"]
 T = TypeVar("T")
 
 _PROBE_TIMEOUT_SECONDS = 15.0
-"""Seconds that a look at the catalogue may take."""
+"""For one probe of the catalogue."""
 
 
 def sql_source(settings: Settings) -> SqlSource:
@@ -56,7 +56,7 @@ class SqlSource:
         self._polled: dict[str, _PolledDatabase] = {}
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:
-        """Return the key of a table; passwords are not for keys."""
+        """Return the key of a table; a key must not hold a password."""
         options_of(options)
         table = key_from_text(text, options, self._databases)
         need("pyarrow", extra="sql", needed_for="copies of tables")
@@ -69,7 +69,7 @@ class SqlSource:
         return f"sql:{key.partition('#')[0]}"
 
     async def poll(self, known: Known, terms: Terms) -> Found:
-        """Look at a table."""
+        """Poll a table, within its time limit."""
         try:
             poll = self._table_poll(known, terms)
         except InvalidInput as error:
@@ -83,12 +83,12 @@ class SqlSource:
         except _troubles() as error:
             found = _failed(error, poll)
         finally:
-            if found is None or found.body != poll.path:  # what is not handed over must not stay behind
+            if found is None or found.body != poll.path:  # the mirror does not take this file over
                 poll.path.unlink(missing_ok=True)
         return found
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         polled, self._polled = list(self._polled.values()), {}
         for one in polled:
             await one.close()
@@ -123,7 +123,7 @@ class SqlSource:
 
 
 class _PolledDatabase:
-    """A database with what all polls of it share."""
+    """A database, with the probes that all polls of it share."""
 
     def __init__(self, database: DatabaseEngine) -> None:
         self.database = database
@@ -131,7 +131,7 @@ class _PolledDatabase:
         self._watch = SqliteWatch(database.path) if database.path is not None else None
 
     def _bound(self) -> None:
-        """Make what belongs to an event loop."""
+        """Make the objects that belong to the current event loop."""
         loop = asyncio.get_running_loop()
         if self._loop is loop:
             return
@@ -150,7 +150,7 @@ class _PolledDatabase:
         return self._watch.mark()
 
     async def _read(self, read: Callable[[Connection], T]) -> T:
-        """Ask the catalogue; each statement sees what is committed when it starts."""
+        """Read the catalogue; each statement sees what is committed when it starts."""
 
         def work(stop: Stop) -> T:
             with self.database.engine.connect() as plain:
@@ -162,7 +162,7 @@ class _PolledDatabase:
             return await in_thread(work)
 
     async def look(self, poll: TablePoll) -> Found:
-        """Climb the ladder."""
+        """Climb the ladder of probes."""
         from .postgres_poll import poll_postgres
         from .sqlalchemy_poll import poll_with_sqlalchemy
 
@@ -192,7 +192,7 @@ class _PolledDatabase:
             return await in_thread(lambda stop: poll_with_sqlalchemy(poll, mark, stop), poll.terms.spend)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         if self._loop is asyncio.get_running_loop():
             for shared in (self._positions, self._counters, self._marks):
                 await shared.close()
@@ -211,7 +211,7 @@ def _same(known: Mapping[str, Json], now: Position) -> bool:
 
 
 def _same_counters(known: Mapping[str, Json], now: Counters, names: list[TableName]) -> bool:
-    """Tell whether the counters are the same, and can be believed."""
+    """Tell whether the counters are the same, and prove that nothing has changed."""
     then = Position.of(known.get("position"))
     if not known.get("plain") or not now.settled or then is None or not names:
         return False
@@ -224,7 +224,7 @@ def _same_counters(known: Mapping[str, Json], now: Counters, names: list[TableNa
 
 
 def _troubles() -> tuple[type[Exception], ...]:
-    """What may go wrong on account of the database."""
+    """Return the errors that a database may cause."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from .extract import TooLarge

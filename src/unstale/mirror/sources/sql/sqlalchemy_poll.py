@@ -1,4 +1,7 @@
-"""One look at a table of SQLite, or of any database that SQLAlchemy knows, in one transaction."""
+"""The part of a poll that reads the table, for SQLite and any other database that SQLAlchemy knows.
+
+It is one transaction, so that the validators for the next poll describe exactly the rows that were read.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ __all__ = ["poll_with_sqlalchemy"]
 
 
 def poll_with_sqlalchemy(poll: TablePoll, mark: SqliteMark | None, stop: Stop) -> Found:
-    """Try what is left of the ladder; ``mark`` is that of SQLite, read before this."""
+    """Try the rungs that read the table; ``mark`` is that of the SQLite file, read before."""
     with poll.database.engine.connect() as plain:
         connection = plain
         if poll.database.kind != "sqlite":
@@ -57,7 +60,7 @@ class _SqlAlchemyPoll:
                 values = self._values()
             return poll.partitions(values, self.remembered)
         if self._proved():
-            # What may miss a change must not vouch for later polls: they compare with the rows of the copy.
+            # A cursor or a probe may miss a change, so it must not prove anything to later polls.
             believed = options.cursor is not None or options.probe is not None
             return poll.unchanged(None if believed else {**poll.known, **self.remembered})
         with poll.rung("extraction"):
@@ -74,14 +77,14 @@ class _SqlAlchemyPoll:
         return self._text().columns(*columns).subquery("q")
 
     def _text(self) -> TextClause:
-        """Return the query as it is: a colon in it does not name a parameter."""
+        """Return the query as it is; a colon in it does not begin a parameter."""
         from sqlalchemy import text
 
         query = (self.poll.options.query or "").replace("\\:", "\\\\:").replace(":", "\\:")
         return text(f"\n{query}\n")
 
     def _table(self) -> FromClause:
-        """See whether there is such a table, and what columns it has."""
+        """Return the table with its columns; raise `TableGone` if there is none."""
         from sqlalchemy import column, quoted_name, table
 
         name = self.poll.table.name
@@ -124,7 +127,7 @@ class _SqlAlchemyPoll:
         return self.origin.c[name]
 
     def _rows_of(self, *asked: Any) -> Select[Any]:  # noqa: ANN401  (columns and functions of all types)
-        """Ask for columns of the rows of the element."""
+        """Return a SELECT of these columns over the rows of the element."""
         from sqlalchemy import String, select
 
         statement = select(*asked).select_from(self.origin)
@@ -137,7 +140,7 @@ class _SqlAlchemyPoll:
         )
 
     def _stored(self) -> bool:
-        """Tell whether the rows are in the file and depend on nothing else, as a view may on the time."""
+        """Tell whether the rows depend on the file alone; those of a view may depend on the time."""
         options, name = self.poll.options, self.poll.table.name
         if options.tables is not None or options.query is not None:
             return options.tables is not None
@@ -196,7 +199,7 @@ class _SqlAlchemyPoll:
         )
 
     def _cursor(self) -> Any:  # noqa: ANN401  (of any driver)
-        """Ask for all rows; the cursor of SQLite itself is quicker than what SQLAlchemy puts around it."""
+        """Return a cursor over all rows; the cursor of SQLite itself is faster than that of SQLAlchemy."""
         from sqlalchemy import text
 
         self.stop.check()
@@ -210,7 +213,7 @@ class _SqlAlchemyPoll:
 
 
 class _ResultCursor:
-    """A result, as if it were a cursor of a driver."""
+    """A result of SQLAlchemy with the methods of a cursor."""
 
     def __init__(self, result: CursorResult[Any]) -> None:
         self.description = cast("Any", result.cursor).description

@@ -25,11 +25,11 @@ _STOP_GRACE_SECONDS = 1.0
 
 
 class Stopped(Exception):  # noqa: N818  (it is no error)
-    """The work was asked to stop."""
+    """Somebody asked the work to stop."""
 
 
 class Stop:
-    """A way to stop work in another thread."""
+    """Stops work that runs in another thread."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, spend: Callable[[int], Awaitable[None]] | None
@@ -40,12 +40,12 @@ class Stop:
         self._connection: Any = None
 
     def check(self) -> None:
-        """Raise `Stopped` if the work is to stop."""
+        """Raise `Stopped` if the work should stop. The work calls this."""
         if self._asked:
             raise Stopped
 
     def spend(self, amount: int) -> None:
-        """Wait until so many bytes may be read."""
+        """Wait until the budget allows so many bytes. The work calls this."""
         if self._spend is None or amount <= 0:
             return
         paid: Future[None] = asyncio.run_coroutine_threadsafe(_awaited(self._spend(amount)), self._loop)
@@ -61,7 +61,7 @@ class Stop:
 
     @contextmanager
     def using(self, connection: Connection) -> Iterator[Any]:
-        """While the work uses a connection, this is how to stop it."""
+        """Note that the work uses this connection, so that `ask` and `cut` can reach it."""
         driver = connection.connection.driver_connection
         with self._lock:
             self._connection = driver
@@ -71,7 +71,7 @@ class Stop:
         except BaseException:
             if self._asked:
                 with suppress(Exception):
-                    connection.invalidate()  # who knows in what state it is
+                    connection.invalidate()  # its state is unknown
             raise
         finally:
             with self._lock:
@@ -94,7 +94,7 @@ class Stop:
                 self._connection.cancel()
 
     def cut(self) -> None:
-        """Cut the connection, if asking was of no use: the other end may have vanished."""
+        """Cut the connection of work that did not stop; the other end may be gone."""
         with (
             self._lock,
             suppress(Exception),
@@ -108,7 +108,7 @@ async def _awaited(some: Awaitable[None]) -> None:
 
 
 async def in_thread(work: Callable[[Stop], T], spend: Callable[[int], Awaitable[None]] | None = None) -> T:
-    """Run blocking work; if this is cancelled, the work is stopped, and has ended if it can be."""
+    """Run blocking work in a thread. If this is cancelled, it stops the work, and waits for its end."""
     stop = Stop(asyncio.get_running_loop(), spend)
     running = _started(lambda: work(stop))
     try:
@@ -117,16 +117,16 @@ async def in_thread(work: Callable[[Stop], T], spend: Callable[[int], Awaitable[
         for way in (stop.ask, stop.cut):
             if not running.done():
                 await asyncio.wait([_started(way)], timeout=_STOP_GRACE_SECONDS)
-                # Before it is connected it cannot be stopped, but sees that it should, and has no file yet.
+                # Work without a connection cannot be stopped from here: it will call `check`.
                 await asyncio.wait([running], timeout=_STOP_GRACE_SECONDS if stop.connected else 0.1)
         raise
 
 
 def _started(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Start work in a thread that nobody has to wait for, not even the end of the process."""
+    """Start work in a daemon thread, for which the end of the process does not wait."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
-    future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody else may ask
+    future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # marks its error as seen
 
     def settle(value: T | None, error: BaseException | None) -> None:
         if not future.done():
@@ -141,7 +141,7 @@ def _started(work: Callable[[], T]) -> asyncio.Future[T]:
             value = work()
         except BaseException as raised:  # noqa: BLE001  (it is raised where it is awaited)
             error = raised
-        with suppress(RuntimeError):  # the loop has ended
+        with suppress(RuntimeError):  # the event loop has ended
             loop.call_soon_threadsafe(settle, value, error)
 
     Thread(target=run, name="unstale", daemon=True).start()
