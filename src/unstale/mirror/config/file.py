@@ -1,7 +1,7 @@
-"""mirror.toml: what a user says about a mirror, read and checked.
+"""Reading mirror.toml.
 
-Every complaint names the file, the line and the key, says what is allowed, and suggests the nearest right
-name. Nothing that may be a secret is repeated in one.
+Every error message names the file, the line and the key, says what is allowed, and suggests the nearest known
+name. No message repeats a value that may be a secret.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ __all__ = ["FILE", "VARIABLE", "Config", "find", "load", "without_password"]
 FILE = "mirror.toml"
 VARIABLE = "UNSTALE_MIRROR"
 _MAX_FILE_BYTES = 10_000_000
-"""Bytes of a file that can be meant."""
+"""A larger file cannot be a configuration."""
 _SECTION_BY_NAME = {section.name: section for section in SECTIONS}
 _DEFAULT_PAGE_LIMIT = Settings().groups[0]
-"""What holds for pages if nothing is said."""
+"""The limit of groups of pages, if the file gives none."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a mirror.toml says."""
+    """The content of a mirror.toml."""
 
     settings: Settings = field(repr=False)
-    """Not shown: addresses of databases hold passwords."""
+    """Not in the repr, since addresses of databases hold passwords."""
     store: str = field(repr=False)
     """Path of an SQLite file, or address of a PostgreSQL database."""
     copies: Path | None
     path: Path
     lines: Mapping[TomlPath, int] = field(default_factory=dict, repr=False, compare=False)
-    """Where each thing is said."""
+    """The line of each key."""
 
 
 def find(start: Path | str = ".") -> Path:
@@ -57,7 +57,7 @@ def find(start: Path | str = ".") -> Path:
 
 
 def without_password(url: str) -> str:
-    """Return the address of a database as it may be shown.
+    """Return the address of a database without its password.
 
     >>> without_password("postgresql://me:secret@db/x?password=1"), without_password("mirror.db")
     ('postgresql://me:***@db/x', 'mirror.db')
@@ -78,7 +78,7 @@ def load(path: Path | str) -> Config:
         said = tomllib.loads(text)
     except RecursionError:
         raise InvalidInput(f"{path}: lists or tables are nested too deeply") from None
-    except ValueError as error:  # mostly TOMLDecodeError; numbers may have too many digits
+    except ValueError as error:  # TOMLDecodeError, or a number with too many digits
         raise InvalidInput(_syntax(path, text, str(error))) from None
     return _ConfigReader(path, said, line_numbers(text)).config()
 
@@ -107,7 +107,7 @@ def _text(path: Path) -> str:
 
 
 def _syntax(path: Path, text: str, complaint: str) -> str:
-    """Say where TOML is broken, and how."""
+    """Return the message for broken TOML, with its line."""
     found = re.search(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$", complaint)
     line = int(found[1]) if found and found[1] else max(text.rstrip().count("\n") + 1, 1)
     what = complaint[: found.start()] if found else complaint
@@ -122,7 +122,7 @@ def _nearest(name: str, known: list[str]) -> str | None:
 
 
 class _ConfigReader:
-    """One reading of a file."""
+    """Reads one file, and raises `InvalidInput` with the line of the mistake."""
 
     def __init__(self, path: Path, said: dict[str, Any], lines: dict[TomlPath, int]) -> None:
         self.path, self.said, self.lines = path, said, lines
@@ -152,7 +152,7 @@ class _ConfigReader:
 
     def _fail(self, toml_path: TomlPath, complaint: str) -> NoReturn:
         line = None
-        while toml_path and line is None:  # of the key, or else of what it is in
+        while toml_path and line is None:  # the line of the key, or of what contains it
             line = self.lines.get(toml_path)
             toml_path = toml_path[:-1]
         where = f"{self.path}, line {line}" if line else f"{self.path}"
@@ -199,7 +199,7 @@ class _ConfigReader:
             key = section.key(name)
             if key is None:
                 self._unknown_key(section, (*toml_path, name), heading, name)
-            if name == "options" and isinstance(value, dict):  # each has a line
+            if name == "options" and isinstance(value, dict):  # each option has a line of its own
                 got[name] = {
                     inner: self._value(key, (*toml_path, name, inner), f"{heading} {name}.{inner}", entry)
                     for inner, entry in value.items()
@@ -229,7 +229,7 @@ class _ConfigReader:
         self._fail(toml_path, f"{heading} has no key {shown_value(name)}; {todo}")
 
     def _path(self, toml_path: TomlPath, heading: str, value: str) -> str:
-        """Return a path relative to that of the file; an address as it is."""
+        """Return a path relative to the folder of the file; an address as it is."""
         if "://" in value:
             if toml_path == ("mirror", "store") and not value.startswith("postgres"):
                 self._fail(toml_path, f"{heading} store must be a file or begin with postgresql://")
@@ -246,7 +246,7 @@ class _ConfigReader:
                 if "spacing" in got:
                     self._fail((*toml_path, "budget"), "[[group]] has spacing or budget, not both")
                 got["spacing"] = 1.0 / got.pop("budget")
-            # who says one thing about pages has not given up the other
+            # A section that sets one limit of pages keeps the default of the other.
             pages = got.get("match", "*").startswith(("http:", "*", "?", "["))
             limits.append(replace(_DEFAULT_PAGE_LIMIT if pages else GroupLimit(), **({"match": "*"} | got)))
         return [*limits, *Settings().groups]
@@ -272,7 +272,7 @@ class _ConfigReader:
         return rules
 
     def _check_options(self, toml_path: TomlPath, options: dict[str, Any]) -> None:
-        """Ask sources whether options go together, as far as that is cheap."""
+        """Let the sources check that options fit together, where that is cheap."""
         checks: list[Callable[[dict[str, Any]], object]] = []
         if options.keys() & {"change", "selector", "ignore"}:
             from unstale.mirror.sources.http.change_definition import check_content_options
@@ -307,7 +307,7 @@ class _ConfigReader:
         return found
 
     def _check_address(self, toml_path: TomlPath, heading: str, url: str) -> None:
-        """Complain of what is no address of a database; it may hold a password, and is not repeated."""
+        """Raise `InvalidInput` for a wrong address of a database, without repeating it."""
         from sqlalchemy import make_url
         from sqlalchemy.exc import ArgumentError
 

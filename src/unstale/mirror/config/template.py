@@ -33,7 +33,7 @@ def template(*, store: str = "mirror.db", budget: str = "1000/day", contact: str
 
 
 def _written(section: Section, given: dict[str, str]) -> str:
-    """Write a section; those that may come several times, or not at all, are commented out."""
+    """Return the text of a section; sections that need not be there are commented out."""
     live = section.name in {"mirror", "http"}
     lines = [_RULER, *_comment(section.about), "", section.heading if live else f"#{section.heading}"]
     for key in section.keys:
@@ -51,7 +51,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _quoted(value: str) -> str:
-    """Write a text as TOML has it."""
+    """Return a text as a TOML string."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -59,11 +59,11 @@ def _quoted(value: str) -> str:
 def write_template(
     path: Path, *, store: str = "mirror.db", budget: str = "1000/day", contact: str | None = None
 ) -> None:
-    """Write a new mirror.toml; one that is there already stays, and is an error."""
+    """Write a new mirror.toml; raise `InvalidInput` if the file exists already."""
     text = template(store=store, budget=budget, contact=contact)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # for its owner alone, if the address of the store has a password in it
+        # Only the owner may read it if the address of the store has a password in it.
         mode = 0o600 if without_password(store) != store else 0o666
         with os.fdopen(
             os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8"

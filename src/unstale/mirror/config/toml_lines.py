@@ -1,4 +1,4 @@
-"""Where things stand in a TOML file: `tomllib` says what is in it, but not on which line."""
+"""The line of each key in a TOML file, which `tomllib` does not tell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tomllib
 __all__ = ["TomlPath", "line_numbers"]
 
 TomlPath = tuple[str | int, ...]
-"""A way through tables and arrays: ``("rule", 0, "max_age")``."""
+"""The path of a key through tables and arrays: ``("rule", 0, "max_age")``."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
@@ -31,13 +31,13 @@ def line_numbers(text: str) -> dict[TomlPath, int]:
 
 
 class _Scan:
-    """One walk over a text."""
+    """One pass over a text."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.line, self.counted = text, 0, 1, 0
         self.found: dict[TomlPath, int] = {}
         self.arrays: dict[TomlPath, int] = {}
-        """How many tables each array of tables has so far."""
+        """The number of tables that each array of tables has so far."""
         table: TomlPath = ()
         self._take(_EMPTY)
         while self.at < len(text):
@@ -48,7 +48,7 @@ class _Scan:
             self._take(_EMPTY)
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        """Go on over what matches."""
+        """Move behind the match of a pattern, and return the match."""
         match = pattern.match(self.text, self.at)
         if match is None:
             raise ValueError(f"nothing that TOML allows at {self.at}")
@@ -56,7 +56,7 @@ class _Scan:
         return match[0]
 
     def _note(self, toml_path: TomlPath) -> None:
-        """Note that this is the line of a toml_path, and of all that it is in, unless they had one before."""
+        """Record this line for a path, and for the paths that contain it, unless they have one already."""
         self.line += self.text.count("\n", self.counted, self.at)
         self.counted = self.at
         for depth in range(1, len(toml_path) + 1):
@@ -82,7 +82,7 @@ class _Scan:
         return (*toml_path, self.arrays[toml_path] - 1) if toml_path in self.arrays else toml_path
 
     def _key(self) -> list[str]:
-        """Read a key with its dots, and the space around it."""
+        """Read a dotted key with the space around it; return its parts."""
         parts = []
         while True:
             self._take(_SPACE)

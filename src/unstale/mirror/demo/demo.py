@@ -1,12 +1,12 @@
 """A demonstration: a site that changes by itself, a mirror of it, and the truth beside what the mirror says.
 
-The site is real but small, on loopback, and fast: a page lives through in a minute what others do in a week.
-Pages change at very different rates, half of them not as Poisson would have it, and some are wanted far more
-than others. The mirror is told what is wanted and that there is about one change of a page in a round of
-polls; the rest it must learn.
+The site is real but small, on loopback, and fast: a page changes in a minute as often as others in a week.
+Pages change at very different rates, half of them not by Poisson processes, and some are read far more often
+than others. The mirror knows the weights of pages, and that a page changes about once in a round of polls;
+the rest it must learn.
 
-The demonstration knows everything. It says how fresh the copies are in truth, and plays other policies on the
-very same changes: whenever the mirror polls, each of them makes a poll of its own choice.
+The demonstration knows all changes. It computes how fresh the copies are in truth, and runs other policies on
+the same changes: whenever the mirror polls, each of them makes a poll of its own choice.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from .site import ChangingSite
 __all__ = ["POLICIES", "Demo", "Moment", "Summary", "changing_pages"]
 
 POLICIES: tuple[Policy, ...] = ("optimal", "uniform", "proportional")
-"""Who polls beside the mirror; the first and the last know all rates."""
+"""The policies that poll beside the mirror; the first and the last know all rates."""
 _MEDIAN_RATE_PER_SECOND, _LOG_RATE_DEVIATION = 0.1, 1.1
-"""Changes per second of a page in the middle, and the standard deviation of the logarithms of rates."""
+"""The median rate of changes of a page, and the standard deviation of the logarithms of rates."""
 _AUDIENCE_SKEW = 0.8
-"""Of the audience, by Zipf's law."""
+"""Exponent of Zipf's law, by which the audience reads pages."""
 _SHARES_OF_LAWS = (0.5, 0.15, 0.2, 0.15)
 """Shares of pages that change at any time, in bursts, by the clock, and irregularly."""
 _BURST_SHAPE, _IRREGULAR_LOG_DEVIATION = 0.7, 0.8
@@ -53,7 +53,7 @@ _BURST_SHAPE, _IRREGULAR_LOG_DEVIATION = 0.7, 0.8
 _POLLS_PER_PAGE_AND_SECOND = 0.14
 """Polls per second, for each page."""
 _WARM_UP_ROUNDS = 3.0
-"""Rounds after which is measured; at most half of the time."""
+"""Rounds of polls before the measurement begins; at most half of the time."""
 _READS_PER_SECOND = 20.0
 """Copies that the audience reads in a second, on average."""
 _TOML = """\
@@ -70,7 +70,7 @@ spacing = "0s"
 concurrency = 20
 """
 _FOLLOW_EVERY_SECONDS = 0.15
-"""Seconds after which the truth is looked at again."""
+"""The truth is computed again after this time."""
 _OUTCOMES_THAT_SAW = ("new", "changed", "unchanged")
 
 Ids = NDArray[np.int64]
@@ -78,19 +78,19 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Moment:
-    """How fresh copies were at a moment: as the mirror estimates, in truth, and those of the others."""
+    """How fresh copies were at a moment: as the mirror estimates, in truth, and under other policies."""
 
     time: float
     estimated: float
     true: float
     beside: Mapping[str, float]
     polls: int
-    """Of each, since the start."""
+    """Polls of each policy since the start."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What came of it; freshness is the mean over the time after the warm-up, nan if it was too short."""
+    """The result; freshness is the mean over the time after the warm-up, nan if that was too short."""
 
     seconds: float
     warm_up: float
@@ -103,21 +103,21 @@ class Summary:
     true: float
     beside: Mapping[str, float]
     planned: float
-    """What the budget buys on average if the laws of changes are known."""
+    """The freshness that the budget buys on average if the laws of changes are known."""
 
     @property
     def short(self) -> bool:
-        """Whether it has ended before the mirror could learn much."""
+        """Whether the demonstration ended before the mirror could learn much."""
         return self.warm_up >= 0.5 * self.seconds
 
     @property
     def difference(self) -> float:
-        """By how much the mirror believes to be fresher than it is."""
+        """By how much the mirror overestimates its freshness."""
         return self.estimated - self.true
 
 
 def changing_pages(count: int, seed: int) -> tuple[list[Process], Floats]:
-    """Return how pages change, in seconds, and how much each is wanted: 1 on average.
+    """Return the laws of changes of pages, in seconds, and the weights of pages: 1 on average.
 
     >>> laws, weights = changing_pages(500, seed=1)
     >>> len(laws), round(float(weights.mean()), 6), round(float(weights.max()))
@@ -143,22 +143,22 @@ def _law(kind: int, rate: float) -> Process:
 
 
 def _expectation(round_: float) -> bytes:
-    """Return what the mirror knows beforehand: that a page changes once in a round, more or less.
+    """Return what the mirror knows beforehand: a page changes about once in a round.
 
-    By itself it would expect that only of rounds of an hour or more, and take a while to think otherwise.
+    Without this the mirror would expect it of rounds of an hour or more, and would learn better slowly.
     """
     return packed({**Learner(0, round=round_).shared, "heard": np.float64(1e-9)})
 
 
 class _Rival:
-    """Polls whenever the mirror does: each page once, the most wanted first, and then at its frequencies."""
+    """Polls whenever the mirror does: each page once, by weight, and then at the frequencies of its plan."""
 
     def __init__(self, site: ChangingSite, frequencies: Floats) -> None:
         first = np.argsort(-site.weights, kind="stable").tolist()
         self._pages = chain(first, (page for _, page in Schedule(frequencies)))
         self._site = site
         self.held: Ids = np.full(len(site), -1, np.int64)
-        """Which version it has of each page."""
+        """The version that it holds of each page."""
 
     def poll(self, times: Iterable[float]) -> None:
         """Poll at these moments."""
@@ -168,10 +168,22 @@ class _Rival:
 
 
 class Demo:
-    """A site, a mirror of it in a folder, and others who poll beside it.
+    """A site, a mirror of it in a folder, and other policies that poll beside it.
 
-    ``pages`` and ``seed`` make the site, ``budget`` is in polls per second. With a simulated clock, ``tick``
-    is how often the mirror plans, in seconds.
+    Parameters
+    ----------
+    folder
+        Where the mirror keeps its file, its store and its copies.
+    pages
+        The number of pages of the site.
+    budget
+        Polls per second.
+    clock
+        The time of the site and of the mirror.
+    seed
+        Decides how the pages change.
+    tick
+        With a simulated clock: how often the mirror plans, in seconds.
     """
 
     def __init__(
@@ -193,13 +205,13 @@ class Demo:
         )
         self.site = ChangingSite(self._laws, clock=self.clock, seed=seed, weights=weights)
         self.moments: list[Moment] = []
-        """All of them, one for each second."""
+        """One for each second."""
         self._rivals = {name: _Rival(self.site, self._plan(name).frequencies) for name in POLICIES}
         self._held: Ids = np.full(pages, -1, np.int64)
         self._answered: list[float] = []
-        """When polls were answered that the others have not made yet."""
+        """Times of polls of the mirror that the other policies have not made yet."""
         self._truth: dict[str, float] = {}
-        """What the mirror cannot know, to be kept with what it says of itself."""
+        """The true freshness, which the mirror cannot know; it is kept with the samples of the mirror."""
         self._polls, self._allowed, self._paying = 0, 0.0, self.budget
         self._began = self._looked = self._followed = self.clock.now()
         self._audience = np.random.default_rng([seed, 1])
@@ -220,9 +232,9 @@ class Demo:
         on_start: Callable[[str], None] | None = None,
         on_moment: Callable[[Moment], None] | None = None,
     ) -> Summary:
-        """Serve the site and mirror it for so many seconds, or until stopped; the mirror is closed then.
+        """Serve the site and mirror it for so many seconds, or until stopped; then close the mirror.
 
-        ``on_start`` is told the address of the site, ``on_moment`` once a second how fresh all copies are.
+        ``on_start`` gets the address of the site, ``on_moment`` gets a `Moment` once a second.
         """
         self._tell = on_moment
         async with AsyncExitStack() as stack:
@@ -241,7 +253,7 @@ class Demo:
         return plan(self._laws, given, weights=self.site.weights, policy=policy)
 
     def _new_mirror(self, folder: Path, tick: float | None) -> Mirror:
-        """Make a mirror that knows no pages yet; commands find it in the folder."""
+        """Make a mirror without pages; commands find it in the folder."""
         file = folder / "mirror.toml"
         file.write_text(_TOML.format(budget=self.budget), "utf-8")
         config = load(file)
@@ -274,7 +286,7 @@ class Demo:
     # --- what happens
 
     def _hear(self, event: Event) -> None:
-        """Take in what the mirror did; when it says how fresh it is, see how fresh it is."""
+        """Handle an event of the mirror; at a tick, compare its estimate with the truth."""
         if event.time >= self._followed + _FOLLOW_EVERY_SECONDS:
             self._follow(event.time)
         if event.kind == "poll" and event.data["outcome"] in _OUTCOMES_THAT_SAW:
@@ -287,7 +299,7 @@ class Demo:
             self._look(event.time, float(event.data["freshness"]))
 
     def _follow(self, now: float) -> dict[str, float]:
-        """Let the others poll as often as the mirror has; return how fresh the copies of each are."""
+        """Let the other policies poll as often as the mirror; return how fresh the copies of each are."""
         times, self._answered = self._answered, []
         beside: dict[str, float] = {}
         for name, rival in self._rivals.items():
@@ -299,7 +311,7 @@ class Demo:
         return beside
 
     def _look(self, now: float, estimated: float) -> None:
-        """Compare what the mirror says with the truth, and with the others."""
+        """Record the estimate of the mirror, the truth, and the freshness of the other policies."""
         beside = self._follow(now)
         moment = Moment(now, estimated, self._truth["true"], beside, self._polls)
         self.moments.append(moment)
@@ -308,7 +320,7 @@ class Demo:
             self._tell(moment)
 
     def _read(self, now: float) -> None:
-        """Let the audience read some copies; and see what the budget is, which somebody may have changed."""
+        """Let the audience read some copies, and read the budget, which a user may have changed."""
         share = self.site.weights / self.site.weights.sum()
         asked = self._audience.choice(share.size, self._audience.poisson(_READS_PER_SECOND), p=share)
         pages, counts = np.unique(asked[self._held[asked] >= 0], return_counts=True)
@@ -322,7 +334,7 @@ class Demo:
         self._looked, self._paying = now, budget
 
     def summary(self) -> Summary:
-        """Return what has come of it so far."""
+        """Return the result so far."""
         end = self.clock.now()
         self._pay(end, self._paying)
         seconds = end - self._began

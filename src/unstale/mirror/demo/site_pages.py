@@ -1,4 +1,4 @@
-"""What stands on the pages of a `ChangingSite`: made from the number of the page and of the version."""
+"""The content of a `ChangingSite`, made from the number of a page and of its version."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _WORDS = (
     "new old small large quiet busy northern southern early late local public first second third last"
 )
 _SITEMAP_ADDRESSES = 50_000
-"""Addresses that one sitemap may have."""
+"""Addresses in one sitemap; the protocol allows no more."""
 _MAX_FEED_ENTRIES = 100
-"""Changes that the feed tells of."""
+"""Entries of the feed."""
 
 
 def page_html(seed: int, page: int, version: int, size: int) -> bytes:
@@ -37,7 +37,7 @@ def page_html(seed: int, page: int, version: int, size: int) -> bytes:
     title = sentences[_number(seed, page, 0, 0) % len(sentences)].rstrip(".")
     parts = []
     for at in range(count):
-        edition = (version + at) // count  # paragraphs take turns in being written anew
+        edition = (version + at) // count  # each version rewrites one paragraph, in turn
         text = _number(seed, page, at + 1, edition)
         chosen = (sentences[(text >> (10 * k)) % len(sentences)] for k in range(6))
         parts.append(f"<p>{' '.join(chosen)}</p>")
@@ -62,7 +62,7 @@ def page_html(seed: int, page: int, version: int, size: int) -> bytes:
 
 
 def other_page(site: ChangingSite, base: str, path: str, now: float) -> tuple[str, str] | None:
-    """Return media type and content of what is not a page of its own; None if there is no such thing."""
+    """Return media type and content of the index, robots.txt, the feed or a sitemap; None for others."""
     number = path.removeprefix("/sitemap-").removesuffix(".xml")
     if path == "/":
         return "text/html", _index(len(site))

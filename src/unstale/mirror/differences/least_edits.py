@@ -18,7 +18,7 @@ _CONTEXT_LINES = 2
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """A stretch of lines that was replaced: old[low:high] by new[start:stop]."""
+    """Lines that were replaced: old[low:high] by new[start:stop]."""
 
     low: int
     high: int
@@ -57,7 +57,7 @@ def _clipped(lines: Iterator[str], limit: int) -> Iterator[str]:
 
 
 def _counts(old: list[str], new: list[str], limit: int) -> str:
-    """Tell which lines came and went, when there is too much for an order."""
+    """Return which lines were added and removed, if there are too many edits for a difference in order."""
     before, after = Counter(old), Counter(new)
     gone, came = before - after, after - before
     head = f"{gone.total():,} lines removed, {came.total():,} lines added, of {len(old):,} and {len(new):,}"
@@ -72,8 +72,8 @@ def _counts(old: list[str], new: list[str], limit: int) -> str:
 def _edits(old: list[str], new: list[str]) -> list[_Edit] | None:
     """Return the least edits from one to the other, or None if there are more than `_MAX_EDITS`.
 
-    The greedy algorithm of Myers (Algorithmica 1, 1986): ``reach[k]`` is how far into ``old`` one comes on
-    diagonal ``k`` with so many edits; the reaches are kept, to walk back.
+    This is the greedy algorithm of Myers (Algorithmica 1, 1986): ``reach[k]`` is how far into ``old`` a path
+    comes on diagonal ``k`` with so many edits. The reaches are kept, to walk back.
     """
     n, m = len(old), len(new)
     reach = {1: 0}

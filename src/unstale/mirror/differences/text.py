@@ -1,7 +1,7 @@
-"""What is different between two versions of a copy, for people to read.
+"""The difference between two versions of a copy, for people to read.
 
-Bounded in time and in what comes out, whatever goes in: versions that have little in common, or are huge,
-are told apart by counts.
+Time and output are bounded, whatever the versions are: for versions that have little in common, or are huge,
+only counts are given.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from .least_edits import line_difference
 __all__ = ["difference"]
 
 _MAX_COMPARED_BYTES = 8_000_000
-"""Bytes of text beyond which lines are not compared."""
+"""Lines of a larger text are not compared."""
 _MAX_UNCUT_CHARACTERS = 400
-"""Characters of a line beyond which it is cut at the ends of sentences."""
+"""A longer line is cut at the ends of sentences."""
 _TEXT_TYPE = re.compile(r"text/|application/(.*\+)?(json|xml|yaml|toml|javascript|x-ndjson)\b", re.IGNORECASE)
 _HTML_TYPE = re.compile(r"text/html|application/xhtml", re.IGNORECASE)
 _JSON_TYPE = re.compile(r"application/(.*\+)?json\b", re.IGNORECASE)
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
-"""Of Python, not of texts; some take time with the square of the length."""
+"""Codecs of Python that are not charsets of texts; the time of some grows with the square of the length."""
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|\[\]|\{\}|[\[\]{}]|, |[^"\[\]{},]++', re.DOTALL)
-"""A string, a bracket, two of them with nothing between, a comma, or anything else that JSON has."""
+"""A string, a bracket, an empty pair of brackets, a comma, or any other token of JSON."""
 _MAX_JSON_LINES = 1_000_000
-"""Lines beyond which JSON is not laid out."""
+"""JSON with more lines is not laid out."""
 _MAX_INDENT_SPACES = 20
-"""Spaces at most with which a line of JSON begins: hostile ones are nested a thousand times."""
+"""The largest indent of a line, since hostile JSON is nested a thousand times."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _BLOCK_NAMES = (
     "address article aside blockquote body br caption dd div dl dt figcaption figure footer form h1 h2 h3 "
@@ -40,12 +40,12 @@ _BLOCK_NAMES = (
     "thead title tr ul"
 )
 _BLOCK_TAGS = frozenset(_BLOCK_NAMES.split())
-"""Tags that begin a line of their own."""
+"""Tags that begin a new line."""
 _INVISIBLE_TAGS = frozenset({"script", "style", "template", "noscript"})
 
 
 def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> str:
-    r"""Return in at most about ``lines`` lines what is different: of text, lines; of tables, rows.
+    r"""Return the differing lines of texts, or rows of tables, in about ``lines`` lines at most.
 
     >>> print(difference(b"one\ntwo\nthree", b"one\n2\nthree", "text/plain"))
     @@ -1,3 +1,3 @@
@@ -56,7 +56,9 @@ def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> 
     """
     if old == new:
         return "no difference"
-    return _told(old, new, media_type, lines).encode("utf-8", "replace").decode()  # JSON has half characters
+    return (
+        _told(old, new, media_type, lines).encode("utf-8", "replace").decode()
+    )  # JSON may have half a surrogate pair
 
 
 def _told(old: bytes, new: bytes, media_type: str, lines: int) -> str:
@@ -72,7 +74,7 @@ def _told(old: bytes, new: bytes, media_type: str, lines: int) -> str:
         before, after = read(old), read(new)
         if before != after:
             return line_difference(before, after, lines)
-    return _plain(old, new)  # only in what decoding hides
+    return _plain(old, new)  # the texts differ only in bytes that decoding hides
 
 
 def _plain(old: bytes, new: bytes) -> str:
@@ -84,14 +86,14 @@ def _plain(old: bytes, new: bytes) -> str:
 
 
 def _readers(media_type: str) -> list[Callable[[bytes], list[str]]]:
-    """Return ways to make lines of a content: what people see first, then all there is."""
+    """Return functions that make lines of a content: first of what people see, then of all of it."""
     found = _CHARSET.search(media_type)
     charset = _charset(found.group(1)) if found else "utf-8"
 
     def text(content: bytes) -> str:
         try:
             return content.decode(charset, "replace")
-        except (LookupError, ValueError):  # it is none of texts
+        except (LookupError, ValueError):  # not a charset of texts
             return content.decode("utf-8", "replace")
 
     def source(content: bytes) -> list[str]:
@@ -113,7 +115,7 @@ def _readers(media_type: str) -> list[Callable[[bytes], list[str]]]:
 
 
 def _charset(name: str) -> str:
-    """Return the name of a charset; UTF-8 if there is none of that name."""
+    """Return the codec of a charset; UTF-8 if the name is unknown."""
     try:
         found = codecs.lookup(name).name.replace("_", "-")
     except (LookupError, ValueError):
@@ -122,7 +124,7 @@ def _charset(name: str) -> str:
 
 
 def _laid_out(text: str) -> list[str] | None:
-    """Return JSON with a line for each value; None if that were too many."""
+    """Return JSON with a line for each value; None if there would be too many lines."""
     if text.count(",") + 2 * (text.count("[") + text.count("{")) > _MAX_JSON_LINES:
         return None
     lines: list[str] = []
@@ -130,7 +132,7 @@ def _laid_out(text: str) -> list[str] | None:
     depth = 0
 
     def end_line() -> None:
-        lines.extend("".join(parts).splitlines())  # JSON has line separators within strings
+        lines.extend("".join(parts).splitlines())  # strings of JSON may have line separators
         parts[:] = [" " * min(depth, _MAX_INDENT_SPACES)]
 
     for found in _JSON_TOKEN.finditer(text):
@@ -153,7 +155,7 @@ def _laid_out(text: str) -> list[str] | None:
 
 
 def _lines(lines: Sequence[str]) -> list[str]:
-    """Cut long lines at the ends of sentences, so that one word more is not all of a page."""
+    """Cut long lines at the ends of sentences, so that one new word does not change a whole page."""
     cut: list[str] = []
     for line in lines:
         cut.extend([line] if len(line) <= _MAX_UNCUT_CHARACTERS else _SENTENCE_END.split(line))
@@ -161,7 +163,7 @@ def _lines(lines: Sequence[str]) -> list[str]:
 
 
 def _visible(html: str) -> list[str]:
-    """Return the text of a page, a line for each block."""
+    """Return the visible text of a page, a line for each block."""
     from lxml import etree
 
     seen = _VisibleText()
@@ -175,40 +177,40 @@ def _visible(html: str) -> list[str]:
 
 
 class _VisibleText:
-    """Hears of the parts of a page one by one: a tree of them can be large, and long in the making."""
+    """Collects the visible lines of a page from the events of a parser, which builds no tree."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._line: list[str] = []
         self._hidden = 0
-        """How deep we are in what is not seen."""
+        """Depth within invisible tags."""
 
     def start(self, name: str, _: object) -> None:
-        """Hear of a tag."""
+        """Handle the start of a tag."""
         if self._hidden or name in _INVISIBLE_TAGS:
             self._hidden += 1
         elif name in _BLOCK_TAGS:
             self._end_line()
 
     def data(self, text: str) -> None:
-        """Hear of a text."""
+        """Handle a text."""
         if not self._hidden:
             self._line.append(text)
 
     def end(self, name: str) -> None:
-        """Hear of the end of a tag."""
+        """Handle the end of a tag."""
         self._hidden = max(self._hidden - 1, 0)
         if not self._hidden and name in _BLOCK_TAGS:
             self._end_line()
 
     def comment(self, text: str) -> None:
-        """Hear of a comment."""
+        """Ignore a comment."""
 
     def pi(self, target: str, data: str | None = None) -> None:
-        """Hear of an instruction."""
+        """Ignore a processing instruction."""
 
     def close(self) -> None:
-        """Hear of the end of the page."""
+        """Handle the end of the page."""
         self._end_line()
 
     def _end_line(self) -> None:

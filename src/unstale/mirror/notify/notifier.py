@@ -1,16 +1,16 @@
-"""Who is told of changes: webhooks and commands.
+"""The notifier sends each change to webhooks and commands, its targets.
 
 Promises, each with a test:
 
-1. Each change is told at least once to each target, also if the process is killed at any moment: what has
-   been told is noted in the store after it was told. After a crash the last few may be told twice; their id
-   is the same.
-2. A target is told of changes in their order. What it does not take (an answer other than 2xx, an exit code
-   other than 0, silence) is tried again, later and later, before the next one.
-3. A target that is dead holds up neither the mirror nor other targets, and costs no memory: what it has not
-   taken is in the store. What has been deleted there meanwhile (`Settings.keep`) it is not told any more.
+1. The notifier sends each change at least once to each target, even if the process is killed at any moment:
+   it records in the store what it has sent, after the target has taken it. After a crash it may send the last
+   few changes twice; their id is the same.
+2. A target gets changes in their order. If it does not take one (an answer other than 2xx, an exit code other
+   than 0, silence), the notifier tries the same change again, later and later, before the next one.
+3. A dead target delays neither the mirror nor other targets, and costs no memory: the changes that it has not
+   taken are in the store. If the store deletes some meanwhile (`Settings.keep`), the target misses them.
 
-A target that is new is told of what changes from then on, not of what has been.
+A new target gets the changes from then on, not the earlier ones.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from .targets import CommandTarget, NotifyTarget, Undelivered, WebhookTarget
 __all__ = ["Notifier", "TargetStatus"]
 
 _BATCH_CHANGES = 100
-"""Changes that are read at once, and told before that is noted."""
+"""Changes that are read at once, and sent before the position is recorded."""
 _RECORD_AFTER_SECONDS = 1.0
-"""Seconds after which it is noted, if they take that long."""
+"""The position is also recorded after this time, if a batch takes longer."""
 _LOOK_EVERY_SECONDS = 2.0
-"""Seconds between two looks for changes, if nobody says that there are some."""
+"""Between two looks for changes, if `Notifier.wake` is not called."""
 _FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 1.0, 600.0
 """Before the second attempt, and at most before a later one."""
 _MAX_RETRY_AFTER_SECONDS = 3600.0
@@ -49,44 +49,53 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """How it goes with one target."""
+    """The state of one target."""
 
     name: str
     position: int
-    """Number of the last version that it has been told of, or need not be."""
+    """Id of the last version that it has taken, or does not want."""
     told: int
-    """Changes since the start of the process."""
+    """Changes that it has taken since the process began."""
     failures: int
-    """Attempts in a row that failed."""
+    """Attempts that failed in a row."""
     trouble: str
-    """What was wrong with the last attempt, in words; empty if nothing."""
+    """Why the last attempt failed; empty if it did not."""
     next_try: float
 
 
 @dataclass
 class _Delivery:
-    """What is known of one target."""
+    """The delivery of changes to one target."""
 
     target: NotifyTarget
     match: str
     state_key: str
-    """Name in the store under which its position is kept."""
+    """Name under which the store keeps its position."""
     position: int | None = None
-    noted: int = -1
+    recorded: int = -1
     told: int = 0
     failures: int = 0
     trouble: str = ""
     next_try: float = 0.0
     of_store: bool = False
-    """Whether it is the store that is in trouble, and not the target."""
+    """Whether the trouble is that of the store, not of the target."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Notifier:
-    """Tells targets of changes.
+    """Sends changes to targets.
 
-    ``on_trouble`` is told the name of a target and what is wrong when a target begins to fail, and an empty
-    text when it works again.
+    Parameters
+    ----------
+    notify
+        The targets, as the settings name them.
+    store
+        Where the changes are, and where the positions of targets are kept.
+    clock
+        Says when to try again.
+    on_trouble
+        Called with the name of a target and the reason when the target begins to fail, and with an empty
+        reason when it works again.
     """
 
     def __init__(
@@ -107,11 +116,11 @@ class Notifier:
         self._preparing = asyncio.Lock()
 
     def wake(self) -> None:
-        """Say that there are changes; without this they are looked for every two seconds."""
+        """Look for changes now; otherwise the notifier looks every two seconds."""
         self._news.set()
 
     def status(self) -> list[TargetStatus]:
-        """Return how it goes."""
+        """Return the state of each target."""
         return [
             TargetStatus(
                 delivery.target.name,
@@ -125,7 +134,7 @@ class Notifier:
         ]
 
     def prepare(self) -> None:
-        """Note where new targets begin: after the latest version that there is now."""
+        """Record where new targets begin: after the latest version that exists now."""
         with self._store.begin() as tx:
             kept = tx.state()
             latest = tx.versions(limit=1, latest_first=True)
@@ -134,16 +143,16 @@ class Notifier:
             for delivery in self._deliveries:
                 if delivery.position is None:
                     delivery.position = int(kept.get(delivery.state_key, b"%d" % new))
-                    delivery.noted = delivery.position
+                    delivery.recorded = delivery.position
                     if delivery.state_key not in kept:
                         started[delivery.state_key] = b"%d" % new
             if started:
                 tx.keep(started)
 
     async def deliver(self) -> int:
-        """Tell each target of what there is now, up to the first failure of each; return how many were told.
+        """Send each target the changes that exist now, up to its first failure; return how many were taken.
 
-        A target that has failed is left alone until it is time for the next attempt.
+        A target that has failed gets nothing before the time of its next attempt.
         """
         await self._prepared()
         before = sum(delivery.told for delivery in self._deliveries)
@@ -154,7 +163,7 @@ class Notifier:
         return sum(delivery.told for delivery in self._deliveries) - before
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Tell targets of changes until ``stop``; what is being told then is told again at the next start."""
+        """Send changes until ``stop``; a change that is being sent then is sent again at the next start."""
         if not self._deliveries:
             await stop.wait()
             return
@@ -173,7 +182,7 @@ class Notifier:
                 raise error
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         for delivery in self._deliveries:
             await delivery.target.close()
 
@@ -182,7 +191,7 @@ class Notifier:
             try:
                 await self._prepared()
                 await self._catch_up(delivery)
-            except Trouble as error:  # nothing is lost, and what could not be noted is told again
+            except Trouble as error:  # nothing is lost: what could not be recorded is sent again
                 self._failed(delivery, str(error), None)
                 delivery.of_store = True
             else:
@@ -199,7 +208,7 @@ class Notifier:
                 await self._in_thread(self.prepare)
 
     async def _in_thread(self, function: Callable[[], _T]) -> _T:
-        """Wait for the store without holding up others."""
+        """Call the store in a thread, so that other targets go on."""
         with self._clock.busy():
             return await asyncio.to_thread(function)
 
@@ -214,7 +223,7 @@ class Notifier:
         self._news.clear()
 
     async def _catch_up(self, delivery: _Delivery) -> None:
-        """Tell a target of all that there is, unless it fails."""
+        """Send a target all changes that exist, unless it fails."""
         async with delivery.lock:
             going_on = True
             while going_on:
@@ -223,16 +232,16 @@ class Notifier:
                     return
                 try:
                     going_on = await self._send_all(delivery, versions)
-                finally:  # also if we are told to stop: what was told is noted
-                    await self._note(delivery)
+                finally:  # also if this is cancelled: what was sent is recorded
+                    await self._record(delivery)
 
     def _after(self, position: int) -> list[Version]:
         with self._store.begin() as tx:
             return tx.versions(position, _BATCH_CHANGES)
 
     async def _send_all(self, delivery: _Delivery, versions: Sequence[Version]) -> bool:
-        """Tell a target of changes, one after the other; False if it did not take one."""
-        noted = self._clock.now()
+        """Send changes to a target, one after the other; return False if it did not take one."""
+        recorded = self._clock.now()
         for version in versions:
             if fnmatchcase(version.key, delivery.match):
                 body = json.dumps(change_record(version), ensure_ascii=False).encode()
@@ -246,17 +255,17 @@ class Notifier:
                 if delivery.failures:
                     self._works(delivery)
             delivery.position = version.id
-            if self._clock.now() - noted > _RECORD_AFTER_SECONDS:
-                await self._note(delivery)
-                noted = self._clock.now()
+            if self._clock.now() - recorded > _RECORD_AFTER_SECONDS:
+                await self._record(delivery)
+                recorded = self._clock.now()
         return True
 
-    async def _note(self, delivery: _Delivery) -> None:
-        """Keep in the store what a target has been told."""
+    async def _record(self, delivery: _Delivery) -> None:
+        """Record in the store how far a target has come."""
         position = delivery.position
-        if position is not None and position > delivery.noted:
+        if position is not None and position > delivery.recorded:
             await self._in_thread(lambda: self._keep(delivery.state_key, position))
-            delivery.noted = position
+            delivery.recorded = position
 
     def _keep(self, name: str, position: int) -> None:
         with self._store.begin() as tx:

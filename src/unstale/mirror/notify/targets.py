@@ -1,4 +1,4 @@
-"""What changes are told to: an address on the web, or a command. One attempt, one outcome."""
+"""The targets of notifications: webhooks and commands. Each call makes one attempt."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["CommandTarget", "NotifyTarget", "Undelivered", "WebhookTarget", "signature"]
 
 _SHOWN_BYTES = 500
-"""Bytes of an answer that are shown, the last ones of what a command says."""
+"""Of the answer of a webhook, or of the end of what a command writes, in messages."""
 
 
 class Undelivered(Exception):  # noqa: N818  (it is tried again)
-    """The target did not take it; ``wait``: seconds for which it asks to be left alone."""
+    """The target did not take the change; it asks to wait for ``wait`` seconds."""
 
     def __init__(self, why: str, wait: float | None = None) -> None:
         super().__init__(why)
@@ -39,17 +39,17 @@ class NotifyTarget(Protocol):
     """Takes changes."""
 
     name: str
-    """For people."""
+    """Its name in messages, without secrets."""
 
     async def send(self, id_: str, time: float, body: bytes) -> None:
-        """Hand over one change, or raise `Undelivered`."""
+        """Send one change, or raise `Undelivered`."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
 
 
 class WebhookTarget:
-    """An address that gets each change as a POST of JSON.
+    """Sends each change to an address, as a POST of JSON.
 
     Headers are those of Standard Webhooks (https://www.standardwebhooks.com): ``webhook-id``, the same at
     each attempt, ``webhook-timestamp``, and with a secret ``webhook-signature``. A redirect is not followed.
@@ -102,7 +102,7 @@ class WebhookTarget:
 
 
 def signature(key: bytes, id_: str, time: int, body: bytes) -> str:
-    """Return the signature of a message, as of Standard Webhooks.
+    """Return the signature of a message, by the rules of Standard Webhooks.
 
     >>> key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     >>> signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
@@ -125,16 +125,16 @@ def _key(secret: str) -> bytes:
 
 
 def _seconds(headers: Mapping[str, str]) -> float | None:
-    """Return what Retry-After says, if it says seconds."""
+    """Return the seconds of Retry-After; None if it has none."""
     said = headers.get("Retry-After", "").strip()
     return float(said) if said.isdecimal() and len(said) < 10 else None
 
 
 class CommandTarget:
-    """A command that is run for each change, without a shell, with the change as JSON on its standard input.
+    """Runs a command for each change, without a shell, with the change as JSON on its standard input.
 
-    Exit code 0 means that it has taken the change. What takes longer than ``timeout`` is killed, with all
-    that it has started.
+    Exit code 0 means that the command has taken the change. A command that takes longer than ``timeout`` is
+    killed, with all processes that it has started.
     """
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
@@ -145,7 +145,7 @@ class CommandTarget:
 
     async def send(self, id_: str, time: float, body: bytes) -> None:  # noqa: ARG002
         """Run the command."""
-        # Files, not pipes: it need not read, may say much, and what it leaves behind cannot hold us up.
+        # Files, not pipes: the command need not read, may write much, and its children cannot block this.
         with TemporaryFile() as given, TemporaryFile() as said:
             given.write(body + b"\n")
             given.seek(0)
@@ -185,11 +185,11 @@ def _last_words(said: IO[bytes]) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill a command that is still there, with all that it has started."""
+    """Kill a command that still runs, with all processes that it has started."""
     if process.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)  # its own group: it was started as the leader of one
+                os.killpg(process.pid, signal.SIGKILL)  # it leads a process group of its own
             else:
                 process.kill()
         await process.wait()
