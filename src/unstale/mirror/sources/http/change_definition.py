@@ -28,10 +28,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from html import unescape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unstale.errors import InvalidInput, MissingExtra, need
 from unstale.mirror.source import Json
+
+if TYPE_CHECKING:
+    from lxml.cssselect import CSSSelector
+    from lxml.html import HtmlElement
 
 __all__ = [
     "BYTES",
@@ -202,7 +206,7 @@ def _with_single_spaces(text: str) -> str:
     return " ".join(text.split())
 
 
-def _tree(text: str) -> Any:  # noqa: ANN401  lxml has no types
+def _tree(text: str) -> HtmlElement:
     from lxml import etree, html
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
@@ -212,7 +216,7 @@ def _tree(text: str) -> Any:  # noqa: ANN401  lxml has no types
         raise NoContent("the page is empty") from None
 
 
-def _visible(node: Any) -> str:  # noqa: ANN401
+def _visible(node: HtmlElement) -> str:
     parts = node.xpath(".//text()[not(ancestor::script or ancestor::style or ancestor::noscript)]")
     return _with_single_spaces(" ".join(parts))
 
@@ -227,7 +231,7 @@ def _main_text(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _css(selector: str) -> Any:  # noqa: ANN401
+def _css(selector: str) -> CSSSelector:
     need("cssselect", extra="html", needed_for="selectors")
     from cssselect import SelectorError
     from lxml.cssselect import CSSSelector
@@ -268,7 +272,7 @@ def _json(body: bytes, pointer: str | None) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> Any:  # noqa: ANN401
+def _compiled(pattern: str) -> Any:  # noqa: ANN401  (regex has no types)
     """Compile a pattern with the package ``regex``, which has time-outs, unlike ``re``."""
     regex = need("regex", extra="html", needed_for="patterns in ignore")
     if len(pattern) > _MAX_PATTERN_CHARACTERS:

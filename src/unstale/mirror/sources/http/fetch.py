@@ -22,6 +22,8 @@ from time import monotonic
 from typing import Any
 
 import aiohttp
+from aiohttp.abc import ResolveResult
+from aiohttp.connector import Connection
 from yarl import URL
 
 from unstale.errors import InvalidInput, Trouble
@@ -98,7 +100,7 @@ class _Handshake(ssl.SSLObject):
 class _Request(aiohttp.ClientRequest):
     """Notes in `Progress` that the request is sent, and that the poll waits for the response."""
 
-    def send(self, conn: Any) -> Coroutine[Any, Any, aiohttp.ClientResponse]:  # noqa: ANN401
+    def send(self, conn: Connection) -> Coroutine[Any, Any, aiohttp.ClientResponse]:
         if (progress := _progress.get()) is not None:
             progress.phase, progress.since = "answer", monotonic()
             if (start := progress.start) is not None:
@@ -108,13 +110,15 @@ class _Request(aiohttp.ClientRequest):
 
 
 class _Resolver(Resolver):
-    async def resolve(self, host: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
         """Look the name up, and note in `Progress` that the poll waits for that."""
         _reached("name")
-        return await super().resolve(host, *args, **kwargs)
+        return await super().resolve(host, port, family)
 
 
-def _socket(info: Any, public: Callable[[str], bool] | None) -> socket.socket:  # noqa: ANN401
+def _socket(info: tuple[Any, ...], public: Callable[[str], bool] | None) -> socket.socket:
     if (progress := _progress.get()) is not None:
         progress.phase, progress.fresh = "connection", True
     return guarded_socket(info, public)

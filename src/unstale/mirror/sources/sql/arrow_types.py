@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
 __all__ = [
-    "Arrow",
     "PostgresColumn",
     "ValueKinds",
     "as_text",
@@ -30,9 +29,6 @@ __all__ = [
     "unique",
 ]
 
-Arrow: TypeAlias = Any
-"""A type or an array of pyarrow, which has no types."""
-
 
 @dataclass(frozen=True)
 class PostgresColumn:
@@ -41,18 +37,18 @@ class PostgresColumn:
     name: str
     declared: str
     """Its type in the database."""
-    type: Arrow
+    type: pa.DataType
     """Its type in the copy."""
     expression: str = "{}"
     """The SQL expression that is read."""
-    wire: Arrow = None
+    wire: pa.DataType | None = None
     """The type in which it arrives; None: the same as in the copy."""
-    finish: Callable[[Arrow, Arrow], Arrow] | None = None
+    finish: Callable[[pa.Array, pa.DataType], pa.Array] | None = None
     """Converts the arrived column to that of the copy."""
     note: str = ""
 
     @property
-    def arrives(self) -> Arrow:
+    def arrives(self) -> pa.DataType:
         """The type in which it arrives."""
         return self.type if self.wire is None else self.wire
 
@@ -141,7 +137,7 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(taken)
 
 
-def from_hex(texts: Arrow, _: Arrow) -> Arrow:
+def from_hex(texts: pa.Array, _: pa.DataType) -> pa.Array:
     """Convert a column of hexadecimal digits to bytes, all at once."""
     count, start = len(texts), texts.offset
     valid, ends, digits = texts.buffers()
@@ -153,7 +149,7 @@ def from_hex(texts: Arrow, _: Arrow) -> Arrow:
     return pa.Array.from_buffers(pa.binary(), count, [valid, offsets, pa.py_buffer(octets)])
 
 
-def from_lists(texts: Arrow, kind: Arrow) -> Arrow:
+def from_lists(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Convert a column of JSON arrays to lists."""
     read: Callable[[Any], Any] = lambda value: value  # noqa: E731
     if pa.types.is_floating(kind.value_type):
@@ -193,7 +189,7 @@ class ValueKinds:
         return replace(self, seen=seen, largest=largest, zoned=zoned)
 
     @property
-    def type(self) -> Arrow:
+    def type(self) -> pa.DataType:
         """The type of the column in the copy."""
         seen = self.seen
         if not seen:
@@ -216,7 +212,7 @@ class ValueKinds:
             return f"values of type {', '.join(sorted(one.__name__ for one in self.seen))} are kept as text"
         return ""
 
-    def array(self, values: Iterable[Any]) -> Arrow:
+    def array(self, values: Iterable[Any]) -> pa.Array:
         """Return values as an Arrow array of the type of the column."""
         if self.type == pa.string() and self.seen - {str}:
             values = [None if value is None else as_text(value) for value in values]
@@ -237,7 +233,7 @@ _PYTHON = {
 }
 
 
-def _declared(name: str) -> Arrow:
+def _declared(name: str) -> pa.DataType:
     """Return the Arrow type for a declared type, by the rules of SQLite."""
     name = name.upper()
     if "INT" in name:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .arrow_types import Arrow, ValueKinds, unique
+from .arrow_types import ValueKinds, unique
 from .row_fingerprint import RowSum
 from .stoppable_work import Stop
 
@@ -42,7 +42,7 @@ class Extract:
 class RowWriter:
     """Adds blocks of rows to the fingerprint, and writes them to a Parquet file if there is a path."""
 
-    def __init__(self, path: Path | None, schema: Arrow, most: int) -> None:
+    def __init__(self, path: Path | None, schema: pa.Schema, most: int) -> None:
         self.schema, self._most = schema, most
         self._sum = RowSum()
         self._file: Any = None
@@ -51,7 +51,7 @@ class RowWriter:
             self._file = path.open("wb")
             self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
 
-    def add(self, wire: list[Arrow], final: list[Arrow], count: int) -> None:
+    def add(self, wire: list[pa.Array], final: list[pa.Array], count: int) -> None:
         """Add a block: as it arrived, for the fingerprint, and as it is kept, for the file."""
         self._sum.add(wire, count)
         if self._writer is not None and final:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from .arrow_types import Arrow, PostgresColumn
+from .arrow_types import PostgresColumn
 from .extract import BLOCK_BYTES, Extract, RowWriter
 from .stoppable_work import Stop
 
@@ -82,7 +82,7 @@ def from_copy(
         columns = [column.as_text() if i in bad else column for i, column in enumerate(columns)]
 
 
-def _parsed(block: bytes, columns: list[PostgresColumn], bad: set[int]) -> tuple[list[Arrow], bool]:
+def _parsed(block: bytes, columns: list[PostgresColumn], bad: set[int]) -> tuple[list[pa.Array], bool]:
     """Parse a block; add columns that do not parse to ``bad``, and tell whether text had to be mended."""
     names = [f"c{i}" for i in range(len(columns))]
     kinds = {name: pa.string() if i in bad else columns[i].arrives for i, name in enumerate(names)}
@@ -102,7 +102,7 @@ def _parsed(block: bytes, columns: list[PostgresColumn], bad: set[int]) -> tuple
     return [_whole(column) for column in table.columns], repaired
 
 
-def _read(block: bytes, names: list[str], kinds: dict[str, Arrow], some: list[str]) -> Arrow:
+def _read(block: bytes, names: list[str], kinds: dict[str, pa.DataType], some: list[str]) -> pa.Table:
     return arrow_csv.read_csv(
         pa.py_buffer(block),
         read_options=arrow_csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False),
@@ -119,12 +119,12 @@ def _read(block: bytes, names: list[str], kinds: dict[str, Arrow], some: list[st
     )
 
 
-def _whole(column: Arrow) -> Arrow:
+def _whole(column: pa.ChunkedArray) -> pa.Array:
     """Make one array of a column."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _finished(wire: list[Arrow], columns: list[PostgresColumn], bad: set[int]) -> list[Arrow]:
+def _finished(wire: list[pa.Array], columns: list[PostgresColumn], bad: set[int]) -> list[pa.Array]:
     """Convert columns as they arrive to columns as they are kept; add those that fail to ``bad``."""
     final = list(wire)
     for i, column in enumerate(columns):
