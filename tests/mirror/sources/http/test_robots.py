@@ -95,7 +95,7 @@ def test_if_it_cannot_be_had_nothing_is_polled_for_a_while(visitor, status):
     found, server = polled(visitor, robots_of("", status), "/a", "/b", "/a")
     for one in found:
         assert one.outcome == "failed"
-        assert f"{server.port} is not to be had, so nothing is polled: {status}" in one.detail
+        assert f"{server.port} cannot be fetched, so nothing is polled: {status}" in one.detail
         assert 30 < one.wait <= 60
     assert len(server.requests) == 1
 

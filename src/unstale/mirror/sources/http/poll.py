@@ -178,7 +178,7 @@ class Poller:
         url, spacing = visit.url, rules.spacing
         if rules.trouble:
             host = host_of(url, port=True)
-            detail = f"robots.txt of {host} is not to be had, so nothing is polled: {rules.trouble}"
+            detail = f"robots.txt of {host} cannot be fetched, so nothing is polled: {rules.trouble}"
             if rules.refused:
                 raise Failure(detail, "refused")
             raise Failure(detail, wait=max(self._robots.left(rules), 1.0))
