@@ -59,7 +59,24 @@ def _quoted(value: str) -> str:
 def write_template(
     path: Path, *, store: str = "mirror.db", budget: str = "1000/day", contact: str | None = None
 ) -> None:
-    """Write a new mirror.toml; raise `InvalidInput` if the file exists already."""
+    """Write a new mirror.toml.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    store
+        Path of an SQLite file, or address of a PostgreSQL database.
+    budget
+        Polls per time.
+    contact
+        Where owners of sources can reach the user.
+
+    Raises
+    ------
+    InvalidInput
+        If the file exists already, or cannot be written.
+    """
     text = template(store=store, budget=budget, contact=contact)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

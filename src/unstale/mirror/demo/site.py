@@ -176,8 +176,15 @@ class ChangingSite:
     def mean_freshness(self, poll_pages: ArrayLike, poll_times: ArrayLike, start: float, end: float) -> float:
         """Return the mean over time of the share of pages, by weight, whose copies are up to date.
 
-        Copies are brought up to date by the polls, in whatever order these are listed; before its first poll
-        a page has no copy. Exact but for rounding.
+        Each poll brings a copy up to date; before its first poll a page has no copy. The result is exact but
+        for rounding.
+
+        Parameters
+        ----------
+        poll_pages, poll_times
+            The page and the time of each poll, in any order.
+        start, end
+            The span of time.
         """
         each = self.page_freshness(poll_pages, poll_times, start, end)
         return float(self.weights @ each / self.weights.sum())
@@ -185,7 +192,15 @@ class ChangingSite:
     def page_freshness(
         self, poll_pages: ArrayLike, poll_times: ArrayLike, start: float, end: float
     ) -> Floats:
-        """Return for each page the share of the time from ``start`` to ``end`` when it was up to date."""
+        """Return for each page the share of the time in which its copy was up to date.
+
+        Parameters
+        ----------
+        poll_pages, poll_times
+            The page and the time of each poll, in any order.
+        start, end
+            The span of time.
+        """
         if not self.start <= start < end:
             raise InvalidInput(
                 f"start must be before end, and not before the site began; they are {start} and {end}"

@@ -29,6 +29,17 @@ _MAX_FEED_ENTRIES = 100
 def page_html(seed: int, page: int, version: int, size: int) -> bytes:
     """Return a page of about ``size`` bytes. From one version to the next a paragraph and a line differ.
 
+    Parameters
+    ----------
+    seed
+        Decides what is on all pages.
+    page, version
+        The number of the page, and of its version.
+    size
+        Bytes of the page, about.
+
+    Examples
+    --------
     >>> page_html(0, 7, 1, 300) == page_html(0, 7, 1, 300) != page_html(0, 7, 2, 300)
     True
     """
@@ -62,7 +73,19 @@ def page_html(seed: int, page: int, version: int, size: int) -> bytes:
 
 
 def other_page(site: ChangingSite, base: str, path: str, now: float) -> tuple[str, str] | None:
-    """Return media type and content of the index, robots.txt, the feed or a sitemap; None for others."""
+    """Return media type and content of the index, robots.txt, the feed or a sitemap; None for others.
+
+    Parameters
+    ----------
+    site
+        The site.
+    base
+        Its address, without a slash at the end.
+    path
+        The path that a request asks for.
+    now
+        The time of the request.
+    """
     number = path.removeprefix("/sitemap-").removesuffix(".xml")
     if path == "/":
         return "text/html", _index(len(site))

@@ -47,6 +47,17 @@ _INVISIBLE_TAGS = frozenset({"script", "style", "template", "noscript"})
 def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> str:
     r"""Return the differing lines of texts, or rows of tables, in about ``lines`` lines at most.
 
+    Parameters
+    ----------
+    old, new
+        The contents of two versions.
+    media_type
+        Of the newer one; says how to read both.
+    lines
+        The limit of the output.
+
+    Examples
+    --------
     >>> print(difference(b"one\ntwo\nthree", b"one\n2\nthree", "text/plain"))
     @@ -1,3 +1,3 @@
      one
@@ -57,11 +68,11 @@ def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> 
     if old == new:
         return "no difference"
     return (
-        _told(old, new, media_type, lines).encode("utf-8", "replace").decode()
+        _difference(old, new, media_type, lines).encode("utf-8", "replace").decode()
     )  # JSON may have half a surrogate pair
 
 
-def _told(old: bytes, new: bytes, media_type: str, lines: int) -> str:
+def _difference(old: bytes, new: bytes, media_type: str, lines: int) -> str:
     if all(part[:4] == part[-4:] == b"PAR1" for part in (old, new)):
         with suppress(ImportError):
             from .tables import table_difference

@@ -104,6 +104,19 @@ class WebhookTarget:
 def signature(key: bytes, id_: str, time: int, body: bytes) -> str:
     """Return the signature of a message, by the rules of Standard Webhooks.
 
+    Parameters
+    ----------
+    key
+        The secret.
+    id_
+        The id of the message, the same at each attempt.
+    time
+        The time of the attempt, in seconds since 1970.
+    body
+        The message.
+
+    Examples
+    --------
     >>> key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     >>> signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='

@@ -34,8 +34,21 @@ def read_feed(
 ) -> NamedEntries:
     """Return the entries of a feed, or raise `InvalidInput`.
 
-    >>> told = read_feed(b"<rss version='2.0'><channel><item><link>http://a/</link></item></channel></rss>")
-    >>> [entry.name for entry in told.entries], told.meta["format"]
+    Parameters
+    ----------
+    body
+        The feed, plain or gzipped.
+    base
+        Its address, against which relative addresses are resolved.
+    media_type
+        Its Content-Type, which may name a charset.
+    max_size
+        Bytes that it may have when unpacked.
+
+    Examples
+    --------
+    >>> feed = read_feed(b"<rss version='2.0'><channel><item><link>http://a/</link></item></channel></rss>")
+    >>> [entry.name for entry in feed.entries], feed.meta["format"]
     (['http://a/'], 'rss20')
     """
     body = gunzip(body, min(max_size, MAX_FEED_BYTES))

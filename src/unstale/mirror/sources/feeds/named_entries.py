@@ -19,8 +19,8 @@ from hashlib import sha256
 
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
-from unstale.mirror.sources.discovery_options import discovery, patterns_of
 from unstale.mirror.sources.http.urls import host_of
+from unstale.mirror.sources.option_values import discovery, patterns_of
 
 __all__ = ["EntryFilter", "NamedEntries", "NamedEntry", "site_of"]
 

@@ -88,7 +88,21 @@ class _DocumentReading:
 
 
 class DocumentSource:
-    """Polls documents through the source that can fetch them, and reads their entries."""
+    """Polls documents through the source that can fetch them, and reads their entries.
+
+    Parameters
+    ----------
+    name
+        ``feed`` or ``sitemap``.
+    read
+        Reads the entries of a document.
+    http, files
+        The sources that fetch documents.
+    own_host
+        Whether, by default, only entries of the host of the document count.
+    private
+        Whether a document from a public address may name private ones.
+    """
 
     def __init__(
         self, name: str, read: Read, http: Source, files: Source, *, own_host: bool, private: bool = False
@@ -175,7 +189,7 @@ class DocumentSource:
 
         body = found.body.read_bytes() if isinstance(found.body, Path) else found.body or b""
         base = _landed(key, found) if _is_address(key) else ""
-        told = self._read(body, base, _content_type(found), max_size)
+        document = self._read(body, base, _content_type(found), max_size)
         hosts = frozenset({site_of(key), site_of(base)}) if base else frozenset()
         inside = self._private or not base or named_private(host_of(key))
         seen = BloomFilter.read(memory.get("seen"))
@@ -183,7 +197,7 @@ class DocumentSource:
         discovered: dict[str, New] = {}
         hints: dict[str, float] = {}
         left_out = 0
-        for entry in told.entries:
+        for entry in document.entries:
             name = self._key_of(entry.name)
             address = name if _is_address(name) else None
             if address is not None and not (
@@ -207,11 +221,11 @@ class DocumentSource:
             fingerprint=sha256("\0".join(sorted(states)).encode("utf-8", "surrogatepass")).hexdigest(),
             discovered=tuple(discovered.values()),
             hints=tuple(hints.items()),
-            complete=told.complete and filter_.discover,
+            complete=document.complete and filter_.discover,
             seen=str(BloomFilter.of(states)),
             count=len(states),
             left_out=left_out,
-            meta=told.meta,
+            meta=document.meta,
         )
 
     def _key_of(self, name: str) -> str:
@@ -248,8 +262,8 @@ def _inner(known: Known, filter_: EntryFilter, memory: Mapping[str, Json]) -> Kn
 def _content_type(found: Found) -> str:
     """Return the media type, with its parameters if they are known."""
     headers = found.meta.get("headers")
-    told = headers.get("content-type") if isinstance(headers, dict) else None
-    return told if isinstance(told, str) else found.media_type
+    content_type = headers.get("content-type") if isinstance(headers, dict) else None
+    return content_type if isinstance(content_type, str) else found.media_type
 
 
 def _landed(key: str, found: Found) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unstale.mirror.source import Found, Json, Known, Terms
-from unstale.mirror.sources.discovery_options import truth
+from unstale.mirror.sources.option_values import truth
 from unstale.mirror.sources.threads import GivenUp
 
 from .locations import FileLocation, FileStatus, is_local, located

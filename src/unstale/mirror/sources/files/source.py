@@ -32,7 +32,7 @@ from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, New, Terms
 from unstale.mirror.sources.bloom_filter import BloomFilter
-from unstale.mirror.sources.discovery_options import discovery, patterns_of, truth
+from unstale.mirror.sources.option_values import discovery, patterns_of, truth
 from unstale.mirror.sources.threads import GivenUp, Threads
 
 from .locations import is_local
@@ -206,7 +206,7 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
     ]
     return Found(
         "changed",
-        detail=_told(listing, len(files), len(hints)),
+        detail=_detail(listing, len(files), len(hints)),
         body=body,
         fingerprint=sha256(body).hexdigest(),
         media_type="text/tab-separated-values; charset=utf-8",
@@ -231,7 +231,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, one) or fnmatchcase(name.rpartition("/")[2], one) for one in patterns)
 
 
-def _told(listing: TreeListing, count: int, hints: int) -> str:
+def _detail(listing: TreeListing, count: int, hints: int) -> str:
     """Return the detail of the poll, for people."""
     words = [f"{count:,} files"]
     if hints:

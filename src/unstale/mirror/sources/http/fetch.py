@@ -140,7 +140,19 @@ def _context(ca_file: str | None, verify: bool) -> ssl.SSLContext:  # noqa: FBT0
 
 
 class Fetcher:
-    """Makes requests; its connections belong to the event loop of the first request."""
+    """Makes requests; its connections belong to the event loop of the first request.
+
+    Parameters
+    ----------
+    settings
+        The settings of the mirror.
+    headers
+        Headers of every request.
+    lookup
+        Looks the addresses of a name up.
+    public
+        Tells whether an address is public.
+    """
 
     def __init__(
         self,
@@ -347,7 +359,19 @@ def silence_words(progress: Progress, seconds: float) -> str:
 
 
 def failure_of(error: Exception, url: str, progress: Progress, connect: float) -> Failure:
-    """Return the failure that an error of aiohttp or of the system means."""
+    """Return the failure that an error of aiohttp or of the system means.
+
+    Parameters
+    ----------
+    error
+        What aiohttp raised.
+    url
+        The address of the request.
+    progress
+        How far the poll had come.
+    connect
+        Seconds that a connection may take.
+    """
     host = host_of(url)
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(inner, PrivateAddress):

@@ -67,17 +67,17 @@ def validators(response: ClientResponse, url: str, kind: str) -> dict[str, Json]
 
 def version_meta(response: ClientResponse, url: str, title: str | None) -> dict[str, Json]:
     """Return the address, the status, the title and the headers of this version, for its readers."""
-    told: dict[str, Json] = {"url": url, "status": response.status}
+    meta: dict[str, Json] = {"url": url, "status": response.status}
     if title:
-        told["title"] = title
+        meta["title"] = title
     headers: dict[str, Json] = {}
     room = _MAX_KEPT_CHARACTERS
     for name, value in response.headers.items():
         room -= len(name) + len(value)
         if room > 0 and (lower := name.lower()) not in _HEADERS_NOT_KEPT:
             headers[lower] = value if value.isprintable() else printable(value, 1000)
-    told["headers"] = headers
-    return told
+    meta["headers"] = headers
+    return meta
 
 
 @lru_cache(maxsize=256)

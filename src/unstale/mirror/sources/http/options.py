@@ -16,6 +16,7 @@ from typing import Any
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json
+from unstale.mirror.sources.option_values import truth
 
 from .change_definition import check_content_options
 
@@ -52,10 +53,7 @@ def check_options(options: Mapping[str, Json]) -> None:
 
 def is_conditional(options: Mapping[str, Json]) -> bool:
     """Tell whether requests have conditions."""
-    value = options.get("conditional", True)
-    if value not in {True, False, "true", "false"}:
-        raise InvalidInput(f"conditional must be true or false; it is {value!r}")
-    return value in {True, "true"}
+    return truth("conditional", options.get("conditional", True))
 
 
 def own_headers(options: Mapping[str, Json]) -> dict[str, str]:

@@ -69,7 +69,19 @@ class _Visit:
 
 
 class Poller:
-    """Polls pages, in one event loop at a time."""
+    """Polls pages, in one event loop at a time.
+
+    Parameters
+    ----------
+    settings
+        The settings of the mirror.
+    lookup
+        Looks the addresses of a name up.
+    public
+        Tells whether an address is public.
+    now
+        The time, in seconds since 1970.
+    """
 
     def __init__(
         self,

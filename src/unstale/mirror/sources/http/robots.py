@@ -64,7 +64,19 @@ class RobotsRules:
 
 
 class Robots:
-    """Fetches and remembers the rules of hosts."""
+    """Fetches and remembers the rules of hosts.
+
+    Parameters
+    ----------
+    fetch
+        Fetches an address; its second argument says whether the fetch may go to private addresses.
+    agent
+        The user agent whose rules count.
+    max_age
+        Seconds after which robots.txt is fetched again.
+    now
+        A clock that only goes forward.
+    """
 
     def __init__(
         self,

@@ -126,7 +126,7 @@ def sqlite_connection(path: str) -> sqlite3.Connection:
 
 # --- what went wrong ----------------------------------------------------------------------------------------
 
-_STATES = {
+_WORDS_BY_SQLSTATE = {
     "28P01": "the password is wrong, or there is no such user",
     "28000": "this user may not connect",
     "3D000": "there is no such database",
@@ -150,7 +150,7 @@ def error_words(error: BaseException, secrets: tuple[str, ...]) -> tuple[str, st
     line = " ".join(text.split())[:300] or type(error).__name__
     for secret in secrets:
         line = line.replace(secret, "***")
-    told = _STATES.get(state)
+    known = _WORDS_BY_SQLSTATE.get(state)
     if isinstance(error, sqlite3.OperationalError) and "locked" in line:
-        told = "busy: somebody is writing to it"
-    return state, f"{told} ({line})" if told else line
+        known = "busy: somebody is writing to it"
+    return state, f"{known} ({line})" if known else line

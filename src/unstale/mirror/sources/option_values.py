@@ -1,4 +1,4 @@
-"""Options that feeds, sitemaps and folders share: whether what they name becomes an element, and patterns."""
+"""Reading values of options that several sources have: truth values, patterns, and what to discover."""
 
 from __future__ import annotations
 
