@@ -37,7 +37,7 @@ def poll_postgres(poll: TablePoll, counters: Counters | None, stop: Stop) -> Fou
     with poll.database.engine.connect() as plain:
         connection = plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         with stop.using(connection) as driver, connection.begin():
-            return _PostgresPoll(poll, connection, driver, stop, counters).look()
+            return _PostgresPoll(poll, connection, driver, stop, counters).run()
 
 
 @dataclass
@@ -48,7 +48,7 @@ class _PostgresPoll:
     stop: Stop
     counters: Counters | None
 
-    def look(self) -> Found:
+    def run(self) -> Found:
         poll, options = self.poll, self.poll.options
         self._begin()
         self.position = read_position(self.connection)

@@ -77,7 +77,7 @@ class SqlSource:
         found = None
         try:
             async with asyncio.timeout(terms.timeout):
-                found = await self._polled[poll.database.name].look(poll)
+                found = await self._polled[poll.database.name].run(poll)
         except TimeoutError:
             found = Found("failed", f"no answer within {terms.timeout:g} seconds")
         except _troubles() as error:
@@ -161,7 +161,7 @@ class _PolledDatabase:
         async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
             return await in_thread(work)
 
-    async def look(self, poll: TablePoll) -> Found:
+    async def run(self, poll: TablePoll) -> Found:
         """Climb the ladder of probes."""
         from .postgres_poll import poll_postgres
         from .sqlalchemy_poll import poll_with_sqlalchemy

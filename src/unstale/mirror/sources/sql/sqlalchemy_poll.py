@@ -35,7 +35,7 @@ def poll_with_sqlalchemy(poll: TablePoll, mark: SqliteMark | None, stop: Stop) -
         with stop.using(connection), connection.begin():
             if poll.database.kind == "sqlite":
                 connection.exec_driver_sql("BEGIN")
-            return _SqlAlchemyPoll(poll, connection, stop, mark).look()
+            return _SqlAlchemyPoll(poll, connection, stop, mark).run()
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _SqlAlchemyPoll:
     declared: list[str] = field(default_factory=list)
     """Types of the columns, as the table has them."""
 
-    def look(self) -> Found:
+    def run(self) -> Found:
         poll, options = self.poll, self.poll.options
         self.origin = self._query() if options.query else self._table()
         self.remembered: dict[str, Json] = {}
