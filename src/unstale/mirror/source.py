@@ -1,13 +1,13 @@
-"""What a source is: it knows how to poll elements.
+"""The contract of sources, which poll elements: step 4 of a poll.
 
-A source is any object with the methods of `Source`; nobody subclasses. The mirror finds it by the name under
-which it is registered, as an entry point of the group ``unstale.sources``: a callable that takes the settings
-of the mirror and returns the source. Those that come with unstale are registered in the same way.
+A source is any object with the methods of `Source`; there is no base class. Its package registers it as an
+entry point of the group ``unstale.sources``: a callable that takes the settings of the mirror and returns the
+source. The mirror finds it by the name of the entry point. The sources of unstale are registered in the same
+way.
 
-The mirror does the rest: it decides when to poll, keeps to limits, compares fingerprints, keeps copies,
-learns. So a source never sleeps to be polite, never retries, and remembers nothing that it cannot do without:
-what it wants to know at the next poll of an element it gives back as ``validators``, which are kept with the
-copy.
+The mirror does the rest: it decides when to poll, keeps limits, compares fingerprints, keeps copies, and
+learns. So a source never sleeps to be polite, never retries, and keeps no memory of elements. What it needs
+at the next poll of an element it returns as ``validators``, which the mirror keeps with the copy.
 """
 
 from __future__ import annotations
@@ -20,65 +20,65 @@ from typing import Literal, Protocol
 __all__ = ["Found", "Json", "Known", "Late", "New", "Outcome", "Source", "Terms"]
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-"""What options and validators are made of."""
+"""The values of options and validators."""
 
 Outcome = Literal["changed", "unchanged", "gone", "failed", "refused"]
 """What a poll saw.
 
-changed     there is content; whether it is new, the mirror tells by its fingerprint
+changed     there is content; the mirror tells by its fingerprint whether it is new
 unchanged   the source says that nothing has changed (304 Not Modified, the same counter)
-gone        the element is not there any more; the last copy stays
-failed      the poll saw nothing: time-out, reset, 500, broken content. It is tried again, later and later
-refused     it must not be polled: robots.txt, a private address. It is tried again after a day or so
+gone        the element does not exist any more; the mirror keeps the last copy
+failed      the poll saw nothing: time-out, reset, 500, broken content; the mirror tries again, ever later
+refused     the element must not be polled: robots.txt, a private address; the mirror tries again in a day
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An element, and what is known of it from the last poll that saw something."""
+    """An element, and what the last poll that saw something found out about it."""
 
     key: str
     options: Mapping[str, Json] = field(default_factory=dict)
-    """What the user said about this element and the source understands; see the source."""
+    """The options that the user gave this element; each source documents its own."""
     validators: Mapping[str, Json] = field(default_factory=dict)
-    """What the source gave back at the last poll: ETag, a counter, a cursor."""
+    """What the source returned at the last poll: ETag, a counter, a cursor."""
     fingerprint: str | None = None
-    """That of the last copy; None if there is no copy yet."""
+    """The fingerprint of the last copy; None if there is no copy yet."""
 
 
 class Late(Exception):  # noqa: N818
-    """The time at which a poll may begin is over: it is not made, and planned anew."""
+    """It is too late to begin this poll; the mirror plans it again."""
 
     traffic = 0
-    """Bytes that it has moved by then."""
+    """Bytes that the poll has moved until then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Under what terms an element is polled."""
+    """The limits of one poll, and where it may write."""
 
     scratch: Path
-    """A folder on the file system of the copies, for a body that is better not kept in memory."""
+    """A folder on the file system of the copies, for a body that is too large for memory."""
     max_size: int
-    """Bytes that the content may have; more is a failure, and is not read to the end."""
+    """Bytes that the content may have; a source stops reading and fails if there is more."""
     timeout: float
-    """Seconds that the whole poll may take; the mirror stops it soon after."""
+    """Seconds that the whole poll may take; the mirror cancels it soon after."""
     spend: Callable[[int], Awaitable[None]] | None = None
-    """To be awaited before so many more bytes are read, if there is a budget of bytes."""
+    """The source awaits it before it reads so many more bytes; None if there is no budget of bytes."""
     own: tuple[Path, ...] = ()
-    """Files and folders of the mirror itself, which no tree may contain."""
+    """Files and folders of the mirror itself, which it must not mirror."""
     start: Callable[[], None] | None = None
-    """To be called just before the element itself is asked for, by a source that has to wait for something
-    else first (robots.txt, a connection): it may raise `Late`, which the source lets pass."""
+    """A source that first waits for something else (robots.txt, a connection) calls it just before it asks
+    for the element itself. It may raise `Late`, which the source does not catch."""
 
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """An element that was discovered: by a feed, a sitemap, a folder, a database."""
+    """An element that a feed, a sitemap, a folder or a database names."""
 
     key: str
     source: str | None = None
-    """Name of its source; None: the one that its key suggests."""
+    """Name of its source; None: the mirror chooses by the form of the key."""
     options: Mapping[str, Json] = field(default_factory=dict)
 
 
@@ -88,51 +88,51 @@ class Found:
 
     outcome: Outcome
     detail: str = ""
-    """In words, for people: '304 Not Modified', 'no answer within 30 seconds'."""
+    """Words for people: '304 Not Modified', 'no answer within 30 seconds'."""
     body: bytes | Path | None = None
-    """With ``changed``: the content, or a file in ``scratch``, which the mirror takes over."""
+    """With ``changed``: the content, or a file in ``scratch``; the mirror takes the file over."""
     fingerprint: str | None = None
-    """With ``changed``: of what counts as content; None: the digest of the body."""
+    """With ``changed``: the fingerprint of what counts as content; None: the digest of the body."""
     media_type: str = "application/octet-stream"
     validators: Mapping[str, Json] | None = None
-    """For the next poll; None: as before."""
+    """Validators for the next poll; None: those of the last poll stay."""
     traffic: int = 0
-    """Bytes that the poll moved, headers included as far as is known."""
+    """Bytes that the poll moved, with headers if the source knows their size."""
     modified: float | None = None
-    """When the content changed last, as the source says (seconds since 1970)."""
+    """When the content changed last, as the other side says (seconds since 1970)."""
     moved: str | None = None
-    """Where the element is now for good (a permanent redirect)."""
+    """The new key of the element, after a permanent redirect."""
     wait: float | None = None
-    """Seconds for which the whole group must not be polled (Retry-After)."""
+    """Seconds for which the mirror must not poll the whole group (Retry-After)."""
     spacing: float | None = None
-    """Seconds between two polls of the group that the source asks for (crawl-delay); None: not known."""
+    """Seconds between two polls of the group that the other side asks for (crawl-delay); None: not known."""
     discovered: tuple[New, ...] = ()
     """Elements that the content names."""
     hints: tuple[tuple[str, float], ...] = ()
-    """Keys that may have changed, each with the time of the change as told (seconds since 1970, 0: now)."""
+    """Keys that may have changed, each with the time of the change (seconds since 1970; 0: now)."""
     complete: bool = False
-    """Whether ``discovered`` is all there is, so that elements it no longer names are gone from there."""
+    """Whether ``discovered`` names all there is; then an element that it no longer names may be gone."""
     meta: Mapping[str, Json] = field(default_factory=dict)
-    """More about this version, for readers: title, rows, schema, the address after redirects, status,
+    """More about this version, for its readers: title, rows, schema, the address after redirects, status,
     headers."""
 
 
 class Source(Protocol):
-    """Knows how to poll elements of one kind.
+    """Polls elements of one kind.
 
-    All methods may be called concurrently, in one event loop. Raise `unstale.InvalidInput` from ``key`` for
-    what cannot be an element; ``poll`` never raises on account of what the other side does: that is an
-    outcome. (If it does, the mirror takes it for a failure, and says so.)
+    The mirror may call all methods concurrently, in one event loop. ``key`` raises `unstale.InvalidInput` for
+    a text that cannot be an element. ``poll`` does not raise, whatever the other side does: that is an
+    outcome. (If it raises, the mirror records a failure with the error.)
     """
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:
-        """Return the one key of what a user names thus, or raise `unstale.InvalidInput`."""
+        """Return the canonical key of what a user names, or raise `unstale.InvalidInput`."""
 
     def group(self, key: str, options: Mapping[str, Json]) -> str:
-        """Return the name of the group whose limits the element shares by default: its host, its database."""
+        """Return the name of the group whose limits the element shares: its host, its database."""
 
     async def poll(self, known: Known, terms: Terms) -> Found:
-        """Look at an element."""
+        """Poll an element."""
 
     async def close(self) -> None:
-        """Let go of connections; they are made again if there are more polls, maybe in another event loop."""
+        """Close connections; later polls, maybe in another event loop, make new ones."""

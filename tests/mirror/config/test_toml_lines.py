@@ -5,7 +5,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unstale.mirror.config.toml_lines import places
+from unstale.mirror.config.toml_lines import line_numbers
 
 BARE = st.from_regex(r"[A-Za-z0-9_-]{1,4}", fullmatch=True)
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -32,8 +32,8 @@ class Writer:
     def __init__(self, draw):
         self.draw, self.text, self.lines = draw, "", {}
 
-    def here(self, place):
-        self.lines.setdefault(place, self.text.count("\n") + 1)
+    def here(self, toml_path):
+        self.lines.setdefault(toml_path, self.text.count("\n") + 1)
 
     def space(self, choices=("", " ", "\t ")):
         self.text += self.draw(st.sampled_from(choices))
@@ -47,7 +47,7 @@ class Writer:
         else:
             self.text += '"' + "".join(f"\\U{ord(letter):08x}" for letter in name) + '"'
 
-    def value(self, place, value):
+    def value(self, toml_path, value):
         if isinstance(value, str):
             self.text += value
             return
@@ -57,7 +57,7 @@ class Writer:
         gaps = ("", " ", "\n", " # no ] here\n\n") if lined else ("", " ")
         self.space(gaps)
         for i, entry in enumerate(entries):
-            inner = (*place, i if lined else entry)
+            inner = (*toml_path, i if lined else entry)
             self.here(inner)
             if lined:
                 self.value(inner, entry)
@@ -73,23 +73,23 @@ class Writer:
                 self.space(gaps)
         self.text += "]" if lined else "}"
 
-    def table(self, place, name, table, *, many):
+    def table(self, toml_path, name, table, *, many):
         self.text += "[[" if many else "["
         self.space()
-        self.here(place[:1])
-        self.here(place)
+        self.here(toml_path[:1])
+        self.here(toml_path)
         self.key(name)
         self.space()
         self.text += "]]" if many else "]"
         self.end()
         for key, value in table.items():
             self.space()
-            self.here((*place, key))
+            self.here((*toml_path, key))
             self.key(key)
             self.space()
             self.text += "="
             self.space()
-            self.value((*place, key), value)
+            self.value((*toml_path, key), value)
             self.end()
 
     def end(self):
@@ -106,27 +106,27 @@ class Writer:
         return self.text
 
 
-def walked(value, place=()):
-    """Return all places of what `tomllib` read."""
+def walked(value, toml_path=()):
+    """Return all line_numbers of what `tomllib` read."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, entry in inside:
-        yield (*place, name)
-        yield from walked(entry, (*place, name))
+        yield (*toml_path, name)
+        yield from walked(entry, (*toml_path, name))
 
 
 @given(st.data())
 def test_every_place_has_its_line(data):
     writer = Writer(data.draw)
     text = writer.document(data.draw(DOCUMENTS))
-    found = places(text)
+    found = line_numbers(text)
     assert set(found) == set(walked(tomllib.loads(text)))
     assert found == writer.lines
 
 
 def test_dotted_keys_and_tables_in_arrays_of_tables():
     text = 'a.b."c.d" = 1\n[[x]]\n[x.y]\nz = 1\n[[x.w]]\n[[x.w]]\nv=[1,\n 2]\n[[x]]\ny = {p.q = 1}\n'
-    found = places(text)
+    found = line_numbers(text)
     assert set(found) == set(walked(tomllib.loads(text)))
     wanted = {("a", "b", "c.d"): 1, ("x", 0, "y", "z"): 4, ("x", 0, "w", 1): 6, ("x", 0, "w", 1, "v", 1): 8}
-    assert {place: found[place] for place in wanted} == wanted
+    assert {toml_path: found[toml_path] for toml_path in wanted} == wanted
     assert found["x", 1, "y", "p", "q"] == 10

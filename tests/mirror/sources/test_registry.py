@@ -54,7 +54,7 @@ def test_all_that_come_with_unstale_are_registered_and_load():
     assert set(sources) >= {"feed", "file", "http", "python", "sitemap", "sql"}
     assert len(sources) == len(set(sources))
     for name in sources:
-        assert not isinstance(sources[name], registry.Broken), sources[name].why
+        assert not isinstance(sources[name], registry.BrokenSource), sources[name].why
         assert sources[name] is sources[name]
     asyncio.run(sources.close())
     asyncio.run(sources.close())

@@ -1,1 +1,1 @@
-"""mirror.toml: what a user says about a mirror, read and checked."""
+"""The configuration file mirror.toml: its keys, its reader, and its template."""

@@ -1,7 +1,7 @@
-"""mirror.toml: what a user says about a mirror, read and checked.
+"""Reading mirror.toml.
 
-Every complaint names the file, the line and the key, says what is allowed, and suggests the nearest right
-name. Nothing that may be a secret is repeated in one.
+Every error message names the file, the line and the key, says what is allowed, and suggests the nearest known
+name. No message repeats a value that may be a secret.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from unstale.errors import InvalidInput, MissingExtra
 from unstale.mirror.settings import Database, GroupLimit, Http, Notify, Rule, Settings
 
 from .keys import SECTIONS, Key, Section
-from .toml_lines import Place, places
+from .toml_lines import TomlPath, line_numbers
 from .values import shown_value
 
 __all__ = ["FILE", "VARIABLE", "Config", "find", "load", "without_password"]
 
 FILE = "mirror.toml"
 VARIABLE = "UNSTALE_MIRROR"
-_MOST = 10_000_000
-"""Bytes of a file that can be meant."""
-_BY_NAME = {section.name: section for section in SECTIONS}
-_POLITE = Settings().groups[0]
-"""What holds for pages if nothing is said."""
+_MAX_FILE_BYTES = 10_000_000
+"""A larger file cannot be a configuration."""
+_SECTION_BY_NAME = {section.name: section for section in SECTIONS}
+_DEFAULT_PAGE_LIMIT = Settings().groups[0]
+"""The limit of groups of pages, if the file gives none."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a mirror.toml says."""
+    """The content of a mirror.toml."""
 
     settings: Settings = field(repr=False)
-    """Not shown: addresses of databases hold passwords."""
+    """Not in the repr, since addresses of databases hold passwords."""
     store: str = field(repr=False)
     """Path of an SQLite file, or address of a PostgreSQL database."""
     copies: Path | None
     path: Path
-    lines: Mapping[Place, int] = field(default_factory=dict, repr=False, compare=False)
-    """Where each thing is said."""
+    lines: Mapping[TomlPath, int] = field(default_factory=dict, repr=False, compare=False)
+    """The line of each key."""
 
 
 def find(start: Path | str = ".") -> Path:
@@ -57,7 +57,7 @@ def find(start: Path | str = ".") -> Path:
 
 
 def without_password(url: str) -> str:
-    """Return the address of a database as it may be shown.
+    """Return the address of a database without its password.
 
     >>> without_password("postgresql://me:secret@db/x?password=1"), without_password("mirror.db")
     ('postgresql://me:***@db/x', 'mirror.db')
@@ -78,16 +78,16 @@ def load(path: Path | str) -> Config:
         said = tomllib.loads(text)
     except RecursionError:
         raise InvalidInput(f"{path}: lists or tables are nested too deeply") from None
-    except ValueError as error:  # mostly TOMLDecodeError; numbers may have too many digits
+    except ValueError as error:  # TOMLDecodeError, or a number with too many digits
         raise InvalidInput(_syntax(path, text, str(error))) from None
-    return _Reader(path, said, places(text)).config()
+    return _ConfigReader(path, said, line_numbers(text)).config()
 
 
 def _text(path: Path) -> str:
     todo = f"make one with 'unstale init', or name one with --mirror FILE or {VARIABLE}"
     try:
         with path.open("rb") as file:
-            content = file.read(_MOST + 1)
+            content = file.read(_MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         raise InvalidInput(f"{path}: no such file; {todo}") from None
     except IsADirectoryError:
@@ -95,18 +95,19 @@ def _text(path: Path) -> str:
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         why = error.strerror if isinstance(error, OSError) else error
         raise InvalidInput(f"{str(path)!r}: cannot be read: {why}") from None
-    if len(content) > _MOST:
+    if len(content) > _MAX_FILE_BYTES:
         raise InvalidInput(f"{path}: has more than 10 MB, which is no configuration")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        msg = f"{path}, line {line}: is not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(
+            f"{path}, line {line}: is not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
+        ) from None
 
 
 def _syntax(path: Path, text: str, complaint: str) -> str:
-    """Say where TOML is broken, and how."""
+    """Return the message for broken TOML, with its line."""
     found = re.search(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$", complaint)
     line = int(found[1]) if found and found[1] else max(text.rstrip().count("\n") + 1, 1)
     what = complaint[: found.start()] if found else complaint
@@ -120,10 +121,10 @@ def _nearest(name: str, known: list[str]) -> str | None:
     return close[0] if close else None
 
 
-class _Reader:
-    """One reading of a file."""
+class _ConfigReader:
+    """Reads one file, and raises `InvalidInput` with the line of the mistake."""
 
-    def __init__(self, path: Path, said: dict[str, Any], lines: dict[Place, int]) -> None:
+    def __init__(self, path: Path, said: dict[str, Any], lines: dict[TomlPath, int]) -> None:
         self.path, self.said, self.lines = path, said, lines
         self.folder = path.parent
 
@@ -149,16 +150,16 @@ class _Reader:
         )
         return Config(settings, store, None if copies is None else Path(copies), self.path, self.lines)
 
-    def _fail(self, place: Place, complaint: str) -> NoReturn:
+    def _fail(self, toml_path: TomlPath, complaint: str) -> NoReturn:
         line = None
-        while place and line is None:  # of the key, or else of what it is in
-            line = self.lines.get(place)
-            place = place[:-1]
+        while toml_path and line is None:  # the line of the key, or of what contains it
+            line = self.lines.get(toml_path)
+            toml_path = toml_path[:-1]
         where = f"{self.path}, line {line}" if line else f"{self.path}"
         raise InvalidInput(f"{where}: {complaint}") from None
 
     def _known_section(self, name: str, value: object) -> None:
-        section = _BY_NAME.get(name)
+        section = _SECTION_BY_NAME.get(name)
         if section is None:
             self._unknown_section(name, value)
         if section.many:
@@ -172,45 +173,49 @@ class _Reader:
             homes = [section for section in SECTIONS if section.key(name)]
             todo = f"it belongs below {homes[0].heading}" if homes else "each key belongs into a section"
             self._fail((name,), f"{name!r} is in no section; {todo}")
-        near = _nearest(name, list(_BY_NAME))
+        near = _nearest(name, list(_SECTION_BY_NAME))
         known = ", ".join(section.heading for section in SECTIONS)
-        todo = f"did you mean {_BY_NAME[near].heading}?" if near else f"there are {known}"
+        todo = f"did you mean {_SECTION_BY_NAME[near].heading}?" if near else f"there are {known}"
         self._fail((name,), f"there is no section {name!r}; {todo}")
 
     def _section(self, name: str) -> dict[str, Any]:
-        return self._read(_BY_NAME[name], (name,), self.said.get(name, {}), _BY_NAME[name].heading)
+        return self._read(
+            _SECTION_BY_NAME[name], (name,), self.said.get(name, {}), _SECTION_BY_NAME[name].heading
+        )
 
-    def _many(self, name: str) -> list[tuple[Place, dict[str, Any]]]:
-        section = _BY_NAME[name]
+    def _many(self, name: str) -> list[tuple[TomlPath, dict[str, Any]]]:
+        section = _SECTION_BY_NAME[name]
         return [
             ((name, i), self._read(section, (name, i), one, section.heading))
             for i, one in enumerate(self.said.get(name, []))
         ]
 
-    def _read(self, section: Section, place: Place, said: dict[str, Any], heading: str) -> dict[str, Any]:
+    def _read(
+        self, section: Section, toml_path: TomlPath, said: dict[str, Any], heading: str
+    ) -> dict[str, Any]:
         """Read the keys of a section."""
         got: dict[str, Any] = {}
         for name, value in said.items():
             key = section.key(name)
             if key is None:
-                self._unknown_key(section, (*place, name), heading, name)
-            if name == "options" and isinstance(value, dict):  # each has a line
+                self._unknown_key(section, (*toml_path, name), heading, name)
+            if name == "options" and isinstance(value, dict):  # each option has a line of its own
                 got[name] = {
-                    inner: self._value(key, (*place, name, inner), f"{heading} {name}.{inner}", entry)
+                    inner: self._value(key, (*toml_path, name, inner), f"{heading} {name}.{inner}", entry)
                     for inner, entry in value.items()
                 }
                 continue
-            read = self._value(key, (*place, name), f"{heading} {name}", value)
-            got[name] = self._path((*place, name), heading, str(read)) if key.path else read
+            read = self._value(key, (*toml_path, name), f"{heading} {name}", value)
+            got[name] = self._path((*toml_path, name), heading, str(read)) if key.path else read
         return got
 
-    def _value(self, key: Key, place: Place, name: str, value: object) -> object:
+    def _value(self, key: Key, toml_path: TomlPath, name: str, value: object) -> object:
         try:
             return key.read(name, value)
         except InvalidInput as error:
-            self._fail(place, str(error))
+            self._fail(toml_path, str(error))
 
-    def _unknown_key(self, section: Section, place: Place, heading: str, name: str) -> NoReturn:
+    def _unknown_key(self, section: Section, toml_path: TomlPath, heading: str, name: str) -> NoReturn:
         near = _nearest(name, [key.name for key in section.keys])
         elsewhere = [other for other in SECTIONS if other is not section and other.key(name)]
         if elsewhere:
@@ -221,53 +226,53 @@ class _Reader:
             todo = f"there are {', '.join(key.name for key in section.keys)}"
         if section.name == "rule" and not elsewhere and not near:
             todo += "; what only a source of your own understands goes into options = { ... }"
-        self._fail(place, f"{heading} has no key {shown_value(name)}; {todo}")
+        self._fail(toml_path, f"{heading} has no key {shown_value(name)}; {todo}")
 
-    def _path(self, place: Place, heading: str, value: str) -> str:
-        """Return a path relative to that of the file; an address as it is."""
+    def _path(self, toml_path: TomlPath, heading: str, value: str) -> str:
+        """Return a path relative to the folder of the file; an address as it is."""
         if "://" in value:
-            if place == ("mirror", "store") and not value.startswith("postgres"):
-                self._fail(place, f"{heading} store must be a file or begin with postgresql://")
+            if toml_path == ("mirror", "store") and not value.startswith("postgres"):
+                self._fail(toml_path, f"{heading} store must be a file or begin with postgresql://")
             return value
         try:
             return str(self.folder / Path(value).expanduser())
         except RuntimeError:
-            self._fail(place, f"{heading} {place[-1]}: there is no home folder for ~")
+            self._fail(toml_path, f"{heading} {toml_path[-1]}: there is no home folder for ~")
 
     def _groups(self) -> list[GroupLimit]:
         limits = []
-        for place, got in self._many("group"):
+        for toml_path, got in self._many("group"):
             if "budget" in got:
                 if "spacing" in got:
-                    self._fail((*place, "budget"), "[[group]] has spacing or budget, not both")
+                    self._fail((*toml_path, "budget"), "[[group]] has spacing or budget, not both")
                 got["spacing"] = 1.0 / got.pop("budget")
-            # who says one thing about pages has not given up the other
+            # A section that sets one limit of pages keeps the default of the other.
             pages = got.get("match", "*").startswith(("http:", "*", "?", "["))
-            limits.append(replace(_POLITE if pages else GroupLimit(), **({"match": "*"} | got)))
+            limits.append(replace(_DEFAULT_PAGE_LIMIT if pages else GroupLimit(), **({"match": "*"} | got)))
         return [*limits, *Settings().groups]
 
     def _rules(self) -> list[Rule]:
-        section, rules = _BY_NAME["rule"], []
-        for place, got in self._many("rule"):
+        section, rules = _SECTION_BY_NAME["rule"], []
+        for toml_path, got in self._many("rule"):
             given = got.pop("options", {})
             if not isinstance(given, dict):
                 self._fail(
-                    (*place, "options"), '[[rule]] options must be a table, such as { change = "text" }'
+                    (*toml_path, "options"), '[[rule]] options must be a table, such as { change = "text" }'
                 )
             plain = {key.name: got.pop(key.name) for key in section.keys if key.option and key.name in got}
             both = sorted(plain.keys() & given.keys())
             if both:
-                self._fail((*place, "options", both[0]), f"[[rule]] says {both[0]} twice")
+                self._fail((*toml_path, "options", both[0]), f"[[rule]] says {both[0]} twice")
             for name, value in given.items():
                 key = section.key(name)
                 if key is not None and key.option:
-                    self._value(key, (*place, "options", name), f"[[rule]] options.{name}", value)
-            self._check_options(place, plain | given)
+                    self._value(key, (*toml_path, "options", name), f"[[rule]] options.{name}", value)
+            self._check_options(toml_path, plain | given)
             rules.append(Rule(**got, options=plain | given))
         return rules
 
-    def _check_options(self, place: Place, options: dict[str, Any]) -> None:
-        """Ask sources whether options go together, as far as that is cheap."""
+    def _check_options(self, toml_path: TomlPath, options: dict[str, Any]) -> None:
+        """Let the sources check that options fit together, where that is cheap."""
         checks: list[Callable[[dict[str, Any]], object]] = []
         if options.keys() & {"change", "selector", "ignore"}:
             from unstale.mirror.sources.http.change_definition import check_content_options
@@ -282,42 +287,42 @@ class _Reader:
                 check(options)
         except (InvalidInput, MissingExtra) as error:
             named = next((name for name in options if str(error).startswith(name)), None)
-            self._fail(place if named is None else (*place, named), f"[[rule]] {error}")
+            self._fail(toml_path if named is None else (*toml_path, named), f"[[rule]] {error}")
 
     def _databases(self) -> dict[str, Database]:
         found = {}
         for name, said in self.said.get("databases", {}).items():
-            place, heading = ("databases", name), f"[databases.{name}]"
+            toml_path, heading = ("databases", name), f"[databases.{name}]"
             if not re.fullmatch(r"[\w.-]+", name):
                 self._fail(
-                    place, f"a database must have a name of letters, digits, _, - and .; it is {name!r}"
+                    toml_path, f"a database must have a name of letters, digits, _, - and .; it is {name!r}"
                 )
             if not isinstance(said, dict):
-                self._fail(place, f"{heading} must be a section with url = ...")
-            got = self._read(_BY_NAME["databases"], place, said, heading)
+                self._fail(toml_path, f"{heading} must be a section with url = ...")
+            got = self._read(_SECTION_BY_NAME["databases"], toml_path, said, heading)
             if "url" not in got:
-                self._fail(place, f"{heading} needs url, the address of the database")
-            self._check_address((*place, "url"), heading, got["url"])
+                self._fail(toml_path, f"{heading} needs url, the address of the database")
+            self._check_address((*toml_path, "url"), heading, got["url"])
             found[name] = Database(**got)
         return found
 
-    def _check_address(self, place: Place, heading: str, url: str) -> None:
-        """Complain of what is no address of a database; it may hold a password, and is not repeated."""
+    def _check_address(self, toml_path: TomlPath, heading: str, url: str) -> None:
+        """Raise `InvalidInput` for a wrong address of a database, without repeating it."""
         from sqlalchemy import make_url
         from sqlalchemy.exc import ArgumentError
 
         try:
             make_url(url)
         except (ArgumentError, ValueError):
-            self._fail(place, f"{heading} url must be an address such as postgresql://me@host/shop")
+            self._fail(toml_path, f"{heading} url must be an address such as postgresql://me@host/shop")
 
     def _notify(self) -> list[Notify]:
         told: list[Notify] = []
-        for place, got in self._many("notify"):
+        for toml_path, got in self._many("notify"):
             if len(got.keys() & {"webhook", "command"}) != 1:
-                self._fail(place, "[[notify]] needs either webhook or command: who is to be told?")
+                self._fail(toml_path, "[[notify]] needs either webhook or command: who is to be told?")
             one = Notify(**got)
             if one in told:
-                self._fail(place, "[[notify]] is there already, with the same match")
+                self._fail(toml_path, "[[notify]] is there already, with the same match")
             told.append(one)
         return told

@@ -17,14 +17,14 @@ class Key:
     name: str
     read: Read
     default: str
-    """In the words of the reference: what holds if it is not given."""
+    """The default, in the words of the reference."""
     example: str
     """As it is written in TOML."""
     about: str
     path: bool = False
-    """Whether it names a file or a folder, which is meant relative to that of mirror.toml."""
+    """Whether it names a file or a folder, relative to the folder of mirror.toml."""
     option: bool = False
-    """Whether it is for the source, and not for the mirror."""
+    """Whether it is an option of the source, not of the mirror."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Section:
     about: str
     keys: tuple[Key, ...]
     many: bool = False
-    """Whether it may come several times."""
+    """Whether the file may have several of them."""
     named: bool = False
-    """Whether each has a name."""
+    """Whether each has a name of its own."""
 
     def key(self, name: str) -> Key | None:
         """Return the key of this name, if there is one."""

@@ -13,9 +13,9 @@ from .keys import SECTIONS, Section
 
 __all__ = ["template", "write_template"]
 
-_WIDTH = 100
+_LINE_CHARACTERS = 100
 _RULER = "# " + "-" * 60
-_BEGINNING = """\
+_INTRODUCTION = """\
 # A mirror: copies of other people's data, as fresh as a budget allows.
 #
 # Take away one # to say what a line says. Times and amounts have units and stand in quotes:
@@ -28,12 +28,12 @@ def template(*, store: str = "mirror.db", budget: str = "1000/day", contact: str
     given = {"store": store, "budget": budget} | ({"contact": contact} if contact else {})
     if "://" in store:
         given["copies"] = "copies"
-    parts = [_BEGINNING, *(_written(section, given) for section in SECTIONS)]
+    parts = [_INTRODUCTION, *(_written(section, given) for section in SECTIONS)]
     return "\n".join(parts)
 
 
 def _written(section: Section, given: dict[str, str]) -> str:
-    """Write a section; those that may come several times, or not at all, are commented out."""
+    """Return the text of a section; sections that need not be there are commented out."""
     live = section.name in {"mirror", "http"}
     lines = [_RULER, *_comment(section.about), "", section.heading if live else f"#{section.heading}"]
     for key in section.keys:
@@ -44,12 +44,14 @@ def _written(section: Section, given: dict[str, str]) -> str:
 
 
 def _comment(text: str) -> list[str]:
-    wrapped = textwrap.wrap(text.replace("`", ""), _WIDTH - 2, break_long_words=False, break_on_hyphens=False)
+    wrapped = textwrap.wrap(
+        text.replace("`", ""), _LINE_CHARACTERS - 2, break_long_words=False, break_on_hyphens=False
+    )
     return [f"# {line}" for line in wrapped]
 
 
 def _quoted(value: str) -> str:
-    """Write a text as TOML has it."""
+    """Return a text as a TOML string."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -57,11 +59,28 @@ def _quoted(value: str) -> str:
 def write_template(
     path: Path, *, store: str = "mirror.db", budget: str = "1000/day", contact: str | None = None
 ) -> None:
-    """Write a new mirror.toml; one that is there already stays, and is an error."""
+    """Write a new mirror.toml.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    store
+        Path of an SQLite file, or address of a PostgreSQL database.
+    budget
+        Polls per time.
+    contact
+        Where owners of sources can reach the user.
+
+    Raises
+    ------
+    InvalidInput
+        If the file exists already, or cannot be written.
+    """
     text = template(store=store, budget=budget, contact=contact)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # for its owner alone, if the address of the store has a password in it
+        # Only the owner may read it if the address of the store has a password in it.
         mode = 0o600 if without_password(store) != store else 0o666
         with os.fdopen(
             os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8"

@@ -1,14 +1,14 @@
-"""Where things stand in a TOML file: `tomllib` says what is in it, but not on which line."""
+"""The line of each key in a TOML file, which `tomllib` does not tell."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 
-__all__ = ["Place", "places"]
+__all__ = ["TomlPath", "line_numbers"]
 
-Place = tuple[str | int, ...]
-"""A way through tables and arrays: ``("rule", 0, "max_age")``."""
+TomlPath = tuple[str | int, ...]
+"""The path of a key through tables and arrays: ``("rule", 0, "max_age")``."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
@@ -21,24 +21,24 @@ _STRING = re.compile(
 _OTHER = re.compile(r"[^,\]}#\n]*")
 
 
-def places(text: str) -> dict[Place, int]:
+def line_numbers(text: str) -> dict[TomlPath, int]:
     r"""Return the line, from 1 on, of each table, key and entry of a text that `tomllib` has accepted.
 
-    >>> places('[mirror]\nbudget = "1/h"\n[[rule]]\nmax_age = "6h"\n')[("rule", 0, "max_age")]
+    >>> line_numbers('[mirror]\nbudget = "1/h"\n[[rule]]\nmax_age = "6h"\n')[("rule", 0, "max_age")]
     4
     """
     return _Scan(text.replace("\r\n", "\n")).found
 
 
 class _Scan:
-    """One walk over a text."""
+    """One pass over a text."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.line, self.counted = text, 0, 1, 0
-        self.found: dict[Place, int] = {}
-        self.arrays: dict[Place, int] = {}
-        """How many tables each array of tables has so far."""
-        table: Place = ()
+        self.found: dict[TomlPath, int] = {}
+        self.arrays: dict[TomlPath, int] = {}
+        """The number of tables that each array of tables has so far."""
+        table: TomlPath = ()
         self._take(_EMPTY)
         while self.at < len(text):
             if text.startswith("[", self.at):
@@ -48,42 +48,41 @@ class _Scan:
             self._take(_EMPTY)
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        """Go on over what matches."""
+        """Move behind the match of a pattern, and return the match."""
         match = pattern.match(self.text, self.at)
         if match is None:
-            msg = f"nothing that TOML allows at {self.at}"
-            raise ValueError(msg)
+            raise ValueError(f"nothing that TOML allows at {self.at}")
         self.at = match.end()
         return match[0]
 
-    def _note(self, place: Place) -> None:
-        """Note that this is the line of a place, and of all that it is in, unless they had one before."""
+    def _note(self, toml_path: TomlPath) -> None:
+        """Record this line for a path, and for the paths that contain it, unless they have one already."""
         self.line += self.text.count("\n", self.counted, self.at)
         self.counted = self.at
-        for depth in range(1, len(place) + 1):
-            self.found.setdefault(place[:depth], self.line)
+        for depth in range(1, len(toml_path) + 1):
+            self.found.setdefault(toml_path[:depth], self.line)
 
-    def _heading(self) -> Place:
+    def _heading(self) -> TomlPath:
         many = self.text.startswith("[[", self.at)
         self.at += 2 if many else 1
-        place: Place = ()
+        toml_path: TomlPath = ()
         *outer, last = self._key()
         for part in outer:
-            place = self._inside((*place, part))
-        place = (*place, last)
+            toml_path = self._inside((*toml_path, part))
+        toml_path = (*toml_path, last)
         if many:
-            self.arrays[place] = self.arrays.get(place, 0) + 1
-            place = self._inside(place)
-        self._note(place)
+            self.arrays[toml_path] = self.arrays.get(toml_path, 0) + 1
+            toml_path = self._inside(toml_path)
+        self._note(toml_path)
         self.at += 2 if many else 1
-        return place
+        return toml_path
 
-    def _inside(self, place: Place) -> Place:
+    def _inside(self, toml_path: TomlPath) -> TomlPath:
         """Return the last table of an array of tables, or the table itself."""
-        return (*place, self.arrays[place] - 1) if place in self.arrays else place
+        return (*toml_path, self.arrays[toml_path] - 1) if toml_path in self.arrays else toml_path
 
     def _key(self) -> list[str]:
-        """Read a key with its dots, and the space around it."""
+        """Read a dotted key with the space around it; return its parts."""
         parts = []
         while True:
             self._take(_SPACE)
@@ -96,33 +95,33 @@ class _Scan:
                 return parts
             self.at += 1
 
-    def _pair(self, table: Place) -> None:
-        place = (*table, *self._key())
-        self._note(place)
+    def _pair(self, table: TomlPath) -> None:
+        toml_path = (*table, *self._key())
+        self._note(toml_path)
         self.at += 1  # the equals sign
         self._take(_SPACE)
-        self._value(place)
+        self._value(toml_path)
 
-    def _value(self, place: Place) -> None:
+    def _value(self, toml_path: TomlPath) -> None:
         opening = self.text[self.at]
         if opening in "\"'":
             self._take(_STRING)
         elif opening in "[{":
-            self._entries(place, "]" if opening == "[" else "}")
+            self._entries(toml_path, "]" if opening == "[" else "}")
         else:
             self._take(_OTHER)
 
-    def _entries(self, place: Place, closing: str) -> None:
+    def _entries(self, toml_path: TomlPath, closing: str) -> None:
         """Read an array or an inline table."""
         self.at += 1
         count = 0
         self._take(_EMPTY)
         while not self.text.startswith(closing, self.at):
             if closing == "]":
-                self._note((*place, count))
-                self._value((*place, count))
+                self._note((*toml_path, count))
+                self._value((*toml_path, count))
             else:
-                self._pair(place)
+                self._pair(toml_path)
             count += 1
             self._take(_EMPTY)
             if self.text.startswith(",", self.at):

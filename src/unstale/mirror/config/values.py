@@ -1,6 +1,7 @@
-"""Values of mirror.toml: a reader takes the name of a key and what the file says, and returns what is meant.
+"""Readers of values of mirror.toml: each takes the name of a key and its value, and returns what is meant.
 
-It raises `InvalidInput` with a sentence that begins with the name. What may be a secret is not repeated.
+A reader raises `InvalidInput` with a sentence that begins with the name. It does not repeat a value that may
+be a secret.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Read = Callable[[str, object], object]
 
 _ZERO = re.compile(r"0+(\.0*)?\s*[A-Za-z]*", re.ASCII)
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
-_MOST = 2**63 - 1
+_MAX_INTEGER = 2**63 - 1
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -37,7 +38,7 @@ def _reject(name: str, rule: str, value: object, *, hidden: bool = False) -> NoR
 
 
 def shown_value(value: object) -> str:
-    """Return a value as one would find it in the file, shortened."""
+    """Return a value as it stands in the file, shortened."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -58,14 +59,14 @@ def any_text(name: str, value: object) -> str:
 
 
 def secret(name: str, value: object) -> str:
-    """Read a text that is not to be repeated, with variables of the environment in it."""
+    """Read a secret text, in which variables of the environment are replaced."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         _reject(name, "a text in quotes, without control characters", value, hidden=True)
     return expanded(name, value)
 
 
 def expanded(name: str, value: str) -> str:
-    """Put variables of the environment in place.
+    """Replace ``${NAME}`` by that variable of the environment.
 
     >>> expanded("[databases.x] url", "sqlite:///${NO_SUCH_VARIABLE}")
     Traceback (most recent call last):
@@ -76,14 +77,12 @@ def expanded(name: str, value: str) -> str:
     def value_of(found: re.Match[str]) -> str:
         variable = found[1]
         if not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII) or not found[0].endswith("}"):
-            msg = f"{name} must name variables of the environment like ${{PASSWORD}}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"{name} must name variables of the environment like ${{PASSWORD}}")
         if variable not in os.environ:
-            msg = (
+            raise InvalidInput(
                 f"{name} needs the environment variable {variable}, which is not set; "
                 "set it before you start unstale"
             )
-            raise InvalidInput(msg)
         return os.environ[variable]
 
     return _VARIABLE.sub(value_of, value)
@@ -118,7 +117,7 @@ def flag(name: str, value: object) -> bool:
     return value
 
 
-def count(least: int, most: int = _MOST) -> Read:
+def count(least: int, most: int = _MAX_INTEGER) -> Read:
     """Return a reader of whole numbers."""
 
     def read(name: str, value: object) -> int:
@@ -144,7 +143,7 @@ def ratio(name: str, value: object) -> float:
 
 
 def span(*, nothing: bool = False, endless: str | None = None) -> Read:
-    """Return a reader of times, in seconds; 0 may be one, and a word may mean: without end."""
+    """Return a reader of times, in seconds; ``nothing`` allows 0, and the word ``endless`` means infinity."""
 
     def read(name: str, value: object) -> float:
         if endless is not None and value == endless:
@@ -185,8 +184,8 @@ def byte_flow(name: str, value: object) -> float:
 
 
 def _per_second(name: str, value: object, amount: float) -> float:
-    if not 1e-12 <= amount <= 1e15:  # one in 30,000 years; more than there are cables for
-        _reject(name, "more than nothing, and less than can be had", value)
+    if not 1e-12 <= amount <= 1e15:  # from one in 30,000 years to more than any network carries
+        _reject(name, "between 1e-12 and 1e15 per second", value)
     return amount
 
 
@@ -210,7 +209,12 @@ def size(name: str, value: object) -> int:
         got = flow(name, f"{value}/s")
     except InvalidInput:
         _reject(name, rule, value)
-    if got.kind != "bytes" or got.unit.name != "second" or "/" in value or not 1 <= got.amount <= _MOST:
+    if (
+        got.kind != "bytes"
+        or got.unit.name != "second"
+        or "/" in value
+        or not 1 <= got.amount <= _MAX_INTEGER
+    ):
         _reject(name, rule, value)
     return int(got.amount)
 
@@ -227,7 +231,7 @@ def portion(name: str, value: object) -> float:
 
 
 def when(name: str, value: object) -> str:
-    """Read windows."""
+    """Read the windows in which polls are allowed."""
     from unstale.schedule.windows import Windows
 
     written = any_text(name, value)
@@ -346,7 +350,7 @@ def options(name: str, value: object) -> Json:
         return [options(name, entry) for entry in value]
     if value is None or isinstance(value, bool | str):
         return value
-    if isinstance(value, int) and abs(value) <= _MOST:
+    if isinstance(value, int) and abs(value) <= _MAX_INTEGER:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value

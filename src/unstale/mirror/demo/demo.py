@@ -1,12 +1,12 @@
 """A demonstration: a site that changes by itself, a mirror of it, and the truth beside what the mirror says.
 
-The site is real but small, on loopback, and fast: a page lives through in a minute what others do in a week.
-Pages change at very different rates, half of them not as Poisson would have it, and some are wanted far more
-than others. The mirror is told what is wanted and that there is about one change of a page in a round of
-polls; the rest it must learn.
+The site is real but small, on loopback, and fast: a page changes in a minute as often as others in a week.
+Pages change at very different rates, half of them not by Poisson processes, and some are read far more often
+than others. The mirror knows the weights of pages, and that a page changes about once in a round of polls;
+the rest it must learn.
 
-The demonstration knows everything. It says how fresh the copies are in truth, and plays other policies on the
-very same changes: whenever the mirror polls, each of them makes a poll of its own choice.
+The demonstration knows all changes. It computes how fresh the copies are in truth, and runs other policies on
+the same changes: whenever the mirror polls, each of them makes a poll of its own choice.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from .site import ChangingSite
 __all__ = ["POLICIES", "Demo", "Moment", "Summary", "changing_pages"]
 
 POLICIES: tuple[Policy, ...] = ("optimal", "uniform", "proportional")
-"""Who polls beside the mirror; the first and the last know all rates."""
-_RATE, _SPREAD = 0.1, 1.1
-"""Changes per second of a page in the middle, and the standard deviation of the logarithms of rates."""
-_SKEW = 0.8
-"""Of the audience, by Zipf's law."""
-_KINDS = (0.5, 0.15, 0.2, 0.15)
+"""The policies that poll beside the mirror; the first and the last know all rates."""
+_MEDIAN_RATE_PER_SECOND, _LOG_RATE_DEVIATION = 0.1, 1.1
+"""The median rate of changes of a page, and the standard deviation of the logarithms of rates."""
+_AUDIENCE_SKEW = 0.8
+"""Exponent of Zipf's law, by which the audience reads pages."""
+_SHARES_OF_LAWS = (0.5, 0.15, 0.2, 0.15)
 """Shares of pages that change at any time, in bursts, by the clock, and irregularly."""
-_BURSTY, _IRREGULAR = 0.7, 0.8
+_BURST_SHAPE, _IRREGULAR_LOG_DEVIATION = 0.7, 0.8
 """Shape of the gaps in bursts (Weibull), and standard deviation of the logarithms of irregular ones."""
-_BUDGET = 0.14
+_POLLS_PER_PAGE_AND_SECOND = 0.14
 """Polls per second, for each page."""
-_WARM_UP = 3.0
-"""Rounds after which is measured; at most half of the time."""
-_READS = 20.0
+_WARM_UP_ROUNDS = 3.0
+"""Rounds of polls before the measurement begins; at most half of the time."""
+_READS_PER_SECOND = 20.0
 """Copies that the audience reads in a second, on average."""
 _TOML = """\
 [mirror]
@@ -69,28 +69,28 @@ match = "*"
 spacing = "0s"
 concurrency = 20
 """
-_OFTEN = 0.15
-"""Seconds after which the truth is looked at again."""
-_SAW = ("new", "changed", "unchanged")
+_FOLLOW_EVERY_SECONDS = 0.15
+"""The truth is computed again after this time."""
+_OUTCOMES_THAT_SAW = ("new", "changed", "unchanged")
 
 Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Moment:
-    """How fresh copies were at a moment: as the mirror estimates, in truth, and those of the others."""
+    """How fresh copies were at a moment: as the mirror estimates, in truth, and under other policies."""
 
     time: float
     estimated: float
     true: float
     beside: Mapping[str, float]
     polls: int
-    """Of each, since the start."""
+    """Polls of each policy since the start."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What came of it; freshness is the mean over the time after the warm-up, nan if it was too short."""
+    """The result; freshness is the mean over the time after the warm-up, nan if that was too short."""
 
     seconds: float
     warm_up: float
@@ -103,30 +103,30 @@ class Summary:
     true: float
     beside: Mapping[str, float]
     planned: float
-    """What the budget buys on average if the laws of changes are known."""
+    """The freshness that the budget buys on average if the laws of changes are known."""
 
     @property
     def short(self) -> bool:
-        """Whether it has ended before the mirror could learn much."""
+        """Whether the demonstration ended before the mirror could learn much."""
         return self.warm_up >= 0.5 * self.seconds
 
     @property
     def difference(self) -> float:
-        """By how much the mirror believes to be fresher than it is."""
+        """By how much the mirror overestimates its freshness."""
         return self.estimated - self.true
 
 
 def changing_pages(count: int, seed: int) -> tuple[list[Process], Floats]:
-    """Return how pages change, in seconds, and how much each is wanted: 1 on average.
+    """Return the laws of changes of pages, in seconds, and the weights of pages: 1 on average.
 
     >>> laws, weights = changing_pages(500, seed=1)
     >>> len(laws), round(float(weights.mean()), 6), round(float(weights.max()))
     (500, 1.0, 39)
     """
     rng = np.random.default_rng(seed)
-    rates = rng.lognormal(log(_RATE), _SPREAD, count)
-    weights = align(count * zipf(count, _SKEW), rates, "shuffled", rng)
-    kinds = rng.choice(len(_KINDS), count, p=_KINDS)
+    rates = rng.lognormal(log(_MEDIAN_RATE_PER_SECOND), _LOG_RATE_DEVIATION, count)
+    weights = align(count * zipf(count, _AUDIENCE_SKEW), rates, "shuffled", rng)
+    kinds = rng.choice(len(_SHARES_OF_LAWS), count, p=_SHARES_OF_LAWS)
     laws = [_law(kind, rate) for kind, rate in zip(kinds.tolist(), rates.tolist(), strict=True)]
     return laws, weights
 
@@ -135,30 +135,30 @@ def _law(kind: int, rate: float) -> Process:
     """Return a law of changes with this rate."""
     laws: tuple[Callable[[], Process], ...] = (
         lambda: Poisson(rate),
-        lambda: Weibull(_BURSTY, 1.0 / (rate * gamma(1.0 + 1.0 / _BURSTY))),
+        lambda: Weibull(_BURST_SHAPE, 1.0 / (rate * gamma(1.0 + 1.0 / _BURST_SHAPE))),
         lambda: Periodic(1.0 / rate),
-        lambda: Lognormal(-log(rate) - 0.5 * _IRREGULAR**2, _IRREGULAR),
+        lambda: Lognormal(-log(rate) - 0.5 * _IRREGULAR_LOG_DEVIATION**2, _IRREGULAR_LOG_DEVIATION),
     )
     return laws[kind]()
 
 
 def _expectation(round_: float) -> bytes:
-    """Return what the mirror knows beforehand: that a page changes once in a round, more or less.
+    """Return what the mirror knows beforehand: a page changes about once in a round.
 
-    By itself it would expect that only of rounds of an hour or more, and take a while to think otherwise.
+    Without this the mirror would expect it of rounds of an hour or more, and would learn better slowly.
     """
     return packed({**Learner(0, round=round_).shared, "heard": np.float64(1e-9)})
 
 
 class _Rival:
-    """Polls whenever the mirror does: each page once, the most wanted first, and then at its frequencies."""
+    """Polls whenever the mirror does: each page once, by weight, and then at the frequencies of its plan."""
 
     def __init__(self, site: ChangingSite, frequencies: Floats) -> None:
         first = np.argsort(-site.weights, kind="stable").tolist()
         self._pages = chain(first, (page for _, page in Schedule(frequencies)))
         self._site = site
         self.held: Ids = np.full(len(site), -1, np.int64)
-        """Which version it has of each page."""
+        """The version that it holds of each page."""
 
     def poll(self, times: Iterable[float]) -> None:
         """Poll at these moments."""
@@ -168,10 +168,22 @@ class _Rival:
 
 
 class Demo:
-    """A site, a mirror of it in a folder, and others who poll beside it.
+    """A site, a mirror of it in a folder, and other policies that poll beside it.
 
-    ``pages`` and ``seed`` make the site, ``budget`` is in polls per second. With a simulated clock, ``tick``
-    is how often the mirror plans, in seconds.
+    Parameters
+    ----------
+    folder
+        Where the mirror keeps its file, its store and its copies.
+    pages
+        The number of pages of the site.
+    budget
+        Polls per second.
+    clock
+        The time of the site and of the mirror.
+    seed
+        Decides how the pages change.
+    tick
+        With a simulated clock: how often the mirror plans, in seconds.
     """
 
     def __init__(
@@ -186,16 +198,20 @@ class Demo:
     ) -> None:
         self.clock: Clock = RealClock() if clock is None else clock
         self._laws, weights = changing_pages(whole("pages", pages, at_least=1), whole("seed", seed))
-        self.budget = round(_BUDGET * pages, 3) if budget is None else scalar("budget", budget, above=0)
+        self.budget = (
+            round(_POLLS_PER_PAGE_AND_SECOND * pages, 3)
+            if budget is None
+            else scalar("budget", budget, above=0)
+        )
         self.site = ChangingSite(self._laws, clock=self.clock, seed=seed, weights=weights)
         self.moments: list[Moment] = []
-        """All of them, one for each second."""
+        """One for each second."""
         self._rivals = {name: _Rival(self.site, self._plan(name).frequencies) for name in POLICIES}
         self._held: Ids = np.full(pages, -1, np.int64)
         self._answered: list[float] = []
-        """When polls were answered that the others have not made yet."""
+        """Times of polls of the mirror that the other policies have not made yet."""
         self._truth: dict[str, float] = {}
-        """What the mirror cannot know, to be kept with what it says of itself."""
+        """The true freshness, which the mirror cannot know; it is kept with the samples of the mirror."""
         self._polls, self._allowed, self._paying = 0, 0.0, self.budget
         self._began = self._looked = self._followed = self.clock.now()
         self._audience = np.random.default_rng([seed, 1])
@@ -216,9 +232,9 @@ class Demo:
         on_start: Callable[[str], None] | None = None,
         on_moment: Callable[[Moment], None] | None = None,
     ) -> Summary:
-        """Serve the site and mirror it for so many seconds, or until stopped; the mirror is closed then.
+        """Serve the site and mirror it for so many seconds, or until stopped; then close the mirror.
 
-        ``on_start`` is told the address of the site, ``on_moment`` once a second how fresh all copies are.
+        ``on_start`` gets the address of the site, ``on_moment`` gets a `Moment` once a second.
         """
         self._tell = on_moment
         async with AsyncExitStack() as stack:
@@ -237,7 +253,7 @@ class Demo:
         return plan(self._laws, given, weights=self.site.weights, policy=policy)
 
     def _new_mirror(self, folder: Path, tick: float | None) -> Mirror:
-        """Make a mirror that knows no pages yet; commands find it in the folder."""
+        """Make a mirror without pages; commands find it in the folder."""
         file = folder / "mirror.toml"
         file.write_text(_TOML.format(budget=self.budget), "utf-8")
         config = load(file)
@@ -270,10 +286,10 @@ class Demo:
     # --- what happens
 
     def _hear(self, event: Event) -> None:
-        """Take in what the mirror did; when it says how fresh it is, see how fresh it is."""
-        if event.time >= self._followed + _OFTEN:
+        """Handle an event of the mirror; at a tick, compare its estimate with the truth."""
+        if event.time >= self._followed + _FOLLOW_EVERY_SECONDS:
             self._follow(event.time)
-        if event.kind == "poll" and event.data["outcome"] in _SAW:
+        if event.kind == "poll" and event.data["outcome"] in _OUTCOMES_THAT_SAW:
             if (page := self._places.get(event.key)) is not None:
                 time = float(self.site.answered[page])
                 self._held[page] = self.site.version(page, time)
@@ -283,7 +299,7 @@ class Demo:
             self._look(event.time, float(event.data["freshness"]))
 
     def _follow(self, now: float) -> dict[str, float]:
-        """Let the others poll as often as the mirror has; return how fresh the copies of each are."""
+        """Let the other policies poll as often as the mirror; return how fresh the copies of each are."""
         times, self._answered = self._answered, []
         beside: dict[str, float] = {}
         for name, rival in self._rivals.items():
@@ -295,7 +311,7 @@ class Demo:
         return beside
 
     def _look(self, now: float, estimated: float) -> None:
-        """Compare what the mirror says with the truth, and with the others."""
+        """Record the estimate of the mirror, the truth, and the freshness of the other policies."""
         beside = self._follow(now)
         moment = Moment(now, estimated, self._truth["true"], beside, self._polls)
         self.moments.append(moment)
@@ -304,9 +320,9 @@ class Demo:
             self._tell(moment)
 
     def _read(self, now: float) -> None:
-        """Let the audience read some copies; and see what the budget is, which somebody may have changed."""
+        """Let the audience read some copies, and read the budget, which a user may have changed."""
         share = self.site.weights / self.site.weights.sum()
-        asked = self._audience.choice(share.size, self._audience.poisson(_READS), p=share)
+        asked = self._audience.choice(share.size, self._audience.poisson(_READS_PER_SECOND), p=share)
         pages, counts = np.unique(asked[self._held[asked] >= 0], return_counts=True)
         with self.mirror.store.begin() as t:
             t.read(dict(zip(self._ids[pages].tolist(), counts.tolist(), strict=True)), now)
@@ -318,11 +334,11 @@ class Demo:
         self._looked, self._paying = now, budget
 
     def summary(self) -> Summary:
-        """Return what has come of it so far."""
+        """Return the result so far."""
         end = self.clock.now()
         self._pay(end, self._paying)
         seconds = end - self._began
-        warm_up = min(_WARM_UP * self.round, 0.5 * seconds)
+        warm_up = min(_WARM_UP_ROUNDS * self.round, 0.5 * seconds)
         counted = [one for one in self.moments if one.time >= self._began + warm_up]
 
         def mean(values: Iterable[float]) -> float:

@@ -1,11 +1,11 @@
-"""A web site that changes by itself, at moments that are known: to try a mirror on, and to measure it.
+"""A web site that changes by itself at known moments, to try and to measure a mirror.
 
-Each page changes at the points of a random process. What happens to a page depends on the seed, its number
-and its law, and on nothing else, so a site can be had again. It reads the time from the clock that it is
-given: with a `SimulatedClock` a mirror and the site that it copies live through a month in a minute.
+Each page changes at the points of a random process. The changes of a page depend only on the seed, its number
+and its law, so the same site can be made again. The site reads the time from the clock that it gets: with a
+`SimulatedClock` a mirror and its site run through a month in a minute.
 
-Since all changes are known, so is what no mirror can know: which copies are fresh, and how fresh all of them
-were on average, exactly.
+Since all changes are known, the site can tell what no mirror knows: which copies are fresh, and exactly how
+fresh all copies were on average.
 """
 
 from __future__ import annotations
@@ -42,9 +42,21 @@ Ids = NDArray[np.int64]
 class ChangingSite:
     """A site of pages ``/page/0``, ``/page/1``, ..., which begins when it is made.
 
-    ``rates`` are changes per second (Poisson), a process, or one process for each page. A page has about
-    ``size`` bytes. Without ``etags`` and ``last_modified`` every answer is a whole page; with
-    ``last_modified`` alone, two changes within a second cannot be told apart, as on the web.
+    Parameters
+    ----------
+    rates
+        Changes per second (Poisson), a process, or one process for each page.
+    clock
+        Tells the time.
+    seed
+        Decides when pages change, and what is on them.
+    weights
+        How much the freshness of each page matters.
+    etags, last_modified
+        Whether answers have these headers. Without both every answer is a whole page; with ``last_modified``
+        alone, two changes within a second look like one, as on the web.
+    size
+        Bytes of a page, about.
 
     >>> from unstale.mirror.clock import SimulatedClock
     >>> site = ChangingSite([0.001, 0.1], clock=SimulatedClock(1000.0), seed=3)
@@ -69,9 +81,9 @@ class ChangingSite:
         self.start = clock.now()
         """When the site began, with version 0 of each page."""
         self.statuses: dict[int, int] = {}
-        """How often each status was answered."""
+        """How many responses had each status."""
         self.answered: Floats = np.full(len(self), np.nan)
-        """When each page was last answered with 200 or 304."""
+        """When each page was last served with 200 or 304."""
         self._drawn = self._world.changes(seed)
         self._total = float(self.rates.sum())
         self._until = self.start
@@ -96,13 +108,13 @@ class ChangingSite:
     # --- what changes when
 
     def version(self, page: int, time: float) -> int:
-        """Return how often a page has changed until then."""
+        """Return how often a page has changed until a moment."""
         self._reach(time)
         low, high = self._bounds[page], self._bounds[page + 1]
         return bisect_right(self._times, time, low, high) - low
 
     def versions(self, time: float) -> Ids:
-        """Return how often each page has changed until then."""
+        """Return how often each page has changed until a moment."""
         self._reach(time)
         passed = np.concatenate([[0], np.cumsum(self._times <= time)])
         return passed[self._offsets[1:]] - passed[self._offsets[:-1]]
@@ -119,7 +131,7 @@ class ChangingSite:
         return float(self._times[self._bounds[page] + version - 1]) if version else self.start
 
     def content(self, page: int, version: int) -> bytes:
-        """Return a version of a page; it is the same whenever it is asked for."""
+        """Return the content of a version of a page, which is always the same."""
         return page_html(self.seed, page, version, self.size)
 
     def latest(self, time: float, count: int) -> list[tuple[int, float]]:
@@ -156,15 +168,23 @@ class ChangingSite:
         else:
             held = np.asarray(copies)
             if held.shape != (len(self),):
-                msg = f"copies must be one version for each of {len(self)} pages; its shape is {held.shape}"
-                raise InvalidInput(msg)
+                raise InvalidInput(
+                    f"copies must be one version for each of {len(self)} pages; its shape is {held.shape}"
+                )
         return float(self.weights @ (held == self.versions(time)) / self.weights.sum())
 
     def mean_freshness(self, poll_pages: ArrayLike, poll_times: ArrayLike, start: float, end: float) -> float:
         """Return the mean over time of the share of pages, by weight, whose copies are up to date.
 
-        Copies are brought up to date by the polls, in whatever order these are listed; before its first poll
-        a page has no copy. Exact but for rounding.
+        Each poll brings a copy up to date; before its first poll a page has no copy. The result is exact but
+        for rounding.
+
+        Parameters
+        ----------
+        poll_pages, poll_times
+            The page and the time of each poll, in any order.
+        start, end
+            The span of time.
         """
         each = self.page_freshness(poll_pages, poll_times, start, end)
         return float(self.weights @ each / self.weights.sum())
@@ -172,24 +192,33 @@ class ChangingSite:
     def page_freshness(
         self, poll_pages: ArrayLike, poll_times: ArrayLike, start: float, end: float
     ) -> Floats:
-        """Return for each page the share of the time from ``start`` to ``end`` when it was up to date."""
+        """Return for each page the share of the time in which its copy was up to date.
+
+        Parameters
+        ----------
+        poll_pages, poll_times
+            The page and the time of each poll, in any order.
+        start, end
+            The span of time.
+        """
         if not self.start <= start < end:
-            msg = f"start must be before end, and not before the site began; they are {start} and {end}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"start must be before end, and not before the site began; they are {start} and {end}"
+            )
         self._reach(end)
         polls = by_element(
             len(self), np.asarray(poll_pages, np.intp), numbers("poll_times", poll_times).ravel()
         )
         pages = np.repeat(np.arange(len(self)), np.diff(polls.offsets))
         stale = self._next_changes(pages, polls.times)
-        until = np.append(polls.times[1:], end)  # the next poll makes a stretch of its own
+        until = np.append(polls.times[1:], end)  # a copy counts until the next poll
         last = polls.offsets[1:][np.diff(polls.offsets) > 0] - 1
         until[last] = end
         spans = np.minimum(np.minimum(stale, until), end) - np.maximum(polls.times, start)
         return np.bincount(pages, np.maximum(spans, 0.0), len(self)) / (end - start)
 
     def asked(self) -> tuple[Ids, Floats]:
-        """Return what has been answered with 200 or 304 so far: pages, and times."""
+        """Return the requests served with 200 or 304 so far: pages, and times."""
         return np.array(self._asked_pages, np.int64), np.array(self._asked_times, np.float64)
 
     def _next_changes(self, pages: NDArray[np.intp], times: Floats) -> Floats:
@@ -199,17 +228,16 @@ class ChangingSite:
         kind = np.concatenate([np.zeros(count, np.int8), np.ones(times.size, np.int8)])
         order = np.lexsort((kind, np.concatenate([self._times, times]), np.concatenate([owner, pages])))
         is_moment = kind[order] == 1
-        following = np.cumsum(~is_moment)[is_moment]  # changes are in the same order: so many come before
+        following = np.cumsum(~is_moment)[is_moment]  # the number of changes before each moment
         within = following < self._offsets[pages + 1]
         return np.where(within, np.append(self._times, np.inf)[following], np.inf)
 
     def _reach(self, time: float) -> None:
-        """Draw changes beyond a moment; ever more at once, so that each is moved a few times only."""
+        """Draw the changes beyond a moment, ever more at once, so that each is copied a few times only."""
         if time < self._until:
             return
         if not np.isfinite(time):
-            msg = f"time must be finite; it is {time}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"time must be finite; it is {time}")
         since = max(time - self.start, 0.0)
         ahead = 1000.0 / self._total if self._total > 0 else np.inf
         reach = since + max(since, min(ahead, 1e9))
@@ -278,7 +306,7 @@ class ChangingSite:
 
 
 def _not_modified(asked: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Tell whether a conditional request asks for what has not changed; ETags count before times."""
+    """Tell whether the page of a conditional request has not changed; ETags count before times."""
     tags = asked.get("If-None-Match")
     if tags is not None:
         tag = now.get("ETag")

@@ -1,4 +1,4 @@
-"""What stands on the pages of a `ChangingSite`: made from the number of the page and of the version."""
+"""The content of a `ChangingSite`, made from the number of a page and of its version."""
 
 from __future__ import annotations
 
@@ -20,15 +20,26 @@ _WORDS = (
     "opened closed moved grew fell returned repaired painted measured counted announced delayed agreed found "
     "new old small large quiet busy northern southern early late local public first second third last"
 )
-_PER_MAP = 50_000
-"""Addresses that one sitemap may have."""
-_ENTRIES = 100
-"""Changes that the feed tells of."""
+_SITEMAP_ADDRESSES = 50_000
+"""Addresses in one sitemap; the protocol allows no more."""
+_MAX_FEED_ENTRIES = 100
+"""Entries of the feed."""
 
 
 def page_html(seed: int, page: int, version: int, size: int) -> bytes:
     """Return a page of about ``size`` bytes. From one version to the next a paragraph and a line differ.
 
+    Parameters
+    ----------
+    seed
+        Decides what is on all pages.
+    page, version
+        The number of the page, and of its version.
+    size
+        Bytes of the page, about.
+
+    Examples
+    --------
     >>> page_html(0, 7, 1, 300) == page_html(0, 7, 1, 300) != page_html(0, 7, 2, 300)
     True
     """
@@ -37,7 +48,7 @@ def page_html(seed: int, page: int, version: int, size: int) -> bytes:
     title = sentences[_number(seed, page, 0, 0) % len(sentences)].rstrip(".")
     parts = []
     for at in range(count):
-        edition = (version + at) // count  # paragraphs take turns in being written anew
+        edition = (version + at) // count  # each version rewrites one paragraph, in turn
         text = _number(seed, page, at + 1, edition)
         chosen = (sentences[(text >> (10 * k)) % len(sentences)] for k in range(6))
         parts.append(f"<p>{' '.join(chosen)}</p>")
@@ -62,7 +73,19 @@ def page_html(seed: int, page: int, version: int, size: int) -> bytes:
 
 
 def other_page(site: ChangingSite, base: str, path: str, now: float) -> tuple[str, str] | None:
-    """Return media type and content of what is not a page of its own; None if there is no such thing."""
+    """Return media type and content of the index, robots.txt, the feed or a sitemap; None for others.
+
+    Parameters
+    ----------
+    site
+        The site.
+    base
+        Its address, without a slash at the end.
+    path
+        The path that a request asks for.
+    now
+        The time of the request.
+    """
     number = path.removeprefix("/sitemap-").removesuffix(".xml")
     if path == "/":
         return "text/html", _index(len(site))
@@ -71,10 +94,16 @@ def other_page(site: ChangingSite, base: str, path: str, now: float) -> tuple[st
     if path == "/feed.xml":
         return "application/atom+xml", _feed(site, base, now)
     if path == "/sitemap.xml":
-        whole = _sitemap(site, base, now, 0) if len(site) <= _PER_MAP else _sitemaps(len(site), base)
+        whole = (
+            _sitemap(site, base, now, 0) if len(site) <= _SITEMAP_ADDRESSES else _sitemaps(len(site), base)
+        )
         return "application/xml", whole
-    if path == f"/sitemap-{number}.xml" and number.isdecimal() and int(number) * _PER_MAP < len(site):
-        return "application/xml", _sitemap(site, base, now, int(number) * _PER_MAP)
+    if (
+        path == f"/sitemap-{number}.xml"
+        and number.isdecimal()
+        and int(number) * _SITEMAP_ADDRESSES < len(site)
+    ):
+        return "application/xml", _sitemap(site, base, now, int(number) * _SITEMAP_ADDRESSES)
     return None
 
 
@@ -85,13 +114,13 @@ def _index(count: int) -> str:
 
 
 def _sitemaps(count: int, base: str) -> str:
-    maps = range(-(-count // _PER_MAP))
+    maps = range(-(-count // _SITEMAP_ADDRESSES))
     listed = "".join(f"<sitemap><loc>{base}/sitemap-{k}.xml</loc></sitemap>\n" for k in maps)
     return _xml("sitemapindex", listed)
 
 
 def _sitemap(site: ChangingSite, base: str, now: float, first: int) -> str:
-    pages = range(first, min(first + _PER_MAP, len(site)))
+    pages = range(first, min(first + _SITEMAP_ADDRESSES, len(site)))
     rows = (
         f"<url><loc>{base}/page/{k}</loc><lastmod>{_moment(site.changed(k, now))}</lastmod></url>\n"
         for k in pages
@@ -106,7 +135,7 @@ def _xml(name: str, inside: str) -> str:
 
 def _feed(site: ChangingSite, base: str, now: float) -> str:
     entries = []
-    for page, at in islice(site.latest(now, _ENTRIES), _ENTRIES):
+    for page, at in islice(site.latest(now, _MAX_FEED_ENTRIES), _MAX_FEED_ENTRIES):
         link, when = f"{base}/page/{page}", _moment(at)
         entries.append(
             f"<entry><title>Page {page} has changed</title><id>{link}</id>"

@@ -1,11 +1,10 @@
-"""What is different between two versions of a table in Parquet: rows that came, went or changed."""
+"""The difference between two versions of a table in Parquet: rows added, removed and changed."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,20 +13,20 @@ from numpy.typing import NDArray
 
 __all__ = ["table_difference"]
 
-_CELLS = 4_000_000
-"""Of both tables together, beyond which rows are only counted."""
-_SHOWN = 20
-"""Rows of each kind that are shown, at most."""
-_WIDTH = 300
+_MAX_COMPARED_CELLS = 4_000_000
+"""If both tables together have more cells, rows are only counted."""
+_MAX_SHOWN_ROWS = 20
+"""Of each kind of difference."""
+_MAX_LINE_CHARACTERS = 300
 
 Codes = NDArray[np.int64]
 
 
 def table_difference(old: bytes, new: bytes, lines: int) -> str:
-    """Return in words what is different; "" if one of them cannot be read.
+    """Return the difference in words; "" if one of the tables cannot be read.
 
-    If some column (the first such) has no value twice, in neither table, rows are recognised by it.
-    Otherwise a row that changed is one removed and one added.
+    The first column whose values are unique in both tables identifies rows. If there is none, a changed row
+    counts as one removed and one added.
     """
     try:
         files = [pq.ParquetFile(io.BytesIO(part)) for part in (old, new)]
@@ -36,7 +35,7 @@ def table_difference(old: bytes, new: bytes, lines: int) -> str:
         said = list(_columns(*schemas))
         shared = [name for name in schemas[1].names if _once(schemas[0], name) and _once(schemas[1], name)]
         head = f"rows: {counts[0]:,} -> {counts[1]:,}"
-        if not shared or sum(counts) * len(shared) > _CELLS:
+        if not shared or sum(counts) * len(shared) > _MAX_COMPARED_CELLS:
             return _clipped([head, *said], lines)
         tables = [file.read(columns=shared) for file in files]
         of_rows, more = _rows(*tables)
@@ -46,15 +45,15 @@ def table_difference(old: bytes, new: bytes, lines: int) -> str:
 
 
 def _clipped(said: list[str], lines: int) -> str:
-    """Return no more than so many lines, none of them long: columns can have any name."""
-    return "\n".join(line[:_WIDTH] for line in said[:lines])
+    """Return at most so many lines, each cut, since columns can have long names."""
+    return "\n".join(line[:_MAX_LINE_CHARACTERS] for line in said[:lines])
 
 
-def _once(schema: Any, name: str) -> bool:  # noqa: ANN401  (Arrow has no types)
+def _once(schema: pa.Schema, name: str) -> bool:
     return len(schema.get_all_field_indices(name)) == 1
 
 
-def _columns(old: Any, new: Any) -> Iterator[str]:  # noqa: ANN401
+def _columns(old: pa.Schema, new: pa.Schema) -> Iterator[str]:
     for name in old.names:
         if name not in new.names:
             yield f"column removed: {name}"
@@ -65,8 +64,8 @@ def _columns(old: Any, new: Any) -> Iterator[str]:  # noqa: ANN401
             yield f"column {name}: was {old.field(name).type}, is {new.field(name).type}"
 
 
-def _rows(old: Any, new: Any) -> tuple[str, list[str]]:  # noqa: ANN401
-    """Return how many rows came, went and changed, and some of them."""
+def _rows(old: pa.Table, new: pa.Table) -> tuple[str, list[str]]:
+    """Return how many rows were added, removed and changed, and lines that show some of them."""
     columns = {name: _encoded(old.column(name), new.column(name)) for name in new.column_names}
     split = old.num_rows
     every = np.zeros(split + new.num_rows, np.int64)
@@ -75,8 +74,8 @@ def _rows(old: Any, new: Any) -> tuple[str, list[str]]:  # noqa: ANN401
     key = next((name for name, codes in columns.items() if _unique(codes[:split], codes[split:])), None)
     identity = every if key is None else columns[key]
     gone, came = _surplus(identity[:split], identity[split:]), _surplus(identity[split:], identity[:split])
-    lines = [f"- {_shown(old, at, key)}" for at in gone[:_SHOWN].tolist()]
-    lines += [f"+ {_shown(new, at, key)}" for at in came[:_SHOWN].tolist()]
+    lines = [f"- {_shown(old, at, key)}" for at in gone[:_MAX_SHOWN_ROWS].tolist()]
+    lines += [f"+ {_shown(new, at, key)}" for at in came[:_MAX_SHOWN_ROWS].tolist()]
     if key is None:
         return f"{came.size:,} added, {gone.size:,} removed", lines
     _, before, after = np.intersect1d(
@@ -84,19 +83,19 @@ def _rows(old: Any, new: Any) -> tuple[str, list[str]]:  # noqa: ANN401
     )
     differ = every[before] != every[split + after]
     before, after = before[differ], after[differ]
-    for a, b in islice(zip(before.tolist(), after.tolist(), strict=True), _SHOWN):
+    for a, b in islice(zip(before.tolist(), after.tolist(), strict=True), _MAX_SHOWN_ROWS):
         parts = [
             f"{name} {_value(old.column(name)[a])} -> {_value(new.column(name)[b])}"
             for name, codes in columns.items()
             if codes[a] != codes[split + b]
         ]
-        lines.append(f"~ {key} {_value(new.column(key)[b])}: {', '.join(parts)}"[:_WIDTH])
+        lines.append(f"~ {key} {_value(new.column(key)[b])}: {', '.join(parts)}"[:_MAX_LINE_CHARACTERS])
     told = f"{came.size:,} added, {gone.size:,} removed, {before.size:,} changed; told apart by {key}"
     return told, lines
 
 
-def _encoded(old: Any, new: Any) -> Codes:  # noqa: ANN401
-    """Return a whole number for each value of both columns, the same for the same value; 0 is missing."""
+def _encoded(old: pa.ChunkedArray, new: pa.ChunkedArray) -> Codes:
+    """Return a number for each value of both columns, equal for equal values; 0 is null."""
     kind = old.type
     try:
         if old.type != new.type:
@@ -116,21 +115,21 @@ def _unique(*parts: Codes) -> bool:
 
 
 def _surplus(some: Codes, others: Codes) -> Codes:
-    """Return the places in ``some`` of what ``others`` has fewer of."""
+    """Return the positions in ``some`` of values that ``others`` has fewer of."""
     order = np.argsort(some, kind="stable")
     ranked = some[order]
-    which = np.arange(ranked.size) - np.searchsorted(ranked, ranked)  # the how manyeth of its kind
+    which = np.arange(ranked.size) - np.searchsorted(ranked, ranked)  # counts equal values from 0 on
     others = np.sort(others)
     there = np.searchsorted(others, ranked, "right") - np.searchsorted(others, ranked)
     return np.sort(order[which >= there])
 
 
-def _shown(table: Any, at: int, key: str | None) -> str:  # noqa: ANN401
+def _shown(table: pa.Table, at: int, key: str | None) -> str:
     names = [key, *(name for name in table.column_names if name != key)] if key else table.column_names
-    return ", ".join(f"{name} {_value(table.column(name)[at])}" for name in names)[:_WIDTH]
+    return ", ".join(f"{name} {_value(table.column(name)[at])}" for name in names)[:_MAX_LINE_CHARACTERS]
 
 
-def _value(scalar: Any) -> str:  # noqa: ANN401
+def _value(scalar: pa.Scalar) -> str:
     value = scalar.as_py()
     shown = "null" if value is None else str(value)
     return shown if len(shown) <= 60 else f"{shown[:60]}..."

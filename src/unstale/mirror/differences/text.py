@@ -1,7 +1,7 @@
-"""What is different between two versions of a copy, for people to read.
+"""The difference between two versions of a copy, for people to read.
 
-Bounded in time and in what comes out, whatever goes in: versions that have little in common, or are huge,
-are told apart by counts.
+Time and output are bounded, whatever the versions are: for versions that have little in common, or are huge,
+only counts are given.
 """
 
 from __future__ import annotations
@@ -10,47 +10,54 @@ import codecs
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from .least_edits import line_difference
 
 __all__ = ["difference"]
 
-_LARGEST = 8_000_000
-"""Bytes of text beyond which lines are not compared."""
-_MOST_EDITS = 300
-"""Lines added and removed up to which the least edits are looked for: the effort grows with the square."""
-_LONG = 400
-"""Characters of a line beyond which it is cut at the ends of sentences."""
-_WIDTH = 300
-_CONTEXT = 2
-_TEXT = re.compile(r"text/|application/(.*\+)?(json|xml|yaml|toml|javascript|x-ndjson)\b", re.IGNORECASE)
-_HTML = re.compile(r"text/html|application/xhtml", re.IGNORECASE)
-_JSON = re.compile(r"application/(.*\+)?json\b", re.IGNORECASE)
+_MAX_COMPARED_BYTES = 8_000_000
+"""Lines of a larger text are not compared."""
+_MAX_UNCUT_CHARACTERS = 400
+"""A longer line is cut at the ends of sentences."""
+_TEXT_TYPE = re.compile(r"text/|application/(.*\+)?(json|xml|yaml|toml|javascript|x-ndjson)\b", re.IGNORECASE)
+_HTML_TYPE = re.compile(r"text/html|application/xhtml", re.IGNORECASE)
+_JSON_TYPE = re.compile(r"application/(.*\+)?json\b", re.IGNORECASE)
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
-"""Of Python, not of texts; some take time with the square of the length."""
-_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|\[\]|\{\}|[\[\]{}]|, |[^"\[\]{},]++', re.DOTALL)
-"""A string, a bracket, two of them with nothing between, a comma, or anything else that JSON has."""
-_MOST_LINES = 1_000_000
-"""Lines beyond which JSON is not laid out."""
-_DEEPEST = 20
-"""Spaces at most with which a line of JSON begins: hostile ones are nested a thousand times."""
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_NAMES = (
+"""Codecs of Python that are not charsets of texts; the time of some grows with the square of the length."""
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|\[\]|\{\}|[\[\]{}]|, |[^"\[\]{},]++', re.DOTALL)
+"""A string, a bracket, an empty pair of brackets, a comma, or any other token of JSON."""
+_MAX_JSON_LINES = 1_000_000
+"""JSON with more lines is not laid out."""
+_MAX_INDENT_SPACES = 20
+"""The largest indent of a line, since hostile JSON is nested a thousand times."""
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_BLOCK_NAMES = (
     "address article aside blockquote body br caption dd div dl dt figcaption figure footer form h1 h2 h3 "
     "h4 h5 h6 header hr html legend li main nav ol option p pre section summary table tbody td tfoot th "
     "thead title tr ul"
 )
-_BLOCKS = frozenset(_NAMES.split())
-"""Tags that begin a line of their own."""
-_UNSEEN = frozenset({"script", "style", "template", "noscript"})
+_BLOCK_TAGS = frozenset(_BLOCK_NAMES.split())
+"""Tags that begin a new line."""
+_INVISIBLE_TAGS = frozenset({"script", "style", "template", "noscript"})
 
 
 def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> str:
-    r"""Return in at most about ``lines`` lines what is different: of text, lines; of tables, rows.
+    r"""Return the differing lines of texts, or rows of tables, in about ``lines`` lines at most.
 
+    Parameters
+    ----------
+    old, new
+        The contents of two versions.
+    media_type
+        Of the newer one; says how to read both.
+    lines
+        The limit of the output.
+
+    Examples
+    --------
     >>> print(difference(b"one\ntwo\nthree", b"one\n2\nthree", "text/plain"))
     @@ -1,3 +1,3 @@
      one
@@ -60,23 +67,25 @@ def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> 
     """
     if old == new:
         return "no difference"
-    return _told(old, new, media_type, lines).encode("utf-8", "replace").decode()  # JSON has half characters
+    return (
+        _difference(old, new, media_type, lines).encode("utf-8", "replace").decode()
+    )  # JSON may have half a surrogate pair
 
 
-def _told(old: bytes, new: bytes, media_type: str, lines: int) -> str:
+def _difference(old: bytes, new: bytes, media_type: str, lines: int) -> str:
     if all(part[:4] == part[-4:] == b"PAR1" for part in (old, new)):
         with suppress(ImportError):
             from .tables import table_difference
 
             if found := table_difference(old, new, lines):
                 return found
-    if not _TEXT.match(media_type) or max(len(old), len(new)) > _LARGEST:
+    if not _TEXT_TYPE.match(media_type) or max(len(old), len(new)) > _MAX_COMPARED_BYTES:
         return _plain(old, new)
     for read in _readers(media_type):
         before, after = read(old), read(new)
         if before != after:
-            return _between(before, after, lines)
-    return _plain(old, new)  # only in what decoding hides
+            return line_difference(before, after, lines)
+    return _plain(old, new)  # the texts differ only in bytes that decoding hides
 
 
 def _plain(old: bytes, new: bytes) -> str:
@@ -88,14 +97,14 @@ def _plain(old: bytes, new: bytes) -> str:
 
 
 def _readers(media_type: str) -> list[Callable[[bytes], list[str]]]:
-    """Return ways to make lines of a content: what people see first, then all there is."""
+    """Return functions that make lines of a content: first of what people see, then of all of it."""
     found = _CHARSET.search(media_type)
     charset = _charset(found.group(1)) if found else "utf-8"
 
     def text(content: bytes) -> str:
         try:
             return content.decode(charset, "replace")
-        except (LookupError, ValueError):  # it is none of texts
+        except (LookupError, ValueError):  # not a charset of texts
             return content.decode("utf-8", "replace")
 
     def source(content: bytes) -> list[str]:
@@ -111,13 +120,13 @@ def _readers(media_type: str) -> list[Callable[[bytes], list[str]]]:
             found = None
         return source(content) if found is None else found
 
-    if _HTML.match(media_type):
+    if _HTML_TYPE.match(media_type):
         return [seen, source]
-    return [laid_out, source] if _JSON.match(media_type) else [source]
+    return [laid_out, source] if _JSON_TYPE.match(media_type) else [source]
 
 
 def _charset(name: str) -> str:
-    """Return the name of a charset; UTF-8 if there is none of that name."""
+    """Return the codec of a charset; UTF-8 if the name is unknown."""
     try:
         found = codecs.lookup(name).name.replace("_", "-")
     except (LookupError, ValueError):
@@ -126,18 +135,18 @@ def _charset(name: str) -> str:
 
 
 def _laid_out(text: str) -> list[str] | None:
-    """Return JSON with a line for each value; None if that were too many."""
-    if text.count(",") + 2 * (text.count("[") + text.count("{")) > _MOST_LINES:
+    """Return JSON with a line for each value; None if there would be too many lines."""
+    if text.count(",") + 2 * (text.count("[") + text.count("{")) > _MAX_JSON_LINES:
         return None
     lines: list[str] = []
     parts: list[str] = []
     depth = 0
 
     def end_line() -> None:
-        lines.extend("".join(parts).splitlines())  # JSON has line separators within strings
-        parts[:] = [" " * min(depth, _DEEPEST)]
+        lines.extend("".join(parts).splitlines())  # strings of JSON may have line separators
+        parts[:] = [" " * min(depth, _MAX_INDENT_SPACES)]
 
-    for found in _TOKEN.finditer(text):
+    for found in _JSON_TOKEN.finditer(text):
         part = found[0]
         if part in {"[", "{"}:
             depth += 1
@@ -157,18 +166,18 @@ def _laid_out(text: str) -> list[str] | None:
 
 
 def _lines(lines: Sequence[str]) -> list[str]:
-    """Cut long lines at the ends of sentences, so that one word more is not all of a page."""
+    """Cut long lines at the ends of sentences, so that one new word does not change a whole page."""
     cut: list[str] = []
     for line in lines:
-        cut.extend([line] if len(line) <= _LONG else _SENTENCE.split(line))
+        cut.extend([line] if len(line) <= _MAX_UNCUT_CHARACTERS else _SENTENCE_END.split(line))
     return cut
 
 
 def _visible(html: str) -> list[str]:
-    """Return the text of a page, a line for each block."""
+    """Return the visible text of a page, a line for each block."""
     from lxml import etree
 
-    seen = _Seen()
+    seen = _VisibleText()
     parser = etree.HTMLParser(target=seen, encoding="utf-8")
     try:
         parser.feed(html.encode("utf-8", "replace"))
@@ -178,41 +187,41 @@ def _visible(html: str) -> list[str]:
     return seen.lines
 
 
-class _Seen:
-    """Hears of the parts of a page one by one: a tree of them can be large, and long in the making."""
+class _VisibleText:
+    """Collects the visible lines of a page from the events of a parser, which builds no tree."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._line: list[str] = []
         self._hidden = 0
-        """How deep we are in what is not seen."""
+        """Depth within invisible tags."""
 
     def start(self, name: str, _: object) -> None:
-        """Hear of a tag."""
-        if self._hidden or name in _UNSEEN:
+        """Handle the start of a tag."""
+        if self._hidden or name in _INVISIBLE_TAGS:
             self._hidden += 1
-        elif name in _BLOCKS:
+        elif name in _BLOCK_TAGS:
             self._end_line()
 
     def data(self, text: str) -> None:
-        """Hear of a text."""
+        """Handle a text."""
         if not self._hidden:
             self._line.append(text)
 
     def end(self, name: str) -> None:
-        """Hear of the end of a tag."""
+        """Handle the end of a tag."""
         self._hidden = max(self._hidden - 1, 0)
-        if not self._hidden and name in _BLOCKS:
+        if not self._hidden and name in _BLOCK_TAGS:
             self._end_line()
 
     def comment(self, text: str) -> None:
-        """Hear of a comment."""
+        """Ignore a comment."""
 
     def pi(self, target: str, data: str | None = None) -> None:
-        """Hear of an instruction."""
+        """Ignore a processing instruction."""
 
     def close(self) -> None:
-        """Hear of the end of the page."""
+        """Handle the end of the page."""
         self._end_line()
 
     def _end_line(self) -> None:
@@ -220,121 +229,3 @@ class _Seen:
         if line:
             self.lines.append(line)
         self._line.clear()
-
-
-# --- the least edits
-
-
-@dataclass(frozen=True, slots=True)
-class _Edit:
-    """A stretch of lines that was replaced: old[low:high] by new[start:stop]."""
-
-    low: int
-    high: int
-    start: int
-    stop: int
-
-
-def _between(old: list[str], new: list[str], limit: int) -> str:
-    first = 0
-    while first < min(len(old), len(new)) and old[first] == new[first]:
-        first += 1
-    end = 0
-    while end < min(len(old), len(new)) - first and old[-1 - end] == new[-1 - end]:
-        end += 1
-    edits = _edits(old[first : len(old) - end], new[first : len(new) - end])
-    if edits is None:
-        return _counts(old, new, limit)
-    moved = [_Edit(e.low + first, e.high + first, e.start + first, e.stop + first) for e in edits]
-    return "\n".join(_clipped(_hunks(old, new, moved), limit))
-
-
-def _clipped(lines: Iterator[str], limit: int) -> Iterator[str]:
-    left_out = 0
-    for number, line in enumerate(lines):
-        if number < limit:
-            yield line if len(line) <= _WIDTH else f"{line[:_WIDTH]}... ({len(line):,} characters)"
-        else:
-            left_out += 1
-    if left_out:
-        yield f"... and {left_out:,} more lines"
-
-
-def _counts(old: list[str], new: list[str], limit: int) -> str:
-    """Tell which lines came and went, when there is too much for an order."""
-    before, after = Counter(old), Counter(new)
-    gone, came = before - after, after - before
-    head = f"{gone.total():,} lines removed, {came.total():,} lines added, of {len(old):,} and {len(new):,}"
-
-    def shown() -> Iterator[str]:
-        yield from (f"-{line}" for line in gone.elements())
-        yield from (f"+{line}" for line in came.elements())
-
-    return "\n".join([head, *_clipped(shown(), max(0, limit - 1))])
-
-
-def _edits(old: list[str], new: list[str]) -> list[_Edit] | None:
-    """Return the least edits from one to the other, or None if there are more than `_MOST_EDITS`.
-
-    The greedy algorithm of Myers (Algorithmica 1, 1986): ``reach[k]`` is how far into ``old`` one comes on
-    diagonal ``k`` with so many edits; the reaches are kept, to walk back.
-    """
-    n, m = len(old), len(new)
-    reach = {1: 0}
-    trail: list[dict[int, int]] = []
-    for edits in range(min(_MOST_EDITS, n + m) + 1):
-        trail.append(dict(reach))
-        for k in range(-edits, edits + 1, 2):
-            if k == -edits or (k != edits and reach.get(k - 1, -1) < reach.get(k + 1, -1)):
-                x = reach[k + 1]
-            else:
-                x = reach[k - 1] + 1
-            while x < n and x - k < m and old[x] == new[x - k]:
-                x += 1
-            reach[k] = x
-            if x >= n and x - k >= m:
-                return _walked_back(trail, n, m)
-    return None
-
-
-def _walked_back(trail: list[dict[int, int]], n: int, m: int) -> list[_Edit]:
-    found: list[_Edit] = []
-    x, y = n, m
-    for edits in range(len(trail) - 1, 0, -1):
-        reach, k = trail[edits], x - y
-        down = k == -edits or (k != edits and reach.get(k - 1, -1) < reach.get(k + 1, -1))
-        x = reach[k + 1] if down else reach[k - 1]
-        y = x - (k + 1 if down else k - 1)
-        edit = _Edit(x, x, y, y + 1) if down else _Edit(x, x + 1, y, y)
-        if found and (found[-1].low, found[-1].start) == (edit.high, edit.stop):
-            edit = _Edit(edit.low, found[-1].high, edit.start, found.pop().stop)
-        found.append(edit)
-    return found[::-1]
-
-
-def _hunks(old: list[str], new: list[str], edits: list[_Edit]) -> Iterator[str]:
-    """Write edits as a unified difference."""
-    groups: list[list[_Edit]] = []
-    for edit in edits:
-        if groups and edit.low - groups[-1][-1].high <= 2 * _CONTEXT:
-            groups[-1].append(edit)
-        else:
-            groups.append([edit])
-    for group in groups:
-        first, last = group[0], group[-1]
-        before = min(_CONTEXT, first.low)
-        after = min(_CONTEXT, len(old) - last.high)
-        low, start = first.low - before, first.start - before
-        yield f"@@ -{_span(low, last.high + after)} +{_span(start, last.stop + after)} @@"
-        at = low
-        for edit in group:
-            yield from (f" {line}" for line in old[at : edit.low])
-            yield from (f"-{line}" for line in old[edit.low : edit.high])
-            yield from (f"+{line}" for line in new[edit.start : edit.stop])
-            at = edit.high
-        yield from (f" {line}" for line in old[at : at + after])
-
-
-def _span(low: int, high: int) -> str:
-    count = high - low
-    return f"{low + (count > 0)},{count}" if count != 1 else f"{low + 1}"

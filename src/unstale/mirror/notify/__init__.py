@@ -1,1 +1,1 @@
-"""Changes that are told to webhooks and commands."""
+"""Sending changes to webhooks and commands."""

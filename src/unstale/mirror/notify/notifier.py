@@ -1,16 +1,16 @@
-"""Who is told of changes: webhooks and commands.
+"""The notifier sends each change to webhooks and commands, its targets.
 
 Promises, each with a test:
 
-1. Each change is told at least once to each target, also if the process is killed at any moment: what has
-   been told is noted in the store after it was told. After a crash the last few may be told twice; their id
-   is the same.
-2. A target is told of changes in their order. What it does not take (an answer other than 2xx, an exit code
-   other than 0, silence) is tried again, later and later, before the next one.
-3. A target that is dead holds up neither the mirror nor other targets, and costs no memory: what it has not
-   taken is in the store. What has been deleted there meanwhile (`Settings.keep`) it is not told any more.
+1. The notifier sends each change at least once to each target, even if the process is killed at any moment:
+   it records in the store what it has sent, after the target has taken it. After a crash it may send the last
+   few changes twice; their id is the same.
+2. A target gets changes in their order. If it does not take one (an answer other than 2xx, an exit code other
+   than 0, silence), the notifier tries the same change again, later and later, before the next one.
+3. A dead target delays neither the mirror nor other targets, and costs no memory: the changes that it has not
+   taken are in the store. If the store deletes some meanwhile (`Settings.keep`), the target misses them.
 
-A target that is new is told of what changes from then on, not of what has been.
+A new target gets the changes from then on, not the earlier ones.
 """
 
 from __future__ import annotations
@@ -23,66 +23,79 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
+from unstale.backoff import doubling_wait
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.settings import Notify
 from unstale.mirror.store.contract import Store, Version
 
 from .record import change_record
-from .targets import Command, Target, Undelivered, Webhook
+from .targets import CommandTarget, NotifyTarget, Undelivered, WebhookTarget
 
 __all__ = ["Notifier", "TargetStatus"]
 
-_BATCH = 100
-"""Changes that are read at once, and told before that is noted."""
-_NOTE_AFTER = 1.0
-"""Seconds after which it is noted, if they take that long."""
-_LOOK = 2.0
-"""Seconds between two looks for changes, if nobody says that there are some."""
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 600.0
+_BATCH_CHANGES = 100
+"""Changes that are read at once, and sent before the position is recorded."""
+_RECORD_AFTER_SECONDS = 1.0
+"""The position is also recorded after this time, if a batch takes longer."""
+_LOOK_EVERY_SECONDS = 2.0
+"""Between two looks for changes, if `Notifier.wake` is not called."""
+_FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 1.0, 600.0
+"""Before the second attempt, and at most before a later one."""
+_MAX_RETRY_AFTER_SECONDS = 3600.0
+"""A target that asks to be left alone for longer is tried again after this."""
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """How it goes with one target."""
+    """The state of one target."""
 
     name: str
     position: int
-    """Number of the last version that it has been told of, or need not be."""
+    """Id of the last version that it has taken, or does not want."""
     told: int
-    """Changes since the start of the process."""
+    """Changes that it has taken since the process began."""
     failures: int
-    """Attempts in a row that failed."""
+    """Attempts that failed in a row."""
     trouble: str
-    """What was wrong with the last attempt, in words; empty if nothing."""
+    """Why the last attempt failed; empty if it did not."""
     next_try: float
 
 
 @dataclass
-class _Desk:
-    """What is known of one target."""
+class _Delivery:
+    """The delivery of changes to one target."""
 
-    target: Target
+    target: NotifyTarget
     match: str
-    state: str
-    """Name in the store under which its position is kept."""
+    state_key: str
+    """Name under which the store keeps its position."""
     position: int | None = None
-    noted: int = -1
+    recorded: int = -1
     told: int = 0
     failures: int = 0
     trouble: str = ""
     next_try: float = 0.0
     of_store: bool = False
-    """Whether it is the store that is in trouble, and not the target."""
+    """Whether the trouble is that of the store, not of the target."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Notifier:
-    """Tells targets of changes.
+    """Sends changes to targets.
 
-    ``on_trouble`` is told the name of a target and what is wrong when a target begins to fail, and an empty
-    text when it works again.
+    Parameters
+    ----------
+    notify
+        The targets, as the settings name them.
+    store
+        Where the changes are, and where the positions of targets are kept.
+    clock
+        Says when to try again.
+    on_trouble
+        Called with the name of a target and the reason when the target begins to fail, and with an empty
+        reason when it works again.
     """
 
     def __init__(
@@ -95,61 +108,67 @@ class Notifier:
     ) -> None:
         self._store, self._clock = store, clock or RealClock()
         self._on_trouble = on_trouble or (lambda _name, _trouble: None)
-        self._desks = [_desk(one) for one in notify]
-        names = [desk.state for desk in self._desks]
+        self._deliveries = [_delivery(one) for one in notify]
+        names = [delivery.state_key for delivery in self._deliveries]
         if len(set(names)) < len(names):
-            msg = "notify must not have the same target with the same match twice"
-            raise InvalidInput(msg)
+            raise InvalidInput("notify must not have the same target with the same match twice")
         self._news = asyncio.Event()
         self._preparing = asyncio.Lock()
 
     def wake(self) -> None:
-        """Say that there are changes; without this they are looked for every two seconds."""
+        """Look for changes now; otherwise the notifier looks every two seconds."""
         self._news.set()
 
     def status(self) -> list[TargetStatus]:
-        """Return how it goes."""
+        """Return the state of each target."""
         return [
             TargetStatus(
-                desk.target.name, desk.position or 0, desk.told, desk.failures, desk.trouble, desk.next_try
+                delivery.target.name,
+                delivery.position or 0,
+                delivery.told,
+                delivery.failures,
+                delivery.trouble,
+                delivery.next_try,
             )
-            for desk in self._desks
+            for delivery in self._deliveries
         ]
 
     def prepare(self) -> None:
-        """Note where new targets begin: after the latest version that there is now."""
+        """Record where new targets begin: after the latest version that exists now."""
         with self._store.begin() as tx:
             kept = tx.state()
             latest = tx.versions(limit=1, latest_first=True)
             new = latest[0].id if latest else 0
             started = {}
-            for desk in self._desks:
-                if desk.position is None:
-                    desk.position = int(kept.get(desk.state, b"%d" % new))
-                    desk.noted = desk.position
-                    if desk.state not in kept:
-                        started[desk.state] = b"%d" % new
+            for delivery in self._deliveries:
+                if delivery.position is None:
+                    delivery.position = int(kept.get(delivery.state_key, b"%d" % new))
+                    delivery.recorded = delivery.position
+                    if delivery.state_key not in kept:
+                        started[delivery.state_key] = b"%d" % new
             if started:
                 tx.keep(started)
 
     async def deliver(self) -> int:
-        """Tell each target of what there is now, up to the first failure of each; return how many were told.
+        """Send each target the changes that exist now, up to its first failure; return how many were taken.
 
-        A target that has failed is left alone until it is time for the next attempt.
+        A target that has failed gets nothing before the time of its next attempt.
         """
         await self._prepared()
-        before = sum(desk.told for desk in self._desks)
+        before = sum(delivery.told for delivery in self._deliveries)
         now = self._clock.now()
-        await asyncio.gather(*(self._catch_up(desk) for desk in self._desks if desk.next_try <= now))
-        return sum(desk.told for desk in self._desks) - before
+        await asyncio.gather(
+            *(self._catch_up(delivery) for delivery in self._deliveries if delivery.next_try <= now)
+        )
+        return sum(delivery.told for delivery in self._deliveries) - before
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Tell targets of changes until ``stop``; what is being told then is told again at the next start."""
-        if not self._desks:
+        """Send changes until ``stop``; a change that is being sent then is sent again at the next start."""
+        if not self._deliveries:
             await stop.wait()
             return
         stopping = asyncio.ensure_future(stop.wait())
-        tasks = [asyncio.ensure_future(self._attend(desk)) for desk in self._desks]
+        tasks = [asyncio.ensure_future(self._attend(delivery)) for delivery in self._deliveries]
         try:
             await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -163,38 +182,38 @@ class Notifier:
                 raise error
 
     async def close(self) -> None:
-        """Let go of connections."""
-        for desk in self._desks:
-            await desk.target.close()
+        """Close all connections."""
+        for delivery in self._deliveries:
+            await delivery.target.close()
 
-    async def _attend(self, desk: _Desk) -> None:
+    async def _attend(self, delivery: _Delivery) -> None:
         while True:
             try:
                 await self._prepared()
-                await self._catch_up(desk)
-            except Trouble as error:  # nothing is lost, and what could not be noted is told again
-                self._failed(desk, str(error), None)
-                desk.of_store = True
+                await self._catch_up(delivery)
+            except Trouble as error:  # nothing is lost: what could not be recorded is sent again
+                self._failed(delivery, str(error), None)
+                delivery.of_store = True
             else:
-                if desk.of_store:
-                    self._works(desk)
-            if desk.failures:
-                await self._clock.until(desk.next_try)
+                if delivery.of_store:
+                    self._works(delivery)
+            if delivery.failures:
+                await self._clock.until(delivery.next_try)
             else:
                 await self._wait_for_news()
 
     async def _prepared(self) -> None:
         async with self._preparing:
-            if any(desk.position is None for desk in self._desks):
+            if any(delivery.position is None for delivery in self._deliveries):
                 await self._in_thread(self.prepare)
 
     async def _in_thread(self, function: Callable[[], _T]) -> _T:
-        """Wait for the store without holding up others."""
+        """Call the store in a thread, so that other targets go on."""
         with self._clock.busy():
             return await asyncio.to_thread(function)
 
     async def _wait_for_news(self) -> None:
-        look = asyncio.ensure_future(self._clock.until(self._clock.now() + _LOOK))
+        look = asyncio.ensure_future(self._clock.until(self._clock.now() + _LOOK_EVERY_SECONDS))
         news = asyncio.ensure_future(self._news.wait())
         try:
             await asyncio.wait([look, news], return_when=asyncio.FIRST_COMPLETED)
@@ -203,79 +222,78 @@ class Notifier:
             news.cancel()
         self._news.clear()
 
-    async def _catch_up(self, desk: _Desk) -> None:
-        """Tell a target of all that there is, unless it fails."""
-        async with desk.lock:
+    async def _catch_up(self, delivery: _Delivery) -> None:
+        """Send a target all changes that exist, unless it fails."""
+        async with delivery.lock:
             going_on = True
             while going_on:
-                versions = await self._in_thread(lambda: self._after(desk.position or 0))
+                versions = await self._in_thread(lambda: self._after(delivery.position or 0))
                 if not versions:
                     return
                 try:
-                    going_on = await self._tell(desk, versions)
-                finally:  # also if we are told to stop: what was told is noted
-                    await self._note(desk)
+                    going_on = await self._send_all(delivery, versions)
+                finally:  # also if this is cancelled: what was sent is recorded
+                    await self._record(delivery)
 
     def _after(self, position: int) -> list[Version]:
         with self._store.begin() as tx:
-            return tx.versions(position, _BATCH)
+            return tx.versions(position, _BATCH_CHANGES)
 
-    async def _tell(self, desk: _Desk, versions: Sequence[Version]) -> bool:
-        """Tell a target of changes, one after the other; False if it did not take one."""
-        noted = self._clock.now()
+    async def _send_all(self, delivery: _Delivery, versions: Sequence[Version]) -> bool:
+        """Send changes to a target, one after the other; return False if it did not take one."""
+        recorded = self._clock.now()
         for version in versions:
-            if fnmatchcase(version.key, desk.match):
+            if fnmatchcase(version.key, delivery.match):
                 body = json.dumps(change_record(version), ensure_ascii=False).encode()
                 try:
                     with self._clock.busy():
-                        await desk.target.tell(f"change-{version.id}", self._clock.now(), body)
+                        await delivery.target.send(f"change-{version.id}", self._clock.now(), body)
                 except Undelivered as error:
-                    self._failed(desk, f"change {version.id}: {error}", error.wait)
+                    self._failed(delivery, f"change {version.id}: {error}", error.wait)
                     return False
-                desk.told += 1
-                if desk.failures:
-                    self._works(desk)
-            desk.position = version.id
-            if self._clock.now() - noted > _NOTE_AFTER:
-                await self._note(desk)
-                noted = self._clock.now()
+                delivery.told += 1
+                if delivery.failures:
+                    self._works(delivery)
+            delivery.position = version.id
+            if self._clock.now() - recorded > _RECORD_AFTER_SECONDS:
+                await self._record(delivery)
+                recorded = self._clock.now()
         return True
 
-    async def _note(self, desk: _Desk) -> None:
-        """Keep in the store what a target has been told."""
-        position = desk.position
-        if position is not None and position > desk.noted:
-            await self._in_thread(lambda: self._keep(desk.state, position))
-            desk.noted = position
+    async def _record(self, delivery: _Delivery) -> None:
+        """Record in the store how far a target has come."""
+        position = delivery.position
+        if position is not None and position > delivery.recorded:
+            await self._in_thread(lambda: self._keep(delivery.state_key, position))
+            delivery.recorded = position
 
     def _keep(self, name: str, position: int) -> None:
         with self._store.begin() as tx:
             tx.keep({name: b"%d" % position})
 
-    def _failed(self, desk: _Desk, trouble: str, wait: float | None) -> None:
-        desk.failures += 1
-        back_off = min(_FIRST_WAIT * 2.0 ** min(desk.failures - 1, 30), _LONGEST_WAIT)
-        desk.next_try = self._clock.now() + max(back_off, min(wait or 0.0, 3600.0))
-        begins = not desk.trouble
-        desk.trouble, desk.of_store = trouble, False
+    def _failed(self, delivery: _Delivery, trouble: str, wait: float | None) -> None:
+        delivery.failures += 1
+        backoff = doubling_wait(delivery.failures, first=_FIRST_WAIT_SECONDS, longest=_MAX_WAIT_SECONDS)
+        delivery.next_try = self._clock.now() + max(backoff, min(wait or 0.0, _MAX_RETRY_AFTER_SECONDS))
+        begins = not delivery.trouble
+        delivery.trouble, delivery.of_store = trouble, False
         if begins:
-            self._on_trouble(desk.target.name, trouble)
+            self._on_trouble(delivery.target.name, trouble)
 
-    def _works(self, desk: _Desk) -> None:
-        desk.failures, desk.trouble, desk.next_try, desk.of_store = 0, "", 0.0, False
-        self._on_trouble(desk.target.name, "")
+    def _works(self, delivery: _Delivery) -> None:
+        delivery.failures, delivery.trouble, delivery.next_try, delivery.of_store = 0, "", 0.0, False
+        self._on_trouble(delivery.target.name, "")
 
 
-def _desk(notify: Notify) -> _Desk:
+def _delivery(notify: Notify) -> _Delivery:
     if bool(notify.webhook) == bool(notify.command):
-        msg = f"notify must have either a webhook or a command; it is {notify!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"notify must have either a webhook or a command; it is {notify!r}")
     timeout = float(getattr(notify, "timeout", 30.0))
-    target: Target
+    target: NotifyTarget
     if notify.webhook:
-        target = Webhook(notify.webhook, getattr(notify, "secret", None), timeout)
+        target = WebhookTarget(notify.webhook, getattr(notify, "secret", None), timeout)
         identity = json.dumps(["webhook", notify.webhook, notify.match])
     else:
-        target = Command(notify.command, timeout)
+        target = CommandTarget(notify.command, timeout)
         identity = json.dumps(["command", *notify.command, notify.match])
-    return _Desk(target, notify.match, f"notify:{hashlib.sha256(identity.encode()).hexdigest()[:24]}")
+    return _Delivery(target, notify.match, f"notify:{hashlib.sha256(identity.encode()).hexdigest()[:24]}")

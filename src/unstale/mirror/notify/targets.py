@@ -1,4 +1,4 @@
-"""What changes are told to: an address on the web, or a command. One attempt, one outcome."""
+"""The targets of notifications: webhooks and commands. Each call makes one attempt."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.metadata import version
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -20,35 +21,35 @@ from unstale.errors import InvalidInput
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
-__all__ = ["Command", "Target", "Undelivered", "Webhook", "signature"]
+__all__ = ["CommandTarget", "NotifyTarget", "Undelivered", "WebhookTarget", "signature"]
 
-_SHOWN = 500
-"""Bytes of an answer that are shown, the last ones of what a command says."""
+_SHOWN_BYTES = 500
+"""Of the answer of a webhook, or of the end of what a command writes, in messages."""
 
 
 class Undelivered(Exception):  # noqa: N818  (it is tried again)
-    """The target did not take it; ``wait``: seconds for which it asks to be left alone."""
+    """The target did not take the change; it asks to wait for ``wait`` seconds."""
 
     def __init__(self, why: str, wait: float | None = None) -> None:
         super().__init__(why)
         self.wait = wait
 
 
-class Target(Protocol):
+class NotifyTarget(Protocol):
     """Takes changes."""
 
     name: str
-    """For people."""
+    """Its name in messages, without secrets."""
 
-    async def tell(self, id_: str, time: float, body: bytes) -> None:
-        """Hand over one change, or raise `Undelivered`."""
+    async def send(self, id_: str, time: float, body: bytes) -> None:
+        """Send one change, or raise `Undelivered`."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
 
 
-class Webhook:
-    """An address that gets each change as a POST of JSON.
+class WebhookTarget:
+    """Sends each change to an address, as a POST of JSON.
 
     Headers are those of Standard Webhooks (https://www.standardwebhooks.com): ``webhook-id``, the same at
     each attempt, ``webhook-timestamp``, and with a secret ``webhook-signature``. A redirect is not followed.
@@ -57,18 +58,15 @@ class Webhook:
     def __init__(self, url: str, secret: str | None, timeout: float) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            msg = f"webhook must be an address such as https://example.org/hook; it is {url!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"webhook must be an address such as https://example.org/hook; it is {url!r}")
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # no secrets
         self._url, self._timeout = url, timeout
         self._key = None if secret is None else _key(secret)
         self._session: ClientSession | None = None
 
-    async def tell(self, id_: str, time: float, body: bytes) -> None:
+    async def send(self, id_: str, time: float, body: bytes) -> None:
         """Post a change."""
         import aiohttp
-
-        from unstale import __version__
 
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
@@ -76,7 +74,7 @@ class Webhook:
             )
         headers = {
             "Content-Type": "application/json",
-            "User-Agent": f"unstale/{__version__}",
+            "User-Agent": f"unstale/{version('unstale')}",
             "webhook-id": id_,
             "webhook-timestamp": str(int(time)),
         }
@@ -88,7 +86,7 @@ class Webhook:
             ) as answer:
                 if 200 <= answer.status < 300:
                     return
-                said = " ".join((await answer.content.read(_SHOWN)).decode("utf-8", "replace").split())
+                said = " ".join((await answer.content.read(_SHOWN_BYTES)).decode("utf-8", "replace").split())
                 why = f"{answer.status} {answer.reason or ''}".strip()
                 raise Undelivered(f"{why}: {said}" if said else why, _seconds(answer.headers))
         except TimeoutError:
@@ -104,8 +102,21 @@ class Webhook:
 
 
 def signature(key: bytes, id_: str, time: int, body: bytes) -> str:
-    """Return the signature of a message, as of Standard Webhooks.
+    """Return the signature of a message, by the rules of Standard Webhooks.
 
+    Parameters
+    ----------
+    key
+        The secret.
+    id_
+        The id of the message, the same at each attempt.
+    time
+        The time of the attempt, in seconds since 1970.
+    body
+        The message.
+
+    Examples
+    --------
     >>> key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     >>> signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
@@ -117,40 +128,37 @@ def signature(key: bytes, id_: str, time: int, body: bytes) -> str:
 def _key(secret: str) -> bytes:
     """Return the bytes of a secret: base64 after ``whsec_``, plain text otherwise."""
     if not secret:
-        msg = "secret must not be empty"
-        raise InvalidInput(msg)
+        raise InvalidInput("secret must not be empty")
     if not secret.startswith("whsec_"):
         return secret.encode()
     try:
         return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except binascii.Error:
-        msg = "secret must be base64 after 'whsec_'; any other text is taken as it is"
-        raise InvalidInput(msg) from None
+        raise InvalidInput("secret must be base64 after 'whsec_'; any other text is taken as it is") from None
 
 
 def _seconds(headers: Mapping[str, str]) -> float | None:
-    """Return what Retry-After says, if it says seconds."""
+    """Return the seconds of Retry-After; None if it has none."""
     said = headers.get("Retry-After", "").strip()
     return float(said) if said.isdecimal() and len(said) < 10 else None
 
 
-class Command:
-    """A command that is run for each change, without a shell, with the change as JSON on its standard input.
+class CommandTarget:
+    """Runs a command for each change, without a shell, with the change as JSON on its standard input.
 
-    Exit code 0 means that it has taken the change. What takes longer than ``timeout`` is killed, with all
-    that it has started.
+    Exit code 0 means that the command has taken the change. A command that takes longer than ``timeout`` is
+    killed, with all processes that it has started.
     """
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
         if isinstance(command, str) or not all(isinstance(part, str) for part in command) or not command[0]:
-            msg = f"command must be a list: the program and its arguments; it is {command!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"command must be a list: the program and its arguments; it is {command!r}")
         self.name = command[0]
         self._command, self._timeout = tuple(command), timeout
 
-    async def tell(self, id_: str, time: float, body: bytes) -> None:  # noqa: ARG002
+    async def send(self, id_: str, time: float, body: bytes) -> None:  # noqa: ARG002
         """Run the command."""
-        # Files, not pipes: it need not read, may say much, and what it leaves behind cannot hold us up.
+        # Files, not pipes: the command need not read, may write much, and its children cannot block this.
         with TemporaryFile() as given, TemporaryFile() as said:
             given.write(body + b"\n")
             given.seek(0)
@@ -185,16 +193,16 @@ class Command:
 
 def _last_words(said: IO[bytes]) -> str:
     size = said.seek(0, os.SEEK_END)
-    said.seek(max(0, size - _SHOWN))
-    return " ".join(said.read(_SHOWN).decode("utf-8", "replace").split())
+    said.seek(max(0, size - _SHOWN_BYTES))
+    return " ".join(said.read(_SHOWN_BYTES).decode("utf-8", "replace").split())
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill a command that is still there, with all that it has started."""
+    """Kill a command that still runs, with all processes that it has started."""
     if process.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)  # its own group: it was started as the leader of one
+                os.killpg(process.pid, signal.SIGKILL)  # it leads a process group of its own
             else:
                 process.kill()
         await process.wait()

@@ -1,1 +1,1 @@
-"""The sources that come with unstale; see `unstale.mirror.source` for what a source is."""
+"""The sources that come with unstale; `unstale.mirror.source` says what a source is."""

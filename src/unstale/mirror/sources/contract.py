@@ -1,8 +1,8 @@
-"""What every source must do, as laws that can be tried on it.
+"""What every source must do, as laws that a test can check.
 
-To try a source, describe its world: how an element of it comes into being, changes, goes, breaks (`World`).
-The laws then play through what happens to elements, and raise AssertionError with words if the source does
-not do what a mirror relies on. With pytest:
+To try a source, describe its world (`SourceWorld`): how an element of it comes into being, changes, goes,
+breaks. Each law plays through what happens to elements, and raises AssertionError with words if the source
+does not do what a mirror relies on. With pytest:
 
     @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
     def test_contract(law, tmp_path):
@@ -24,37 +24,37 @@ from typing import Protocol
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Found, Json, Known, Source, Terms
 
-__all__ = ["LAWS", "World", "check", "learned"]
+__all__ = ["LAWS", "SourceWorld", "check", "learned"]
 
 
-_LARGE = 1_500_000
-"""Bytes that are too many to keep in memory."""
+_LARGE_BODY_BYTES = 1_500_000
+"""Too many to keep in memory."""
 
 
-class World(Protocol):
+class SourceWorld(Protocol):
     """One element of a source, and what can happen to it."""
 
     source: Source
     text: str
-    """What a user calls the element."""
+    """The name that a user gives the element."""
     options: Mapping[str, Json]
     nonsense: Sequence[str]
-    """What cannot be a key of this source."""
+    """Texts that cannot be keys of this source."""
 
     async def put(self, version: int, size: int = 0) -> None:
-        """Make the element be there, with the content of a version: ``size`` bytes, or a tenth of that."""
+        """Write the element, with the content of a version: ``size`` bytes, or a tenth of that."""
 
     async def touch(self) -> None:
-        """Change something that does not count: the time of a file."""
+        """Change something that does not count as a change: the time of a file."""
 
     async def remove(self) -> None:
-        """Make the element go away."""
+        """Remove the element."""
 
     async def spoil(self) -> None:
         """Make polls fail."""
 
     async def mend(self) -> None:
-        """Make polls work again, with the content that was there before."""
+        """Make polls work again, with the content from before."""
 
     def shows(self, version: int, body: bytes) -> bool:
         """Tell whether a body is that of a version."""
@@ -62,9 +62,9 @@ class World(Protocol):
 
 @dataclass
 class _Stage:
-    """A world, and what the mirror does around it."""
+    """A world, and what a mirror does around it."""
 
-    world: World
+    world: SourceWorld
     scratch: Path
     max_size: int = 50_000_000
     timeout: float = 30.0
@@ -73,7 +73,7 @@ class _Stage:
 
     @property
     def new(self) -> Known:
-        """The element, of which nothing is known yet."""
+        """The element, before its first poll."""
         return Known(self.world.source.key(self.world.text, self.world.options), dict(self.world.options))
 
     async def poll(self, known: Known) -> Found:
@@ -93,7 +93,7 @@ class _Stage:
         return found
 
     async def changed(self, known: Known, version: int) -> tuple[Found, Known]:
-        """Poll, and expect content; also return what is known from then on."""
+        """Poll, and expect content; return it, and what is known of the element afterwards."""
         found = await self.poll(known)
         _must(found.outcome == "changed", f"expected content of version {version}, got {found}")
         body = _body(found)
@@ -103,7 +103,7 @@ class _Stage:
         return found, after
 
     async def works_again(self) -> None:
-        """Poll until there is content; what was given up may go on for a moment."""
+        """Poll until there is content, since an abandoned poll may go on for a moment."""
         for _ in range(100):
             found = await self.poll(self.new)
             if found.outcome == "changed":
@@ -118,15 +118,15 @@ class _Stage:
             found.body.unlink()
 
     def left(self) -> list[str]:
-        """Return what lies around in the scratch folder."""
+        """Return the names of the files in the scratch folder."""
         return sorted(path.name for path in self.scratch.iterdir())
 
 
 Law = Callable[[_Stage], Awaitable[None]]
 
 
-def check(law: Law, world: Callable[[Path], AbstractAsyncContextManager[World]], folder: Path) -> None:
-    """Try a law in a world, which is handed a folder of its own."""
+def check(law: Law, world: Callable[[Path], AbstractAsyncContextManager[SourceWorld]], folder: Path) -> None:
+    """Check a law in a world, which gets a folder of its own."""
     home, scratch = folder / "world", folder / "scratch"
     home.mkdir()
     scratch.mkdir()
@@ -144,7 +144,7 @@ def check(law: Law, world: Callable[[Path], AbstractAsyncContextManager[World]],
 
 
 def learned(known: Known, found: Found, body: bytes | None = None) -> Known:
-    """Return what is known of an element after a poll; all of it went through JSON."""
+    """Return what is known of an element after a poll, as it comes back from JSON."""
     fingerprint = known.fingerprint
     if found.outcome == "changed":
         fingerprint = found.fingerprint or sha256(_body(found) if body is None else body).hexdigest()
@@ -282,7 +282,7 @@ async def polls_do_not_disturb_each_other(stage: _Stage) -> None:
 
 async def a_poll_can_be_cancelled(stage: _Stage) -> None:
     """A poll that is cancelled leaves nothing behind: no file, no task; and the next one works."""
-    await stage.world.put(1, _LARGE)
+    await stage.world.put(1, _LARGE_BODY_BYTES)
     began = time.perf_counter()
     await stage.changed(stage.new, 1)
     span = time.perf_counter() - began
@@ -305,7 +305,7 @@ async def a_poll_can_be_cancelled(stage: _Stage) -> None:
 
 async def too_large_is_a_failure(stage: _Stage) -> None:
     """Content above max_size is a failure, and leaves no file; below, it is not."""
-    await stage.world.put(1, _LARGE)
+    await stage.world.put(1, _LARGE_BODY_BYTES)
     for size in (1, 10, 100_000):
         found = await replace(stage, max_size=size).poll(stage.new)
         _must(found.outcome == "failed", f"expected failed for max_size {size}, got {found.outcome}")
@@ -316,7 +316,7 @@ async def too_large_is_a_failure(stage: _Stage) -> None:
 
 async def time_is_kept(stage: _Stage) -> None:
     """A poll that has no time ends soon, with or without an answer."""
-    await stage.world.put(1, _LARGE)
+    await stage.world.put(1, _LARGE_BODY_BYTES)
     for timeout in (0.0, 0.001):
         found = await replace(stage, timeout=timeout).poll(stage.new)
         _must(found.outcome in {"changed", "failed"}, f"expected failed, got {found.outcome}")
@@ -358,7 +358,7 @@ LAWS: tuple[Law, ...] = (
     bytes_are_paid_for,
     closing_twice_is_fine,
 )
-"""All of them."""
+"""All laws."""
 
 
 async def _unchanged(stage: _Stage, known: Known) -> Known:
@@ -375,7 +375,7 @@ async def _unchanged(stage: _Stage, known: Known) -> Known:
 
 
 def _check_found(found: Found, scratch: Path) -> None:
-    """Check that a mirror can record what was found."""
+    """Check that a mirror can record what a poll found."""
     for name in ("validators", "meta"):
         value = getattr(found, name)
         plain = {} if value is None else dict(value)
@@ -399,6 +399,6 @@ def _body(found: Found) -> bytes:
 
 
 def _must(holds: bool, words: str) -> None:  # noqa: FBT001
-    """Raise AssertionError with words unless something holds."""
+    """Raise AssertionError with these words unless the condition holds."""
     if not holds:
         raise AssertionError(words)

@@ -30,7 +30,7 @@ from unstale.errors import InvalidInput
 from unstale.mirror.source import New
 from unstale.quantities import duration
 
-from .feeds.safe_xml import Element, read_xml
+from .feeds.safe_xml import XmlElement, read_xml
 from .feeds.sitemaps import read_sitemap
 from .registry import source_for
 
@@ -182,7 +182,7 @@ class ListReader:
         """Return the feeds of an OPML document (https://opml.org/spec2.opml)."""
         found: dict[str, Listed] = {}
 
-        def read(elements: Iterator[Element]) -> None:
+        def read(elements: Iterator[XmlElement]) -> None:
             found.clear()
             self.rejected, self.rejections = [], 0
             if (root := next(elements).name) != "opml":

@@ -1,8 +1,8 @@
-"""Source ``python``: elements that a function of yours looks at.
+"""Source ``python``: elements that a function of yours polls.
 
-The function takes no argument, or one (what is known of the element, a `Known`), and may be async. It returns
-the content: bytes, a text, or anything that JSON can hold; None says that nothing has changed since the last
-poll. For all else (gone, validators, discoveries) it returns a `Found`. What it raises makes the poll fail.
+The function takes no argument, or one (a `Known`: what is known of the element), and may be async. It returns
+the content: bytes, a text, or anything that JSON can hold. None means that nothing has changed since the last
+poll. For anything else (gone, validators, discoveries) it returns a `Found`. If it raises, the poll fails.
 
     def poll(known):
         answer = fetch_rates(since=known.validators.get("cursor"))
@@ -10,7 +10,7 @@ poll. For all else (gone, validators, discoveries) it returns a `Found`. What it
             return Found("gone", "the account is closed")
         return Found("changed", body=answer.body, validators={"cursor": answer.cursor})
 
-Functions are not kept in the store: a process that runs the mirror has to add them again.
+The store does not keep functions: each process that runs the mirror has to add them again.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Poll = (
     | Callable[[], Awaitable[Answer]]
     | Callable[[Known], Awaitable[Answer]]
 )
-"""What looks at an element."""
+"""A function that polls an element."""
 
-_PREFIX = "python:"
-_LONGEST = 2000
+_KEY_PREFIX = "python:"
+_MAX_NAME_CHARACTERS = 2000
 
 
 class PythonSource:
-    """Polls elements by calling functions: those that are not async in threads.
+    """Polls elements by calling functions; those that are not async run in threads.
 
     >>> from pathlib import Path
     >>> source = PythonSource()
@@ -62,30 +62,30 @@ class PythonSource:
         self._threads = Threads()
 
     def register(self, key: str, poll: Poll) -> str:
-        """Say what polls an element from now on, and return its key."""
+        """Use this function for an element from now on, and return the key of the element."""
         key = self.key(key, {})
         self._polls[key] = _with_known(key, poll)
         return key
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
         """Return ``python:NAME``."""
-        name = text.strip().removeprefix(_PREFIX).strip()
-        if not name or len(name) > _LONGEST or not name.isprintable():
+        name = text.strip().removeprefix(_KEY_PREFIX).strip()
+        if not name or len(name) > _MAX_NAME_CHARACTERS or not name.isprintable():
             raise InvalidInput(
-                f"the name of an element must be printable and have 1 to {_LONGEST} characters; "
+                f"the name of an element must be printable and have 1 to {_MAX_NAME_CHARACTERS} characters; "
                 f"it is {text[:100]!r}"
             )
-        return _PREFIX + name
+        return _KEY_PREFIX + name
 
     def group(self, key: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
-        """Return the one group of all of them."""
+        """Return the one group of all functions."""
         return "python"
 
     async def poll(self, known: Known, terms: Terms) -> Found:
         """Call the function."""
         poll = self._polls.get(known.key)
         if poll is None:
-            name = known.key.removeprefix(_PREFIX)
+            name = known.key.removeprefix(_KEY_PREFIX)
             return Found(
                 "failed",
                 f"no function for {known.key} in this process: call mirror.add({name!r}, poll=...) "
@@ -99,15 +99,15 @@ class PythonSource:
             if _cancelled():
                 raise
             return Found("failed", "its function cancelled itself")
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (the function is the other side here)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever the function raises, the poll fails)
             words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return Found("failed", f"its function raised {words[:300]}")
 
     async def close(self) -> None:
-        """Have nothing to let go of: functions stay registered."""
+        """Do nothing: functions stay registered."""
 
     async def _call(self, poll: Callable[[Known], object], known: Known, seconds: float) -> object:
-        """Return what a function returns, be it async or not."""
+        """Return what a function returns, async or not."""
         began = asyncio.get_running_loop().time()
         if _is_async(poll):
             answer = poll(known)
@@ -131,7 +131,7 @@ def python_source(settings: Settings) -> PythonSource:  # noqa: ARG001
 
 
 def _with_known(key: str, poll: object) -> Callable[[Known], object]:
-    """Return a function that takes what is known, whether or not the given one does."""
+    """Return a function that takes a `Known`, whether or not the given one does."""
     if not callable(poll):
         raise InvalidInput(f"poll of {key} must be a function; it is {poll!r}")
     try:
@@ -150,12 +150,12 @@ def _with_known(key: str, poll: object) -> Callable[[Known], object]:
 
 
 def _without(poll: Callable[[], object], known: Known) -> object:  # noqa: ARG001
-    """Call a function that does not want to know."""
+    """Call a function that takes no argument."""
     return poll()
 
 
 def _is_async(poll: Callable[[Known], object]) -> bool:
-    """Tell whether a function returns at once, with something to await."""
+    """Tell whether a function is async: it returns at once, with something to await."""
     inner: object = poll.args[0] if isinstance(poll, partial) and poll.func is _without else poll
     while isinstance(inner, partial):
         inner = inner.func
@@ -163,7 +163,7 @@ def _is_async(poll: Callable[[Known], object]) -> bool:
 
 
 def _found(answer: object, known: Known, terms: Terms) -> Found:
-    """Return what a function's answer says."""
+    """Return the `Found` that the answer of a function means."""
     if isinstance(answer, Found):
         return _checked(answer, terms)
     if answer is None:
@@ -195,7 +195,7 @@ def _json(value: object) -> bytes:
 
 
 def _checked(found: Found, terms: Terms) -> Found:
-    """Return what was found if a mirror can keep it; else say why it cannot."""
+    """Return what was found if the mirror can keep it; otherwise a failure that says why not."""
     if found.outcome != "changed":
         return found
     if not isinstance(found.body, bytes):
@@ -211,12 +211,12 @@ def _checked(found: Found, terms: Terms) -> Found:
 
 
 def _forget(answer: object) -> None:
-    """Let go of an answer for which nobody waits any more."""
+    """Close the coroutine that an abandoned call returned."""
     if inspect.iscoroutine(answer):
         answer.close()
 
 
 def _cancelled() -> bool:
-    """Tell whether the poll itself is being cancelled."""
+    """Tell whether somebody cancels the poll itself."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

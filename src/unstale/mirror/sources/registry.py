@@ -1,8 +1,8 @@
-"""Finding sources: by name, and by what a key looks like.
+"""Finding sources: by name, and by the form of a key.
 
-Sources are entry points of the group ``unstale.sources``; each is a callable that takes the settings of the
-mirror and returns the source. Third parties register theirs in the same way as those that come with unstale.
-One that cannot be loaded breaks its own elements only: they fail, with words that name the package.
+A source is an entry point of the group ``unstale.sources``: a callable that takes the settings of the mirror
+and returns the source. Other packages register their sources in the same way as unstale does. If a source
+cannot be loaded, only its own elements fail, with a message that names the package.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ __all__ = ["GROUP", "Sources", "load_sources", "source_for", "source_named"]
 
 GROUP = "unstale.sources"
 """The group of entry points."""
-_OURS = "unstale"
-"""The package whose sources nobody else can replace by registering one of the same name."""
-_METHODS = ("key", "group", "poll", "close")
+_OWN_PACKAGE = "unstale"
+"""No other package can replace a source of this one by registering the same name."""
+_SOURCE_METHODS = ("key", "group", "poll", "close")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.-]+(?:\+[A-Za-z0-9.-]+)?):")
-"""Two letters at least: C: is a drive."""
-_TABLE = re.compile(r"[A-Za-z_][\w-]*#.")
-_DATABASES = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgres", "postgresql", "sqlite"})
-_PREFIXES = frozenset({"feed", "sitemap", "sql"})
-"""Sources that can be named in front of a key, and whose keys do not begin with that name."""
+"""At least two letters, since C: is a drive."""
+_TABLE_KEY = re.compile(r"[A-Za-z_][\w-]*#.")
+_DATABASE_SCHEMES = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgres", "postgresql", "sqlite"})
+_PREFIX_SOURCES = frozenset({"feed", "sitemap", "sql"})
+"""Sources whose name may stand in front of a key, and is not part of the key."""
 
 
-class Broken:
-    """Stands for a source that cannot be had: says so, whatever is asked of it."""
+class BrokenSource:
+    """Stands for a source that cannot be loaded: adding and polling its elements fail with the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
-        """Refuse whatever should be added."""
+        """Raise `InvalidInput` with the reason."""
         raise InvalidInput(f"{text} cannot be added: {self.why}")
 
     def group(self, key: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
-        """Return one group for all of them."""
+        """Return one group for all elements of broken sources."""
         return "broken"
 
     async def poll(self, known: Known, terms: Terms) -> Found:  # noqa: ARG002
-        """Fail, and say why."""
+        """Fail with the reason."""
         return Found("failed", self.why)
 
     async def close(self) -> None:
-        """Have nothing to let go of."""
+        """Do nothing: there are no connections."""
 
 
 class Sources(Mapping[str, Source]):
-    """Sources by name, each loaded when it is first asked for.
+    """Sources by name; each is loaded at its first use.
 
     >>> sorted(load_sources(Settings()))[:3]
     ['feed', 'file', 'http']
@@ -66,13 +66,13 @@ class Sources(Mapping[str, Source]):
         self._loaded: dict[str, Source] = {}
 
     def __getitem__(self, name: str) -> Source:
-        """Return a source; one that cannot be loaded is replaced by one that says why."""
+        """Return a source; a `BrokenSource` if it cannot be loaded."""
         if name not in self._loaded:
             self._loaded[name] = _load(name, self._registered[name], self._settings)
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is such a source; nothing is loaded."""
+        """Tell whether a source of this name is registered; this loads nothing."""
         return name in self._registered
 
     def __iter__(self) -> Iterator[str]:
@@ -82,18 +82,18 @@ class Sources(Mapping[str, Source]):
         return len(self._registered)
 
     async def close(self) -> None:
-        """Let all sources go of their connections; they can be used again."""
+        """Close the connections of all sources; the sources can be used again."""
         for source in list(self._loaded.values()):
             await source.close()
 
 
 def load_sources(settings: Settings) -> Sources:
-    """Return all registered sources; each is loaded when it is first asked for."""
+    """Return all registered sources; each is loaded at its first use."""
     return Sources(settings, _registered(entry_points(group=GROUP)))
 
 
 def source_named(sources: Mapping[str, Source], name: str) -> Source:
-    """Return a source; for a name that is not registered, one whose elements fail and say so.
+    """Return the source of this name; a `BrokenSource` if none is registered.
 
     >>> source_named(load_sources(Settings()), "carrier-pigeon").key("x", {})
     Traceback (most recent call last):
@@ -102,7 +102,7 @@ def source_named(sources: Mapping[str, Source], name: str) -> Source:
     """
     if name in sources:
         return sources[name]
-    return Broken(
+    return BrokenSource(
         f"there is no source {name!r}; there are {', '.join(sorted(sources))}. "
         "If it comes from a package of its own, install that package"
     )
@@ -125,7 +125,7 @@ def source_for(text: str, options: Mapping[str, Json] | None = None) -> tuple[st
         return "file", text
     if found := _SCHEME.match(text):
         return _by_scheme(found[1].lower(), text, found.end())
-    if _TABLE.match(text):
+    if _TABLE_KEY.match(text):
         return "sql", text
     if text.startswith(("/", "./", "../", "~", "\\")) or text in {".", ".."} or _there(text):
         return "file", text
@@ -137,13 +137,13 @@ def source_for(text: str, options: Mapping[str, Json] | None = None) -> tuple[st
 
 
 def _by_scheme(scheme: str, text: str, end: int) -> tuple[str, str]:
-    """Return what ``source_for`` does, for a key that begins with a scheme."""
+    """Return the source and the key of a key that begins with a scheme; see `source_for`."""
     if scheme in {"http", "https"}:
         return "http", text
     names = _names(GROUP)
     if scheme in names:
-        return scheme, text[end:] if scheme in _PREFIXES else text
-    dialects = _DATABASES | _names("sqlalchemy.dialects")
+        return scheme, text[end:] if scheme in _PREFIX_SOURCES else text
+    dialects = _DATABASE_SCHEMES | _names("sqlalchemy.dialects")
     if scheme.partition("+")[0] in dialects:
         return "sql", text
     from fsspec import available_protocols
@@ -163,12 +163,12 @@ def _by_scheme(scheme: str, text: str, end: int) -> tuple[str, str]:
 
 @cache
 def _names(group: str) -> frozenset[str]:
-    """Return the names of a group of entry points; looking them up takes milliseconds, and lists are long."""
+    """Return the names of a group of entry points; cached, since a lookup takes milliseconds."""
     return frozenset(point.name for point in entry_points(group=group))
 
 
 def _there(text: str) -> bool:
-    """Tell whether there is such a file."""
+    """Tell whether this file exists."""
     try:
         return Path(text).exists()
     except (OSError, ValueError):  # a name too long, or with a NUL
@@ -176,7 +176,7 @@ def _there(text: str) -> bool:
 
 
 def _registered(points: Iterable[EntryPoint]) -> dict[str, tuple[EntryPoint, ...]]:
-    """Return the entry points of each name: one, unless packages quarrel."""
+    """Return the entry points of each name; several if packages register the same name."""
     found: dict[str, list[EntryPoint]] = {}
     for point in points:
         found.setdefault(point.name, []).append(point)
@@ -184,8 +184,8 @@ def _registered(points: Iterable[EntryPoint]) -> dict[str, tuple[EntryPoint, ...
 
 
 def _rightful(points: list[EntryPoint]) -> tuple[EntryPoint, ...]:
-    """Return our own entry point if there is one, or all that differ."""
-    ours = [point for point in points if _package(point) == _OURS]
+    """Return the entry point of unstale if there is one, otherwise all that differ."""
+    ours = [point for point in points if _package(point) == _OWN_PACKAGE]
     return tuple({(_package(point), point.value): point for point in ours[:1] or points}.values())
 
 
@@ -195,19 +195,19 @@ def _package(point: EntryPoint) -> str:
 
 
 def _load(name: str, points: tuple[EntryPoint, ...], settings: Settings) -> Source:
-    """Return the source, or one that says why it cannot be had."""
+    """Return the source, or a `BrokenSource` that says why it cannot be loaded."""
     if len(points) > 1:
         packages = " and ".join(sorted(_package(point) for point in points))
-        return Broken(f"the packages {packages} both register a source {name!r}; uninstall one of them")
+        return BrokenSource(f"the packages {packages} both register a source {name!r}; uninstall one of them")
     package = _package(points[0])
     try:
         source: Source = points[0].load()(settings)
-    except Exception as error:  # noqa: BLE001  (whatever a stranger's package does, others go on)
+    except Exception as error:  # noqa: BLE001  (other sources work, whatever this package raises)
         words = f"{type(error).__name__}: {error}"
-        return Broken(f"the source {name!r} of the package {package!r} cannot be loaded: {words}")
-    missing = [method for method in _METHODS if not callable(getattr(source, method, None))]
+        return BrokenSource(f"the source {name!r} of the package {package!r} cannot be loaded: {words}")
+    missing = [method for method in _SOURCE_METHODS if not callable(getattr(source, method, None))]
     if missing:
-        return Broken(
+        return BrokenSource(
             f"the source {name!r} of the package {package!r} has no {' and no '.join(missing)}; "
             "see unstale.mirror.source for what a source is"
         )

@@ -1,8 +1,9 @@
 """Blocking calls, each in a thread of its own.
 
-The threads of asyncio are few and are waited for at the end, so that some calls that never return (a network
-drive that is gone, a function that waits for ever) would stop all others, and the process from ending. Here
-a call that is given up goes on alone, keeps nobody waiting, and what it still produces is cleaned up.
+asyncio has few threads, and waits for them when the process ends. A few calls that never return (a network
+drive that is gone, a function that waits for ever) would block all other calls, and the end of the process.
+Here a call that is given up goes on alone and blocks nothing; if it still returns a result, the result is
+cleaned up.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ T = TypeVar("T")
 
 
 class GivenUp(Exception):  # noqa: N818  (its name says what is wrong)
-    """A call takes too long, or one before it still does; the message says which."""
+    """The call takes too long, or an earlier call of the same key still runs; the message says which."""
 
 
 class Threads:
-    """Runs blocking calls; for each key, only one can be left behind."""
+    """Runs blocking calls; for each key, only one abandoned call can still run."""
 
     def __init__(self) -> None:
         self._left: dict[str, threading.Thread] = {}
@@ -35,13 +36,26 @@ class Threads:
         key: str,
         call: Callable[[threading.Event], T],
         *,
-        timeout: float,  # noqa: ASYNC109  (whoever is left behind must be known here)
+        timeout: float,  # noqa: ASYNC109  (the call that is given up must be known here)
         clean: Callable[[T], None] | None = None,
     ) -> T:
-        """Return what a call returns, or raise what it raises; `GivenUp` after ``timeout`` seconds.
+        """Return what a call returns, or raise what it raises.
 
-        The call is handed an event that is set when nobody waits for it any more. If it returns something all
-        the same, that goes to ``clean``.
+        Parameters
+        ----------
+        key
+            Calls of the same key do not run beside one that was given up.
+        call
+            Gets an event, which is set when the call is given up.
+        timeout
+            Seconds after which the call is given up.
+        clean
+            Gets the result of a call that was given up, if it returns one.
+
+        Raises
+        ------
+        GivenUp
+            If the call takes longer than ``timeout``, or an earlier one still runs.
         """
         if key in self._left:
             if self._left[key].is_alive():
@@ -64,7 +78,7 @@ class Threads:
 
 
 class _Work(Generic[T]):
-    """A call, and what came of it."""
+    """A call and its result."""
 
     def __init__(self, call: Callable[[threading.Event], T], clean: Callable[[T], None] | None) -> None:
         self._call, self._clean = call, clean
@@ -78,7 +92,7 @@ class _Work(Generic[T]):
         self.done = asyncio.Event()
 
     def run(self) -> None:
-        """Make the call; in the thread."""
+        """Make the call. This runs in the thread."""
         try:
             result = self._call(self._given_up)
         except BaseException as error:  # noqa: BLE001  (it is raised where the call is awaited)
@@ -88,11 +102,11 @@ class _Work(Generic[T]):
                 self._results.append(result)
             if self._given_up.is_set():
                 self._discard()
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self.done.set)
 
     def give_up(self) -> None:
-        """Say that nobody waits any more."""
+        """Set the event, and clean up the result if there is one already."""
         self._given_up.set()
         self._discard()
 
@@ -102,10 +116,11 @@ class _Work(Generic[T]):
             return self._results[0]
         if isinstance(self._error, Exception) and not isinstance(self._error, StopIteration):
             raise self._error
-        raise RuntimeError(f"{type(self._error).__name__}: {self._error}")  # else it would end the loop
+        # Raised as it is, this error would end the event loop.
+        raise RuntimeError(f"{type(self._error).__name__}: {self._error}")
 
     def _discard(self) -> None:
-        """Clean up what has come, once, whoever of the two sides comes first."""
+        """Clean up the result, once, whether the thread or the waiting side comes first."""
         with self._lock:
             unwanted, self._results = self._results, []
         for result in unwanted:

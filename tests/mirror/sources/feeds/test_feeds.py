@@ -11,18 +11,10 @@ from mirror.sources.worlds import Server
 from unstale import InvalidInput
 from unstale.mirror.settings import Http, Settings
 from unstale.mirror.source import Known, New, Terms
-from unstale.mirror.sources.bloom_filter import Seen
+from unstale.mirror.sources.bloom_filter import BloomFilter
 from unstale.mirror.sources.contract import learned
-from unstale.mirror.sources.feeds import (
-    formats as feed_formats,
-)
-from unstale.mirror.sources.feeds import (
-    safe_xml,
-    sitemaps,
-)
-from unstale.mirror.sources.feeds import (
-    source as feeds,
-)
+from unstale.mirror.sources.feeds import formats, safe_xml, sitemaps
+from unstale.mirror.sources.feeds import source as document_source
 from unstale.mirror.sources.feeds.formats import read_feed
 from unstale.mirror.sources.feeds.sitemaps import read_sitemap
 from unstale.mirror.sources.feeds.source import DocumentSource, feed_source, sitemap_source
@@ -223,9 +215,9 @@ class TestFeeds:
         assert len(prints) == 5
 
     def test_entries_are_limited(self, site, monkeypatch):
-        monkeypatch.setattr(feed_formats, "MOST", 5)
+        monkeypatch.setattr(formats, "MAX_ENTRIES", 5)
         assert len(site.poll(feed_source, rss(*(f"/{n}" for n in range(9)))).discovered) == 5
-        monkeypatch.setattr(feed_formats, "LARGEST", 100)
+        monkeypatch.setattr(formats, "MAX_FEED_BYTES", 100)
         site.memory = None
         assert "feeds are read up to 100" in site.poll(feed_source).detail
 
@@ -251,7 +243,12 @@ class TestFeeds:
 
         def keys_from(key, settings):
             source = DocumentSource(
-                "feed", feeds._read_feed, Fetched(), Fetched(), own_host=False, private=settings.http.private
+                "feed",
+                document_source._read_feed,
+                Fetched(),
+                Fetched(),
+                own_host=False,
+                private=settings.http.private,
             )
             return keys(asyncio.run(source.poll(Known(key), Terms(tmp_path, 10**6, 5.0))))
 
@@ -261,7 +258,7 @@ class TestFeeds:
 
     def test_a_parser_that_hangs_is_given_up(self, site, monkeypatch):
         body = b"<rss version='2.0'><channel>" + b" " * 2_000_000 + b"</channel></rss>"
-        monkeypatch.setattr(feeds, "read_feed", lambda *_, **__: time.sleep(0.6))
+        monkeypatch.setattr(document_source, "read_feed", lambda *_, **__: time.sleep(0.6))
         site.server.body = body
 
         async def once():
@@ -376,7 +373,7 @@ class TestSitemaps:
     def test_limits_of_xml(self, monkeypatch):
         with pytest.raises(InvalidInput, match="nested more than 100 deep"):
             read_sitemap(b"<urlset>" * 101)
-        monkeypatch.setattr(safe_xml, "_MOST", 10)
+        monkeypatch.setattr(safe_xml, "_MAX_ELEMENTS", 10)
         with pytest.raises(InvalidInput, match="more than 10 elements"):
             read_sitemap(b"<urlset>" + b"<url/>" * 20 + b"</urlset>")
 
@@ -391,7 +388,7 @@ class TestSitemaps:
         assert [entry.name for entry in read_sitemap(body).entries] == ["http://a/"]
 
     def test_more_than_allowed_is_not_complete(self, monkeypatch):
-        monkeypatch.setattr(sitemaps, "MOST", 2)
+        monkeypatch.setattr(sitemaps, "MAX_ADDRESSES", 2)
         body = urls(*((f"http://a/{n}", "") for n in range(3))).encode()
         told = read_sitemap(body)
         assert (len(told.entries), told.complete) == (2, False)
@@ -441,14 +438,14 @@ def test_bombs_do_not_go_off(read):
 
 def test_what_was_seen_is_kept_in_little_space():
     names = [f"https://example.org/{n}" for n in range(20_000)]
-    seen = Seen.read(str(Seen.of(names)))
+    seen = BloomFilter.read(str(BloomFilter.of(names)))
     assert all(name in seen for name in names)
     mistaken = sum(f"https://example.com/{n}" in seen for n in range(20_000))
     assert 0 < mistaken < 150
     assert len(str(seen)) < 2 * len(names)
-    assert "x" not in Seen.of([])
+    assert "x" not in BloomFilter.of([])
     for text in (None, 7, "", ":", "x:y", "5:", "0:00", "99:00", "5:\x7f"):
-        assert Seen.read(text) is None
+        assert BloomFilter.read(text) is None
 
 
 def test_feeds_on_disk(tmp_path):

@@ -19,15 +19,7 @@ from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Known, New, Terms
 from unstale.mirror.sources.contract import learned
-from unstale.mirror.sources.files import (
-    places as file_places,
-)
-from unstale.mirror.sources.files import (
-    reading as file_reading,
-)
-from unstale.mirror.sources.files import (
-    trees as file_trees,
-)
+from unstale.mirror.sources.files import locations, reading, trees
 from unstale.mirror.sources.files.source import FileSource
 
 
@@ -62,7 +54,7 @@ def test_a_file_that_looks_the_same_is_not_read(tmp_path, poll, monkeypatch):
     aged(path)
     assert poll(path).media_type == "text/csv"
     opened = []
-    monkeypatch.setattr(file_places.Local, "open", lambda self: opened.append(self.path))
+    monkeypatch.setattr(locations.LocalFile, "open", lambda self: opened.append(self.path))
     assert poll(path).outcome == "unchanged"
     assert not opened
 
@@ -150,7 +142,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_once_more(tmp_path, poll, 
 
         return opened
 
-    monkeypatch.setattr(file_places.Local, "open", meddle(file_places.Local.open))
+    monkeypatch.setattr(locations.LocalFile, "open", meddle(locations.LocalFile.open))
     meddling = {1}
     assert poll(path).body == b"new 1"
     assert len(reads) == 2
@@ -177,7 +169,7 @@ def test_pipes_devices_and_sockets_are_refused_at_once(tmp_path, poll):
 def test_a_file_that_becomes_a_pipe_does_not_block(tmp_path, poll, monkeypatch):
     path = tmp_path / "a"
     path.write_text("1")
-    look = file_places.Local.look
+    look = locations.LocalFile.status
 
     def swap(self):
         seen = look(self)
@@ -185,7 +177,7 @@ def test_a_file_that_becomes_a_pipe_does_not_block(tmp_path, poll, monkeypatch):
         os.mkfifo(path)
         return seen
 
-    monkeypatch.setattr(file_places.Local, "look", swap)
+    monkeypatch.setattr(locations.LocalFile, "status", swap)
     found = poll(path, timeout=5)
     assert found.outcome == "failed"
     assert "not a regular file any more" in found.detail
@@ -209,7 +201,7 @@ def test_what_cannot_be_read_says_why(tmp_path, poll, monkeypatch):
     def denied(_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(file_places.Local, "open", denied)
+    monkeypatch.setattr(locations.LocalFile, "open", denied)
     found = poll(tmp_path / "a")
     assert (found.outcome, found.detail) == ("failed", "permission denied")
 
@@ -225,14 +217,14 @@ def test_a_drive_that_hangs_stops_nobody(tmp_path, monkeypatch):
     (tmp_path / "stuck").write_text("1")
     (tmp_path / "fine").write_text("1")
     release = threading.Event()
-    real = file_places.Local.open
+    real = locations.LocalFile.open
 
     def hang(self):
         if self.path.endswith("stuck"):
             release.wait(20)
         return real(self)
 
-    monkeypatch.setattr(file_places.Local, "open", hang)
+    monkeypatch.setattr(locations.LocalFile, "open", hang)
 
     async def play():
         source = FileSource()
@@ -249,11 +241,11 @@ def test_a_drive_that_hangs_stops_nobody(tmp_path, monkeypatch):
 def test_content_that_grows_beyond_what_was_announced(tmp_path, monkeypatch, poll):
     path = tmp_path / "a"
     path.write_bytes(b"x" * 2_000_000)
-    look = file_reading._seen
+    look = reading._judged
     monkeypatch.setattr(
-        file_reading,
-        "_seen",
-        lambda seen, known: look(file_places.Look("file", 10, tag=seen.tag), known),
+        reading,
+        "_judged",
+        lambda seen, known: look(locations.FileStatus("file", 10, tag=seen.tag), known),
     )
     found = poll(path, max_size=1_500_000)
     assert (found.outcome, found.detail) == ("failed", "it has more than 1,500,000 bytes, which is max_size")
@@ -334,7 +326,7 @@ class TestFolders:
         assert "2 files left out" in found.detail
 
     def test_too_many_files_are_a_failure(self, tree, poll, monkeypatch):
-        monkeypatch.setattr(file_trees, "MOST", 3)
+        monkeypatch.setattr(trees, "MAX_FILES", 3)
         assert poll(tree).detail == "it has more than 3 files; add the folders in it one by one"
 
     def test_a_folder_that_cannot_be_listed_leaves_it_incomplete(self, tree, poll, monkeypatch):

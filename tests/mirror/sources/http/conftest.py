@@ -8,7 +8,7 @@ import pytest
 from unstale.mirror.settings import Http, Settings
 from unstale.mirror.source import Known, Terms
 from unstale.mirror.sources.http.poll import Poller
-from unstale.mirror.sources.http.source import Pages
+from unstale.mirror.sources.http.source import HttpSource
 
 PATIENT = Http(connect_timeout=20.0, read_timeout=20.0)
 """All the time that a busy machine may need."""
@@ -23,7 +23,7 @@ class Visitor:
         self.source = None
 
     async def __aenter__(self):
-        self.source = Pages(self.settings)
+        self.source = HttpSource(self.settings)
         return self
 
     async def __aexit__(self, *_):
@@ -41,7 +41,7 @@ class Visitor:
                 raise OSError(f"{host}: no such name")
             return list(addresses[host])
 
-        self.source = Pages(
+        self.source = HttpSource(
             self.settings, Poller(self.settings, lookup=lookup, public=lambda address: address in public)
         )
         return self.source

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from unstale.errors import InvalidInput
 from unstale.mirror.sources.http.change_definition import (
     BYTES,
-    Definition,
+    ChangeDefinition,
     NoContent,
     check_content_options,
-    definition,
-    fingerprint,
-    title,
+    definition_of,
+    fingerprint_of,
+    title_of,
 )
 
 HTML = "text/html; charset=utf-8"
@@ -30,13 +30,13 @@ def page(main="<p>It rains.</p>", *, ad="buy this", extra=""):
 
 
 def same(options, one, other, kind=HTML):
-    wanted = definition(options)
-    return fingerprint(wanted, one, kind) == fingerprint(wanted, other, kind)
+    wanted = definition_of(options)
+    return fingerprint_of(wanted, one, kind) == fingerprint_of(wanted, other, kind)
 
 
 def test_bytes_are_all_that_counts_by_default():
-    assert definition({}) is BYTES
-    assert definition({"change": "bytes"}) is BYTES
+    assert definition_of({}) is BYTES
+    assert definition_of({"change": "bytes"}) is BYTES
     assert not same({}, page(), page() + b" ")
 
 
@@ -63,7 +63,7 @@ def test_text_that_is_no_page_is_text():
 
 def test_a_selector_says_where_to_look():
     options = {"selector": "main p, h1"}
-    assert definition(options).change == "text"
+    assert definition_of(options).change == "text"
     assert same(options, page(ad="this"), page(ad="that"))
     assert same(options, page("<p>It rains.</p>"), page("<p id=x>It <b>rains.</b></p>"))
     assert not same(options, page("<p>It rains.</p>"), page("<p>It snows.</p>"))
@@ -79,10 +79,10 @@ def test_scripts_are_no_text_unless_selected():
 
 def test_what_a_selector_does_not_find_is_told():
     with pytest.raises(NoContent, match=r"the selector 'table\.prices' finds nothing"):
-        fingerprint(definition({"selector": "table.prices"}), page(), HTML)
+        fingerprint_of(definition_of({"selector": "table.prices"}), page(), HTML)
     for empty in (b"", b"   ", b"<!-- -->"):
         with pytest.raises(NoContent):
-            fingerprint(definition({"selector": "p"}), empty, HTML)
+            fingerprint_of(definition_of({"selector": "p"}), empty, HTML)
 
 
 def test_patterns_are_ignored():
@@ -124,10 +124,10 @@ def test_other_bytes_always_are_other_content(one, other, charset):
 
 
 def test_a_pattern_that_would_take_for_ever_is_given_up(monkeypatch):
-    monkeypatch.setattr("unstale.mirror.sources.http.change_definition._PATIENCE", 0.2)
+    monkeypatch.setattr("unstale.mirror.sources.http.change_definition._PATTERNS_TIMEOUT_SECONDS", 0.2)
     began = time.monotonic()
     with pytest.raises(NoContent, match="takes too long"):
-        fingerprint(definition({"ignore": r"(x|xx|xxx|[a-z]x)+(x|y)+\1$"}), b"x" * 5000 + b"!", HTML)
+        fingerprint_of(definition_of({"ignore": r"(x|xx|xxx|[a-z]x)+(x|y)+\1$"}), b"x" * 5000 + b"!", HTML)
     assert time.monotonic() - began < 60.0  # and not for ever
 
 
@@ -139,12 +139,12 @@ def test_json_is_compared_by_value():
     assert same(pointed, b'{"time": 1, "items": [{"a/b": 7}]}', b'{"time": 2, "items": [{"a/b": 7}]}')
     for bad in (b"", b"{", b"[" * 100_000, b"1" * 10_000, b"\xff", b'{"items": []}', b"7"):
         with pytest.raises(NoContent):
-            fingerprint(definition(pointed), bad)
+            fingerprint_of(definition_of(pointed), bad)
 
 
 def test_no_two_definitions_make_the_same_fingerprint():
     definitions = [
-        definition(options)
+        definition_of(options)
         for options in (
             {}, {"change": "text"}, {"change": "json"}, {"selector": "p"}, {"selector": "h1"},
             {"selector": "p", "change": "bytes"},
@@ -155,8 +155,8 @@ def test_no_two_definitions_make_the_same_fingerprint():
     names = {one.name for one in definitions}
     assert len(names) == len(definitions)
     for one in definitions:
-        assert fingerprint(one, b"7" if one.change == "json" else page(), HTML).startswith(f"{one.name}:")
-    assert definition({"ignore": "a"}) == definition({"ignore": ["a"]})
+        assert fingerprint_of(one, b"7" if one.change == "json" else page(), HTML).startswith(f"{one.name}:")
+    assert definition_of({"ignore": "a"}) == definition_of({"ignore": ["a"]})
 
 
 bodies = st.binary(max_size=200) | st.text(max_size=100).map(
@@ -174,13 +174,13 @@ kinds = [
 
 @given(bodies, st.sampled_from(kinds))
 def test_any_body_has_a_fingerprint_or_a_reason(body, kind):
-    for wanted in (Definition("text"), Definition("text", "p"), Definition("bytes", "p"), Definition("json"),
-                   Definition("bytes", None, ("a",)), BYTES):  # fmt: skip
+    said = [("text",), ("text", "p"), ("bytes", "p"), ("json",), ("bytes", None, ("a",))]
+    for wanted in (*(ChangeDefinition(*one) for one in said), BYTES):
         with suppress(NoContent):
-            found = fingerprint(wanted, body, kind)
-            assert found == fingerprint(wanted, body, kind)
+            found = fingerprint_of(wanted, body, kind)
+            assert found == fingerprint_of(wanted, body, kind)
             assert found.startswith(f"{wanted.name}:")
-    found = title(body, kind)
+    found = title_of(body, kind)
     assert found is None or (found.isprintable() and len(found) <= 300)
 
 
@@ -190,14 +190,14 @@ def test_a_parser_that_breaks_is_a_reason_too(monkeypatch):
 
     monkeypatch.setattr("unstale.mirror.sources.http.change_definition._tree", broken)
     with pytest.raises(NoContent, match="the content cannot be read: RuntimeError"):
-        fingerprint(Definition("text", "p"), page(), HTML)
+        fingerprint_of(ChangeDefinition("text", "p"), page(), HTML)
 
 
 def test_a_page_of_ten_thousand_levels():
     deep = b"<div>" * 10_000 + b"text" + b"</div>" * 10_000
-    for wanted in (Definition("text"), Definition("text", "div")):
+    for wanted in (ChangeDefinition("text"), ChangeDefinition("text", "div")):
         with suppress(NoContent):
-            fingerprint(wanted, deep, HTML)
+            fingerprint_of(wanted, deep, HTML)
 
 
 @pytest.mark.parametrize(
@@ -215,22 +215,22 @@ def test_a_page_of_ten_thousand_levels():
     ],
 )
 def test_titles(body, found):
-    assert title(body, "text/html") == found
-    assert title(body, "application/pdf") is None
+    assert title_of(body, "text/html") == found
+    assert title_of(body, "application/pdf") is None
 
 
 def test_missing_parts_are_named(monkeypatch):
     import importlib
 
     from unstale.errors import MissingExtra
-    from unstale.mirror.sources.http import change_definition as content
+    from unstale.mirror.sources.http import change_definition
 
     def absent(name, *_):
         raise ModuleNotFoundError(name=name)
 
     monkeypatch.setattr("unstale.errors.import_module", absent)
-    content._css.cache_clear()
-    content._compiled.cache_clear()
+    change_definition._css.cache_clear()
+    change_definition._compiled.cache_clear()
     importlib.invalidate_caches()
     for options in ({"change": "text"}, {"selector": "p"}, {"ignore": "a"}):
         with pytest.raises(MissingExtra, match=r"unstale\[html\]"):
@@ -261,10 +261,10 @@ def test_options_that_cannot_be_used_are_refused():
 )
 @pytest.mark.parametrize("options", [{"change": "text"}, {"selector": "p"}])
 def test_a_tag_with_attributes_without_end_takes_no_time(tag, options):
-    wanted = definition(options)
+    wanted = definition_of(options)
     began = time.process_time()
     with pytest.raises(NoContent, match="a tag has more than 5,000 attributes"):
-        fingerprint(wanted, f"<html><body><p {tag}>x</p></body></html>".encode(), "text/html")
+        fingerprint_of(wanted, f"<html><body><p {tag}>x</p></body></html>".encode(), "text/html")
     assert time.process_time() - began < 60.0  # of the processor
 
 
@@ -272,4 +272,4 @@ def test_a_picture_in_a_tag_is_one_attribute():
     page = (
         f'<html><body><p>some text</p><img src="data:image/png;base64,{"iVBOR/w0" * 50_000}"></body></html>'
     )
-    assert fingerprint(definition({"selector": "p"}), page.encode(), "text/html")
+    assert fingerprint_of(definition_of({"selector": "p"}), page.encode(), "text/html")

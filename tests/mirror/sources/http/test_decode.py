@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unstale.mirror.sources.http.decode import Broken, TooMuch, accepted, decoder
+from unstale.mirror.sources.http.decode import BodyTooLarge, UndecodableBody, accepted, decoder
 
 CODINGS = {
     "gzip": gzip.compress,
@@ -25,7 +25,7 @@ def decoded(coding, pieces, most=10**8):
 
     def check(made):
         if made > most:
-            raise TooMuch
+            raise BodyTooLarge
 
     decoding = decoder(coding, out.append, check)
     for piece in pieces:
@@ -51,13 +51,13 @@ def test_what_was_coded_is_decoded_whatever_the_pieces(codings, body, step):
 def test_what_is_cut_is_noticed(coding, body, data):
     coded = CODINGS[coding](body)
     end = data.draw(st.integers(1, len(coded) - 1))
-    with pytest.raises(Broken):
+    with pytest.raises(UndecodableBody):
         decoded(coding, [coded[:end]])
 
 
 @given(st.sampled_from([*sorted(CODINGS), "gzip, br", "zstd, zstd"]), st.lists(st.binary(max_size=100)))
 def test_garbage_is_broken_or_content(coding, pieces):
-    with suppress(Broken, TooMuch):
+    with suppress(UndecodableBody, BodyTooLarge):
         decoded(coding, pieces, most=10**7)
 
 
@@ -80,7 +80,7 @@ def test_only_what_can_be_decoded_is_asked_for():
     for coding in accepted().split(", "):
         assert decoder(coding, lambda _: None, lambda _: None) is not None
     assert decoder("identity, ", lambda _: None, lambda _: None) is None
-    with pytest.raises(Broken):
+    with pytest.raises(UndecodableBody):
         decoder("compress", lambda _: None, lambda _: None)
 
 

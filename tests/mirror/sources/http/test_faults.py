@@ -148,14 +148,14 @@ def test_time_outs_say_what_was_waited_for(visitor):
 
     async def main():
         from unstale.mirror.sources.http.poll import Poller
-        from unstale.mirror.sources.http.source import Pages
+        from unstale.mirror.sources.http.source import HttpSource
 
         visitor.set(robots=False, connect_timeout=0.1)
-        visitor.source = Pages(visitor.settings, Poller(visitor.settings, lookup=silent))
+        visitor.source = HttpSource(visitor.settings, Poller(visitor.settings, lookup=silent))
         slow = await visitor.poll("http://slow.example/")
         visitor.set(connect_timeout=60.0)
         await visitor.source.close()
-        visitor.source = Pages(visitor.settings, Poller(visitor.settings, lookup=silent))
+        visitor.source = HttpSource(visitor.settings, Poller(visitor.settings, lookup=silent))
         unknown = await visitor.poll("http://unknown.example/", timeout=60.0)
         await visitor.source.close()
         return slow, unknown
@@ -176,10 +176,10 @@ def test_many_silent_names_do_not_keep_others_waiting(visitor):
 
     async def main():
         from unstale.mirror.sources.http.poll import Poller
-        from unstale.mirror.sources.http.source import Pages
+        from unstale.mirror.sources.http.source import HttpSource
 
         visitor.set(robots=False, private=True)
-        visitor.source = Pages(visitor.settings, Poller(visitor.settings, lookup=lookup))
+        visitor.source = HttpSource(visitor.settings, Poller(visitor.settings, lookup=lookup))
         async with Hostile({"/": GOOD}) as server:
             silent = [
                 asyncio.create_task(visitor.poll(server.url("/", f"silent{i}.example"))) for i in range(30)
@@ -220,9 +220,9 @@ def test_the_same_source_serves_one_event_loop_after_another(visitor):
             if close:
                 await visitor.source.close()
 
-    from unstale.mirror.sources.http.source import Pages
+    from unstale.mirror.sources.http.source import HttpSource
 
-    visitor.source = Pages(visitor.settings)
+    visitor.source = HttpSource(visitor.settings)
     asyncio.run(main(close=True))
     asyncio.run(main(close=True))
 

@@ -15,7 +15,7 @@ import zstandard
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Http, Settings
 from unstale.mirror.sources.http.change_definition import NoContent
-from unstale.mirror.sources.http.source import Pages, http_source
+from unstale.mirror.sources.http.source import HttpSource, http_source
 
 from .hostile import Hostile, answer, then_close
 
@@ -380,7 +380,7 @@ def test_what_cannot_be_set_is_refused_at_the_door():
 
 
 def test_keys_groups_and_options():
-    pages = Pages(Settings())
+    pages = HttpSource(Settings())
     assert pages.key("HTTPS://Example.org", {}) == "https://example.org/"
     assert pages.group("https://example.org/", {}) == "http:example.org"
     assert pages.group("http://example.org:8080/", {}) == "http:example.org:8080"
@@ -453,7 +453,7 @@ def test_what_a_parser_says_is_shown_in_one_line(visitor, monkeypatch):
     def broken(*_):
         raise NoContent("one\nline\x00 and " + "more" * 1000)
 
-    monkeypatch.setattr("unstale.mirror.sources.http.change_definition.fingerprint", broken)
+    monkeypatch.setattr("unstale.mirror.sources.http.poll.fingerprint_of", broken)
     (found,), _ = polled(visitor, {"/a": answer(PAGE)}, "/a", options={"change": "text"})
     assert found.outcome == "failed"
     assert found.detail.isprintable()

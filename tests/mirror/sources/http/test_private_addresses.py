@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unstale.mirror.sources.http import private_addresses as guard
+from unstale.mirror.sources.http import private_addresses
 from unstale.mirror.sources.http.private_addresses import is_public, named_private
 
 from .hostile import Hostile, answer
@@ -191,21 +191,23 @@ def test_who_starts_inside_may_go_on_inside_and_out_but_not_back(visitor):
 
 def test_the_socket_is_the_last_to_check():
     info = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 80))
-    with pytest.raises(guard.PrivateAddress):
-        guard.guarded_socket(info, is_public)
-    guard.guarded_socket(info, None).close()
+    with pytest.raises(private_addresses.PrivateAddress):
+        private_addresses.guarded_socket(info, is_public)
+    private_addresses.guarded_socket(info, None).close()
 
 
 def test_the_resolver_gives_back_what_may_be_connected_to():
     async def resolved(addresses, public):
         with ThreadPoolExecutor(1) as threads:
-            found = await guard.Resolver(lambda *_: addresses, threads, public).resolve("site.example", 80)
+            found = await private_addresses.Resolver(lambda *_: addresses, threads, public).resolve(
+                "site.example", 80
+            )
         return [one["host"] for one in found]
 
     mixed = ["10.0.0.1", "8.8.8.8", "8.8.8.8", "::1", "2606:4700::1111"]
     assert asyncio.run(resolved(mixed, is_public)) == ["8.8.8.8", "2606:4700::1111"]
     assert len(asyncio.run(resolved(mixed, None))) == 4
-    with pytest.raises(guard.PrivateAddress, match=r"site\.example is 10\.0\.0\.1"):
+    with pytest.raises(private_addresses.PrivateAddress, match=r"site\.example is 10\.0\.0\.1"):
         asyncio.run(resolved(["10.0.0.1"], is_public))
     with pytest.raises(OSError, match="no address"):
         asyncio.run(resolved([], is_public))

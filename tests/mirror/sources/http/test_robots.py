@@ -9,7 +9,7 @@ from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unstale.mirror.sources.http.robots import Answer, Robots
+from unstale.mirror.sources.http.robots import Robots, RobotsAnswer
 
 from .hostile import Hostile, answer, faults, reset, then_stall
 
@@ -95,7 +95,7 @@ def test_if_it_cannot_be_had_nothing_is_polled_for_a_while(visitor, status):
     found, server = polled(visitor, robots_of("", status), "/a", "/b", "/a")
     for one in found:
         assert one.outcome == "failed"
-        assert f"{server.port} is not to be had, so nothing is polled: {status}" in one.detail
+        assert f"{server.port} cannot be fetched, so nothing is polled: {status}" in one.detail
         assert 30 < one.wait <= 60
     assert len(server.requests) == 1
 
@@ -197,7 +197,7 @@ class Host:
     """A host whose robots.txt and clock are played."""
 
     def __init__(self, max_age=1000.0):
-        self.time, self.fetches, self.answer = 0.0, 0, Answer(200, "User-agent: *\nDisallow: /a")
+        self.time, self.fetches, self.answer = 0.0, 0, RobotsAnswer(200, "User-agent: *\nDisallow: /a")
         self.robots = Robots(self.fetch, "unstale", max_age=max_age, now=lambda: self.time)
 
     async def fetch(self, url, inside):
@@ -216,8 +216,8 @@ class Host:
 def test_it_is_fetched_again_when_it_is_old():
     host = Host()
     assert [host.ask(0), host.ask(999), host.fetches] == [False, False, 1]
-    assert [host.ask(1000, Answer(404)), host.fetches] == [True, 2]
-    assert [host.ask(1999), host.ask(2000, Answer(200, "")), host.fetches] == [True, True, 3]
+    assert [host.ask(1000, RobotsAnswer(404)), host.fetches] == [True, 2]
+    assert [host.ask(1999), host.ask(2000, RobotsAnswer(200, "")), host.fetches] == [True, True, 3]
 
 
 @pytest.mark.parametrize(("said", "age"), [(600.0, 600.0), (0.0, 300.0), (10.0**9, 1000.0), (None, 1000.0)])
@@ -234,16 +234,16 @@ def test_cache_control_counts_within_reason(said, age):
 def test_what_it_said_before_counts_while_it_cannot_be_had():
     host = Host()
     assert host.ask(0) is False
-    assert host.ask(1000, Answer(503)) is False
+    assert host.ask(1000, RobotsAnswer(503)) is False
     assert host.ask(1599) is False
     assert host.fetches == 2
-    assert host.ask(1600, Answer(None, detail="reset")) is False
-    assert host.ask(2200, Answer(404)) is True
+    assert host.ask(1600, RobotsAnswer(None, detail="reset")) is False
+    assert host.ask(2200, RobotsAnswer(404)) is True
 
 
 def test_it_is_asked_for_less_and_less_often_while_it_cannot_be_had():
     host = Host()
-    host.answer = Answer(500, detail="500")
+    host.answer = RobotsAnswer(500, detail="500")
     asked = []
     for second in range(0, 40_000, 10):
         before = host.fetches
@@ -263,7 +263,7 @@ def test_it_is_asked_for_less_and_less_often_while_it_cannot_be_had():
 @settings(max_examples=percent(200))
 def test_any_text_can_be_read(text):
     host = Host()
-    host.answer = Answer(200, text)
+    host.answer = RobotsAnswer(200, text)
     assert host.ask(0) in {True, False}
     rules = host.robots.known("http://h", False)
     assert 0.0 <= rules.spacing <= 86400.0
@@ -271,6 +271,6 @@ def test_any_text_can_be_read(text):
 
 def test_nothing_is_looked_up_for_hosts_that_forbid_nothing():
     host = Host()
-    host.answer = Answer(200, "User-agent: *\nAllow: /\nCrawl-delay: 3\nSitemap: http://h/s.xml\n")
+    host.answer = RobotsAnswer(200, "User-agent: *\nAllow: /\nCrawl-delay: 3\nSitemap: http://h/s.xml\n")
     assert host.ask(0) is True
     assert host.robots.known("http://h", False).allows is None

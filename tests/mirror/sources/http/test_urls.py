@@ -103,7 +103,7 @@ def test_what_is_canonical_stays_so(text):
     assert parts.fragment == ""
 
 
-@given(st.from_regex(http_urls._FINE, fullmatch=True))
+@given(st.from_regex(http_urls._CANONICAL, fullmatch=True))
 @settings(max_examples=percent(40))
 def test_the_short_way_and_the_long_way_agree(text):
     assert canonical(text) == text

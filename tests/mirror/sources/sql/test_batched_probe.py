@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from unstale.mirror.sources.sql.batched_probe import Shared
+from unstale.mirror.sources.sql.batched_probe import BatchedProbe
 
 
 class World:
@@ -24,7 +24,7 @@ class World:
 def test_many_share_a_look_that_begins_after_they_asked():
     async def play():
         world = World()
-        shared = Shared(world.look)
+        shared = BatchedProbe(world.look)
         first = [asyncio.create_task(shared.ask([i])) for i in range(50)]
         await asyncio.sleep(0.005)
         world.now = 1  # while the first are being answered
@@ -42,7 +42,7 @@ def test_many_share_a_look_that_begins_after_they_asked():
 def test_an_answer_serves_for_a_while():
     async def play():
         world, now = World(), [0.0]
-        shared = Shared(world.look, interval=10.0, clock=lambda: now[0])
+        shared = BatchedProbe(world.look, interval=10.0, clock=lambda: now[0])
         await shared.ask(["a"])
         await shared.ask(["b"])
         assert world.asked == [{"a"}, {"a", "b"}]
@@ -58,7 +58,7 @@ def test_an_answer_serves_for_a_while():
 def test_those_who_leave_take_nothing_with_them():
     async def play():
         world = World()
-        shared = Shared(world.look)
+        shared = BatchedProbe(world.look)
         one, two = asyncio.create_task(shared.ask()), asyncio.create_task(shared.ask())
         await asyncio.sleep(0.005)
         one.cancel()
@@ -78,7 +78,7 @@ def test_trouble_is_everybodys_and_passes():
                 raise OSError("no")
             return 1
 
-        shared = Shared(look)
+        shared = BatchedProbe(look)
         answers = await asyncio.gather(*(shared.ask() for _ in range(3)), return_exceptions=True)
         assert [type(one) for one in answers] == [OSError] * 3
         troubled = False
@@ -90,7 +90,7 @@ def test_trouble_is_everybodys_and_passes():
 
 def test_closing_ends_it():
     async def play():
-        shared = Shared(lambda _: asyncio.sleep(60))
+        shared = BatchedProbe(lambda _: asyncio.sleep(60))
         waiting = asyncio.create_task(shared.ask())
         await asyncio.sleep(0.01)
         later = asyncio.create_task(shared.ask())

@@ -14,14 +14,14 @@ from unstale.mirror.config.file import load
 from unstale.mirror.sources.sql.keys import options_of
 
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "mirror-tables.md"
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK_BYTES = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def blocks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOP_PASSWORD", "s3cret")
-    return BLOCK.findall(PAGE.read_text())
+    return BLOCK_BYTES.findall(PAGE.read_text())
 
 
 def test_the_examples_in_python_run(blocks):

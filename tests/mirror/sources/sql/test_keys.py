@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from unstale import InvalidInput
 from unstale.errors import MissingExtra
 from unstale.mirror.settings import Database, Settings
-from unstale.mirror.sources.sql.keys import Name, Part, Thing, options_of, thing_of
+from unstale.mirror.sources.sql.keys import Partition, TableKey, TableName, options_of, parse_key
 from unstale.mirror.sources.sql.source import sql_source
 
 SOURCE = sql_source(Settings(databases={"shop": Database("sqlite:////srv/shop.db")}))
@@ -56,7 +56,11 @@ def test_relative_files_have_one_key(monkeypatch, tmp_path):
             r"no database 'nowhere' in mirror.toml; there are: shop. Add \[databases.nowhere\]",
         ),
         ("sqlite://#t", {}, "in memory"),
-        ("postgresql://ann:s3cret@db/shop#t", {}, r"mirror.toml: \[databases.NAME\] .* \$\{VARIABLE\}"),
+        (
+            "postgresql://ann:s3cret@db/shop#t",
+            {},
+            r"mirror.toml: \[databases.NAME\] .* \$\{VARIABLE\}",
+        ),
         ("postgresql://ann@db/shop?password=s3cret#t", {}, "has a password in it"),
         ("://s3cret@x#t", {}, "no URL of a database"),
         ("shop#a.b.c", {}, "names no table"),
@@ -90,8 +94,8 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
     st.none() | st.tuples(NAMES, st.none() | st.text(st.characters(exclude_categories=["Cs"]))),
 )
 def test_any_names_can_be_written_and_read(schema, table, part):
-    thing = Thing("shop", Name(schema, table), Part(*part) if part else None)
-    assert thing_of(str(thing), {}) == thing
+    thing = TableKey("shop", TableName(schema, table), Partition(*part) if part else None)
+    assert parse_key(str(thing), {}) == thing
     assert SOURCE.key(str(thing), {}) == str(thing)
     if part and part[1] is not None:
         assert "\n" not in str(thing).partition("=")[2] or "\n" in part[0]

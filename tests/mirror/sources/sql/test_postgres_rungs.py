@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from unstale.mirror.settings import Database
-from unstale.mirror.sources.sql.postgres import _POSITION, Position
+from unstale.mirror.sources.sql.postgres_probes import _POSITION_QUERY, Position
 
 from .conftest import deciding
 
@@ -376,7 +376,7 @@ def test_partitions_by_other_types(pg_poller, once):
 def counting(poller):
     """Count statements by what they ask for."""
     counts = {"position": 0, "counters": 0}
-    engine = poller.source._open["shop"].place.engine
+    engine = poller.source._polled["shop"].database.engine
 
     @event.listens_for(engine, "before_cursor_execute")
     def count(_, __, statement, *___):
@@ -427,7 +427,7 @@ def test_where_a_server_is():
 
 
 def test_versions_of_servers(pg):
-    asked = re.search(r"version\(\) (~ '[^']*')", _POSITION)[1]
+    asked = re.search(r"version\(\) (~ '[^']*')", _POSITION_QUERY)[1]
 
     def known(version):
         return pg.execute(f"SELECT %s::text {asked}", (version,)).fetchone()[0]
@@ -441,7 +441,7 @@ def test_versions_of_servers(pg):
 
 def test_rows_without_a_transaction_to_tell(orders, pg, monkeypatch):
     """What an extension stores in its own way may have no xmin."""
-    young = "unstale.mirror.sources.sql.probe_postgres.young_rows"
+    young = "unstale.mirror.sources.sql.postgres_poll.young_rows"
 
     def refuse(connection, *_):
         connection.exec_driver_sql("DO $$ BEGIN RAISE feature_not_supported; END $$")

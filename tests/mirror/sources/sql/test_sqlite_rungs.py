@@ -79,7 +79,8 @@ def test_a_young_file_proves_nothing_to_another_process(orders, lite_poller):
 
 
 def test_an_old_file_proves_it_to_another_process(orders, lite, lite_poller, monkeypatch):
-    monkeypatch.setattr("unstale.mirror.sources.sql.sqlite._YOUNG", -1.0)  # as if time had passed
+    # as if time had passed
+    monkeypatch.setattr("unstale.mirror.sources.sql.sqlite_probe._YOUNG_FILE_SECONDS", -1.0)
     wal = lite.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     orders.poll()
     lite_poller.restart()
@@ -93,7 +94,7 @@ def test_an_old_file_proves_it_to_another_process(orders, lite, lite_poller, mon
 
 
 def test_commits_in_the_log_are_seen_by_another_process(lite, lite_path, lite_poller, monkeypatch):
-    monkeypatch.setattr("unstale.mirror.sources.sql.sqlite._YOUNG", -1.0)
+    monkeypatch.setattr("unstale.mirror.sources.sql.sqlite_probe._YOUNG_FILE_SECONDS", -1.0)
     lite.execute("PRAGMA journal_mode = WAL")
     lite.execute(ORDERS)
     lite.execute(ROWS)

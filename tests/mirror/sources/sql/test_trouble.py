@@ -105,7 +105,7 @@ def test_a_file_that_is_no_database(lite_path, lite_poller):
 
 
 def test_a_file_that_somebody_writes_to_for_long(lite, lite_poller, monkeypatch):
-    monkeypatch.setattr("unstale.mirror.sources.sql.engine._BUSY", 0.05)
+    monkeypatch.setattr("unstale.mirror.sources.sql.database._SQLITE_BUSY_SECONDS", 0.05)
     lite.execute("CREATE TABLE t (a)")
     lite.execute("BEGIN EXCLUSIVE")
     element = lite_poller.element("shop#t")
@@ -161,10 +161,10 @@ def test_passwords_are_not_shown(poller_of, url):
 
 def test_a_wrong_password():
     """As PostgreSQL says it, without one that is set up so."""
-    from unstale.mirror.sources.sql.engine import words
+    from unstale.mirror.sources.sql.database import error_words
 
     error = psycopg.errors.InvalidPassword("failed for user ann with s3cret")
-    assert words(error, ("s3cret",)) == (
+    assert error_words(error, ("s3cret",)) == (
         "28P01",
         "the password is wrong, or there is no such user (failed for user ann with ***)",
     )
@@ -320,7 +320,7 @@ def test_a_copy_is_of_one_moment(pg, pg_poller, postgres_url):
         mover.join()
 
 
-@pytest.mark.parametrize("place", ["sql.probe_postgres.from_copy", "sql.probe_anywhere.from_cursor"])
+@pytest.mark.parametrize("place", ["sql.postgres_poll.from_copy", "sql.sqlalchemy_poll.from_cursor"])
 def test_what_is_remembered_is_of_the_same_moment(both, lite, monkeypatch, place):
     """Somebody writes just before rows are read, after all else has been looked at."""
     lite.execute("PRAGMA journal_mode = WAL")

@@ -1,9 +1,9 @@
-"""XML from strangers: read strictly, within limits, and never beyond the document.
+"""A strict XML reader for documents from anybody.
 
-Documents that declare entities are refused, nothing is loaded from files or the network, nesting and the
-number of elements are limited, and no tree is built. What is not well-formed is refused, as half a list looks
-like a list from which things were removed; but for ampersands that should have been written ``&amp;``, which
-are common in addresses.
+The reader refuses documents that declare entities, loads nothing from files or the network, limits the depth
+and the number of elements, and builds no tree. It refuses a document that is not well-formed, since half a
+list looks like a list from which entries were removed. It mends one common mistake: ampersands in addresses
+that should have been written ``&amp;``.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from xml.parsers import expat
 
 from unstale.errors import InvalidInput
 
-__all__ = ["Element", "read_xml"]
+__all__ = ["XmlElement", "read_xml"]
 
 T = TypeVar("T")
 
-_MOST = 1_000_000
-"""Elements of XML in a document; a sitemap of the greatest size allowed has a few hundred thousand."""
-_DEEPEST = 100
-_CHUNK = 1 << 16
-_BARE = re.compile(rb"(<!\[CDATA\[.*?\]\]>)|&(?!(?:[A-Za-z_][\w.-]*|#\d+|#x[0-9A-Fa-f]+);)", re.DOTALL)
+_MAX_ELEMENTS = 1_000_000
+"""Of one document; the largest sitemap allowed has a few hundred thousand."""
+_MAX_DEPTH = 100
+_CHUNK_BYTES = 1 << 16
+_BARE_AND = re.compile(rb"(<!\[CDATA\[.*?\]\]>)|&(?!(?:[A-Za-z_][\w.-]*|#\d+|#x[0-9A-Fa-f]+);)", re.DOTALL)
 
 
-class Element(NamedTuple):
-    """An element of a document; names are in small letters, without their prefix."""
+class XmlElement(NamedTuple):
+    """An element of a document; its name is in small letters, without the prefix."""
 
     depth: int
     """0: the root."""
@@ -35,12 +35,12 @@ class Element(NamedTuple):
     name: str
     attributes: dict[str, str]
     text: str
-    """What stands directly in it; of the root, which comes first, nothing yet."""
+    """The text directly in the element; empty for the root, which comes first."""
     line: int
 
 
-def read_xml(body: bytes, read: Callable[[Iterator[Element]], T]) -> T:
-    """Return what ``read`` makes of a document: of the root, then of each element as it ends.
+def read_xml(body: bytes, read: Callable[[Iterator[XmlElement]], T]) -> T:
+    """Return what ``read`` makes of the elements of a document: the root first, each other when it ends.
 
     >>> read_xml(b"<a><b>1</b><c x='1&2'/></a>", lambda elements: [(one.name, one.text) for one in elements])
     [('a', ''), ('b', '1'), ('c', '')]
@@ -51,25 +51,29 @@ def read_xml(body: bytes, read: Callable[[Iterator[Element]], T]) -> T:
             return read(_elements(attempt))
         except InvalidInput:
             raise
-        except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for odd encodings
+        except (
+            expat.ExpatError,
+            LookupError,
+            ValueError,
+        ) as error:  # LookupError and ValueError: odd encodings
             words = words or f"it is not well-formed XML: {error}"
-        mended = _BARE.sub(lambda found: found[1] or b"&amp;", attempt)
+        mended = _BARE_AND.sub(lambda found: found[1] or b"&amp;", attempt)
         if mended != attempt and b"\0" not in attempt:  # not in UTF-16, where an ampersand has two bytes
             attempts.append(mended)
     raise InvalidInput(words)
 
 
-def _elements(body: bytes) -> Iterator[Element]:
+def _elements(body: bytes) -> Iterator[XmlElement]:
     """Yield the root when it begins, and all others when they end."""
-    reader = _Reader()
-    for start in range(0, len(body), _CHUNK):
-        reader.parser.Parse(body[start : start + _CHUNK], False)  # noqa: FBT003
+    reader = _ElementReader()
+    for start in range(0, len(body), _CHUNK_BYTES):
+        reader.parser.Parse(body[start : start + _CHUNK_BYTES], False)  # noqa: FBT003
         yield from reader.taken()
     reader.parser.Parse(b"", True)  # noqa: FBT003
     yield from reader.taken()
 
 
-class _Open(NamedTuple):
+class _OpenElement(NamedTuple):
     """An element that has begun."""
 
     name: str
@@ -78,8 +82,8 @@ class _Open(NamedTuple):
     text: list[str]
 
 
-class _Reader:
-    """Notes what the parser finds."""
+class _ElementReader:
+    """Collects the elements that the parser finds."""
 
     def __init__(self) -> None:
         self.parser = expat.ParserCreate()
@@ -88,22 +92,22 @@ class _Reader:
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._data
         self.parser.EntityDeclHandler = _refuse
-        self._open: list[_Open] = []
-        self._done: list[Element] = []
+        self._open: list[_OpenElement] = []
+        self._done: list[XmlElement] = []
         self._count = 0
 
-    def taken(self) -> list[Element]:
-        """Return what was found since the last time."""
+    def taken(self) -> list[XmlElement]:
+        """Return the elements found since the last call."""
         done, self._done = self._done, []
         return done
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._count += 1
-        if self._count > _MOST:
-            raise InvalidInput(f"it has more than {_MOST:,} elements of XML")
-        if len(self._open) >= _DEEPEST:
-            raise InvalidInput(f"its elements of XML are nested more than {_DEEPEST} deep")
-        begun = _Open(name, attributes, self.parser.CurrentLineNumber, [])
+        if self._count > _MAX_ELEMENTS:
+            raise InvalidInput(f"it has more than {_MAX_ELEMENTS:,} elements of XML")
+        if len(self._open) >= _MAX_DEPTH:
+            raise InvalidInput(f"its elements of XML are nested more than {_MAX_DEPTH} deep")
+        begun = _OpenElement(name, attributes, self.parser.CurrentLineNumber, [])
         if not self._open:
             self._done.append(_element(0, begun))
         self._open.append(begun)
@@ -118,9 +122,9 @@ class _Reader:
             self._done.append(_element(len(self._open), ended))
 
 
-def _element(depth: int, begun: _Open) -> Element:
+def _element(depth: int, begun: _OpenElement) -> XmlElement:
     prefix, _, name = begun.name.rpartition(":")
-    return Element(depth, prefix, name.lower(), begun.attributes, "".join(begun.text), begun.line)
+    return XmlElement(depth, prefix, name.lower(), begun.attributes, "".join(begun.text), begun.line)
 
 
 def _refuse(*_: object) -> NoReturn:

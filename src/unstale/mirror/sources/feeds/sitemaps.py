@@ -1,7 +1,7 @@
 """Reading sitemaps: XML, text, indexes; plain or gzipped.
 
-The protocol (https://www.sitemaps.org/protocol.html) allows 50,000 addresses in a sitemap, of its own host.
-What is broken is refused as a whole, since an address that is missing counts as gone.
+The protocol (https://www.sitemaps.org/protocol.html) allows 50,000 addresses in a sitemap, all of its own
+host. A broken sitemap is refused as a whole, since an address that is missing in it would count as gone.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from urllib.parse import urljoin
 
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
-from unstale.mirror.sources.named_entries import Entry, Told
 
-from .safe_xml import Element, read_xml
+from .named_entries import NamedEntries, NamedEntry
+from .safe_xml import XmlElement, read_xml
 
-__all__ = ["MOST", "gunzip", "moment_of", "read_sitemap"]
+__all__ = ["MAX_ADDRESSES", "gunzip", "moment_of", "read_sitemap"]
 
-MOST = 50_000
-"""Addresses that a sitemap may name."""
+MAX_ADDRESSES = 50_000
+"""Addresses that are read from one sitemap."""
 _FEEDS = frozenset({"rss", "feed", "rdf"})
 _SHORT = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 
 
-def read_sitemap(body: bytes, base: str = "", *, max_size: int = 52_428_800) -> Told:
-    """Return what a sitemap says, or raise `InvalidInput`.
+def read_sitemap(body: bytes, base: str = "", *, max_size: int = 52_428_800) -> NamedEntries:
+    """Return the entries of a sitemap, or raise `InvalidInput`.
 
     >>> read_sitemap(b"<urlset><url><loc>http://a/</loc><lastmod>2024-05-01</lastmod></url></urlset>").entries
-    [Entry(name='http://a/', state='2024-05-01', time=1714521600.0, source='http')]
+    [NamedEntry(name='http://a/', state='2024-05-01', time=1714521600.0, source='http')]
     """
     body = gunzip(body, max_size)
     if body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or body[:2] in {b"\xff\xfe", b"\xfe\xff"}:
@@ -40,7 +40,7 @@ def read_sitemap(body: bytes, base: str = "", *, max_size: int = 52_428_800) -> 
 
 
 def gunzip(body: bytes, max_size: int) -> bytes:
-    """Return what a gzipped body holds, and any other body as it is."""
+    """Return a gzipped body unpacked, and any other body as it is."""
     if not body.startswith(b"\x1f\x8b"):
         return body
     out = bytearray()
@@ -61,7 +61,7 @@ def gunzip(body: bytes, max_size: int) -> bytes:
 
 
 def moment_of(text: str) -> float | None:
-    """Return the time that a lastmod says, in seconds since 1970; None if it says none.
+    """Return the time of a lastmod in seconds since 1970; None if it is not a time.
 
     >>> moment_of("2024-05-01T12:00:00+02:00"), moment_of("1970"), moment_of("yesterday")
     (1714557600.0, 0.0, None)
@@ -76,8 +76,8 @@ def moment_of(text: str) -> float | None:
         return None
 
 
-def _from_xml(elements: Iterator[Element], base: str) -> Told:
-    """Return what the elements of the document say."""
+def _from_xml(elements: Iterator[XmlElement], base: str) -> NamedEntries:
+    """Return the entries of a sitemap or of a sitemap index."""
     root = next(elements).name
     if root in _FEEDS:
         raise InvalidInput("it is a feed, not a sitemap; name the source: feed")
@@ -85,57 +85,57 @@ def _from_xml(elements: Iterator[Element], base: str) -> Told:
         raise InvalidInput(f"it is not a sitemap: its root is {root!r}, not 'urlset' or 'sitemapindex'")
     index = root == "sitemapindex"
     kind, source = ("sitemap", "sitemap") if index else ("url", "http")
-    entries: dict[str, Entry] = {}
+    entries: dict[str, NamedEntry] = {}
     more = False
     inside: dict[tuple[str, str], str] = {}
-    for element in elements:  # to the end, also if there are too many: it must be well-formed there, too
+    for element in elements:  # to the end, also if there are too many, since all of it must be well-formed
         if element.depth == 2:
             inside.setdefault((element.prefix, element.name), "".join(element.text.split()))
         if element.depth != 1:
             continue
-        # What has another prefix than its parent (images, videos) is something else.
+        # An element with another prefix than its parent belongs to an extension (images, videos).
         address, state = (inside.get((element.prefix, name), "") for name in ("loc", "lastmod"))
         inside.clear()
         if element.name != kind or not address:
             continue
-        more = more or len(entries) >= MOST
+        more = more or len(entries) >= MAX_ADDRESSES
         if not more:
             address = _joined(base, address)
-            entries[address] = Entry(address, state, moment_of(state) if state else None, source)
-    return _told(entries, "sitemap index" if index else "sitemap", more=more)
+            entries[address] = NamedEntry(address, state, moment_of(state) if state else None, source)
+    return _sitemap_entries(entries, "sitemap index" if index else "sitemap", more=more)
 
 
-def _from_text(body: bytes) -> Told:
-    """Return what a sitemap says that has an address per line."""
+def _from_text(body: bytes) -> NamedEntries:
+    """Return the entries of a sitemap that has one address per line."""
     try:
         lines = body.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise InvalidInput("it is not a sitemap: neither XML nor text in UTF-8") from None
-    entries: dict[str, Entry] = {}
+    entries: dict[str, NamedEntry] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if text and not (_ADDRESS.fullmatch(text) and text.isprintable()):
             raise InvalidInput(f"it is not a sitemap: line {number} is not an address: {text[:60]!r}")
         if text:
-            entries[text] = Entry(text, "")
-        if len(entries) > MOST:
+            entries[text] = NamedEntry(text, "")
+        if len(entries) > MAX_ADDRESSES:
             entries.pop(text)
-            return _told(entries, "text", more=True)
+            return _sitemap_entries(entries, "text", more=True)
     if not entries:
         raise InvalidInput("it is not a sitemap: there is nothing in it")
-    return _told(entries, "text", more=False)
+    return _sitemap_entries(entries, "text", more=False)
 
 
-def _told(entries: dict[str, Entry], form: str, *, more: bool) -> Told:
-    """Return what is told; if there is more than allowed, that is not complete."""
+def _sitemap_entries(entries: dict[str, NamedEntry], form: str, *, more: bool) -> NamedEntries:
+    """Return the entries with facts about the sitemap; not complete if it names more than are read."""
     meta: dict[str, Json] = {"format": form, "entries": len(entries)}
     if more:
         meta["more"] = True
-    return Told(list(entries.values()), complete=not more and bool(entries), meta=meta)
+    return NamedEntries(list(entries.values()), complete=not more and bool(entries), meta=meta)
 
 
 def _joined(base: str, address: str) -> str:
-    """Return an address, taken from that of the document if it is relative."""
+    """Return the absolute address; a relative one is resolved against that of the document."""
     try:
         return urljoin(base, address)
     except ValueError:  # not even an address

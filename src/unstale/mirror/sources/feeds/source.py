@@ -1,13 +1,13 @@
 """Sources ``feed`` and ``sitemap``: documents that name other elements.
 
-Such a document is an element itself. It is fetched like any page, or read like any file, with all that holds
-for those (conditional requests, robots.txt, limits), and its copy is kept. What counts as a change of it is a
-change of what it names, not that of a time stamp at its head (unless ``change``, ``ignore`` or ``selector``
-say otherwise). Polling it discovers what it names, and gives a hint for each entry that is new there, or has
-another time than at the last poll; see `named_entries` for the options. A document from a
-public address cannot lead to private ones: those are left out.
+Such a document is an element itself. The source ``http`` fetches it like a page, or the source ``file`` reads
+it like a file, with conditional requests, robots.txt and limits; the mirror keeps its copy. The document
+counts as changed if its entries change, not if a time stamp at its head does, unless ``change``, ``ignore``
+or ``selector`` say otherwise. A poll discovers the entries, and gives a hint for each entry that is new or
+has another time than at the last poll; `named_entries` has the options. Private addresses in a document from
+a public address are left out.
 
-A sitemap names all there is, so a mirror looks soon at what it names no more.
+A sitemap names all there is, so the mirror soon polls what it no longer names.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from pathlib import Path
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, New, Source, Terms
-from unstale.mirror.sources.bloom_filter import Seen
+from unstale.mirror.sources.bloom_filter import BloomFilter
 from unstale.mirror.sources.http.urls import host_of
-from unstale.mirror.sources.named_entries import Choice, Told, site_of
 from unstale.mirror.sources.threads import GivenUp, Threads
 
 from .formats import read_feed
+from .named_entries import EntryFilter, NamedEntries, site_of
 from .sitemaps import read_sitemap
 
 __all__ = ["DocumentSource", "feed_source", "sitemap_source"]
 
-_DEEPEST = 3
+_MAX_INDEXES = 3
 """Sitemap indexes that may lead from one to the next."""
-_OTHER_CHANGES = frozenset({"change", "ignore", "selector"})
+_CHANGE_OPTIONS = frozenset({"change", "ignore", "selector"})
 """Options that say what counts as a change."""
 
-Read = Callable[[bytes, str, str, int], Told]
-"""Takes the body, its address, its media type, and how large it may become when unpacked."""
+Read = Callable[[bytes, str, str, int], NamedEntries]
+"""Takes the body, its address, its media type, and its largest size when unpacked."""
 
 
 def feed_source(settings: Settings) -> DocumentSource:
@@ -51,7 +51,7 @@ def sitemap_source(settings: Settings) -> DocumentSource:
 
 
 def _documents(name: str, read: Read, settings: Settings, *, own_host: bool) -> DocumentSource:
-    """Return a source that fetches with the settings of a mirror."""
+    """Return a source of documents that fetches with the settings of the mirror."""
     from unstale.mirror.sources.files.source import file_source
     from unstale.mirror.sources.http.source import http_source
 
@@ -65,17 +65,17 @@ def _documents(name: str, read: Read, settings: Settings, *, own_host: bool) -> 
     )
 
 
-def _read_feed(body: bytes, base: str, media_type: str, max_size: int) -> Told:
+def _read_feed(body: bytes, base: str, media_type: str, max_size: int) -> NamedEntries:
     return read_feed(body, base, media_type=media_type, max_size=max_size)
 
 
-def _read_sitemap(body: bytes, base: str, media_type: str, max_size: int) -> Told:  # noqa: ARG001
+def _read_sitemap(body: bytes, base: str, media_type: str, max_size: int) -> NamedEntries:  # noqa: ARG001
     return read_sitemap(body, base, max_size=max_size)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """What a document said."""
+class _DocumentReading:
+    """What the source read in a document."""
 
     fingerprint: str
     discovered: tuple[New, ...]
@@ -88,7 +88,21 @@ class _Reading:
 
 
 class DocumentSource:
-    """Polls documents through the source that can fetch them, and reads what they name."""
+    """Polls documents through the source that can fetch them, and reads their entries.
+
+    Parameters
+    ----------
+    name
+        ``feed`` or ``sitemap``.
+    read
+        Reads the entries of a document.
+    http, files
+        The sources that fetch documents.
+    own_host
+        Whether, by default, only entries of the host of the document count.
+    private
+        Whether a document from a public address may name private ones.
+    """
 
     def __init__(
         self, name: str, read: Read, http: Source, files: Source, *, own_host: bool, private: bool = False
@@ -98,12 +112,12 @@ class DocumentSource:
         self._threads = Threads()
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:
-        """Return the key that the fetching source gives it."""
-        choice = Choice.of(options, own_host=self._own_host)
+        """Return the key that the fetching source gives the document."""
+        filter_ = EntryFilter.of(options, own_host=self._own_host)
         text = text.strip().removeprefix(f"{self._name}:")
         if text.startswith("//"):  # feed://example.org/news.xml
             text = f"http:{text}"
-        key = self._fetcher(text).key(text, choice.rest)
+        key = self._fetcher(text).key(text, filter_.rest)
         if key.endswith("/") and not _is_address(key):
             raise InvalidInput(
                 f"{text!r} is a folder, not a {self._name}; its files are mirrored by the source file"
@@ -111,18 +125,18 @@ class DocumentSource:
         return key
 
     def group(self, key: str, options: Mapping[str, Json]) -> str:
-        """Return the group of the host, which pages of that host are in, too."""
-        return self._fetcher(key).group(key, Choice.of(options, own_host=self._own_host).rest)
+        """Return the group of the host, which is also that of its pages."""
+        return self._fetcher(key).group(key, EntryFilter.of(options, own_host=self._own_host).rest)
 
     async def poll(self, known: Known, terms: Terms) -> Found:
         """Fetch a document, and read it if it has changed."""
         began = asyncio.get_running_loop().time()
         try:
-            choice = Choice.of(known.options, own_host=self._own_host)
+            filter_ = EntryFilter.of(known.options, own_host=self._own_host)
         except InvalidInput as error:
             return Found("failed", str(error))
-        memory = _memory(known, choice)
-        found = await self._fetcher(known.key).poll(_inner(known, choice, memory), terms)
+        memory = _memory(known, filter_)
+        found = await self._fetcher(known.key).poll(_inner(known, filter_, memory), terms)
         if found.outcome != "changed" or found.body is None:
             if found.validators is None or not memory:
                 return replace(found, validators=None)
@@ -131,28 +145,28 @@ class DocumentSource:
         if memory and found.fingerprint is not None and found.fingerprint == memory.get("fingerprint"):
             return replace(
                 found, fingerprint=known.fingerprint, validators=kept
-            )  # it has all been told before
+            )  # the same document as at the last poll
         left = terms.timeout - (asyncio.get_running_loop().time() - began)
         try:
             reading = await self._threads.run(
                 known.key,
-                lambda _: self._look(known.key, found, choice, memory, terms.max_size),
+                lambda _: self._look(known.key, found, filter_, memory, terms.max_size),
                 timeout=max(left, 0.0),
             )
         except BaseException as error:
             if isinstance(found.body, Path):
-                found.body.unlink(missing_ok=True)  # nobody takes it over
+                found.body.unlink(missing_ok=True)  # the mirror does not take it over
             if not isinstance(error, Exception):
                 raise
             kind = "" if isinstance(error, InvalidInput | GivenUp) else f"{type(error).__name__}: "
             words = f"it was fetched, but cannot be read: {kind}{error}"
             return Found("failed", words, traffic=found.traffic, wait=found.wait, spacing=found.spacing)
-        same_as_page = _OTHER_CHANGES & choice.rest.keys() and found.fingerprint is not None
+        same_as_page = _CHANGE_OPTIONS & filter_.rest.keys() and found.fingerprint is not None
         return replace(
             found,
             detail=_detail(found.detail, reading),
             fingerprint=found.fingerprint if same_as_page else reading.fingerprint,
-            validators={**kept, "options": choice.digest, "seen": reading.seen},
+            validators={**kept, "options": filter_.digest, "seen": reading.seen},
             discovered=reading.discovered,
             hints=reading.hints,
             complete=reading.complete,
@@ -160,7 +174,7 @@ class DocumentSource:
         )
 
     async def close(self) -> None:
-        """Let go of the connections of the fetching sources."""
+        """Close the connections of the fetching sources."""
         await self._http.close()
         await self._files.close()
 
@@ -168,26 +182,26 @@ class DocumentSource:
         return self._http if _is_address(key) else self._files
 
     def _look(
-        self, key: str, found: Found, choice: Choice, memory: Mapping[str, Json], max_size: int
-    ) -> _Reading:
-        """Read a document; in a thread, as that can take seconds."""
+        self, key: str, found: Found, filter_: EntryFilter, memory: Mapping[str, Json], max_size: int
+    ) -> _DocumentReading:
+        """Read a document. This runs in a thread, since it can take seconds."""
         from unstale.mirror.sources.http.private_addresses import named_private
 
         body = found.body.read_bytes() if isinstance(found.body, Path) else found.body or b""
         base = _landed(key, found) if _is_address(key) else ""
-        told = self._read(body, base, _content_type(found), max_size)
+        document = self._read(body, base, _content_type(found), max_size)
         hosts = frozenset({site_of(key), site_of(base)}) if base else frozenset()
         inside = self._private or not base or named_private(host_of(key))
-        seen = Seen.read(memory.get("seen"))
+        seen = BloomFilter.read(memory.get("seen"))
         states: list[str] = []
         discovered: dict[str, New] = {}
         hints: dict[str, float] = {}
         left_out = 0
-        for entry in told.entries:
+        for entry in document.entries:
             name = self._key_of(entry.name)
             address = name if _is_address(name) else None
             if address is not None and not (
-                choice.counts(address, hosts) and (inside or not named_private(host_of(address)))
+                filter_.counts(address, hosts) and (inside or not named_private(host_of(address)))
             ):
                 left_out += 1
                 continue
@@ -195,25 +209,27 @@ class DocumentSource:
             states.append(state)
             if address is None or address == key:
                 continue
-            if choice.adds(address):
-                discovered[address] = _new(address, entry.source, choice)
+            if filter_.adds(address):
+                discovered[address] = _new(address, entry.source, filter_)
             if seen is not None and state not in seen:
                 hints[address] = max(hints.get(address, 0.0), entry.time or 0.0)
-        if choice.nested >= _DEEPEST and any(new.source == self._name for new in discovered.values()):
-            raise InvalidInput(f"it is a sitemap index, the {_DEEPEST + 1}th that leads from one to the next")
-        return _Reading(
+        if filter_.nested >= _MAX_INDEXES and any(new.source == self._name for new in discovered.values()):
+            raise InvalidInput(
+                f"it is a sitemap index, the {_MAX_INDEXES + 1}th that leads from one to the next"
+            )
+        return _DocumentReading(
             fingerprint=sha256("\0".join(sorted(states)).encode("utf-8", "surrogatepass")).hexdigest(),
             discovered=tuple(discovered.values()),
             hints=tuple(hints.items()),
-            complete=told.complete and choice.discover,
-            seen=str(Seen.of(states)),
+            complete=document.complete and filter_.discover,
+            seen=str(BloomFilter.of(states)),
             count=len(states),
             left_out=left_out,
-            meta=told.meta,
+            meta=document.meta,
         )
 
     def _key_of(self, name: str) -> str:
-        """Return the key that an address has as an element; anything else as it is."""
+        """Return the key of an address as an element; any other name as it is."""
         if not _is_address(name):
             return name
         try:
@@ -226,45 +242,45 @@ def _is_address(text: str) -> bool:
     return text[:8].lower().startswith(("http://", "https://"))
 
 
-def _memory(known: Known, choice: Choice) -> Mapping[str, Json]:
-    """Return what is remembered; nothing if options have changed, or the copy is lost: all is told anew."""
-    same = known.validators.get("options") == choice.digest and known.fingerprint is not None
+def _memory(known: Known, filter_: EntryFilter) -> Mapping[str, Json]:
+    """Return the validators of the last poll; none if options have changed or the copy is lost."""
+    same = known.validators.get("options") == filter_.digest and known.fingerprint is not None
     return known.validators if same else {}
 
 
-def _inner(known: Known, choice: Choice, memory: Mapping[str, Json]) -> Known:
-    """Return what the fetching source knows of the document."""
+def _inner(known: Known, filter_: EntryFilter, memory: Mapping[str, Json]) -> Known:
+    """Return the document as the fetching source knows it."""
     fetched, fingerprint = memory.get("fetched"), memory.get("fingerprint")
     return Known(
         known.key,
-        choice.rest,
+        filter_.rest,
         fetched if isinstance(fetched, dict) else {},
         fingerprint if isinstance(fingerprint, str) else None,
     )
 
 
 def _content_type(found: Found) -> str:
-    """Return the media type with its parameters, as far as it is known."""
+    """Return the media type, with its parameters if they are known."""
     headers = found.meta.get("headers")
-    told = headers.get("content-type") if isinstance(headers, dict) else None
-    return told if isinstance(told, str) else found.media_type
+    content_type = headers.get("content-type") if isinstance(headers, dict) else None
+    return content_type if isinstance(content_type, str) else found.media_type
 
 
 def _landed(key: str, found: Found) -> str:
-    """Return the address at which a document was found in the end."""
+    """Return the address of the document after redirects."""
     landed = found.meta.get("url")
     return landed if isinstance(landed, str) else found.moved or key
 
 
-def _new(address: str, source: str, choice: Choice) -> New:
-    """Return an element that was discovered; a sitemap of an index is to be read like the index."""
+def _new(address: str, source: str, filter_: EntryFilter) -> New:
+    """Return a discovered element; a sitemap of an index gets the options of the index."""
     if source == "http":
         return New(address, source)
-    return New(address, source, {**choice.rest, **choice.given, "nested": choice.nested + 1})
+    return New(address, source, {**filter_.rest, **filter_.given, "nested": filter_.nested + 1})
 
 
-def _detail(detail: str, reading: _Reading) -> str:
-    """Return what happened, in words."""
+def _detail(detail: str, reading: _DocumentReading) -> str:
+    """Return the detail of the poll, for people."""
     words = [*([detail] if detail else []), f"{reading.count:,} entries"]
     if reading.hints:
         words.append(f"{len(reading.hints):,} new or changed")

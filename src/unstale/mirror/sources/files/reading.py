@@ -1,4 +1,4 @@
-"""Reading one file: look first, read in blocks, and notice if it changes meanwhile."""
+"""Reading one file: check its status, read it in blocks, and notice if it changes meanwhile."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unstale.mirror.source import Found, Json, Known, Terms
-from unstale.mirror.sources.named_entries import truth
+from unstale.mirror.sources.option_values import truth
 from unstale.mirror.sources.threads import GivenUp
 
-from .places import Look, Place, is_local, place_of
+from .locations import FileLocation, FileStatus, is_local, located
 
-__all__ = ["discard", "failure", "look_at", "read_file", "storage_of"]
+__all__ = ["discard", "failure", "read_file", "status_of", "storage_of"]
 
-_BLOCK = 1 << 20
-_IN_MEMORY = 1 << 20
-"""Bytes up to which content stays in memory."""
+_BLOCK_BYTES = 1 << 20
+_MAX_BYTES_IN_MEMORY = 1 << 20
+"""A larger file goes to the scratch folder."""
 
 
 class _TooLarge(Exception):  # noqa: N818  (its name says what is wrong)
-    """There is more than may be."""
+    """The file is larger than ``max_size``."""
 
 
 def storage_of(options: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return what the file system wants to know."""
+    """Return the options of the file system."""
     storage = options.get("storage", {})
     return storage if isinstance(storage, dict) else {}
 
 
-def look_at(known: Known) -> Look | Found:
-    """Look at a file; return what was found if it need not be read, or cannot be."""
-    with place_of(known.key, storage_of(known.options)) as place:
-        return _seen(place.look(), known)
+def status_of(known: Known) -> FileStatus | Found:
+    """Return the status of a file; a `Found` if the file need not or cannot be read."""
+    with located(known.key, storage_of(known.options)) as location:
+        return _judged(location.status(), known)
 
 
 def read_file(known: Known, terms: Terms, given_up: threading.Event) -> Found:
-    """Look at a file, and read it if it looks different; once more if it changes meanwhile."""
-    with place_of(known.key, storage_of(known.options)) as place:
-        before = place.look()
+    """Read a file if its status differs; read it once more if it changes meanwhile."""
+    with located(known.key, storage_of(known.options)) as location:
+        before = location.status()
         for _ in range(2):
-            seen = _seen(before, known)
+            seen = _judged(before, known)
             if isinstance(seen, Found):
                 return seen
             if seen.size is not None and seen.size > terms.max_size:
                 return Found("failed", f"it has {seen.size:,} bytes; max_size is {terms.max_size:,}")
             try:
-                found = _read(place, known.key, seen, terms, given_up)
+                found = _read(location, known.key, seen, terms, given_up)
             except _TooLarge:
                 return Found("failed", f"it has more than {terms.max_size:,} bytes, which is max_size")
-            after = place.look()
+            after = location.status()
             whole = seen.size is None or found.traffic == seen.size
             if whole and (after.kind, after.size, after.tag) == (seen.kind, seen.size, seen.tag):
                 return found
@@ -64,7 +64,7 @@ def read_file(known: Known, terms: Terms, given_up: threading.Event) -> Found:
 
 
 def discard(found: Found) -> None:
-    """Remove a body that nobody takes over."""
+    """Remove the file of a body that the mirror does not take over."""
     if isinstance(found.body, Path):
         found.body.unlink(missing_ok=True)
 
@@ -83,24 +83,26 @@ def failure(error: Exception, key: str) -> Found:
     return Found("failed", f"{kind}: {words}"[:300] if words else kind)
 
 
-def _seen(look: Look, known: Known) -> Look | Found:
-    """Return what a look amounts to."""
-    if look.kind == "folder":
+def _judged(status: FileStatus, known: Known) -> FileStatus | Found:
+    """Return the status if the file must be read; otherwise what the poll found."""
+    if status.kind == "folder":
         return Found("failed", "it is a folder; a key that ends in / mirrors the files in it")
-    if look.kind == "other":
+    if status.kind == "other":
         return Found("refused", "it is a pipe, a socket or a device, not a file")
     trusted = truth("trust_mtime", known.options.get("trust_mtime", True)) and known.fingerprint is not None
-    if trusted and look.same_as(known.validators):
-        return Found("unchanged", "it looks as it did", modified=look.modified)
-    return look
+    if trusted and status.same_as(known.validators):
+        return Found("unchanged", "it looks as it did", modified=status.modified)
+    return status
 
 
-def _read(place: Place, key: str, look: Look, terms: Terms, given_up: threading.Event) -> Found:
+def _read(
+    location: FileLocation, key: str, status: FileStatus, terms: Terms, given_up: threading.Event
+) -> Found:
     """Read a file in blocks."""
-    content = _Content(terms)
+    content = _FileBody(terms)
     try:
-        with place.open() as stream:
-            while block := stream.read(_BLOCK):
+        with location.open() as stream:
+            while block := stream.read(_BLOCK_BYTES):
                 content.add(block)
                 _go_on(given_up)
         body = content.body()
@@ -112,20 +114,20 @@ def _read(place: Place, key: str, look: Look, terms: Terms, given_up: threading.
         body=body,
         fingerprint=content.digest.hexdigest(),
         media_type=mimetypes.guess_type(key.partition("::")[0])[0] or "application/octet-stream",
-        validators=look.validators,
+        validators=status.validators,
         traffic=content.size,
-        modified=look.modified,
+        modified=status.modified,
     )
 
 
 def _go_on(given_up: threading.Event) -> None:
-    """Stop reading if nobody waits for it any more."""
+    """Stop reading if the poll was given up."""
     if given_up.is_set():
         raise GivenUp("it was given up")
 
 
-class _Content:
-    """Bytes that come in: in memory as long as they are few, then in a file."""
+class _FileBody:
+    """The body of a file: in memory while it is small, then in a file of the scratch folder."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
@@ -143,7 +145,7 @@ class _Content:
             self._file.write(block)
             return
         self._held += block
-        if len(self._held) > _IN_MEMORY:
+        if len(self._held) > _MAX_BYTES_IN_MEMORY:
             number, name = tempfile.mkstemp(prefix="file-", dir=self._terms.scratch)
             self._path, self._file = Path(name), os.fdopen(number, "wb")
             self._file.write(self._held)

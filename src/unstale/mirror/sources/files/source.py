@@ -1,17 +1,18 @@
 """Source ``file``: files on this machine, and wherever fsspec reaches (``s3://``, ``sftp://``, ``zip://``).
 
-A file is looked at first: if its size, its time and what its file system keeps for the purpose (an ETag, a
-checksum) are as at the last poll, it is not read. A key that ends in a slash is a folder with all that is in
-it: polling it lists the files, which become elements, and gives hints for those that look different. What is
-kept as its copy is the list. Files of the mirror itself, its store and its copies, are left out.
+A poll first asks for the status of a file. If the size, the time and the tag (an ETag, a checksum) are as at
+the last poll, the file is not read. A key that ends in a slash names a folder with everything in it. A poll
+of a folder lists its files, which become elements, and gives a hint for each file whose status differs. The
+copy of a folder is this list. Files of the mirror itself, its store and its copies, are left out.
 
 Options:
 
-trust_mtime     false: a file is read at each poll, whatever it looks like
-storage         what the file system wants to know: {"anon": true}
-tree            true: it is a folder, even without a slash at the end
-only, skip      of a folder: patterns for paths within it; what does not match, or does, is left out
-discover        of a folder: false: no new elements, hints only; a pattern: these become elements
+trust_mtime     false: read the file at each poll, whatever its status
+storage         options of the file system: {"anon": true}
+tree            true: the key names a folder, even without a slash at the end
+only            of a folder: patterns of paths in it; files that match none are left out
+skip            of a folder: patterns of paths in it; files that match one are left out
+discover        of a folder: false: give hints, and add no elements; a pattern: add only files that match
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from urllib.parse import urlsplit
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, New, Terms
-from unstale.mirror.sources.bloom_filter import Seen
-from unstale.mirror.sources.named_entries import discovery, patterns_of, truth
+from unstale.mirror.sources.bloom_filter import BloomFilter
+from unstale.mirror.sources.option_values import discovery, patterns_of, truth
 from unstale.mirror.sources.threads import GivenUp, Threads
 
-from .places import is_local
-from .reading import discard, failure, look_at, read_file, storage_of
-from .trees import Listing, child_key, list_tree, own_of
+from .locations import is_local
+from .reading import discard, failure, read_file, status_of, storage_of
+from .trees import TreeListing, child_key, list_tree, own_files
 
 __all__ = ["FileSource", "file_source"]
 
-_CACHES = frozenset({"blockcache", "cached", "filecache", "simplecache"})
+_CACHE_PROTOCOLS = frozenset({"blockcache", "cached", "filecache", "simplecache"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
@@ -56,7 +57,7 @@ class FileSource:
         self._threads = Threads()
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:
-        """Return an absolute path, or the address for fsspec; that of a folder ends in a slash."""
+        """Return the absolute path, or the address for fsspec; the key of a folder ends in a slash."""
         _checked(options)
         text = text.strip()
         if not text or not text.isprintable():
@@ -78,7 +79,7 @@ class FileSource:
         return f"{head}{chained}{tail}"
 
     def group(self, key: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002
-        """Return where the file is: on this machine, in a bucket, on a host."""
+        """Return the group: this machine, a bucket, or a host."""
         place = key.rpartition("::")[2]
         if is_local(place):
             return "file:local"
@@ -93,27 +94,27 @@ class FileSource:
             _checked(known.options)
             read = _poll_tree if _is_tree(known.key, known.options) else _read_file
             if terms.spend is not None and read is _read_file:
-                look = await self._threads.run(
-                    known.key, lambda _: _own(known, terms) or look_at(known), timeout=terms.timeout
+                status = await self._threads.run(
+                    known.key, lambda _: _own(known, terms) or status_of(known), timeout=terms.timeout
                 )
-                if isinstance(look, Found):
-                    return look
-                await terms.spend(min(look.size or 0, terms.max_size))
+                if isinstance(status, Found):
+                    return status
+                await terms.spend(min(status.size or 0, terms.max_size))
             left = terms.timeout - (asyncio.get_running_loop().time() - began)
             return await self._threads.run(
                 known.key, lambda stop: read(known, terms, stop), timeout=max(left, 0.0), clean=discard
             )
         except (GivenUp, InvalidInput) as error:
             return Found("failed", str(error))
-        except Exception as error:  # noqa: BLE001  (drivers of fsspec raise what they like)
+        except Exception as error:  # noqa: BLE001  (drivers of fsspec may raise anything)
             return failure(error, known.key)
 
     async def close(self) -> None:
-        """Have nothing to let go of."""
+        """Do nothing: there are no connections."""
 
 
 def _checked(options: Mapping[str, Json]) -> None:
-    """Raise `InvalidInput` for options that mean nothing."""
+    """Raise `InvalidInput` for options without a meaning."""
     for name in ("trust_mtime", "tree"):
         truth(name, options.get(name, False))
     if not isinstance(options.get("storage", {}), dict):
@@ -129,7 +130,7 @@ def _check_protocol(part: str, *, alone: bool) -> None:
     protocol = found[1].lower() if found else part if not alone and part.isalpha() else "file"
     if protocol in {"http", "https"} and alone:
         raise InvalidInput(f"{part!r} is a page, not a file; the source http polls it")
-    if protocol in _CACHES:
+    if protocol in _CACHE_PROTOCOLS:
         raise InvalidInput(f"{protocol}: would answer in place of the file system behind it; leave it out")
     from fsspec import get_filesystem_class
     from fsspec.registry import known_implementations
@@ -147,7 +148,7 @@ def _check_protocol(part: str, *, alone: bool) -> None:
 
 
 def _absolute(path: str) -> str:
-    """Return a path that does not depend on the working directory; of a folder, with a slash."""
+    """Return the absolute path; that of a folder ends in a slash."""
     try:
         absolute = os.path.abspath(Path(path).expanduser())  # noqa: PTH100  (links stay what they are)
     except RuntimeError:
@@ -163,8 +164,8 @@ def _is_tree(key: str, options: Mapping[str, Json]) -> bool:
 
 
 def _own(known: Known, terms: Terms) -> Found | None:
-    """Refuse what belongs to the mirror itself."""
-    if is_local(known.key) and known.key in own_of(terms.own):
+    """Refuse a file that belongs to the mirror itself."""
+    if is_local(known.key) and known.key in own_files(terms.own):
         return Found("refused", "it is a part of this mirror, which cannot mirror itself")
     return None
 
@@ -175,13 +176,13 @@ def _read_file(known: Known, terms: Terms, given_up: threading.Event) -> Found:
 
 
 def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
-    """List a folder, and tell what is in it and what looks different."""
+    """List a folder; discover its files, and give hints for those whose status differs."""
     if (refused := _own(known, terms)) is not None:
         return refused
     key, options = known.key, known.options
-    listing = list_tree(key, storage_of(options), given_up, own_of(terms.own))
+    listing = list_tree(key, storage_of(options), given_up, own_files(terms.own))
     files = [listed for listed in listing.files if _counts(listed.name, options)]
-    lines = [f"{listed.name}\t{listed.look.size}\t{listed.look.modified}\n" for listed in files]
+    lines = [f"{listed.name}\t{listed.status.size}\t{listed.status.modified}\n" for listed in files]
     body = "".join(lines).encode()
     if len(body) > terms.max_size:
         return Found(
@@ -189,8 +190,8 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
         )
     digest = sha256(json.dumps(dict(options), sort_keys=True).encode()).hexdigest()[:16]
     memory = known.validators if known.validators.get("options") == digest else {}
-    seen = Seen.read(memory.get("seen"))
-    states = [f"{listed.name}\n{listed.look.size}\n{listed.look.tag}" for listed in files]
+    seen = BloomFilter.read(memory.get("seen"))
+    states = [f"{listed.name}\n{listed.status.size}\n{listed.status.tag}" for listed in files]
     kept = {name: options[name] for name in ("storage", "trust_mtime") if name in options}
     discover, wanted = discovery(options)
     discovered = [
@@ -199,19 +200,19 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
         if discover and (not wanted or _matches(listed.name, wanted))
     ]
     hints = [
-        (child_key(key, listed.name), listed.look.modified or 0.0)
+        (child_key(key, listed.name), listed.status.modified or 0.0)
         for listed, state in zip(files, states, strict=True)
         if seen is not None and state not in seen
     ]
     return Found(
         "changed",
-        detail=_told(listing, len(files), len(hints)),
+        detail=_detail(listing, len(files), len(hints)),
         body=body,
         fingerprint=sha256(body).hexdigest(),
         media_type="text/tab-separated-values; charset=utf-8",
-        validators={"options": digest, "seen": str(Seen.of(states))},
+        validators={"options": digest, "seen": str(BloomFilter.of(states))},
         traffic=len(body),
-        modified=max((listed.look.modified or 0.0 for listed in files), default=None),
+        modified=max((listed.status.modified or 0.0 for listed in files), default=None),
         discovered=tuple(discovered),
         hints=tuple(hints),
         complete=discover and not listing.unreadable,
@@ -226,12 +227,12 @@ def _counts(name: str, options: Mapping[str, Json]) -> bool:
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Tell whether a path within a folder, or the name at its end, matches."""
+    """Tell whether a path within a folder, or its file name, matches one of the patterns."""
     return any(fnmatchcase(name, one) or fnmatchcase(name.rpartition("/")[2], one) for one in patterns)
 
 
-def _told(listing: Listing, count: int, hints: int) -> str:
-    """Return what was seen, in words."""
+def _detail(listing: TreeListing, count: int, hints: int) -> str:
+    """Return the detail of the poll, for people."""
     words = [f"{count:,} files"]
     if hints:
         words.append(f"{hints:,} new or changed")

@@ -13,86 +13,102 @@ from pathlib import Path
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-from .places import Look, is_local, local_look, opened, remote_look
+from .locations import FileStatus, is_local, local_status, opened, remote_status
 
-__all__ = ["MOST", "Listed", "Listing", "Own", "child_key", "list_tree", "own_of"]
+__all__ = ["MAX_FILES", "OwnFiles", "TreeFile", "TreeListing", "child_key", "list_tree", "own_files"]
 
-MOST = 200_000
-"""Files that a folder may have."""
+MAX_FILES = 200_000
+"""A folder with more files is refused."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class TreeFile:
     """A file of a folder."""
 
     name: str
     """Its path within the folder, with slashes."""
-    look: Look
+    status: FileStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class TreeListing:
     """The files of a folder, by name."""
 
-    files: tuple[Listed, ...]
+    files: tuple[TreeFile, ...]
     unreadable: int = 0
-    """Folders that could not be listed."""
+    """How many folders in it could not be listed."""
     unnamed: int = 0
-    """Files whose names cannot be keys: bytes that are not UTF-8, line breaks."""
+    """How many files have names that cannot be keys: not UTF-8, or with line breaks."""
 
 
-class Own:
-    """The files of the mirror itself: a mirror of them would never be done."""
+class OwnFiles:
+    """The files of the mirror itself, which it must not mirror: each poll would change them."""
 
-    def __init__(self, places: Iterable[Path] = ()) -> None:
-        self._places = frozenset(os.path.realpath(place) for place in places)
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        self._paths = frozenset(os.path.realpath(path) for path in paths)
 
     def __contains__(self, path: str) -> bool:
-        """Tell whether a path is one of them, or within one, wherever links lead."""
-        if not self._places:
+        """Tell whether a path, with its links followed, is one of them or within one."""
+        if not self._paths:
             return False
         real = os.path.realpath(path)
-        return real in self._places or any(map(self._places.__contains__, map(str, Path(real).parents)))
+        return real in self._paths or any(map(self._paths.__contains__, map(str, Path(real).parents)))
 
     def left_out(self, entries: Iterable[os.DirEntry[str]], folder: str) -> Iterator[os.DirEntry[str]]:
-        """Yield the other entries of a folder, whose path has no links in it."""
-        if not self._places:
+        """Yield the entries of a folder, whose path has no links, that are not files of the mirror."""
+        if not self._paths:
             yield from entries
             return
         for entry in entries:
             path = f"{folder}{entry.name}"
-            if not (path in self if entry.is_symlink() else path.replace("/", os.sep) in self._places):
+            if not (path in self if entry.is_symlink() else path.replace("/", os.sep) in self._paths):
                 yield entry
 
 
 @lru_cache(maxsize=8)
-def own_of(places: tuple[Path, ...]) -> Own:
-    """Return the files of a mirror, whose links are looked up once."""
-    return Own(places)
+def own_files(paths: tuple[Path, ...]) -> OwnFiles:
+    """Return the files of a mirror; cached, so that their links are followed once."""
+    return OwnFiles(paths)
 
 
 def list_tree(
-    key: str, storage: Mapping[str, Json], given_up: threading.Event, own: Own | None = None
-) -> Listing:
-    """List a folder without what the mirror itself keeps there.
+    key: str, storage: Mapping[str, Json], given_up: threading.Event, own: OwnFiles | None = None
+) -> TreeListing:
+    """List the files of a folder, without those of the mirror itself.
 
-    Raises what the system raises if the folder itself cannot be listed.
+    Parameters
+    ----------
+    key
+        The key of the folder.
+    storage
+        Options of the file system.
+    given_up
+        Is set when the poll is given up; then the listing ends early.
+    own
+        The files of the mirror itself.
+
+    Raises
+    ------
+    OSError
+        If the folder itself cannot be listed.
+    InvalidInput
+        If it has too many files.
     """
     unreadable: list[str] = []
-    files: list[Listed] = []
+    files: list[TreeFile] = []
     unnamed = 0
-    listing = _local(key, unreadable, own or Own()) if is_local(key) else _remote(key, storage)
-    for name, look in listing:
+    listing = _local(key, unreadable, own or OwnFiles()) if is_local(key) else _remote(key, storage)
+    for name, status in listing:
         if given_up.is_set():
             break
         if not name.isprintable():
             unnamed += 1
             continue
-        files.append(Listed(name, look))
-        if len(files) > MOST:
-            raise InvalidInput(f"it has more than {MOST:,} files; add the folders in it one by one")
+        files.append(TreeFile(name, status))
+        if len(files) > MAX_FILES:
+            raise InvalidInput(f"it has more than {MAX_FILES:,} files; add the folders in it one by one")
     files.sort(key=lambda listed: listed.name)
-    return Listing(tuple(files), len(unreadable), unnamed)
+    return TreeListing(tuple(files), len(unreadable), unnamed)
 
 
 def child_key(tree: str, name: str) -> str:
@@ -107,8 +123,8 @@ def child_key(tree: str, name: str) -> str:
     return f"{head}{name}{chained}{tail}"
 
 
-def _local(root: str, unreadable: list[str], own: Own) -> Iterator[tuple[str, Look]]:
-    """Yield regular files; links to folders are not followed, as they may lead in circles."""
+def _local(root: str, unreadable: list[str], own: OwnFiles) -> Iterator[tuple[str, FileStatus]]:
+    """Yield regular files; links to folders are not followed, since they may form circles."""
     if not stat.S_ISDIR(Path(root).stat().st_mode):
         raise NotADirectoryError("it is not a folder")
     prefix = os.path.realpath(root).rstrip(os.sep) + os.sep
@@ -121,27 +137,27 @@ def _local(root: str, unreadable: list[str], own: Own) -> Iterator[tuple[str, Lo
                     name = f"{folder}{entry.name}"
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(f"{name}/")
-                    elif (look := _looked(entry)) is not None:
-                        yield name, look
+                    elif (status := _entry_status(entry)) is not None:
+                        yield name, status
         except FileNotFoundError:
             if not folder:
-                raise  # all of it is gone; a part of it that goes meanwhile is just that
+                raise  # the folder itself is gone; a folder in it may vanish meanwhile
         except OSError:
             if not folder:
                 raise
             unreadable.append(folder)
 
 
-def _looked(entry: os.DirEntry[str]) -> Look | None:
-    """Look at a file; None if it is none."""
+def _entry_status(entry: os.DirEntry[str]) -> FileStatus | None:
+    """Return the status of a regular file; None for anything else."""
     try:
-        look = local_look(entry.stat())
-    except OSError:  # a link that leads nowhere
+        status = local_status(entry.stat())
+    except OSError:  # a broken link
         return None
-    return look if look.kind == "file" else None
+    return status if status.kind == "file" else None
 
 
-def _remote(key: str, storage: Mapping[str, Json]) -> Iterator[tuple[str, Look]]:
+def _remote(key: str, storage: Mapping[str, Json]) -> Iterator[tuple[str, FileStatus]]:
     fs, path = opened(key, storage)
     root = path.rstrip("/")
     if root and not fs.isdir(root):
@@ -149,7 +165,7 @@ def _remote(key: str, storage: Mapping[str, Json]) -> Iterator[tuple[str, Look]]
             raise NotADirectoryError("it is not a folder")
         raise FileNotFoundError(root)
     for name, info in fs.find(path, detail=True).items():
-        look = remote_look(info)
+        status = remote_status(info)
         relative = str(name).removeprefix(root).lstrip("/")
-        if look.kind == "file" and relative:
-            yield relative, look
+        if status.kind == "file" and relative:
+            yield relative, status

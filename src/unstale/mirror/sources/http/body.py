@@ -1,4 +1,4 @@
-"""The body of an answer: counted as it comes, in memory while it is small, in a file once it is large."""
+"""The body of a response: counted as it arrives, in memory while it is small, in a file once it is large."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import IO, Any
 
 from unstale.errors import Trouble
 
-from .decode import TooMuch
+from .decode import BodyTooLarge
 
-__all__ = ["SLACK", "Content", "Enough"]
+__all__ = ["WIRE_SLACK_BYTES", "BodyTruncated", "ResponseBody"]
 
-SLACK = 1 << 16
-"""Bytes by which what comes over the wire may exceed what it decodes to."""
-_IN_MEMORY = 1 << 20
-"""Bytes of a body above which it goes to a file."""
-_HARMLESS = 1 << 20
-"""Bytes up to which content may be compressed as well as it likes."""
+WIRE_SLACK_BYTES = 1 << 16
+"""A response may have this many bytes more on the wire than it decodes to."""
+_MAX_BYTES_IN_MEMORY = 1 << 20
+"""A larger body goes to a file."""
+_UNCHECKED_RATIO_BYTES = 1 << 20
+"""Up to this many decoded bytes the ratio of compression is not checked."""
 
 
-class Enough(Exception):  # noqa: N818
-    """The rest is left out."""
+class BodyTruncated(Exception):  # noqa: N818
+    """The body is cut here; what follows is not read."""
 
 
 @dataclass(slots=True)
-class Content:
-    """The body of an answer, decoded, in memory or in a file once it is large."""
+class ResponseBody:
+    """The decoded body of a response."""
 
     max_size: int
     max_ratio: float
@@ -36,7 +36,7 @@ class Content:
     size: int = 0
     wire: int = 0
     cut: bool = False
-    """Whether what is too much is left out, instead of being a reason to give up."""
+    """Whether a body that is too large is cut, instead of being a failure."""
     _blocks: list[bytes] = field(default_factory=list)
     _buffered: int = 0
     _file: IO[bytes] | None = None
@@ -44,38 +44,38 @@ class Content:
     _gone: bool = False
 
     def add(self, block: bytes) -> None:
-        """Take in what was decoded."""
+        """Add a decoded block; raise `BodyTooLarge`, or `BodyTruncated` if the body is cut here."""
         room = self.max_size - self.size
         if len(block) > room and not self.cut:
-            raise TooMuch(f"larger than {self.max_size:,} bytes")
+            raise BodyTooLarge(f"larger than {self.max_size:,} bytes")
         self.size += len(block[:room])
         self._blocks.append(block[:room])
         self._buffered += len(block[:room])
         if len(block) > room:
-            raise Enough
+            raise BodyTruncated
 
     def check(self, made: int) -> None:
-        """Raise `TooMuch` if the decoders have made too much of what came."""
+        """Raise `BodyTooLarge` if a decoder has made too many bytes from those that arrived."""
         if made > self.max_size and not self.cut:
-            raise TooMuch(f"larger than {self.max_size:,} bytes after decompression")
-        if made > _HARMLESS and made > self.max_ratio * self.wire:
-            raise TooMuch(f"a decompression bomb: {self.wire:,} bytes became more than {made:,}")
+            raise BodyTooLarge(f"larger than {self.max_size:,} bytes after decompression")
+        if made > _UNCHECKED_RATIO_BYTES and made > self.max_ratio * self.wire:
+            raise BodyTooLarge(f"a decompression bomb: {self.wire:,} bytes became more than {made:,}")
 
     def came(self, n: int) -> None:
-        """Count what came over the wire."""
+        """Count bytes that arrived over the wire."""
         self.wire += n
-        if self.wire > self.max_size + SLACK:  # also if all of it decodes to nothing
+        if self.wire > self.max_size + WIRE_SLACK_BYTES:  # also if all of it decodes to nothing
             if self.cut:
-                raise Enough
-            raise TooMuch(f"larger than {self.max_size:,} bytes")
+                raise BodyTruncated
+            raise BodyTooLarge(f"larger than {self.max_size:,} bytes")
 
     @property
     def full(self) -> bool:
-        """Whether it is time to `spill`."""
-        return self._buffered > _IN_MEMORY
+        """Whether there is so much in memory that the caller should `spill` it."""
+        return self._buffered > _MAX_BYTES_IN_MEMORY
 
     def spill(self) -> None:
-        """Move what is in memory to the file; blocks. Raise `Trouble` if that cannot be written."""
+        """Write what is in memory to the file. This blocks; raise `Trouble` if the file cannot be written."""
         try:
             self._spill()
         except OSError as error:
@@ -89,11 +89,11 @@ class Content:
             self._file.write(block)
             self._digest.update(block)
         self._blocks, self._buffered = [], 0
-        if self._gone:  # meanwhile
+        if self._gone:  # the poll was given up while this thread wrote
             self.discard()
 
     def finish(self) -> bytes | Path:
-        """Return the body."""
+        """Return the body, or the path of its file."""
         if self._file is None:
             return b"".join(self._blocks)
         self.spill()
@@ -102,11 +102,11 @@ class Content:
 
     @property
     def large(self) -> bool:
-        """Whether it is in a file."""
+        """Whether the body is in a file."""
         return self._file is not None
 
     def digest(self) -> str:
-        """Return the SHA-256 of all of it, once it is in the file."""
+        """Return the SHA-256 of a body that is in a file."""
         return str(self._digest.hexdigest())
 
     def discard(self) -> None:

@@ -1,8 +1,7 @@
 """What counts as a change of a page.
 
-Each page says with its options what of it counts. The fingerprint is the SHA-256 of just that, and begins
-with the name of the definition, so that what was seen under one definition never passes for what is seen
-under another.
+The options of a page define which part of it counts. The fingerprint is the SHA-256 of that part. It begins
+with the name of the definition, so that fingerprints made under two definitions are never equal.
 
 ========  ============  =====================================================================================
 change    selector      what counts
@@ -15,7 +14,7 @@ json      no            the value, however it is written
 json      JSON pointer  the value there
 ========  ============  =====================================================================================
 
-``ignore`` are regular expressions; what they match is taken out before.
+``ignore`` holds regular expressions; whatever they match is removed first.
 """
 
 from __future__ import annotations
@@ -29,31 +28,43 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from html import unescape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unstale.errors import InvalidInput, MissingExtra, need
 from unstale.mirror.source import Json
 
-__all__ = ["BYTES", "Definition", "NoContent", "check_content_options", "definition", "fingerprint", "title"]
+if TYPE_CHECKING:
+    from lxml.cssselect import CSSSelector
+    from lxml.html import HtmlElement
+
+__all__ = [
+    "BYTES",
+    "ChangeDefinition",
+    "NoContent",
+    "check_content_options",
+    "definition_of",
+    "fingerprint_of",
+    "title_of",
+]
 
 CHANGES = ("bytes", "text", "json")
-_MOST_PATTERNS = 100
-_LONGEST_PATTERN = 1000
-_PATIENCE = 2.0
-"""Seconds for all patterns on one page."""
-_LONGEST_TITLE = 300
+_MAX_PATTERNS = 100
+_MAX_PATTERN_CHARACTERS = 1000
+_PATTERNS_TIMEOUT_SECONDS = 2.0
+"""For all patterns of ``ignore`` together, on one page."""
+_MAX_TITLE_CHARACTERS = 300
 _TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BETWEEN = re.compile(r"[\s/\"=]+")
-_MOST_ATTRIBUTES = 5000
+_MAX_ATTRIBUTES = 5000
 
 
 class NoContent(Exception):  # noqa: N818
-    """What counts cannot be found in the body; the message says why."""
+    """The part that counts cannot be found in the body; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class ChangeDefinition:
     """What counts as a change."""
 
     change: str = "bytes"
@@ -62,9 +73,9 @@ class Definition:
 
     @property
     def name(self) -> str:
-        """Short and the same for equal definitions only.
+        """A short name; two definitions have the same name only if they are equal.
 
-        >>> Definition().name, Definition("text", "main").name
+        >>> ChangeDefinition().name, ChangeDefinition("text", "main").name
         ('bytes', 'text-738414a8')
         """
         if self.selector is None and not self.ignore:
@@ -73,13 +84,13 @@ class Definition:
         return f"{self.change}-{sha256(said.encode()).hexdigest()[:8]}"
 
 
-BYTES = Definition()
+BYTES = ChangeDefinition()
 
 
-def definition(options: Mapping[str, Json]) -> Definition:
-    """Return what counts, according to the options of an element; raise `InvalidInput` if they say nonsense.
+def definition_of(options: Mapping[str, Json]) -> ChangeDefinition:
+    """Return the definition that the options of an element give; raise `InvalidInput` if they make no sense.
 
-    >>> definition({"selector": "main"}).change
+    >>> definition_of({"selector": "main"}).change
     'text'
     """
     change, selector, ignore = options.get("change"), options.get("selector"), options.get("ignore")
@@ -96,32 +107,34 @@ def definition(options: Mapping[str, Json]) -> Definition:
         raise InvalidInput(f"ignore must be a list of regular expressions; it is {ignore!r}")
     if change == "bytes" and selector is None and not patterns:
         return BYTES
-    return Definition(str(change), selector, tuple(str(pattern) for pattern in patterns))
+    return ChangeDefinition(str(change), selector, tuple(str(pattern) for pattern in patterns))
 
 
 def check_content_options(options: Mapping[str, Json]) -> None:
-    """Raise `InvalidInput` if these options cannot be used, `MissingExtra` if something must be installed."""
-    wanted = definition(options)
-    if len(wanted.ignore) > _MOST_PATTERNS:
-        msg = f"ignore must be at most {_MOST_PATTERNS} regular expressions; they are {len(wanted.ignore)}"
-        raise InvalidInput(msg)
+    """Raise `InvalidInput` if the options cannot be used, `MissingExtra` if a package must be installed."""
+    wanted = definition_of(options)
+    if len(wanted.ignore) > _MAX_PATTERNS:
+        raise InvalidInput(
+            f"ignore must be at most {_MAX_PATTERNS} regular expressions; they are {len(wanted.ignore)}"
+        )
     for pattern in wanted.ignore:
         _compiled(pattern)
     if wanted.change == "json":
         if wanted.selector is not None and not wanted.selector.startswith("/"):
-            msg = f"selector must be a JSON pointer, such as /items/0, with JSON; it is {wanted.selector!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"selector must be a JSON pointer, such as /items/0, with JSON; it is {wanted.selector!r}"
+            )
     elif wanted.selector is not None:
         _css(wanted.selector)
     elif wanted.change == "text":
         need("trafilatura", extra="html", needed_for="main texts")
 
 
-def fingerprint(wanted: Definition, body: bytes, content_type: str = "") -> str:
-    """Return the fingerprint of a body; raise `NoContent` if what counts is not there.
+def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = "") -> str:
+    """Return the fingerprint of a body; raise `NoContent` if the body lacks the part that counts.
 
-    >>> same = Definition("json")
-    >>> fingerprint(same, b'{"a": 1, "b": 2}') == fingerprint(same, b'{"b":2,"a":1}')
+    >>> same = ChangeDefinition("json")
+    >>> fingerprint_of(same, b'{"a": 1, "b": 2}') == fingerprint_of(same, b'{"b":2,"a":1}')
     True
     """
     if wanted is BYTES:
@@ -130,24 +143,24 @@ def fingerprint(wanted: Definition, body: bytes, content_type: str = "") -> str:
         text = _what_counts(wanted, body, content_type)
     except (NoContent, InvalidInput, MissingExtra):
         raise
-    except (Exception, RecursionError) as error:  # noqa: BLE001  parsers meet everything the web has
+    except (Exception, RecursionError) as error:  # noqa: BLE001  (parsers raise anything on pages of the web)
         raise NoContent(f"the content cannot be read: {type(error).__name__}: {error}"[:300]) from None
-    text = _without(text, wanted.ignore)
+    text = _remove_matches(text, wanted.ignore)
     if wanted.change == "text":
-        text = _calm(text)
+        text = _with_single_spaces(text)
     return f"{wanted.name}:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _what_counts(wanted: Definition, body: bytes, content_type: str) -> str:
+def _what_counts(wanted: ChangeDefinition, body: bytes, content_type: str) -> str:
     if wanted.change == "json":
         return _json(body, wanted.selector)
     if wanted.selector is not None:
-        text = _bearable(_decoded(body, content_type)[1])
+        text = _parseable(_decoded(body, content_type)[1])
         return _selected(wanted.selector, text, markup=wanted.change == "bytes")
     if wanted.change == "text":
         _, text = _decoded(body, content_type)
-        return _main_text(_bearable(text)) if _is_html(content_type, body) else text
-    # exact, also where the charset is wrong: other bytes always are another text
+        return _main_text(_parseable(text)) if _is_html(content_type, body) else text
+    # Different bytes always give different texts, even if the declared charset is wrong.
     return body.decode(_charset(content_type), "surrogateescape")
 
 
@@ -176,23 +189,24 @@ def _is_html(content_type: str, body: bytes) -> bool:
     return "html" in kind
 
 
-def _bearable(text: str) -> str:
-    """Return a page that can be parsed in good time: each attribute of a tag is compared with all others."""
+def _parseable(text: str) -> str:
+    """Return the page, or raise `NoContent` if a tag has too many attributes.
+
+    The parser compares each attribute of a tag with all others, so its time grows with their square.
+    """
     for tag in _TAG.finditer(text):
-        long = tag.end() - tag.start() > 2 * _MOST_ATTRIBUTES
-        if long and len(_BETWEEN.split(_QUOTED.sub('""', tag[0]))) > _MOST_ATTRIBUTES:
-            raise NoContent(
-                f"the content cannot be read: a tag has more than {_MOST_ATTRIBUTES:,} attributes"
-            )
+        long = tag.end() - tag.start() > 2 * _MAX_ATTRIBUTES
+        if long and len(_BETWEEN.split(_QUOTED.sub('""', tag[0]))) > _MAX_ATTRIBUTES:
+            raise NoContent(f"the content cannot be read: a tag has more than {_MAX_ATTRIBUTES:,} attributes")
     return text
 
 
-def _calm(text: str) -> str:
-    """Take all white space for the same."""
+def _with_single_spaces(text: str) -> str:
+    """Replace each run of white space by one space."""
     return " ".join(text.split())
 
 
-def _tree(text: str) -> Any:  # noqa: ANN401  lxml has no types
+def _tree(text: str) -> HtmlElement:
     from lxml import etree, html
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
@@ -202,22 +216,22 @@ def _tree(text: str) -> Any:  # noqa: ANN401  lxml has no types
         raise NoContent("the page is empty") from None
 
 
-def _visible(node: Any) -> str:  # noqa: ANN401
+def _visible(node: HtmlElement) -> str:
     parts = node.xpath(".//text()[not(ancestor::script or ancestor::style or ancestor::noscript)]")
-    return _calm(" ".join(parts))
+    return _with_single_spaces(" ".join(parts))
 
 
 def _main_text(text: str) -> str:
     trafilatura = need("trafilatura", extra="html", needed_for="main texts")
     try:
         found = trafilatura.extract(text, fast=True, include_comments=False, include_tables=True)
-    except (Exception, RecursionError):  # noqa: BLE001  all text is what it falls back to in any case
+    except (Exception, RecursionError):  # noqa: BLE001  (all visible text is used instead)
         found = None
     return found or _visible(_tree(text))
 
 
 @lru_cache(maxsize=256)
-def _css(selector: str) -> Any:  # noqa: ANN401
+def _css(selector: str) -> CSSSelector:
     need("cssselect", extra="html", needed_for="selectors")
     from cssselect import SelectorError
     from lxml.cssselect import CSSSelector
@@ -236,9 +250,10 @@ def _selected(selector: str, text: str, *, markup: bool) -> str:
         raise NoContent(f"the selector {selector!r} finds nothing on the page")
     if markup:
         return "\n".join(html.tostring(node, encoding="unicode", with_tail=False) for node in nodes)
-    # scripts are no text, unless it is them that were selected
+    # The text of a script or a style counts only if the selector selects it.
     return "\n".join(
-        _calm(node.text_content()) if node.tag in {"script", "style"} else _visible(node) for node in nodes
+        _with_single_spaces(node.text_content()) if node.tag in {"script", "style"} else _visible(node)
+        for node in nodes
     )
 
 
@@ -257,21 +272,23 @@ def _json(body: bytes, pointer: str | None) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> Any:  # noqa: ANN401
-    """Compile a pattern with the module ``regex``, which can be told to give up, unlike ``re``."""
+def _compiled(pattern: str) -> Any:  # noqa: ANN401  (regex has no types)
+    """Compile a pattern with the package ``regex``, which has time-outs, unlike ``re``."""
     regex = need("regex", extra="html", needed_for="patterns in ignore")
-    if len(pattern) > _LONGEST_PATTERN:
-        msg = f"patterns in ignore may have {_LONGEST_PATTERN} characters; {pattern[:50]!r}... has more"
-        raise InvalidInput(msg)
+    if len(pattern) > _MAX_PATTERN_CHARACTERS:
+        raise InvalidInput(
+            f"patterns in ignore may have {_MAX_PATTERN_CHARACTERS} characters; {pattern[:50]!r}... has more"
+        )
     try:
         return regex.compile(pattern)
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
-        msg = f"ignore must be regular expressions; {pattern[:100]!r} is none: {error}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(
+            f"ignore must be regular expressions; {pattern[:100]!r} is none: {error}"
+        ) from None
 
 
-def _without(text: str, patterns: tuple[str, ...]) -> str:
-    end = time.monotonic() + _PATIENCE
+def _remove_matches(text: str, patterns: tuple[str, ...]) -> str:
+    end = time.monotonic() + _PATTERNS_TIMEOUT_SECONDS
     for pattern in patterns:
         left = end - time.monotonic()
         try:
@@ -281,10 +298,10 @@ def _without(text: str, patterns: tuple[str, ...]) -> str:
     return text
 
 
-def title(body: bytes, content_type: str) -> str | None:
-    """Return the title of a page, as far as it is easily found in the beginning of its body.
+def title_of(body: bytes, content_type: str) -> str | None:
+    """Return the title of a page, if the beginning of its body has one.
 
-    >>> title(b"<html><title>A &amp; B</title>", "text/html")
+    >>> title_of(b"<html><title>A &amp; B</title>", "text/html")
     'A & B'
     """
     if not _is_html(content_type, body):
@@ -302,7 +319,7 @@ def title(body: bytes, content_type: str) -> str | None:
         text = body[begin:end].decode(_decoded(body, content_type)[0], "replace")
     if "&" in text:
         text = unescape(text)
-    text = _calm(text)
+    text = _with_single_spaces(text)
     if not text.isprintable():
         text = "".join(letter for letter in text if letter.isprintable())
-    return text[:_LONGEST_TITLE] or None
+    return text[:_MAX_TITLE_CHARACTERS] or None

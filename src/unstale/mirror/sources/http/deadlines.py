@@ -1,7 +1,7 @@
-"""Limits on the time of many polls at once, with one timer for all of them.
+"""Time limits of many polls, kept by one timer.
 
-A timer for each poll costs as much as a tenth of the poll. Nobody needs them to the millisecond, so one that
-looks after all polls a few times in a second does.
+A timer for each poll would cost a tenth of the poll. The limits need not be exact to the millisecond, so one
+timer checks all polls five times in a second.
 """
 
 from __future__ import annotations
@@ -13,34 +13,35 @@ from typing import Any, Protocol
 
 __all__ = ["Deadlines"]
 
-_TICK = 0.2
-_STALL = 1.0
-"""Seconds by which the timer is late if the process stood still."""
+_TICK_SECONDS = 0.2
+"""Between two checks of all polls."""
+_STALL_SECONDS = 1.0
+"""If the timer is later than this, the process stood still."""
 
 
 class Waiting(Protocol):
-    """What is known of something on its way."""
+    """A poll that may wait for the other side."""
 
     since: float
-    """Since when (`time.monotonic`) the other side has been silent, if something is expected of it."""
+    """Since when (`time.monotonic`) the other side is silent; infinite if the poll expects nothing of it."""
 
 
 class Deadlines:
-    """Ends what takes too long, up to a fifth of a second late, by cancelling the task that does it."""
+    """Cancels tasks that take too long, up to a fifth of a second late."""
 
     def __init__(self, silence: float = inf) -> None:
-        """``silence``: seconds after which something is ended because nothing comes."""
+        """``silence``: seconds for which the other side may be silent."""
         self._silence = silence
         self._ends: dict[asyncio.Task[Any], tuple[float, Waiting | None, int]] = {}
-        """When tasks have to be done, what they wait for, and how often others had cancelled them before."""
+        """For each task: when it must be done, what it waits for, how often others had cancelled it."""
         self._late: dict[asyncio.Task[Any], tuple[str, int]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
-        """When the timer should be heard of."""
+        """When the timer should fire."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, seconds: float, waiting: Waiting | None = None) -> asyncio.Task[Any]:
-        """Let this task have so many seconds from now on; return it, for `ended` and `stop`."""
+        """Give the current task so many seconds from now on; return it, for `ended` and `stop`."""
         loop = self._loop
         if loop is None or not loop.is_running():  # the timer of another loop is of no use here
             self._loop = loop = asyncio.get_running_loop()
@@ -56,9 +57,9 @@ class Deadlines:
         return task
 
     def ended(self, task: asyncio.Task[Any]) -> str:
-        """Tell whether it was cancelled from here and nowhere else: ``late``, ``silent``, or nothing.
+        """Return why this cancelled the task: ``late`` or ``silent``; empty if it did not, or not alone.
 
-        If so, it is not cancelled any more.
+        If the answer is not empty, the task is no longer cancelled.
         """
         if task not in self._late:
             return ""
@@ -66,7 +67,7 @@ class Deadlines:
         return why if task.uncancel() <= before else ""
 
     def stop(self, task: asyncio.Task[Any]) -> None:
-        """Forget about it."""
+        """Remove the limit of a task."""
         self._ends.pop(task, None)
         if self._late and self._late.pop(task, None) is not None:
             task.uncancel()
@@ -79,7 +80,9 @@ class Deadlines:
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         now = monotonic()
-        if now - self._due > _STALL:  # it was we who did nothing: what came meanwhile has not been read yet
+        if (
+            now - self._due > _STALL_SECONDS
+        ):  # it was we who did nothing: what came meanwhile has not been read yet
             self._forgive(now - self._due)
         before = now - self._silence
         for task, (end, waiting, cancelled) in list(self._ends.items()):
@@ -96,11 +99,11 @@ class Deadlines:
             self._wind(loop)
 
     def _wind(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._due = monotonic() + _TICK
-        self._timer = loop.call_later(_TICK, self._tick, loop)
+        self._due = monotonic() + _TICK_SECONDS
+        self._timer = loop.call_later(_TICK_SECONDS, self._tick, loop)
 
     def _forgive(self, seconds: float) -> None:
-        """Give all so many seconds more."""
+        """Give all tasks so many seconds more."""
         for task, (end, waiting, cancelled) in self._ends.items():
             self._ends[task] = end + seconds, waiting, cancelled
             if waiting is not None:

@@ -1,7 +1,7 @@
-"""Content as it was before it was compressed for the way, and not a byte more than is allowed.
+"""Decoders for Content-Encoding that stop before the body becomes too large.
 
-A megabyte can hold a terabyte of zeros. So decoders hand on small blocks, each of which is counted before the
-next is made, and the first that is too much ends it.
+A compressed megabyte can hold a terabyte of zeros. So a decoder makes small blocks, and each block is counted
+before the decoder makes the next one. The first block beyond the limit ends the decoding.
 """
 
 from __future__ import annotations
@@ -11,38 +11,38 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol
 
-__all__ = ["Broken", "TooMuch", "accepted", "decoder"]
+__all__ = ["BodyTooLarge", "UndecodableBody", "accepted", "decoder"]
 
 Sink = Callable[[bytes], None]
 
-_BLOCK = 65536
-_ZSTD_SLICE = 256
-"""Bytes of zstd that are decoded at once: four of them can become 128 KiB, and its decoder knows no limit."""
-_ZSTD_WINDOW = 8 << 20
-"""What RFC 8878 asks decoders for, and RFC 9659 servers to keep to."""
-_MOST_CODINGS = 3
+_BLOCK_BYTES = 65536
+_ZSTD_SLICE_BYTES = 256
+"""Compressed bytes that the decoder gets at once: four can become 128 KiB, and the decoder has no limit."""
+_ZSTD_WINDOW_BYTES = 8 << 20
+"""RFC 8878 asks decoders to support this window, and RFC 9659 asks servers to use no larger one."""
+_MAX_CODINGS = 3
 
 
-class Broken(Exception):  # noqa: N818
-    """The content is not what its coding says, or has another coding; the message says which."""
+class UndecodableBody(Exception):  # noqa: N818
+    """The body does not follow its coding, or the coding is unknown; the message says which."""
 
 
-class TooMuch(Exception):  # noqa: N818
-    """There is more content than is allowed; the message says how much."""
+class BodyTooLarge(Exception):  # noqa: N818
+    """The body is larger than allowed; the message says how large."""
 
 
 class Coding(Protocol):
-    """Decodes what it is fed, and hands it on."""
+    """Decodes one coding, and passes the result on."""
 
     def feed(self, data: bytes) -> None:
-        """Decode more; raise `Broken` if that cannot be."""
+        """Decode more bytes; raise the error of the coding if they cannot be decoded."""
 
     def done(self) -> bool:
-        """Tell whether the content may end here."""
+        """Tell whether the body may end here."""
 
 
 class _Zlib:
-    """Gzip, of several members if need be, and deflate, with and without its header."""
+    """Gzip, also of several members, and deflate, with and without its header."""
 
     def __init__(self, sink: Sink, *, gzip: bool) -> None:
         self._sink, self._gzip = sink, gzip
@@ -57,17 +57,17 @@ class _Zlib:
                 data = self._begin(data)
                 if self._inflate is None:
                     return
-            out = self._inflate.decompress(data, _BLOCK)
+            out = self._inflate.decompress(data, _BLOCK_BYTES)
             if out:
                 self._sink(out)
             if self._inflate.eof:
                 data, self._inflate = self._inflate.unused_data, None
-                # what follows is another member, or padding, which everybody ignores
+                # another member follows, or padding, which is ignored
                 self._over = not self._gzip or (bool(data) and data[0] != 0x1F)
                 more = bool(data)
             else:
                 data = self._inflate.unconsumed_tail
-                more = bool(data) or len(out) == _BLOCK  # all input may be in, with output still to come
+                more = bool(data) or len(out) == _BLOCK_BYTES  # there may be output left without input
 
     def _begin(self, data: bytes) -> bytes:
         if self._gzip:
@@ -96,14 +96,14 @@ class _Brotli:
         if decoder.is_finished():
             return
         self._begun = True
-        out = decoder.process(data, output_buffer_limit=_BLOCK)
+        out = decoder.process(data, output_buffer_limit=_BLOCK_BYTES)
         while True:
             if out:
                 self._sink(out)
-            # it can take more input while it still has output, if that was cut at the limit
-            if decoder.is_finished() or (len(out) < _BLOCK and decoder.can_accept_more_data()):
+            # The decoder may accept input while it still holds output that the limit cut off.
+            if decoder.is_finished() or (len(out) < _BLOCK_BYTES and decoder.can_accept_more_data()):
                 return
-            out = decoder.process(b"", output_buffer_limit=_BLOCK)
+            out = decoder.process(b"", output_buffer_limit=_BLOCK_BYTES)
 
     def done(self) -> bool:
         return not self._begun or self._decoder.is_finished()
@@ -112,7 +112,7 @@ class _Brotli:
 class _Zstd:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._maker = import_module("zstandard").ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        self._maker = import_module("zstandard").ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
         self._decoder: Any = None
 
     def feed(self, data: bytes) -> None:
@@ -120,7 +120,7 @@ class _Zstd:
         while view:
             if self._decoder is None:
                 self._decoder = self._maker.decompressobj()
-            piece, view = view[:_ZSTD_SLICE], view[_ZSTD_SLICE:]
+            piece, view = view[:_ZSTD_SLICE_BYTES], view[_ZSTD_SLICE_BYTES:]
             out = self._decoder.decompress(piece)
             if out:
                 self._sink(out)
@@ -150,7 +150,7 @@ def _codings() -> dict[str, Callable[[Sink], Coding]]:
         return _Zlib(sink, gzip=False)
 
     codings: dict[str, Callable[[Sink], Coding]] = {"gzip": gzip, "x-gzip": gzip, "deflate": deflate}
-    # an older brotli decodes as much as there is, and cannot be stopped
+    # An older brotli decodes all input at once, and cannot be stopped.
     if _has("brotli", "Decompressor") and hasattr(
         import_module("brotli").Decompressor, "can_accept_more_data"
     ):
@@ -164,7 +164,7 @@ _CODINGS = _codings()
 
 
 def accepted() -> str:
-    """Return the value of Accept-Encoding: what can be decoded here.
+    """Return the value of Accept-Encoding: the codings that can be decoded here.
 
     >>> accepted().startswith("gzip, deflate")
     True
@@ -184,7 +184,7 @@ _ERRORS = _errors()
 
 
 class Decoder:
-    """Undoes all codings of a body."""
+    """Decodes a body that may have several codings."""
 
     def __init__(self, names: list[str], sink: Sink, check: Callable[[int], None]) -> None:
         self._name = ", ".join(names)
@@ -196,20 +196,20 @@ class Decoder:
         self._feed = sink
 
     def feed(self, data: bytes) -> None:
-        """Decode more."""
+        """Decode more bytes."""
         try:
             self._feed(data)
         except _ERRORS as error:
-            raise Broken(f"the content is not {self._name}: {error}") from None
+            raise UndecodableBody(f"the content is not {self._name}: {error}") from None
 
     def end(self) -> None:
-        """Raise `Broken` if something is missing."""
+        """Raise `UndecodableBody` if the body ends too early."""
         if not all(stage.done() for stage in self._stages):
-            raise Broken(f"the content ends in the middle of its {self._name}")
+            raise UndecodableBody(f"the content ends in the middle of its {self._name}")
 
 
 def _counted(sink: Sink, check: Callable[[int], None]) -> Sink:
-    """Check the output of each stage: a stage between two others can be the bomb."""
+    """Check the output of each stage, since a stage between two others can be the bomb."""
     total = 0
 
     def count(data: bytes) -> None:
@@ -222,16 +222,17 @@ def _counted(sink: Sink, check: Callable[[int], None]) -> Sink:
 
 
 def decoder(encoding: str, sink: Sink, check: Callable[[int], None]) -> Decoder | None:
-    """Return what undoes a Content-Encoding; None if there is none. Raise `Broken` if it is not known here.
+    """Return the decoder of a Content-Encoding; None if there is none.
 
-    ``check`` is told how many bytes a stage has made in all, before they are handed on, and raises `TooMuch`.
+    Raise `UndecodableBody` if this coding is not known here. The decoder calls ``check`` with the number of
+    bytes that a stage has made in all, before it hands them on; ``check`` raises `BodyTooLarge`.
     """
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in {"", "identity"}]
     if not names:
         return None
     unknown = [name for name in names if name not in _CODINGS]
     if unknown:
-        raise Broken(f"the content is encoded as {unknown[0][:40]!r}, which cannot be decoded here")
-    if len(names) > _MOST_CODINGS:
-        raise Broken(f"the content is encoded {len(names)} times")
+        raise UndecodableBody(f"the content is encoded as {unknown[0][:40]!r}, which cannot be decoded here")
+    if len(names) > _MAX_CODINGS:
+        raise UndecodableBody(f"the content is encoded {len(names)} times")
     return Decoder(names, sink, check)

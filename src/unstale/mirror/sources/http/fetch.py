@@ -1,7 +1,8 @@
-"""One request and its answer, under limits on everything.
+"""One request and its response, with a limit on everything.
 
-aiohttp makes the connection and reads the protocol. What is said here: which addresses may be connected to
-(see `guard`), how long each phase may take, how much may come, and in which words to tell what went wrong.
+aiohttp makes the connection and reads the protocol. This module says which addresses it may connect to (see
+`private_addresses`), how long each phase may take, and how many bytes it may read; and it turns each error
+into words.
 """
 
 from __future__ import annotations
@@ -21,31 +22,33 @@ from time import monotonic
 from typing import Any
 
 import aiohttp
+from aiohttp.abc import ResolveResult
+from aiohttp.connector import Connection
 from yarl import URL
 
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Outcome
 
-from . import private_addresses as guard
-from .body import SLACK, Content, Enough
-from .decode import Broken, TooMuch, accepted, decoder
+from .body import WIRE_SLACK_BYTES, BodyTruncated, ResponseBody
+from .decode import BodyTooLarge, UndecodableBody, accepted, decoder
+from .private_addresses import Lookup, PrivateAddress, Resolver, guarded_socket, is_public, look_up
 from .urls import host_of, origin_of
 
-__all__ = ["Failure", "Fetcher", "Progress", "silent"]
+__all__ = ["Failure", "Fetcher", "Progress", "silence_words"]
 
-_CHUNK = 1 << 16
-_WARM = 256
-"""Hosts whose connections are kept for the next poll; each takes a file descriptor."""
-_KEEP = 15.0
-"""Seconds for which they are kept."""
-_RETRIES = 5
-_MOST_HEADERS = 200
-_LONGEST_HEADER = 16384
+_PREPAID_BYTES = 1 << 16
+_MAX_WARM_HOSTS = 256
+"""Hosts whose connections stay open for the next poll; each takes a file descriptor."""
+_KEEP_ALIVE_SECONDS = 15.0
+"""How long an idle connection stays open."""
+_MAX_ATTEMPTS = 5
+_MAX_HEADERS = 200
+_MAX_HEADER_BYTES = 16384
 
 
 class Failure(Exception):  # noqa: N818
-    """The poll ends here; the message says why, for people."""
+    """The poll ends here; the message tells people why."""
 
     def __init__(
         self,
@@ -62,20 +65,20 @@ class Failure(Exception):  # noqa: N818
 
 @dataclass(slots=True)
 class Progress:
-    """How far a poll has come: what it has moved, and what to say if it goes no further."""
+    """How far a poll has come: the bytes it has moved, and the phase it is in."""
 
     phase: str = "start"
     traffic: int = 0
     received: int = 0
-    """Bytes of the body so far."""
+    """Bytes of the body that have arrived."""
     length: int | None = None
-    """Bytes of the body as announced."""
+    """Bytes of the body that Content-Length announces."""
     fresh: bool = False
-    """Whether a connection was made for it."""
+    """Whether the request went over a new connection."""
     start: Callable[[], None] | None = None
-    """To be called when the first request is about to be sent; see `Terms`."""
+    """Called just before the first request is sent; see `Terms`."""
     since: float = inf
-    """Since when (`time.monotonic`) the other side has been silent, if something is expected of it."""
+    """Since when (`time.monotonic`) the other side is silent; infinite if the poll expects nothing of it."""
 
 
 _progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
@@ -87,7 +90,7 @@ def _reached(phase: str) -> None:
 
 
 class _Handshake(ssl.SSLObject):
-    """Notes that the connection is there and TLS has begun."""
+    """Notes in `Progress` that there is a connection, and that the TLS handshake begins."""
 
     def do_handshake(self) -> None:
         _reached("handshake")
@@ -95,9 +98,9 @@ class _Handshake(ssl.SSLObject):
 
 
 class _Request(aiohttp.ClientRequest):
-    """Notes that there is a connection, and an answer is being waited for."""
+    """Notes in `Progress` that the request is sent, and that the poll waits for the response."""
 
-    def send(self, conn: Any) -> Coroutine[Any, Any, aiohttp.ClientResponse]:  # noqa: ANN401
+    def send(self, conn: Connection) -> Coroutine[Any, Any, aiohttp.ClientResponse]:
         if (progress := _progress.get()) is not None:
             progress.phase, progress.since = "answer", monotonic()
             if (start := progress.start) is not None:
@@ -106,27 +109,30 @@ class _Request(aiohttp.ClientRequest):
         return super().send(conn)
 
 
-class _Resolver(guard.Resolver):
-    async def resolve(self, host: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        """Look up, and note what is being waited for."""
+class _Resolver(Resolver):
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Look the name up, and note in `Progress` that the poll waits for that."""
         _reached("name")
-        return await super().resolve(host, *args, **kwargs)
+        return await super().resolve(host, port, family)
 
 
-def _socket(info: Any, public: Callable[[str], bool] | None) -> socket.socket:  # noqa: ANN401
+def _socket(info: tuple[Any, ...], public: Callable[[str], bool] | None) -> socket.socket:
     if (progress := _progress.get()) is not None:
         progress.phase, progress.fresh = "connection", True
-    return guard.guarded_socket(info, public)
+    return guarded_socket(info, public)
 
 
 @cache
 def _context(ca_file: str | None, verify: bool) -> ssl.SSLContext:  # noqa: FBT001
-    """Return what is trusted; reading all certificates of the system takes a while."""
+    """Return the TLS context; cached, since reading all certificates of the system is slow."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        msg = f"ca_file must be a file of certificates; {ca_file!r} cannot be used: {error}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(
+            f"ca_file must be a file of certificates; {ca_file!r} cannot be used: {error}"
+        ) from None
     if not verify:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.sslobject_class = _Handshake
@@ -134,39 +140,51 @@ def _context(ca_file: str | None, verify: bool) -> ssl.SSLContext:  # noqa: FBT0
 
 
 class Fetcher:
-    """Makes requests; its connections belong to the event loop in which the first was made."""
+    """Makes requests; its connections belong to the event loop of the first request.
+
+    Parameters
+    ----------
+    settings
+        The settings of the mirror.
+    headers
+        Headers of every request.
+    lookup
+        Looks the addresses of a name up.
+    public
+        Tells whether an address is public.
+    """
 
     def __init__(
         self,
         settings: Settings,
         headers: Mapping[str, str],
         *,
-        lookup: guard.Lookup = guard.look_up,
-        public: Callable[[str], bool] = guard.is_public,
+        lookup: Lookup = look_up,
+        public: Callable[[str], bool] = is_public,
     ) -> None:
         self._http, self._lookup, self._public = settings.http, lookup, public
         self._headers = {**headers, "Accept-Encoding": accepted()}
         self._names = ThreadPoolExecutor(min(max(settings.concurrency, 4), 64), "unstale-names")
         self.workers = ThreadPoolExecutor(4, "unstale-pages")
-        """For what would keep the event loop too long: writing, and finding texts."""
+        """Threads for work that would block the event loop: writing files, and finding the main text."""
         self._tls = _context(settings.http.ca_file, settings.http.verify)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._warm: OrderedDict[str, float] = OrderedDict()
         self.overhead = 40 + sum(len(name) + len(value) + 4 for name, value in self._headers.items())
-        """Bytes of a request, without its address and what is special to it."""
+        """Bytes of a request without its address and its own headers."""
 
     def _session(self, inside: bool) -> aiohttp.ClientSession:  # noqa: FBT001
-        if self._loop is None or not self._loop.is_running():  # there is one at a time
+        if self._loop is None or not self._loop.is_running():  # one event loop at a time
             for session in self._sessions.values():
-                session.detach()  # its loop is gone, and its connections with it
+                session.detach()  # its event loop has ended, and so have its connections
             self._sessions, self._loop = {}, asyncio.get_running_loop()
             self._warm.clear()
         if inside not in self._sessions:
             public = None if inside else self._public
             connector = aiohttp.TCPConnector(
-                limit=0,  # it is the mirror that limits
-                keepalive_timeout=_KEEP,
+                limit=0,  # the mirror limits, not aiohttp
+                keepalive_timeout=_KEEP_ALIVE_SECONDS,
                 ttl_dns_cache=60,
                 resolver=_Resolver(self._lookup, self._names, public),
                 socket_factory=partial(_socket, public=public),
@@ -176,7 +194,7 @@ class Fetcher:
                 total=None,
                 connect=self._http.connect_timeout,
                 sock_connect=self._http.connect_timeout,
-            )  # who waits for an answer is looked after by `Deadlines`, which is cheaper
+            )  # `Deadlines` limits the time of the response, which is cheaper
             self._sessions[inside] = aiohttp.ClientSession(
                 connector=connector,
                 headers=self._headers,
@@ -184,22 +202,22 @@ class Fetcher:
                 timeout=timeout,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                max_line_size=_LONGEST_HEADER,
-                max_field_size=_LONGEST_HEADER,
-                max_headers=_MOST_HEADERS,
+                max_line_size=_MAX_HEADER_BYTES,
+                max_field_size=_MAX_HEADER_BYTES,
+                max_headers=_MAX_HEADERS,
             )
-            # aiohttp would ask once more after every broken connection, also on a new one: that is a second
-            # request that no limit knows of. Kept connections that have gone stale are dealt with in `ask`.
+            # aiohttp would send the request again after every broken connection, even a new one. No limit
+            # would count that second request. `ask` itself retries on kept connections that were closed.
             self._sessions[inside]._retry_connection = False  # noqa: SLF001
         return self._sessions[inside]
 
     def _keeps(self, origin: str) -> bool:
-        """Tell whether to keep the connection; if many hosts are polled in turn, it would not serve again."""
+        """Tell whether to keep the connection; with too many hosts it would be closed before its next use."""
         now, warm = monotonic(), self._warm
         if origin not in warm:
-            while warm and next(iter(warm.values())) < now - _KEEP:
+            while warm and next(iter(warm.values())) < now - _KEEP_ALIVE_SECONDS:
                 warm.popitem(last=False)
-            if len(warm) >= _WARM:
+            if len(warm) >= _MAX_WARM_HOSTS:
                 return False
         warm[origin] = now
         warm.move_to_end(origin)
@@ -208,21 +226,33 @@ class Fetcher:
     async def ask(
         self, url: str, headers: dict[str, str], progress: Progress, *, inside: bool
     ) -> aiohttp.ClientResponse:
-        """Return the head of the answer; raise `Failure`. ``inside`` allows private addresses."""
+        """Return the head of the response; raise `Failure`. ``inside`` allows private addresses.
+
+        Parameters
+        ----------
+        url
+            The canonical address.
+        headers
+            Headers of this request; may be changed.
+        progress
+            Takes the phase and the traffic of the poll.
+        inside
+            Whether the request may go to a private address.
+        """
         session = self._session(inside)
         if not self._keeps(origin_of(url)):
             headers["Connection"] = "close"
         address = URL(url, encoded=True)
         token = _progress.set(progress)
         try:
-            for attempt in range(_RETRIES):
+            for attempt in range(_MAX_ATTEMPTS):
                 progress.phase, progress.fresh, progress.since = "answer", False, inf
                 progress.traffic += self.overhead + len(url)
                 try:
                     response = await session.get(address, headers=headers, allow_redirects=False)
                 except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-                    # of a kept connection that the other side had closed meanwhile: nobody saw the request
-                    if progress.fresh or attempt == _RETRIES - 1:
+                    # The other side had closed a kept connection: it did not see the request.
+                    if progress.fresh or attempt == _MAX_ATTEMPTS - 1:
                         raise self._failure(error, url, progress) from None
                 else:
                     progress.phase, progress.since = "body", inf
@@ -239,13 +269,25 @@ class Fetcher:
     async def read(
         self,
         response: aiohttp.ClientResponse,
-        content: Content,
+        content: ResponseBody,
         progress: Progress,
         spend: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
-        """Read the body into ``content``; raise `Failure`, and stop reading at once, if there is too much."""
+        """Read the body of a response; raise `Failure`, and stop reading at once, if it is too large.
+
+        Parameters
+        ----------
+        response
+            What `ask` returned.
+        content
+            Takes the decoded body.
+        progress
+            Takes the phase and the traffic of the poll.
+        spend
+            Awaited before more bytes are read, if there is a budget of bytes.
+        """
         length = response.content_length
-        if length is not None and length > content.max_size + SLACK and not content.cut:
+        if length is not None and length > content.max_size + WIRE_SLACK_BYTES and not content.cut:
             response.close()
             raise Failure(f"larger than {content.max_size:,} bytes: Content-Length is {length:,}")
         progress.received, progress.length = 0, length
@@ -269,22 +311,22 @@ class Fetcher:
                     await asyncio.get_running_loop().run_in_executor(self.workers, content.spill)
             if decoding is not None:
                 decoding.end()
-        except Enough:
+        except BodyTruncated:
             response.close()
-        except (Broken, TooMuch) as error:
+        except (UndecodableBody, BodyTooLarge) as error:
             raise Failure(str(error)) from None
-        except Trouble:  # ours, not the other side's
+        except Trouble:  # of this machine, not of the other side
             raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._failure(error, str(response.url), progress) from None
         finally:
-            response.release()  # closes it, if there is more to come
+            response.release()  # closes the connection if there is more to read
 
     def _failure(self, error: Exception, url: str, progress: Progress) -> Failure:
-        return told(error, url, progress, self._http.connect_timeout)
+        return failure_of(error, url, progress, self._http.connect_timeout)
 
     async def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close all connections, and end the threads."""
         if self._loop is asyncio.get_running_loop():
             for session in self._sessions.values():
                 await session.close()
@@ -296,10 +338,12 @@ class Fetcher:
 async def _more(
     response: aiohttp.ClientResponse, progress: Progress, spend: Callable[[int], Awaitable[None]], paid: int
 ) -> tuple[bytes, int]:
-    """Read on, no further than what has been paid for; return what came, and what is left of that."""
+    """Read bytes that the budget has paid for; return them, and how many paid bytes are left."""
     if paid == 0:
         length = response.content_length
-        paid = _CHUNK // 4 if length is None else min(_CHUNK, max(length - progress.received, 1))
+        paid = (
+            _PREPAID_BYTES // 4 if length is None else min(_PREPAID_BYTES, max(length - progress.received, 1))
+        )
         progress.phase, progress.since = "budget", inf
         await spend(paid)
         progress.phase, progress.since = "body", monotonic()
@@ -307,32 +351,45 @@ async def _more(
     return data, paid - len(data)
 
 
-def silent(progress: Progress, seconds: float) -> str:
-    """Say for how long the other side has said nothing."""
+def silence_words(progress: Progress, seconds: float) -> str:
+    """Return a message: for how long the other side was silent."""
     if progress.phase != "body":
         return f"no answer within {seconds:g} seconds"
     return f"nothing more came for {seconds:g} seconds, after {progress.received:,} bytes"
 
 
-def told(error: Exception, url: str, progress: Progress, connect: float) -> Failure:
-    """Say in words what went wrong."""
+def failure_of(error: Exception, url: str, progress: Progress, connect: float) -> Failure:
+    """Return the failure that an error of aiohttp or of the system means.
+
+    Parameters
+    ----------
+    error
+        What aiohttp raised.
+    url
+        The address of the request.
+    progress
+        How far the poll had come.
+    connect
+        Seconds that a connection may take.
+    """
     host = host_of(url)
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    if isinstance(inner, guard.PrivateAddress):
+    if isinstance(inner, PrivateAddress):
         return Failure(f"leads to a private address: {inner}", "refused")
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        what = _WAITING.get(progress.phase, "no connection to {}").format(host)
+        what = _WORDS_BY_PHASE.get(progress.phase, "no connection to {}").format(host)
         return Failure(f"{what} within {connect:g} seconds")
     if isinstance(error, aiohttp.ClientPayloadError):
         of_all = "" if progress.length is None else f" of {progress.length:,}"
         return Failure(f"the body broke off after {progress.received:,} bytes{of_all}")
     words = next(
-        (words for kind, words in _WORDS if isinstance(error, kind)), "the answer cannot be read: {1}"
+        (words for kind, words in _WORDS_BY_ERROR if isinstance(error, kind)),
+        "the answer cannot be read: {1}",
     )
     return Failure(words.format(host, _reason(inner)))
 
 
-_WORDS = (
+_WORDS_BY_ERROR = (
     (aiohttp.ClientConnectorCertificateError, "the certificate of {0} is not to be trusted: {1}"),
     (aiohttp.ClientConnectorDNSError, "the name {0} cannot be looked up: {1}"),
     (aiohttp.ClientSSLError, "no TLS connection to {0}: {1}"),
@@ -341,7 +398,7 @@ _WORDS = (
     (aiohttp.ClientResponseError, "the answer is not HTTP: {1}"),
     (OSError, "the connection broke: {1}"),
 )
-_WAITING = {
+_WORDS_BY_PHASE = {
     "name": "the name {} was not looked up",
     "connection": "no connection to {}",
     "handshake": "no TLS handshake with {}",

@@ -1,4 +1,4 @@
-"""Headers of an answer, read with care: what a server writes there is shown, stored and sent back."""
+"""Headers of a response, read with care: the mirror shows them, stores them and sends some back."""
 
 from __future__ import annotations
 
@@ -11,43 +11,52 @@ from aiohttp import ClientResponse
 
 from unstale.mirror.source import Json
 
-__all__ = ["date", "media_type", "meta", "plain", "said", "sendable", "validators", "wait_of"]
+__all__ = [
+    "media_type",
+    "parse_date",
+    "printable",
+    "retry_after",
+    "sendable",
+    "status_line",
+    "validators",
+    "version_meta",
+]
 
-_LONGEST_WAIT = 86400.0
-_WAIT_429 = 60.0
-"""Seconds to wait after 429 Too Many Requests, if it does not say."""
-_NOT_KEPT = frozenset({
+_MAX_WAIT_SECONDS = 86400.0
+_WAIT_AFTER_429_SECONDS = 60.0
+"""Wait after 429 Too Many Requests without Retry-After."""
+_HEADERS_NOT_KEPT = frozenset({
     "connection", "content-encoding", "content-length", "keep-alive", "set-cookie", "set-cookie2",
     "trailer", "transfer-encoding", "upgrade", "www-authenticate",
 })  # fmt: skip
-"""Headers that say nothing of the copy, or too much."""
-_MOST_KEPT = 8192
+"""Headers that do not describe the copy, or that may hold a secret."""
+_MAX_KEPT_CHARACTERS = 8192
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def sendable(value: str) -> bool:
-    """Tell whether a value can stand in a header."""
-    return value.isprintable()  # so there are no line ends, and no halves of characters either
+    """Tell whether a value can be sent in a header."""
+    return value.isprintable()  # no line ends, no half characters
 
 
-def wait_of(response: ClientResponse, now: float) -> float | None:
-    """Return for how long the group is to be left alone, in seconds."""
+def retry_after(response: ClientResponse, now: float) -> float | None:
+    """Return the seconds for which the server asks the mirror to wait; None if it does not ask."""
     if response.status not in {429, 503}:
         return None
     text = response.headers.get("Retry-After", "").strip()
     seconds: float | None = None
     if text.isascii() and text.isdigit():
         seconds = float(text[:12])
-    elif (moment := date(text)) is not None:
-        # by the clock of the server, if it tells the time: ours may be another
-        seconds = moment - (date(response.headers.get("Date")) or now)
+    elif (moment := parse_date(text)) is not None:
+        # by the clock of the server if it tells the time, since the clock here may differ
+        seconds = moment - (parse_date(response.headers.get("Date")) or now)
     if seconds is None:
-        return _WAIT_429 if response.status == 429 else None
-    return min(max(seconds, 1.0), _LONGEST_WAIT)
+        return _WAIT_AFTER_429_SECONDS if response.status == 429 else None
+    return min(max(seconds, 1.0), _MAX_WAIT_SECONDS)
 
 
 def validators(response: ClientResponse, url: str, kind: str) -> dict[str, Json]:
-    """Return what the next poll is to ask with."""
+    """Return the validators, with which the next poll makes a conditional request."""
     kept: dict[str, Json] = {"url": url, "status": response.status, "type": kind}
     for name, header in (("etag", "ETag"), ("modified", "Last-Modified")):
         value = response.headers.get(header, "").strip()
@@ -56,19 +65,19 @@ def validators(response: ClientResponse, url: str, kind: str) -> dict[str, Json]
     return kept
 
 
-def meta(response: ClientResponse, url: str, title: str | None) -> dict[str, Json]:
-    """Return what readers may want to know of this version."""
-    told: dict[str, Json] = {"url": url, "status": response.status}
+def version_meta(response: ClientResponse, url: str, title: str | None) -> dict[str, Json]:
+    """Return the address, the status, the title and the headers of this version, for its readers."""
+    meta: dict[str, Json] = {"url": url, "status": response.status}
     if title:
-        told["title"] = title
+        meta["title"] = title
     headers: dict[str, Json] = {}
-    room = _MOST_KEPT
+    room = _MAX_KEPT_CHARACTERS
     for name, value in response.headers.items():
         room -= len(name) + len(value)
-        if room > 0 and (lower := name.lower()) not in _NOT_KEPT:
-            headers[lower] = value if value.isprintable() else plain(value, 1000)
-    told["headers"] = headers
-    return told
+        if room > 0 and (lower := name.lower()) not in _HEADERS_NOT_KEPT:
+            headers[lower] = value if value.isprintable() else printable(value, 1000)
+    meta["headers"] = headers
+    return meta
 
 
 @lru_cache(maxsize=256)
@@ -80,26 +89,26 @@ def media_type(kind: str) -> str:
     return essence if known else "application/octet-stream"
 
 
-def said(response: ClientResponse) -> str:
-    """Return the status in words."""
+def status_line(response: ClientResponse) -> str:
+    """Return the status with its reason: ``404 Not Found``."""
     return _status(response.status, response.reason)
 
 
 @lru_cache(maxsize=256)
 def _status(status: int, reason: str | None) -> str:
-    return plain(f"{status} {reason or ''}", 100)
+    return printable(f"{status} {reason or ''}", 100)
 
 
-def plain(text: str, most: int) -> str:
-    """Return what can be shown and stored of what a server wrote."""
+def printable(text: str, most: int) -> str:
+    """Return the printable characters of a text that a server wrote, at most ``most``."""
     text = text[: 2 * most]
     if not text.isprintable():
         text = "".join(letter for letter in text if letter.isprintable())
     return text[:most].strip()
 
 
-def date(text: str | None) -> float | None:
-    """Return a date as seconds since 1970; None if it is none."""
+def parse_date(text: str | None) -> float | None:
+    """Return a date in seconds since 1970; None if the text is not a date."""
     if not text or len(text) > 100:
         return None
     try:

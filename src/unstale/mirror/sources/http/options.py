@@ -1,8 +1,8 @@
-"""What can be said of a page.
+"""The options of a page.
 
-``change``, ``selector`` and ``ignore`` say what counts as a change (see `content`). ``conditional = false``
-asks without conditions, for servers that say 304 when they should not. ``headers`` are sent with each request
-to the host of the page, and nowhere else.
+``change``, ``selector`` and ``ignore`` say what counts as a change (see `change_definition`). With
+``conditional = false`` requests have no conditions, for servers that answer 304 when they should not.
+``headers`` go with each request to the host of the page, and to no other host.
 """
 
 from __future__ import annotations
@@ -10,32 +10,34 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from importlib.metadata import version
 from typing import Any
 
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json
+from unstale.mirror.sources.option_values import truth
 
-from . import change_definition as content
+from .change_definition import check_content_options
 
 __all__ = ["OPTIONS", "check_options", "checked_headers", "is_conditional", "own_headers", "user_agent"]
 
 OPTIONS = ("change", "selector", "ignore", "conditional", "headers")
-"""What a page understands."""
+"""Names of the options of a page."""
 
-_OURS = frozenset({
+_HEADERS_OF_UNSTALE = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "if-match", "if-modified-since",
     "if-none-match", "if-range", "if-unmodified-since", "range", "te", "trailer", "transfer-encoding",
     "upgrade",
 })  # fmt: skip
-"""Headers that are not for users to set."""
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""Headers that users cannot set."""
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def check_options(options: Mapping[str, Json]) -> None:
     """Raise `InvalidInput` if a page cannot have these options.
 
-    Others than a page knows may be meant for another source, unless they look like a slip.
+    An unknown option may be meant for another source, unless it looks like a misspelt option of a page.
 
     >>> check_options({"selctor": "main"})
     Traceback (most recent call last):
@@ -44,17 +46,14 @@ def check_options(options: Mapping[str, Json]) -> None:
     for name in options:
         if name not in OPTIONS and (near := get_close_matches(name, OPTIONS, n=1, cutoff=0.75)):
             raise InvalidInput(f"{name!r} is not an option of pages; did you mean {near[0]!r}?")
-    content.check_content_options(options)
+    check_content_options(options)
     is_conditional(options)
     own_headers(options)
 
 
 def is_conditional(options: Mapping[str, Json]) -> bool:
-    """Tell whether to ask with conditions."""
-    value = options.get("conditional", True)
-    if value not in {True, False, "true", "false"}:
-        raise InvalidInput(f"conditional must be true or false; it is {value!r}")
-    return value in {True, "true"}
+    """Tell whether requests have conditions."""
+    return truth("conditional", options.get("conditional", True))
 
 
 def own_headers(options: Mapping[str, Json]) -> dict[str, str]:
@@ -68,11 +67,11 @@ def own_headers(options: Mapping[str, Json]) -> dict[str, str]:
 
 
 def checked_headers(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Return headers as they are, if they can be sent; raise `InvalidInput`."""
+    """Return the headers; raise `InvalidInput` if one of them cannot be sent."""
     for name, value in headers.items():
-        if not _NAME.fullmatch(name):
+        if not _HEADER_NAME.fullmatch(name):
             raise InvalidInput(f"headers: {name!r} is not the name of a header")
-        if name.lower() in _OURS:
+        if name.lower() in _HEADERS_OF_UNSTALE:
             raise InvalidInput(f"headers: {name!r} is set by unstale and cannot be given")
         if name.lower() == "user-agent":
             raise InvalidInput("headers: 'User-Agent' is set by user_agent, in the section [http]")
@@ -85,9 +84,7 @@ def user_agent(settings: Settings) -> str:
     """Return the value of User-Agent."""
     agent = settings.http.user_agent
     if agent is None:
-        from unstale import __version__
-
-        agent = f"unstale/{__version__}" + (f" (+{settings.contact})" if settings.contact else "")
+        agent = f"unstale/{version('unstale')}" + (f" (+{settings.contact})" if settings.contact else "")
     if not agent.strip() or not agent.isprintable():
         raise InvalidInput(f"user_agent and contact must be text of one line; they make {agent!r}")
     return agent

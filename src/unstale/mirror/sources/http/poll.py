@@ -1,4 +1,4 @@
-"""A poll of a page, from its address to what was found."""
+"""One poll of a page: robots.txt, redirects, the response, its body and its fingerprint."""
 
 from __future__ import annotations
 
@@ -16,56 +16,72 @@ from unstale.errors import InvalidInput, MissingExtra
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Known, Late, Terms
 
-from . import change_definition as contents
-from .body import Content
+from .body import ResponseBody
+from .change_definition import BYTES, ChangeDefinition, NoContent, definition_of, fingerprint_of, title_of
 from .deadlines import Deadlines
-from .fetch import Failure, Fetcher, Progress, silent
-from .headers import date, media_type, meta, plain, said, validators, wait_of
+from .fetch import Failure, Fetcher, Progress, silence_words
+from .headers import media_type, parse_date, printable, retry_after, status_line, validators, version_meta
 from .options import checked_headers, is_conditional, own_headers, user_agent
 from .private_addresses import Lookup, is_public, look_up, named_private
-from .robots import MOST_BYTES, Answer, Robots, Rules
+from .robots import MAX_ROBOTS_BYTES, Robots, RobotsAnswer, RobotsRules
 from .urls import host_of, joined, origin_of
 
 __all__ = ["Poller"]
 
-_CONTENT = frozenset({200, 203})
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_PERMANENT = frozenset({301, 308})
-_HARMLESS = frozenset({"accept", "accept-language", "dnt", "from", "sec-gpc"})
-"""Headers that also go where a redirect leads; whatever else may be a secret of the host it is meant for."""
-_LONGEST_KEY = 2048
-_ROBOTS_REDIRECTS = 5
-_HEAD = 16384
-"""Bytes of a body in which its title is looked for."""
+_CONTENT_STATUSES = frozenset({200, 203})
+_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+_PERMANENT_STATUSES = frozenset({301, 308})
+_HARMLESS_HEADERS = frozenset({"accept", "accept-language", "dnt", "from", "sec-gpc"})
+"""Headers that also go to the host of a redirect; any other header may be a secret of the first host."""
+_MAX_KEY_CHARACTERS = 2048
+_MAX_ROBOTS_REDIRECTS = 5
+_TITLE_WITHIN_BYTES = 16384
+"""The title of a page is searched in this many bytes."""
 
 
 @dataclass(slots=True)
 class _Visit:
-    """One poll on its way."""
+    """The state of one poll."""
 
     known: Known
     terms: Terms
     progress: Progress
-    wanted: contents.Definition
+    wanted: ChangeDefinition
     url: str = ""
-    """Where it is."""
+    """The current address, after the redirects so far."""
     seen: set[str] = field(default_factory=set)
     inside: bool = True
-    """Whether it may go to private addresses: the user named one, and it has not been outside since."""
+    """Whether the poll may go to private addresses: the user named one, and no redirect led outside."""
     permanent: bool = True
-    """Whether all redirects so far were."""
+    """Whether all redirects so far are permanent."""
     asked: bool = False
     """Whether the last request had conditions."""
     spacing: float | None = None
 
     @property
     def moved(self) -> str | None:
-        """Where the page is now for good."""
-        return self.url if self.permanent and len(self.seen) > 1 and len(self.url) <= _LONGEST_KEY else None
+        """The new address of the page, if all redirects are permanent."""
+        return (
+            self.url
+            if self.permanent and len(self.seen) > 1 and len(self.url) <= _MAX_KEY_CHARACTERS
+            else None
+        )
 
 
 class Poller:
-    """Polls pages, in one event loop at a time."""
+    """Polls pages, in one event loop at a time.
+
+    Parameters
+    ----------
+    settings
+        The settings of the mirror.
+    lookup
+        Looks the addresses of a name up.
+    public
+        Tells whether an address is public.
+    now
+        The time, in seconds since 1970.
+    """
 
     def __init__(
         self,
@@ -77,7 +93,9 @@ class Poller:
     ) -> None:
         self._http, self._now = settings.http, now
         self._headers = checked_headers(settings.http.headers)
-        self._elsewhere = {name: text for name, text in self._headers.items() if name.lower() in _HARMLESS}
+        self._elsewhere = {
+            name: text for name, text in self._headers.items() if name.lower() in _HARMLESS_HEADERS
+        }
         self._deadlines = Deadlines(settings.http.read_timeout)
         agent = user_agent(settings)
         common = {"User-Agent": agent, "Accept": "*/*"}
@@ -86,19 +104,19 @@ class Poller:
         self._robots = Robots(self._fetch_robots, product, max_age=self._http.robots_max_age)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         self._deadlines.close()
         await self._robots.close()
         await self._fetcher.close()
 
     async def poll(self, known: Known, terms: Terms) -> Found:
-        """Ask for a page."""
+        """Poll a page, within its time limit."""
         progress = Progress(start=terms.start)
         task = self._deadlines.start(terms.timeout, progress)
         try:
-            visit = _Visit(known, terms, progress, contents.definition(known.options))
+            visit = _Visit(known, terms, progress, definition_of(known.options))
             response = await self._arrive(visit)
-            if response.status in _CONTENT:
+            if response.status in _CONTENT_STATUSES:
                 return await self._content(visit, response)
             return self._answer(visit, response)
         except Failure as failure:
@@ -109,7 +127,10 @@ class Poller:
                 wait=failure.wait,
                 spacing=failure.spacing,
             )
-        except (InvalidInput, MissingExtra) as error:  # options that rules have given it since
+        except (
+            InvalidInput,
+            MissingExtra,
+        ) as error:  # a rule has given the page such options since it was added
             return Found("failed", str(error), traffic=progress.traffic)
         except Late as late:
             late.traffic = progress.traffic
@@ -120,13 +141,13 @@ class Poller:
             if why == "late":
                 words = _late(progress, terms.timeout)
             else:
-                words = silent(progress, self._http.read_timeout)
+                words = silence_words(progress, self._http.read_timeout)
             return Found("failed", words, traffic=progress.traffic)
         finally:
             self._deadlines.stop(task)
 
     async def _arrive(self, visit: _Visit) -> ClientResponse:
-        """Follow redirects to the answer; raise `Failure`."""
+        """Follow redirects, and return the first response that is not one; raise `Failure`."""
         known = visit.known
         visit.url, home = known.key, origin_of(known.key)
         headers = self._headers
@@ -137,7 +158,9 @@ class Poller:
             visit.inside = visit.inside and (self._http.private or named_private(host_of(visit.url)))
             origin = origin_of(visit.url)
             if origin != home:
-                headers = self._elsewhere  # also if it comes back: by then others have a say in it
+                headers = (
+                    self._elsewhere
+                )  # also if a redirect leads back: another host has chosen that address
             if self._http.robots:
                 rules = self._robots.known(origin, visit.inside)
                 self._permit(visit, rules or await self._learn(visit, origin))
@@ -146,28 +169,28 @@ class Poller:
             response = await self._fetcher.ask(
                 visit.url, {**headers, **conditions}, visit.progress, inside=visit.inside
             )
-            if response.status not in _REDIRECTS:
+            if response.status not in _REDIRECT_STATUSES:
                 return response
             response.release()
-            visit.permanent = visit.permanent and response.status in _PERMANENT
+            visit.permanent = visit.permanent and response.status in _PERMANENT_STATUSES
             visit.url = _target(response, visit.url)
             if visit.url in visit.seen:
                 raise Failure(f"a redirect loop: {visit.url[:200]} was there already")
             if len(visit.seen) > self._http.max_redirects:
                 raise Failure(f"more than {self._http.max_redirects} redirects")
 
-    async def _learn(self, visit: _Visit, origin: str) -> Rules:
+    async def _learn(self, visit: _Visit, origin: str) -> RobotsRules:
         visit.progress.phase = "robots"
         rules, traffic = await self._robots.learn(origin, visit.inside)
         visit.progress.traffic += traffic
         return rules
 
-    def _permit(self, visit: _Visit, rules: Rules) -> None:
-        """Raise `Failure` if robots.txt keeps us from a page."""
+    def _permit(self, visit: _Visit, rules: RobotsRules) -> None:
+        """Raise `Failure` if robots.txt does not allow the page, or is not known."""
         url, spacing = visit.url, rules.spacing
         if rules.trouble:
             host = host_of(url, port=True)
-            detail = f"robots.txt of {host} is not to be had, so nothing is polled: {rules.trouble}"
+            detail = f"robots.txt of {host} cannot be fetched, so nothing is polled: {rules.trouble}"
             if rules.refused:
                 raise Failure(detail, "refused")
             raise Failure(detail, wait=max(self._robots.left(rules), 1.0))
@@ -177,16 +200,16 @@ class Poller:
         visit.spacing = spacing if visit.spacing is None else max(visit.spacing, spacing)
 
     def _answer(self, visit: _Visit, response: ClientResponse) -> Found:
-        """Say what an answer without content means."""
+        """Return what a response without content means."""
         status, traffic = response.status, visit.progress.traffic
         response.release()
         if status == 304 and visit.asked:
             return Found(
-                "unchanged", said(response), traffic=traffic, moved=visit.moved, spacing=visit.spacing
+                "unchanged", status_line(response), traffic=traffic, moved=visit.moved, spacing=visit.spacing
             )
         if status in {404, 410}:
-            return Found("gone", said(response), traffic=traffic, spacing=visit.spacing)
-        detail, wait = said(response), wait_of(response, self._now())
+            return Found("gone", status_line(response), traffic=traffic, spacing=visit.spacing)
+        detail, wait = status_line(response), retry_after(response, self._now())
         if status == 304:
             detail += ", though that was not the question"
         if wait is not None:
@@ -195,28 +218,30 @@ class Poller:
 
     async def _content(self, visit: _Visit, response: ClientResponse) -> Found:
         terms, progress = visit.terms, visit.progress
-        content = Content(terms.max_size, self._http.max_ratio, terms.scratch)
-        kind = plain(response.headers.get("Content-Type", ""), 200)
+        content = ResponseBody(terms.max_size, self._http.max_ratio, terms.scratch)
+        kind = printable(response.headers.get("Content-Type", ""), 200)
         try:
             await self._fetcher.read(response, content, progress, terms.spend)
             progress.phase = "content"
-            if content.large or visit.wanted is not contents.BYTES:
+            if content.large or visit.wanted is not BYTES:
                 work = partial(_digested, visit.wanted, content, kind)
                 loop = asyncio.get_running_loop()
                 body, head, fingerprint = await loop.run_in_executor(self._fetcher.workers, work)
             else:
                 body, head, fingerprint = _digested(visit.wanted, content, kind)
-        except contents.NoContent as error:
+        except NoContent as error:
             content.discard()
-            raise Failure(plain(str(error), 300)) from None
+            raise Failure(printable(str(error), 300)) from None
         except BaseException:
             content.discard()
             raise
-        same = fingerprint == visit.known.fingerprint  # then nobody will ask for more
-        modified = None if same else date(response.headers.get("Last-Modified"))
+        same = (
+            fingerprint == visit.known.fingerprint
+        )  # then the mirror keeps no new version, and needs no more
+        modified = None if same else parse_date(response.headers.get("Last-Modified"))
         return Found(
             "changed",
-            said(response),
+            status_line(response),
             body=body,
             fingerprint=fingerprint,
             media_type=media_type(kind),
@@ -225,61 +250,61 @@ class Poller:
             modified=modified if modified is not None and 0 < modified <= self._now() + 86400 else None,
             moved=visit.moved,
             spacing=visit.spacing,
-            meta={} if same else meta(response, visit.url, contents.title(head, kind)),
+            meta={} if same else version_meta(response, visit.url, title_of(head, kind)),
         )
 
-    async def _fetch_robots(self, url: str, inside: bool) -> Answer:  # noqa: FBT001
-        """Fetch robots.txt; its limits are tighter than those of a page."""
+    async def _fetch_robots(self, url: str, inside: bool) -> RobotsAnswer:  # noqa: FBT001
+        """Fetch robots.txt, with less time than a page has."""
         progress = Progress()
         task = self._deadlines.start(self._http.connect_timeout + self._http.read_timeout, progress)
         try:
             return await self._ask_robots(url, progress, inside=inside)
         except Failure as failure:
             refused = failure.outcome == "refused"
-            return Answer(None, detail=str(failure), traffic=progress.traffic, refused=refused)
+            return RobotsAnswer(None, detail=str(failure), traffic=progress.traffic, refused=refused)
         except asyncio.CancelledError:
             if not (why := self._deadlines.ended(task)):
                 raise
             late = why == "late"
-            words = "it does not come in time" if late else silent(progress, self._http.read_timeout)
-            return Answer(None, detail=words, traffic=progress.traffic)
+            words = "it does not come in time" if late else silence_words(progress, self._http.read_timeout)
+            return RobotsAnswer(None, detail=words, traffic=progress.traffic)
         finally:
             self._deadlines.stop(task)
 
-    async def _ask_robots(self, url: str, progress: Progress, *, inside: bool) -> Answer:
-        for _ in range(_ROBOTS_REDIRECTS + 1):
+    async def _ask_robots(self, url: str, progress: Progress, *, inside: bool) -> RobotsAnswer:
+        for _ in range(_MAX_ROBOTS_REDIRECTS + 1):
             response = await self._fetcher.ask(url, dict(self._elsewhere), progress, inside=inside)
-            if response.status not in _REDIRECTS:
+            if response.status not in _REDIRECT_STATUSES:
                 break
             response.release()
             try:
                 url = _target(response, url)
             except Failure:
-                return Answer(404, traffic=progress.traffic)
+                return RobotsAnswer(404, traffic=progress.traffic)
             inside = inside and (self._http.private or named_private(host_of(url)))
-        else:  # then there is none (RFC 9309, section 2.3.1.2)
-            return Answer(404, traffic=progress.traffic)
-        content = Content(MOST_BYTES, self._http.max_ratio, Path(), cut=True)
+        else:  # too many redirects: there is none (RFC 9309, section 2.3.1.2)
+            return RobotsAnswer(404, traffic=progress.traffic)
+        content = ResponseBody(MAX_ROBOTS_BYTES, self._http.max_ratio, Path(), cut=True)
         if 200 <= response.status < 300:
             await self._fetcher.read(response, content, progress)
         response.release()
         text = content.finish()
         age = re.search(r"max-age\s*=\s*(\d{1,9})", response.headers.get("Cache-Control", ""), re.ASCII)
-        return Answer(
+        return RobotsAnswer(
             response.status,
             text.decode("utf-8", "replace") if isinstance(text, bytes) else "",
-            said(response),
+            status_line(response),
             float(age[1]) if age else None,
-            wait_of(response, self._now()),
+            retry_after(response, self._now()),
             progress.traffic,
         )
 
 
-def _conditions(known: Known, url: str, wanted: contents.Definition) -> dict[str, str]:
-    """Return the headers that ask for the page only if it has changed.
+def _conditions(known: Known, url: str, wanted: ChangeDefinition) -> dict[str, str]:
+    """Return the headers that make the request conditional on a change of the page.
 
-    Not without a copy, which is what it would be compared with; not elsewhere than at the address that gave
-    the validators; and not if something else counts now than when the copy was made.
+    There are none if there is no copy, if the address is not the one that gave the validators, or if the
+    definition of a change is another one than when the copy was made.
     """
     kept = known.validators
     if not kept or kept.get("url") != url or not (known.fingerprint or "").startswith(f"{wanted.name}:"):
@@ -295,26 +320,28 @@ def _conditions(known: Known, url: str, wanted: contents.Definition) -> dict[str
 
 
 def _target(response: ClientResponse, url: str) -> str:
-    """Return where a redirect leads; raise `Failure`."""
+    """Return the address to which a redirect leads; raise `Failure`."""
     location = response.headers.get("Location", "")
     if not location.strip():
-        raise Failure(f"{said(response)}, but not where to")
+        raise Failure(f"{status_line(response)}, but not where to")
     try:
         return joined(url, location)
     except InvalidInput as error:
-        raise Failure(plain(f"{said(response)}, but it cannot be followed: {error}", 300)) from None
+        raise Failure(
+            printable(f"{status_line(response)}, but it cannot be followed: {error}", 300)
+        ) from None
 
 
-def _digested(wanted: contents.Definition, content: Content, kind: str) -> tuple[bytes | Path, bytes, str]:
-    """Return the body, its beginning, and its fingerprint; blocks."""
+def _digested(wanted: ChangeDefinition, content: ResponseBody, kind: str) -> tuple[bytes | Path, bytes, str]:
+    """Return the body, its beginning, and its fingerprint. This may block."""
     body = content.finish()
     if isinstance(body, bytes):
-        return body, body, contents.fingerprint(wanted, body, kind)
-    if wanted is contents.BYTES:
+        return body, body, fingerprint_of(wanted, body, kind)
+    if wanted is BYTES:
         with body.open("rb") as file:
-            return body, file.read(_HEAD), f"bytes:{content.digest()}"
+            return body, file.read(_TITLE_WITHIN_BYTES), f"bytes:{content.digest()}"
     whole = body.read_bytes()
-    return body, whole[:_HEAD], contents.fingerprint(wanted, whole, kind)
+    return body, whole[:_TITLE_WITHIN_BYTES], fingerprint_of(wanted, whole, kind)
 
 
 def _late(progress: Progress, timeout: float) -> str:

@@ -1,11 +1,11 @@
-"""Nobody leads the mirror from a public address to a private one.
+"""The guard against private addresses: no public address leads the mirror to a private one.
 
-A page that anybody can edit may redirect to ``http://169.254.169.254/``, and a name that anybody can register
-may resolve to ``10.0.0.1``: then the mirror, which stands inside, would fetch what its owner never asked for.
-So there are two kinds of polls. If the user named something private (an address, ``localhost``, a name that
-only exists inside), it may be polled. All others connect to public addresses only, whatever their names
-resolve to. This is checked on the addresses that are connected to, not on names, so that a name which
-resolves differently the second time gains nothing. The two kinds share no connections.
+A public page may redirect to ``http://169.254.169.254/``, and anybody can register a name that resolves to
+``10.0.0.1``. The mirror often runs inside a private network, and would fetch what its owner never asked for.
+So there are two kinds of polls. If the user named a private host (an address, ``localhost``, a name that only
+exists inside), the poll may go to private addresses. All other polls connect to public addresses only,
+whatever their names resolve to. The guard checks the address of each connection, not the name, so that a name
+that resolves differently the second time gains nothing. The two kinds of polls share no connections.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Lookup = Callable[[str, int], list[str]]
 _INSIDE = frozenset(
     {"localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "localdomain", "test"}
 )
-"""Last labels of names that do not exist in public (RFC 6761, 6762, 8375, and what is in use)."""
+"""Last labels of names that do not exist in public (RFC 6761, 6762, 8375, and common practice)."""
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
@@ -39,7 +39,7 @@ class PrivateAddress(OSError):  # noqa: N818
 
 @lru_cache(maxsize=16384)
 def is_public(address: str) -> bool:
-    """Tell whether an address can be reached from everywhere, and is that of one machine.
+    """Tell whether an address is public, and that of one machine.
 
     >>> [is_public(a) for a in ("93.184.216.34", "10.0.0.1", "169.254.169.254", "::ffff:10.0.0.1")]
     [True, False, False, False]
@@ -69,7 +69,7 @@ def _public6(address: IPv6Address) -> bool:
 
 @lru_cache(maxsize=16384)
 def named_private(host: str) -> bool:
-    """Tell whether who names this host means something private.
+    """Tell whether a user who names this host means a private one.
 
     >>> [named_private(h) for h in ("localhost", "192.168.1.1", "::1", "nas", "wiki.internal", "example.org")]
     [True, True, True, True, True, False]
@@ -83,16 +83,16 @@ def named_private(host: str) -> bool:
 
 
 def look_up(host: str, port: int) -> list[str]:
-    """Return the addresses of a name, as the system knows them."""
+    """Return the addresses of a name, as the system resolves it. This blocks."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]
 
 
 class Resolver(AbstractResolver):
-    """Looks names up in threads of its own, and gives back only what may be connected to.
+    """Looks names up in threads of its own, and returns only addresses that the poll may connect to.
 
-    The default threads of the event loop are few, and a handful of names whose servers are silent would keep
-    everybody waiting.
+    The event loop has few threads by default. A handful of names whose servers are silent would block them
+    all.
     """
 
     def __init__(self, lookup: Lookup, threads: Executor, public: Callable[[str], bool] | None) -> None:
@@ -125,11 +125,11 @@ class Resolver(AbstractResolver):
         )
 
     async def close(self) -> None:
-        """Do nothing: the threads belong to who made them."""
+        """Do nothing: the caller ends the threads."""
 
 
 def guarded_socket(info: tuple[Any, ...], public: Callable[[str], bool] | None) -> socket.socket:
-    """Make the socket for a connection; raise `PrivateAddress` if there must be none to that address."""
+    """Make the socket of a connection; raise `PrivateAddress` if the address is private and must not be."""
     family, kind, protocol, _, address = info
     if public is not None and not public(str(address[0])):
         raise PrivateAddress(f"{address[0]} is a private address")

@@ -1,21 +1,21 @@
 """Pages: elements that are polled over HTTP and HTTPS.
 
-The key of a page is its address (see `http_urls` for how it is written), its group ``http:HOST``. A poll asks
-for the page on condition that it has changed since the last one, as far as the server gave it something to
-tell (ETag, Last-Modified). What it makes of the answer:
+The key of a page is its address, written as `urls` says; its group is ``http:HOST``. If the last answer had
+an ETag or a Last-Modified, a poll asks for the page on condition that it has changed. What a poll makes of
+the answer:
 
 =======================  =========  ==========================================================================
-200, 203                 changed    with the body, decoded, and a fingerprint of what counts (see `content`)
+200, 203                 changed    with the decoded body and its fingerprint (see `change_definition`)
 304                      unchanged
 404, 410                 gone
 301, 302, 303, 307, 308  followed   ``moved`` if all of them are permanent (301, 308) and there is a page
 429, 503                 failed     with ``wait`` for the whole group, if Retry-After says how long
 all others, and trouble  failed     with the reason in words
 robots.txt says no       refused
-private address          refused    if a public one led there (see `guard`)
+private address          refused    if a public one led there (see `private_addresses`)
 =======================  =========  ==========================================================================
 
-Options: see `http_options`.
+Options: see `options`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ __all__ = ["OPTIONS", "check_options", "http_source"]
 
 def http_source(settings: Settings) -> Source:
     """Return the source of pages."""
-    return Pages(settings)
+    return HttpSource(settings)
 
 
-class Pages:
+class HttpSource:
     """The source of pages; ``poller`` is for tests."""
 
     def __init__(self, settings: Settings, poller: Poller | None = None) -> None:
@@ -71,7 +71,7 @@ class Pages:
         return await (self._poller or self.load()).poll(known, terms)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         poller, self._poller = self._poller, None
         if poller is not None:
             await poller.close()

@@ -1,10 +1,9 @@
-"""The one way to write the address of a page.
+"""The canonical address of a page, which is its key.
 
-The same page is written in many ways. As keys, those that every server must take for the same are the same:
-letters of scheme and host are small, a default port is left out, the host is in ASCII (IDNA), ``.`` and
-``..`` are resolved, percent-encoding is what it must be, and the fragment, which no server sees, is dropped.
-The order of a query is kept, for it can matter, and so are a slash at the end and parameters that look
-useless: only the server knows what they mean.
+One page has many addresses that every server must take for the same. The canonical one has scheme and host in
+small letters, the host in ASCII (IDNA), and no default port; ``.`` and ``..`` are resolved, only necessary
+characters are percent-encoded, and the fragment, which no server sees, is removed. The order of a query, a
+slash at the end and parameters that look useless stay, since only the server knows what they mean.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ from unstale.errors import InvalidInput
 
 __all__ = ["canonical", "host_of", "joined", "origin_of"]
 
-_LONGEST = 2048
-"""Characters of a key: what sitemaps allow, and what an index of a database holds."""
-_LONGEST_HOP = 8000
-"""Characters of an address that a redirect names."""
+_MAX_KEY_CHARACTERS = 2048
+"""Of a key: sitemaps allow no more, and an index of a database holds no more."""
+_MAX_REDIRECT_CHARACTERS = 8000
+"""Of an address that a redirect names."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*", re.ASCII)
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-# Most addresses are fine as they are, and this tells it in a microsecond: lists of a million are read.
-_FINE = re.compile(
+# Most addresses are canonical already. This pattern tells so in a microsecond, for lists of a million.
+_CANONICAL = re.compile(
     r"https?://(?:[a-z0-9]{1,63}(?:-[a-z0-9]{1,20}){0,3}\.){1,6}[a-z]{2,20}"
     r"(?:/(?!\.)[A-Za-z0-9_.~!$&()*+,;=:@-]*)+(?:\?[A-Za-z0-9_.~!$&()*+,;=:@/?-]+)?",
     re.ASCII,
 )
 
 
-def canonical(text: str, *, longest: int = _LONGEST) -> str:
-    """Return an address as it is written here, or raise `InvalidInput`.
+def canonical(text: str, *, max_characters: int = _MAX_KEY_CHARACTERS) -> str:
+    """Return the canonical address, or raise `InvalidInput`.
 
     >>> canonical("HTTP://Bücher.Example:80/a/../b%7ec?z=1&a=2#top")
     'http://xn--bcher-kva.example/b~c?z=1&a=2'
     """
-    if len(text) <= _LONGEST and _FINE.fullmatch(text):
+    if len(text) <= _MAX_KEY_CHARACTERS and _CANONICAL.fullmatch(text):
         return text
     shown = text if len(text) <= 100 else f"{text[:100]}..."
     parts = _split(text, shown)
@@ -56,13 +55,13 @@ def canonical(text: str, *, longest: int = _LONGEST) -> str:
     path, query = _quoted(parts.path, parts.query, shown)
     where = host if port is None or port == _DEFAULT_PORTS[parts.scheme] else f"{host}:{port}"
     result = f"{parts.scheme}://{where}{_resolved(path)}{'?' if query else ''}{query}"
-    if len(result) > longest:
-        raise InvalidInput(f"{shown!r} is too long: {len(result)} characters, of at most {longest}")
+    if len(result) > max_characters:
+        raise InvalidInput(f"{shown!r} is too long: {len(result)} characters, of at most {max_characters}")
     return result
 
 
 def joined(base: str, reference: str) -> str:
-    """Return where a redirect from ``base`` leads, or raise `InvalidInput`.
+    """Return the canonical address to which a redirect from ``base`` leads, or raise `InvalidInput`.
 
     >>> joined("https://example.org/a/b", "../c")
     'https://example.org/c'
@@ -71,7 +70,7 @@ def joined(base: str, reference: str) -> str:
         target = urljoin(base, reference.strip())
     except ValueError:
         raise InvalidInput(f"{reference[:100]!r} is not an address") from None
-    return canonical(target, longest=_LONGEST_HOP)
+    return canonical(target, max_characters=_MAX_REDIRECT_CHARACTERS)
 
 
 @lru_cache(maxsize=4096)
@@ -113,11 +112,10 @@ def _split(text: str, shown: str) -> SplitResult:
     if parts.scheme not in _DEFAULT_PORTS:
         raise InvalidInput(f"{shown!r} is not the address of a page: it must begin with http:// or https://")
     if "@" in parts.netloc:
-        msg = (
+        raise InvalidInput(
             "an address must not hold a user name or password, since keys are shown and exported; "
             f"give them as a header, in options of a rule in mirror.toml: {shown.rpartition('@')[2]!r}"
         )
-        raise InvalidInput(msg)
     if not hostname:
         raise InvalidInput(f"{shown!r} names no host")
     return parts
@@ -139,7 +137,7 @@ def _host(name: str | None, shown: str) -> str:
     if len(host) > 253 or not _HOST.fullmatch(host):
         raise InvalidInput(f"{shown!r}: {host[:80]!r} is not the name of a host")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
-        # 2130706433 and 0x7f.1 are 127.0.0.1 for some, and names for others: nobody needs them
+        # Some programs read 2130706433 and 0x7f.1 as 127.0.0.1, others as names: they are refused.
         try:
             return str(IPv4Address(host))
         except AddressValueError:
@@ -160,7 +158,7 @@ def _quoted(path: str, query: str, shown: str) -> tuple[str, str]:
     from w3lib.url import safe_url_string
 
     try:
-        # a space for the host, since it is done with; "//" at the beginning of a path is part of it
+        # "h" stands for the host, which is checked already; "//" at the beginning of a path belongs to it.
         safe = safe_url_string(f"http://h{path or '/'}{'?' if query else ''}{query}")
         after = safe.removeprefix("http://h").partition("?")
     except (UnicodeError, ValueError):
@@ -171,7 +169,7 @@ def _quoted(path: str, query: str, shown: str) -> tuple[str, str]:
 def _escape(match: re.Match[str]) -> str:
     digits = match[1]
     if digits is None:
-        return "%25"  # a bare % is none, or decoding what follows would make one
+        return "%25"  # a bare % is escaped, so that it does not form an escape with what follows
     letter = chr(int(digits, 16))
     return letter if letter in _UNRESERVED else f"%{digits.upper()}"
 

@@ -1,4 +1,4 @@
-"""One look at a database that serves all who ask at about the same time."""
+"""One probe of a database that answers all polls that ask at about the same time."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-__all__ = ["Shared"]
+__all__ = ["BatchedProbe"]
 
 T = TypeVar("T")
 
 
 @dataclass
-class _Round(Generic[T]):
-    """Those who get the same answer."""
+class _Batch(Generic[T]):
+    """The polls that get the same answer."""
 
     answer: asyncio.Future[T]
     names: set[object] = field(default_factory=set)
 
 
-class Shared(Generic[T]):
-    """Asks once for many.
+class BatchedProbe(Generic[T]):
+    """Probes a database once for many polls.
 
-    Who asks gets an answer that was looked up after they asked. So, if somebody is being answered just now,
-    the next look is theirs, together with all who ask until then. With an ``interval``, an answer also serves
-    those who ask within so many seconds of the look, if it is about what they ask for.
+    A poll gets the answer of a probe that began after the poll asked. If a probe is running, the poll waits
+    for the next one, together with all polls that ask until then. With an ``interval``, an answer also serves
+    polls that ask within so many seconds after its probe began, if it is about the names that they ask for.
     """
 
     def __init__(
         self,
-        look: Callable[[frozenset[object]], Awaitable[T]],
+        probe: Callable[[frozenset[object]], Awaitable[T]],
         *,
         interval: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._look, self._interval, self._clock = look, interval, clock
-        self._next: _Round[T] | None = None
-        self._looking: asyncio.Task[None] | None = None
-        self._seen: set[object] = set()
+        self._probe, self._interval, self._clock = probe, interval, clock
+        self._next: _Batch[T] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._names: set[object] = set()
         self._last: tuple[float, frozenset[object], T] | None = None
 
     async def ask(self, names: Iterable[object] = ()) -> T:
-        """Return what there is to say about ``names``."""
+        """Return the answer of a probe of ``names``."""
         wanted = set(names)
         if self._last is not None:
             begun, known, answer = self._last
@@ -52,37 +52,37 @@ class Shared(Generic[T]):
         if self._next is None:
             answer_to_come = asyncio.get_running_loop().create_future()
             answer_to_come.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            self._next = _Round(answer_to_come)
+            self._next = _Batch(answer_to_come)
         self._next.names |= wanted
-        round_ = self._next
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_on())
-        return await asyncio.shield(round_.answer)
+        batch = self._next
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._probe_on())
+        return await asyncio.shield(batch.answer)
 
-    async def _look_on(self) -> None:
+    async def _probe_on(self) -> None:
         while self._next is not None:
-            round_, self._next = self._next, None
-            if self._interval > 0:  # so that one look is about all that is asked for now and then
-                self._seen |= round_.names
-                round_.names |= self._seen
-            begun, names = self._clock(), frozenset(round_.names)
+            batch, self._next = self._next, None
+            if self._interval > 0:  # one probe covers all names that any poll asks for
+                self._names |= batch.names
+                batch.names |= self._names
+            begun, names = self._clock(), frozenset(batch.names)
             try:
-                answer = await self._look(names)
+                answer = await self._probe(names)
             except asyncio.CancelledError:
-                round_.answer.cancel()
+                batch.answer.cancel()
                 raise
-            except Exception as error:  # noqa: BLE001  (raised to all who asked)
-                round_.answer.set_exception(error)
+            except Exception as error:  # noqa: BLE001  (raised in all polls that asked)
+                batch.answer.set_exception(error)
                 continue
             if self._interval > 0:
                 self._last = begun, names, answer
-            round_.answer.set_result(answer)
+            batch.answer.set_result(answer)
 
     async def close(self) -> None:
-        """Look no more."""
-        if self._looking is not None and not self._looking.done():
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        """Cancel the probe that is running, and those to come."""
+        if self._running is not None and not self._running.done():
+            self._running.cancel()
+            await asyncio.wait([self._running])
         if self._next is not None:
             self._next.answer.cancel()
             self._next = None

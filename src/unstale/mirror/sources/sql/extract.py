@@ -1,4 +1,4 @@
-"""Rows on their way from a database into a Parquet file, a block at a time."""
+"""Writing rows of a database into a Parquet file, block by block, and their fingerprint."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .engine import Stop
-from .fingerprint import RowSum
-from .types import Arrow, Kinds, unique
+from .arrow_types import ValueKinds, unique
+from .row_fingerprint import RowSum
+from .stoppable_work import Stop
 
-__all__ = ["BLOCK", "Extract", "Sheet", "TooLarge", "from_cursor"]
+__all__ = ["BLOCK_BYTES", "Extract", "RowWriter", "TooLarge", "from_cursor"]
 
-BLOCK = 8 << 20
-"""Bytes, about, that are put together before they are taken in."""
-_MOST_ROWS = 50_000
+BLOCK_BYTES = 8 << 20
+"""Rows are written in blocks of about this size."""
+_MAX_ROWS_PER_BLOCK = 50_000
 
 
 class TooLarge(Exception):  # noqa: N818  (its name says what is wrong)
-    """The copy would be larger than it may be."""
+    """The copy would be larger than ``max_size``."""
 
 
 @dataclass(frozen=True)
 class Extract:
-    """What was read."""
+    """What was read: how many rows, their columns and their fingerprint."""
 
     rows: int
     columns: list[tuple[str, str]]
@@ -39,10 +39,10 @@ class Extract:
     notes: list[str] = field(default_factory=list)
 
 
-class Sheet:
-    """Takes in blocks of rows: writes them, if there is a path, and sums them up."""
+class RowWriter:
+    """Adds blocks of rows to the fingerprint, and writes them to a Parquet file if there is a path."""
 
-    def __init__(self, path: Path | None, schema: Arrow, most: int) -> None:
+    def __init__(self, path: Path | None, schema: pa.Schema, most: int) -> None:
         self.schema, self._most = schema, most
         self._sum = RowSum()
         self._file: Any = None
@@ -51,8 +51,8 @@ class Sheet:
             self._file = path.open("wb")
             self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
 
-    def add(self, wire: list[Arrow], final: list[Arrow], count: int) -> None:
-        """Take in a block: as it arrived, which is easier to sum up, and as it is kept."""
+    def add(self, wire: list[pa.Array], final: list[pa.Array], count: int) -> None:
+        """Add a block: as it arrived, for the fingerprint, and as it is kept, for the file."""
         self._sum.add(wire, count)
         if self._writer is not None and final:
             self._writer.write_table(pa.table(final, schema=self.schema), row_group_size=max(count, 1))
@@ -63,21 +63,21 @@ class Sheet:
             raise TooLarge
 
     def close(self) -> None:
-        """End the file."""
+        """Finish and close the file."""
         if self._writer is not None:
             self._writer.close()
             self._check()
             self._file.close()
 
     def drop(self) -> None:
-        """Let go of the file, as it is."""
+        """Close the file, finished or not."""
         if self._file is not None:
             with suppress(Exception):
                 self._writer.close()
             self._file.close()
 
     def extract(self, traffic: int, notes: list[str]) -> Extract:
-        """Say what was taken in."""
+        """Return what was read."""
         columns = [(one.name, str(one.type)) for one in self.schema]
         return Extract(self._sum.rows, columns, self._sum.fingerprint(columns), traffic, notes)
 
@@ -85,12 +85,25 @@ class Sheet:
 def from_cursor(
     cursor: Callable[[], Any], declared: Sequence[str], *, path: Path | None, most: int, stop: Stop
 ) -> Extract:
-    """Read rows from cursors of a driver; each call of ``cursor`` returns one for the same rows.
+    """Read rows from cursors of a driver.
 
-    The kinds of values say what the types of columns are. If it turns out late that a column has values of
-    several kinds, all rows are read once more.
+    The values decide the types of the columns. If a later block has values of another type, all rows are read
+    once more.
+
+    Parameters
+    ----------
+    cursor
+        Each call returns a new cursor for the same rows.
+    declared
+        Types of the columns, as the database declares them.
+    path
+        The Parquet file to write; None: only the fingerprint is computed.
+    most
+        Bytes that the file may have.
+    stop
+        Stops the reading.
     """
-    kinds: list[Kinds] | None = None
+    kinds: list[ValueKinds] | None = None
     while True:
         rows = cursor()
         try:
@@ -110,16 +123,16 @@ def from_cursor(
 def _one_pass(
     rows: Any,  # noqa: ANN401  (a cursor of any driver)
     declared: Sequence[str],
-    fixed: list[Kinds] | None,
+    fixed: list[ValueKinds] | None,
     path: Path | None,
     *,
     most: int,
     stop: Stop,
-) -> tuple[Extract | None, list[Kinds]]:
-    """Read all rows once; return what kinds of values there are, if it turned out late."""
+) -> tuple[Extract | None, list[ValueKinds]]:
+    """Read all rows once; return no extract, only the kinds of values, if a type changed on the way."""
     names = unique(str(one[0]) for one in rows.description)
-    kinds = fixed or [Kinds(one) for one in [*declared, *[""] * len(names)][: len(names)]]
-    sheet: Sheet | None = None
+    kinds = fixed or [ValueKinds(one) for one in [*declared, *[""] * len(names)][: len(names)]]
+    writer: RowWriter | None = None
     traffic, count, late = 0, 100, False
     try:
         while True:
@@ -129,9 +142,9 @@ def _one_pass(
             if fixed is None:
                 kinds = [kind.take(values) for kind, values in zip(kinds, columns, strict=True)]
             schema = pa.schema([(name, kind.type) for name, kind in zip(names, kinds, strict=True)])
-            if sheet is None:
-                sheet = Sheet(path, schema, most)
-            late = late or sheet.schema != schema
+            if writer is None:
+                writer = RowWriter(path, schema, most)
+            late = late or writer.schema != schema
             if not batch:
                 break
             if not late:
@@ -139,18 +152,20 @@ def _one_pass(
                 size = sum(array.nbytes for array in arrays)
                 traffic += size
                 stop.spend(size)
-                sheet.add(arrays, arrays, len(batch))
-                count = max(100, min(_MOST_ROWS, 4 * count, BLOCK * len(batch) // (2 * size + 1)))
+                writer.add(arrays, arrays, len(batch))
+                count = max(
+                    100, min(_MAX_ROWS_PER_BLOCK, 4 * count, BLOCK_BYTES * len(batch) // (2 * size + 1))
+                )
         if late:
             return None, kinds
-        sheet.close()
+        writer.close()
         notes = [f"{name}: {kind.note}" for name, kind in zip(names, kinds, strict=True) if kind.note]
-        return sheet.extract(traffic, notes), kinds
+        return writer.extract(traffic, notes), kinds
     finally:
-        if sheet is not None:
-            sheet.drop()
+        if writer is not None:
+            writer.drop()
 
 
 def _lenient(text: bytes) -> str:
-    """Read text that is not in UTF-8 so that nothing of it is lost."""
+    """Decode text that is not UTF-8 without loss."""
     return text.decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Keys of tables, queries and partitions: ``DATABASE#THING``, and what can be said about them.
+"""Keys of tables, queries and partitions (``DATABASE#TABLE``), and their options.
 
 ::
 
@@ -9,7 +9,7 @@
     warehouse#"odd.name"             a name with a dot, a quote or a bracket in it, quoted as in SQL
     sqlite:////srv/shop.db#orders    a database by its URL, if that has no password
 
-The names are those of the database, to the letter: they are quoted in every statement.
+Names are written exactly as in the database: every statement quotes them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,23 @@ from urllib.parse import quote, unquote
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-__all__ = ["Name", "Options", "Part", "Thing", "database_of", "key_of", "options_of", "thing_of"]
+__all__ = [
+    "Partition",
+    "TableKey",
+    "TableName",
+    "TableOptions",
+    "database_of",
+    "key_from_text",
+    "options_of",
+    "parse_key",
+]
 
 _NAME = re.compile(r'"((?:[^"]|"")+)"|([^".\[\]]+)')
 _NULL = " is null"
 _BARE_VALUE = "".join(map(chr, range(33, 127))).replace("%", "") + " "
 
 
-class Name(NamedTuple):
+class TableName(NamedTuple):
     """Name of a table."""
 
     schema: str | None
@@ -43,8 +52,8 @@ class Name(NamedTuple):
         return ".".join(_quoted(part) for part in self if part is not None)
 
 
-class Part(NamedTuple):
-    """Some rows of a table: those that have a value in a column; None stands for NULL."""
+class Partition(NamedTuple):
+    """The rows of a table that have one value in a column; None stands for NULL."""
 
     column: str
     value: str | None
@@ -55,48 +64,48 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Thing:
-    """What a key names."""
+class TableKey:
+    """The key of a table, or of a partition of it."""
 
     database: str
-    name: Name
-    part: Part | None = None
+    name: TableName
+    partition: Partition | None = None
 
     def __str__(self) -> str:
-        return f"{self.database}#{self.name}{self.part or ''}"
+        return f"{self.database}#{self.name}{self.partition or ''}"
 
-    def partition(self, column: str, value: str | None) -> Thing:
+    def with_partition(self, column: str, value: str | None) -> TableKey:
         """Return a partition of this table."""
-        return replace(self, part=Part(column, value))
+        return replace(self, partition=Partition(column, value))
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a user says about an element."""
+class TableOptions:
+    """The options of an element."""
 
     query: str | None = None
-    """Statement whose rows are the element; its key is only a name."""
-    tables: tuple[Name, ...] | None = None
-    """All that the query, or the view, reads; None: not said."""
+    """A statement whose rows are the element; the key is only a name then."""
+    tables: tuple[TableName, ...] | None = None
+    """All tables that the query or the view reads; None: not known."""
     split: str | None = None
-    """Column whose values are partitions, each an element of its own."""
+    """A column; the rows of each of its values are a partition, which is an element."""
     cursor: str | None = None
-    """Column that grows with every change: if its maximum is the same, nothing has changed."""
+    """A column that grows with every change: while its maximum is the same, nothing has changed."""
     count: bool = True
-    """Whether the cursor also counts rows, so as to notice deletes."""
+    """Whether the cursor also counts rows, to notice deletes."""
     probe: str | None = None
-    """Statement whose answer is the same as long as nothing has changed."""
+    """A statement whose answer is the same while nothing has changed."""
     checksum: bool = False
-    """Whether rows are summed up in the database before they are read."""
+    """Whether the database computes a checksum of the rows before they are read."""
 
     @property
     def digest(self) -> str:
-        """Stands for all of it: what was found under other options proves nothing."""
+        """A digest of all options; validators of other options prove nothing."""
         return sha256(dumps([str(self)]).encode()).hexdigest()[:16]
 
 
-def options_of(options: Mapping[str, Json]) -> Options:
-    """Check what a user says; options that other sources understand are ignored."""
+def options_of(options: Mapping[str, Json]) -> TableOptions:
+    """Return the checked options; options of other sources are ignored."""
 
     def text(name: str) -> str | None:
         value = options.get(name)
@@ -119,7 +128,7 @@ def options_of(options: Mapping[str, Json]) -> Options:
         raise InvalidInput("split is for tables; a query has no partitions. Leave one of split and query out")
     if cursor and probe:
         raise InvalidInput("cursor and probe both say when to read; leave one of them out")
-    return Options(
+    return TableOptions(
         query,
         _tables(options.get("tables")),
         split,
@@ -130,7 +139,7 @@ def options_of(options: Mapping[str, Json]) -> Options:
     )
 
 
-def _tables(value: Json) -> tuple[Name, ...] | None:
+def _tables(value: Json) -> tuple[TableName, ...] | None:
     if value is None:
         return None
     texts = value if isinstance(value, list) and value else [value]
@@ -145,26 +154,26 @@ def _tables(value: Json) -> tuple[Name, ...] | None:
     return tuple(names)
 
 
-def key_of(text: str, options: Mapping[str, Json], names: Mapping[str, object]) -> Thing:
-    """Return what a user names thus; ``names`` are those of databases that are configured."""
+def key_from_text(text: str, options: Mapping[str, Json], names: Mapping[str, object]) -> TableKey:
+    """Return the key of what a user names; ``names`` are the configured databases."""
     database, sharp, rest = text.strip().partition("#")
     if not sharp or not rest.strip() or not database.strip():
         raise InvalidInput(f"{text!r} names no table; write DATABASE#TABLE, such as warehouse#orders")
-    thing = thing_of(f"{database_of(database.strip(), names)}#{rest.strip()}", options)
-    if thing.part and options_of(options).query:
+    key = parse_key(f"{database_of(database.strip(), names)}#{rest.strip()}", options)
+    if key.partition and options_of(options).query:
         raise InvalidInput(f"{text!r}: a query has no partitions; put the condition into the query")
-    return thing
+    return key
 
 
-def thing_of(key: str, options: Mapping[str, Json]) -> Thing:
+def parse_key(key: str, options: Mapping[str, Json]) -> TableKey:
     """Read a key."""
     database, _, rest = key.partition("#")
     name, bracket = _name(rest, key)
-    return Thing(database, name, _part(bracket, key, options.get("partition")) if bracket else None)
+    return TableKey(database, name, _part(bracket, key, options.get("partition")) if bracket else None)
 
 
 def database_of(text: str, names: Mapping[str, object]) -> str:
-    """Return the one name of a database: that in mirror.toml, or its URL."""
+    """Return the canonical name of a database: that in mirror.toml, or its URL."""
     if text in names:
         return text
     if "://" not in text:
@@ -198,13 +207,13 @@ def database_of(text: str, names: Mapping[str, object]) -> str:
 
 
 def _hidden(text: str) -> str:
-    """Hide what may be a password."""
+    """Replace a possible password by stars."""
     text = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", text)
     return re.sub(r"(?i)(password=)[^&]*", r"\1***", text)
 
 
-def _name(text: str, whole: str) -> tuple[Name, str]:
-    """Read ``table`` or ``schema.table``; return what follows, too."""
+def _name(text: str, whole: str) -> tuple[TableName, str]:
+    """Read ``table`` or ``schema.table``; return it, and the text that follows."""
     parts, at = [], 0
     while found := _NAME.match(text, at):
         parts.append(found[1].replace('""', '"') if found[1] else found[2])
@@ -219,10 +228,10 @@ def _name(text: str, whole: str) -> tuple[Name, str]:
         )
     if any("\0" in part for part in parts):
         raise InvalidInput(f"{whole!r} has a NUL in a name")
-    return Name(parts[0] if len(parts) == 2 else None, parts[-1]), text[at:]
+    return TableName(parts[0] if len(parts) == 2 else None, parts[-1]), text[at:]
 
 
-def _part(text: str, whole: str, partition: Json) -> Part:
+def _part(text: str, whole: str, partition: Json) -> Partition:
     """Read ``[column=value]`` or ``[column is null]``, or ``[value]`` if the column is an option."""
     if not text.endswith("]"):
         raise InvalidInput(f"{whole!r}: a partition is written [column=value], at the end")
@@ -230,27 +239,27 @@ def _part(text: str, whole: str, partition: Json) -> Part:
     if isinstance(partition, str):
         quoted = _quoted(partition, '=".[]')
         if inner.lower() == f"{quoted}{_NULL}".lower():
-            return Part(partition, None)
-        return Part(partition, unquote(inner.removeprefix(f"{quoted}=")))
+            return Partition(partition, None)
+        return Partition(partition, unquote(inner.removeprefix(f"{quoted}=")))
     found = re.match(r'"((?:[^"]|"")+)"|([^"=]+?)(?==| is null$)', inner, re.IGNORECASE)
     if found is not None:
         column = found[1].replace('""', '"') if found[1] else found[2]
         rest = inner[found.end() :]
         if rest.lower() == _NULL:
-            return Part(column, None)
+            return Partition(column, None)
         if rest.startswith("="):
-            return Part(column, unquote(rest[1:]))
+            return Partition(column, unquote(rest[1:]))
     raise InvalidInput(f"{whole!r}: a partition is written [column=value] or [column is null]")
 
 
 def _quoted(name: str, special: str = '".[]') -> str:
-    """Quote a name if need be."""
+    """Quote a name if it has special characters."""
     odd = not name or name != name.strip() or any(char in special for char in name)
     return name if not odd and not name.lower().endswith(_NULL) else '"' + name.replace('"', '""') + '"'
 
 
 def _escaped(value: str) -> str:
-    """Write a value so that it stands on one line."""
+    """Escape a value so that it fits on one line."""
     return "".join(
         char if char in _BARE_VALUE or (char.isprintable() and ord(char) > 127) else quote(char, safe="")
         for char in value

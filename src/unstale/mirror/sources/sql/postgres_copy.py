@@ -1,7 +1,7 @@
-"""Rows from PostgreSQL, through COPY.
+"""Reading rows from PostgreSQL through COPY.
 
-Arrow's CSV reader makes columns of them: nothing is done row by row but to put them together, and types are
-exactly those that are asked for.
+The CSV reader of Arrow turns blocks of rows into columns of exactly the types that are asked for. Python only
+joins rows to blocks.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from .engine import Stop
-from .extract import BLOCK, Extract, Sheet
-from .types import Arrow, Column
+from .arrow_types import PostgresColumn
+from .extract import BLOCK_BYTES, Extract, RowWriter
+from .stoppable_work import Stop
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -25,44 +25,65 @@ if TYPE_CHECKING:
 
 __all__ = ["from_copy"]
 
-_QUANTUM = 1 << 16
-"""Bytes that are paid for ahead, at least."""
+_MIN_PREPAID_BYTES = 1 << 16
+"""The budget of bytes is asked for at least this much at a time."""
 
 
 def from_copy(
-    driver: Connection[Any], columns: list[Column], rest: str, *, path: Path | None, most: int, stop: Stop
+    driver: Connection[Any],
+    columns: list[PostgresColumn],
+    rest: str,
+    *,
+    path: Path | None,
+    most: int,
+    stop: Stop,
 ) -> Extract:
-    """Read rows; ``rest`` is ``FROM ... AS q``, where the columns are called c0, c1, and so on.
+    """Read rows through COPY.
 
     A column with a value that its type cannot hold becomes text, and all rows are read once more.
+
+    Parameters
+    ----------
+    driver
+        The connection of psycopg.
+    columns
+        The columns to read.
+    rest
+        ``FROM ... AS q``, in which the columns are called c0, c1, and so on.
+    path
+        The Parquet file to write.
+    most
+        Bytes that the file may have.
+    stop
+        Stops the reading.
     """
     while True:
         asked = ", ".join(column.expression.format(f"q.c{i}") for i, column in enumerate(columns))
         statement = f"COPY (SELECT {asked} {rest}) TO STDOUT (FORMAT csv, ENCODING 'UTF8')"
-        sheet = Sheet(path, pa.schema([(one.name, one.type) for one in columns]), most)
+        writer = RowWriter(path, pa.schema([(one.name, one.type) for one in columns]), most)
         traffic, odd, bad = 0, False, set[int]()
         try:
-            for block in _Line(driver, stop).copied(statement):
+            for block in _CopyStream(driver, stop).copied(statement):
                 traffic += len(block)
                 if not columns:
-                    sheet.add([], [], block.count(b"\n"))
+                    writer.add([], [], block.count(b"\n"))
                     continue
                 wire, repaired = _parsed(block, columns, bad)
                 odd |= repaired
                 final = _finished(wire, columns, bad)
                 if not bad:
-                    sheet.add(wire, final, len(wire[0]))
+                    writer.add(wire, final, len(wire[0]))
             if not bad:
-                sheet.close()
+                writer.close()
                 notes = [column.note for column in columns if column.note]
-                return sheet.extract(traffic, notes + ["some text is not in UTF-8"] * odd)
+                return writer.extract(traffic, notes + ["some text is not in UTF-8"] * odd)
         finally:
-            sheet.drop()
+            writer.drop()
         columns = [column.as_text() if i in bad else column for i, column in enumerate(columns)]
 
 
-def _parsed(block: bytes, columns: list[Column], bad: set[int]) -> tuple[list[Arrow], bool]:
-    """Read a block; put columns that cannot be read into ``bad``, and tell whether text had to be mended."""
+def _parsed(block: bytes, columns: list[PostgresColumn], bad: set[int]) -> tuple[list[pa.Array], bool]:
+    """Parse a block; add columns that do not parse to ``bad``, and tell whether text had to be mended."""
     names = [f"c{i}" for i in range(len(columns))]
     kinds = {name: pa.string() if i in bad else columns[i].arrives for i, name in enumerate(names)}
     repaired = False
@@ -81,7 +102,7 @@ def _parsed(block: bytes, columns: list[Column], bad: set[int]) -> tuple[list[Ar
     return [_whole(column) for column in table.columns], repaired
 
 
-def _read(block: bytes, names: list[str], kinds: dict[str, Arrow], some: list[str]) -> Arrow:
+def _read(block: bytes, names: list[str], kinds: dict[str, pa.DataType], some: list[str]) -> pa.Table:
     return arrow_csv.read_csv(
         pa.py_buffer(block),
         read_options=arrow_csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False),
@@ -98,13 +119,13 @@ def _read(block: bytes, names: list[str], kinds: dict[str, Arrow], some: list[st
     )
 
 
-def _whole(column: Arrow) -> Arrow:
+def _whole(column: pa.ChunkedArray) -> pa.Array:
     """Make one array of a column."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _finished(wire: list[Arrow], columns: list[Column], bad: set[int]) -> list[Arrow]:
-    """Turn columns from what arrived into what is kept; put those that cannot be into ``bad``."""
+def _finished(wire: list[pa.Array], columns: list[PostgresColumn], bad: set[int]) -> list[pa.Array]:
+    """Convert columns as they arrive to columns as they are kept; add those that fail to ``bad``."""
     final = list(wire)
     for i, column in enumerate(columns):
         if column.finish is not None and i not in bad:
@@ -115,18 +136,18 @@ def _finished(wire: list[Arrow], columns: list[Column], bad: set[int]) -> list[A
     return final
 
 
-class _Line:
-    """The line to the server.
+class _CopyStream:
+    """The stream of rows that COPY sends.
 
-    Reading from it is twice as fast as going through the cursor row by row, and can be stopped whatever
-    happens at the other end.
+    Reading from the connection itself is twice as fast as row by row through a cursor, and can be stopped
+    whatever the server does.
     """
 
     def __init__(self, driver: Connection[Any], stop: Stop) -> None:
         self._driver, self._line, self._stop = driver, driver.pgconn, stop
 
     def copied(self, statement: str) -> Iterator[bytes]:
-        """Yield what COPY says, in blocks of whole rows."""
+        """Yield the output of COPY in blocks of whole rows."""
         from psycopg.pq import TransactionStatus
 
         with selectors.DefaultSelector() as selector:
@@ -141,7 +162,7 @@ class _Line:
                 for row in self._rows(selector):
                     rows.append(row)
                     size += len(row)
-                    if size >= BLOCK:
+                    if size >= BLOCK_BYTES:
                         yield b"".join(rows)
                         rows, size = [], 0
                 self._to_the_end(selector)
@@ -156,7 +177,7 @@ class _Line:
         while True:
             if read >= paid:
                 self._stop.check()
-                quantum = max(_QUANTUM, min(read // 8, 1 << 20))
+                quantum = max(_MIN_PREPAID_BYTES, min(read // 8, 1 << 20))
                 self._stop.spend(quantum)
                 paid += quantum
             count, data = self._line.get_copy_data(1)
@@ -174,7 +195,7 @@ class _Line:
         self._line.consume_input()
 
     def _to_the_end(self, selector: selectors.BaseSelector) -> None:
-        """Read results until rows come, or nothing more."""
+        """Read results until rows follow, or there are no more."""
         from psycopg.errors import error_from_result
         from psycopg.pq import ExecStatus
 
@@ -188,7 +209,7 @@ class _Line:
                 raise error_from_result(result)
 
     def _drain(self) -> None:
-        """Make the server stop, and read what it has said until then, so that the line is of use again."""
+        """Stop the server and read what it still sends, so that the connection can be used again."""
         with suppress(Exception):
             self._driver.cancel_safe(timeout=3.0)
             while self._line.get_copy_data(0)[0] > 0:

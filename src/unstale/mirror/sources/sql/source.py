@@ -1,10 +1,10 @@
 """Tables, queries and partitions of tables in databases.
 
-A poll climbs a ladder, the cheapest rung first. Each rung either proves that nothing has changed, or passes
-on to the next; the last is to read all rows and compare their fingerprint. The rungs that come without being
-asked for never take a table that has changed for one that has not. Those that may (a cursor, a statement of
-the user's) are options. What rungs have seen is kept in the validators, and the detail of a poll names those
-that were tried, with the time that each took.
+A poll climbs a ladder of probes, the cheapest rung first. Each rung either proves that nothing has changed,
+or leaves the question to the next rung. The last rung reads all rows and compares their fingerprint. The
+rungs that are always tried never miss a change. Rungs that may miss one (a cursor, a statement of the user)
+are options. The validators keep what the rungs saw, and the detail of a poll names the rungs that were tried,
+with the time that each took.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from unstale.errors import InvalidInput, need
 from unstale.mirror.settings import Database, Settings
 from unstale.mirror.source import Found, Json, Known, Terms
 
-from .batched_probe import Shared
-from .engine import CONNECTIONS, Place, Stop, in_thread, open_place, words
-from .keys import Name, key_of, options_of, thing_of
-from .postgres import Counters, Position, read_counters, read_position
-from .sqlite import Mark, Watch
+from .batched_probe import BatchedProbe
+from .database import MAX_READING_POLLS, DatabaseEngine, error_words, open_database
+from .keys import TableName, key_from_text, options_of, parse_key
+from .postgres_probes import Counters, Position, read_counters, read_position
+from .sqlite_probe import SqliteMark, SqliteWatch
+from .stoppable_work import Stop, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sqlalchemy import Connection
 
-    from .request import Ask
+    from .table_poll import TablePoll
 
 __all__ = ["SqlSource", "sql_source"]
 
 T = TypeVar("T")
 
-_GLANCE = 15.0
-"""Seconds that a look at the catalogue may take."""
+_PROBE_TIMEOUT_SECONDS = 15.0
+"""For one probe of the catalogue."""
 
 
 def sql_source(settings: Settings) -> SqlSource:
@@ -52,59 +53,59 @@ class SqlSource:
 
     def __init__(self, settings: Settings) -> None:
         self._databases = settings.databases
-        self._open: dict[str, _Open] = {}
+        self._polled: dict[str, _PolledDatabase] = {}
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:
-        """Return the key of a table; passwords are not for keys."""
+        """Return the key of a table; a key must not hold a password."""
         options_of(options)
-        thing = key_of(text, options, self._databases)
+        table = key_from_text(text, options, self._databases)
         need("pyarrow", extra="sql", needed_for="copies of tables")
-        if self._database(thing.database).url.startswith("postgres"):
+        if self._database(table.database).url.startswith("postgres"):
             need("psycopg", extra="postgres", needed_for="tables in PostgreSQL")
-        return str(thing)
+        return str(table)
 
     def group(self, key: str, options: Mapping[str, Json]) -> str:  # noqa: ARG002  (see Source)
         """Return the name of the database."""
         return f"sql:{key.partition('#')[0]}"
 
     async def poll(self, known: Known, terms: Terms) -> Found:
-        """Look at a table."""
+        """Poll a table, within its time limit."""
         try:
-            ask = self._ask(known, terms)
+            poll = self._table_poll(known, terms)
         except InvalidInput as error:
             return Found("failed", str(error))
         found = None
         try:
             async with asyncio.timeout(terms.timeout):
-                found = await self._open[ask.place.name].look(ask)
+                found = await self._polled[poll.database.name].run(poll)
         except TimeoutError:
             found = Found("failed", f"no answer within {terms.timeout:g} seconds")
         except _troubles() as error:
-            found = _failed(error, ask)
+            found = _failed(error, poll)
         finally:
-            if found is None or found.body != ask.path:  # what is not handed over must not stay behind
-                ask.path.unlink(missing_ok=True)
+            if found is None or found.body != poll.path:  # the mirror does not take this file over
+                poll.path.unlink(missing_ok=True)
         return found
 
     async def close(self) -> None:
-        """Let go of connections."""
-        opened, self._open = list(self._open.values()), {}
-        for one in opened:
+        """Close all connections."""
+        polled, self._polled = list(self._polled.values()), {}
+        for one in polled:
             await one.close()
 
     def _database(self, name: str) -> Database:
         return self._databases.get(name) or Database(name)
 
-    def _ask(self, known: Known, terms: Terms) -> Ask:
-        from .request import Ask
+    def _table_poll(self, known: Known, terms: Terms) -> TablePoll:
+        from .table_poll import TablePoll
 
         options = options_of(known.options)
-        thing = thing_of(known.key, known.options)
-        place = self._place(thing.database)
+        table = parse_key(known.key, known.options)
+        database = self._engine(table.database)
         counts = known.fingerprint is not None and known.validators.get("options") == options.digest
-        return Ask(
-            place,
-            thing,
+        return TablePoll(
+            database,
+            table,
             options,
             known.validators if counts else {},
             known.fingerprint,
@@ -113,95 +114,95 @@ class SqlSource:
             terms.scratch / f"table-{uuid4().hex}.parquet",
         )
 
-    def _place(self, name: str) -> Place:
-        if name not in self._open:
+    def _engine(self, name: str) -> DatabaseEngine:
+        if name not in self._polled:
             if name not in self._databases and "://" not in name:
                 raise InvalidInput(f"there is no database {name!r} in mirror.toml any more")
-            self._open[name] = _Open(open_place(name, self._database(name)))
-        return self._open[name].place
+            self._polled[name] = _PolledDatabase(open_database(name, self._database(name)))
+        return self._polled[name].database
 
 
-class _Open:
-    """A database with what all polls of it share."""
+class _PolledDatabase:
+    """A database, with the probes that all polls of it share."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, database: DatabaseEngine) -> None:
+        self.database = database
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._watch = Watch(place.path) if place.path is not None else None
+        self._watch = SqliteWatch(database.path) if database.path is not None else None
 
     def _bound(self) -> None:
-        """Make what belongs to an event loop."""
+        """Make the objects that belong to the current event loop."""
         loop = asyncio.get_running_loop()
         if self._loop is loop:
             return
         self._loop = loop
-        interval = self.place.interval
-        self._turns = asyncio.Semaphore(CONNECTIONS)
-        self._positions = Shared[Position](lambda _: self._read(read_position), interval=interval)
-        self._counters = Shared[Counters](
+        interval = self.database.interval
+        self._turns = asyncio.Semaphore(MAX_READING_POLLS)
+        self._positions = BatchedProbe[Position](lambda _: self._read(read_position), interval=interval)
+        self._counters = BatchedProbe[Counters](
             lambda names: self._read(partial(_counters_of, names=names)), interval=interval
         )
-        self._marks = Shared[Mark](lambda _: in_thread(self._marked), interval=interval)
+        self._marks = BatchedProbe[SqliteMark](lambda _: in_thread(self._marked), interval=interval)
 
-    def _marked(self, stop: Stop) -> Mark:  # noqa: ARG002  (it ends by itself, after the time to wait for writers)
+    def _marked(self, stop: Stop) -> SqliteMark:  # noqa: ARG002  (it ends by itself, after the time to wait for writers)
         if self._watch is None:
             raise AssertionError
         return self._watch.mark()
 
     async def _read(self, read: Callable[[Connection], T]) -> T:
-        """Ask the catalogue; each statement sees what is committed when it starts."""
+        """Read the catalogue; each statement sees what is committed when it starts."""
 
         def work(stop: Stop) -> T:
-            with self.place.engine.connect() as plain:
+            with self.database.engine.connect() as plain:
                 connection = plain.execution_options(isolation_level="AUTOCOMMIT")
                 with stop.using(connection):
                     return read(connection)
 
-        async with asyncio.timeout(_GLANCE):
+        async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
             return await in_thread(work)
 
-    async def look(self, ask: Ask) -> Found:
-        """Climb the ladder."""
-        from .probe_anywhere import look_anywhere
-        from .probe_postgres import look_at_postgres
+    async def run(self, poll: TablePoll) -> Found:
+        """Climb the ladder of probes."""
+        from .postgres_poll import poll_postgres
+        from .sqlalchemy_poll import poll_with_sqlalchemy
 
         self._bound()
-        if self.place.kind == "postgresql":
-            if ask.known.get("stored"):
-                with ask.rung("position"):
+        if self.database.kind == "postgresql":
+            if poll.known.get("stored"):
+                with poll.rung("position"):
                     position = await self._positions.ask()
-                if _same(ask.known, position):
-                    return ask.unchanged()
+                if _same(poll.known, position):
+                    return poll.unchanged()
             counters = None
-            if ask.names:
-                with ask.rung("counters"):
-                    counters = await self._counters.ask(ask.names)
-            if counters is not None and _same_counters(ask.known, counters, ask.names):
-                return ask.unchanged({**ask.known, "position": counters.position.json()})
+            if poll.names:
+                with poll.rung("counters"):
+                    counters = await self._counters.ask(poll.names)
+            if counters is not None and _same_counters(poll.known, counters, poll.names):
+                return poll.unchanged({**poll.known, "position": counters.position.json()})
             async with self._turns:
-                return await in_thread(partial(look_at_postgres, ask, counters), ask.terms.spend)
+                return await in_thread(partial(poll_postgres, poll, counters), poll.terms.spend)
         mark = None
         if self._watch is not None:
-            with ask.rung("position"):
+            with poll.rung("position"):
                 mark = await self._marks.ask()
-            before = ask.known.get("mark")
-            if ask.known.get("stored") and isinstance(before, dict) and mark.proves(before):
-                return ask.unchanged()
+            before = poll.known.get("mark")
+            if poll.known.get("stored") and isinstance(before, dict) and mark.proves(before):
+                return poll.unchanged()
         async with self._turns:
-            return await in_thread(lambda stop: look_anywhere(ask, mark, stop), ask.terms.spend)
+            return await in_thread(lambda stop: poll_with_sqlalchemy(poll, mark, stop), poll.terms.spend)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         if self._loop is asyncio.get_running_loop():
             for shared in (self._positions, self._counters, self._marks):
                 await shared.close()
         if self._watch is not None:
             self._watch.close()
-        await in_thread(lambda _: self.place.engine.dispose())
+        await in_thread(lambda _: self.database.engine.dispose())
 
 
 def _counters_of(connection: Connection, names: frozenset[object]) -> Counters:
-    return read_counters(connection, [name for name in names if isinstance(name, Name)])
+    return read_counters(connection, [name for name in names if isinstance(name, TableName)])
 
 
 def _same(known: Mapping[str, Json], now: Position) -> bool:
@@ -209,8 +210,8 @@ def _same(known: Mapping[str, Json], now: Position) -> bool:
     return now.sure and Position.of(known.get("position")) == now
 
 
-def _same_counters(known: Mapping[str, Json], now: Counters, names: list[Name]) -> bool:
-    """Tell whether the counters are the same, and can be believed."""
+def _same_counters(known: Mapping[str, Json], now: Counters, names: list[TableName]) -> bool:
+    """Tell whether the counters are the same, and prove that nothing has changed."""
     then = Position.of(known.get("position"))
     if not known.get("plain") or not now.settled or then is None or not names:
         return False
@@ -223,19 +224,19 @@ def _same_counters(known: Mapping[str, Json], now: Counters, names: list[Name]) 
 
 
 def _troubles() -> tuple[type[Exception], ...]:
-    """What may go wrong on account of the database."""
+    """Return the errors that a database may cause."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from .engine import Stopped
     from .extract import TooLarge
-    from .request import Gone
+    from .stoppable_work import Stopped
+    from .table_poll import TableGone
 
     errors: tuple[type[Exception], ...] = (
         SQLAlchemyError,
         sqlite3.Error,
         OSError,
         LookupError,
-        Gone,
+        TableGone,
         TooLarge,
         Stopped,
     )
@@ -246,12 +247,12 @@ def _troubles() -> tuple[type[Exception], ...]:
     return errors
 
 
-def _failed(error: Exception, ask: Ask) -> Found:
+def _failed(error: Exception, poll: TablePoll) -> Found:
     from .extract import TooLarge
-    from .request import Gone
+    from .table_poll import TableGone
 
-    if isinstance(error, Gone):
-        return Found("gone", f"there is no table {ask.thing.name}", validators={})
+    if isinstance(error, TableGone):
+        return Found("gone", f"there is no table {poll.table.name}", validators={})
     if isinstance(error, TooLarge):
-        return Found("failed", f"its copy is larger than {ask.terms.max_size:,} bytes (max_size)")
-    return Found("failed", words(error, ask.place.secrets)[1])
+        return Found("failed", f"its copy is larger than {poll.terms.max_size:,} bytes (max_size)")
+    return Found("failed", error_words(error, poll.database.secrets)[1])

@@ -1,18 +1,18 @@
-"""PostgreSQL: what proves, cheaply, that a table has not changed.
+"""PostgreSQL: probes that prove, cheaply, that a table has not changed.
 
-*Position.* Which transactions have finished, as ``pg_current_snapshot`` tells it. While it is the same, every
-reader sees the same rows. The position in the WAL will not do: a commit is in the WAL before it can be seen,
-by the time that a sync or a standby takes, so that a table may change while the WAL stays as it is.
+*Position.* The transactions that have finished, as ``pg_current_snapshot`` tells them. While they are the
+same, every reader sees the same rows. The position in the WAL is no proof: a commit is in the WAL before
+readers can see it, so that a table may change for readers while the WAL stays the same.
 
-*Counters.* Rows inserted, updated and deleted so far, together with the file of the table (which TRUNCATE
-replaces), its columns and partitions. Sessions report what they did a little late: after a second, or ten if
-they go idle, or when a long procedure with commits in it ends. So equal counters prove something only if all
-sessions of the database have been idle for longer than that.
+*Counters.* Rows inserted, updated and deleted so far, with the file of the table (which TRUNCATE replaces),
+its columns and its partitions. Sessions report their work late: after a second, after ten if they go idle, or
+when a long procedure with commits in it ends. So equal counters prove something only if all sessions of the
+database have been idle for longer than that.
 
-*Rows.* How many rows there are, and whether one is younger than the snapshot of the last poll (``xmin``). A
-scan of the table, but one that moves no data.
+*Rows.* The number of rows, and whether one is younger than the snapshot of the last poll (``xmin``). This
+scans the table, but moves no data.
 
-A crash, a restart or another server makes all of them void: `Position.server` is another one then.
+After a crash, after a restart and on another server none of them is a proof: `Position.server` differs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from unstale.mirror.source import Json
 
-from .keys import Name
+from .keys import TableName
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -39,7 +39,7 @@ __all__ = [
     "young_rows",
 ]
 
-_POSITION = """
+_POSITION_QUERY = """
 SELECT pg_current_snapshot()::text, pg_is_in_recovery(),
   CASE WHEN version() ~ '^PostgreSQL [0-9.]+[a-z0-9]* ([(][^)]*[)] )?on ' THEN concat_ws('/',
     (SELECT oid FROM pg_database WHERE datname = current_database()),
@@ -47,10 +47,11 @@ SELECT pg_current_snapshot()::text, pg_is_in_recovery(),
     (SELECT extract(epoch FROM stats_reset) FROM pg_stat_bgwriter),
     pg_is_in_recovery()) ELSE '' END
 """
-# After a crash, stats_reset is the time of the recovery. Servers that only speak the language of PostgreSQL
-# have versions like 15.2-YB-2.25, and transactions of another kind.
+# `read_position` asks this: the snapshot, whether the server is a standby, and the identity of the server.
+# After a crash, stats_reset is the time of the recovery. Servers that only speak the protocol of PostgreSQL
+# have versions like 15.2-YB-2.25, and transactions of another kind; their identity is empty.
 
-_SETTLED = """
+_SETTLED_QUERY = """
 SELECT current_setting('server_version_num')::int >= 150000
   AND NOT pg_is_in_recovery()
   AND current_setting('track_counts')::bool
@@ -66,9 +67,10 @@ SELECT current_setting('server_version_num')::int >= 150000
       AND NOT coalesce(state = 'idle' AND state_change < clock_timestamp() - interval '12 seconds', false)),
   (SELECT extract(epoch FROM stats_reset)::text FROM pg_stat_database WHERE datname = current_database())
 """
-# Sessions that we may not look at have no state, and count as busy.
+# `read_counters` asks this: whether the counters are complete, and when they were set to 0.
+# Sessions whose state this user may not see have no state, and count as busy.
 
-_RELATIONS = """
+_RELATIONS_QUERY = """
 WITH RECURSIVE wanted AS (
   SELECT * FROM unnest(%(numbers)s::int[], %(schemas)s::text[], %(tables)s::text[]) AS w(n, s, t)
 ), root AS (
@@ -116,45 +118,46 @@ LEFT JOIN pg_am am ON am.oid = c.relam
 LEFT JOIN shapes ON shapes.oid = c.oid
 GROUP BY tree.n
 """
-# Columns are "plain" if rows alone say how they read. Otherwise something else can change that: the name of a
-# table changes how a regclass reads, a new function how a virtual column does. Citus has rows on other
-# servers, TimescaleDB in tables that the catalogue does not connect with theirs.
+# `relations` asks this: one row for each table, with its partitions.
+# Columns are "plain" if their values depend on the rows alone. Otherwise something else can change them:
+# renaming a table changes a regclass, and a new function changes a virtual column. Citus keeps rows on other
+# servers, and TimescaleDB in tables that the catalogue does not connect with theirs.
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a server is."""
+    """The position of a server: which transactions have finished."""
 
     server: str
-    """Another one after a crash, a restart, or on another server; empty if it is not PostgreSQL itself."""
+    """Identity of the server; differs after a crash or a restart. Empty if it is not PostgreSQL itself."""
     snapshot: str
     """``xmin:xmax:running``."""
     standby: bool
 
     @classmethod
     def of(cls, value: Json) -> Position | None:
-        """Return what was remembered."""
+        """Return the position that `json` wrote; None if there is none."""
         if not isinstance(value, dict):
             return None
         return cls(str(value["server"]), str(value["snapshot"]), bool(value["standby"]))
 
     def json(self) -> Json:
-        """For the validators."""
+        """Return the position for the validators."""
         return {"server": self.server, "snapshot": self.snapshot, "standby": self.standby}
 
     @property
     def sure(self) -> bool:
-        """Whether the same snapshot means the same rows: a standby does not say which transactions run."""
+        """Whether an equal snapshot means equal rows; a standby does not say which transactions run."""
         return self.server != "" and (not self.standby or self.lowest == self.beyond)
 
     @property
     def lowest(self) -> int:
-        """All transactions before this one have finished."""
+        """All transactions before this number have finished."""
         return int(self.snapshot.split(":")[0])
 
     @property
     def beyond(self) -> int:
-        """No transaction from this one on has finished."""
+        """No transaction from this number on has finished."""
         return int(self.snapshot.split(":")[1])
 
 
@@ -165,11 +168,11 @@ class Relation:
     oid: int
     kind: str
     stored: bool
-    """Whether its rows are stored here, and all can be seen: no view, no foreign table, no policy."""
+    """Whether this database stores its rows, and this user sees all: no view, foreign table, policy."""
     plain: bool
-    """Whether rows change only by being written, and we may read them."""
+    """Whether rows change only by being written, and this user may read them."""
     shape: str
-    """Columns and partitions."""
+    """Digest of its columns and partitions."""
     counters: str
 
 
@@ -179,34 +182,35 @@ class Counters:
 
     position: Position
     settled: bool
-    """Whether all that sessions did is counted."""
+    """Whether the counters include all work of all sessions."""
     reset: str
-    """When counters were set to 0."""
-    relations: Mapping[Name, Relation]
+    """When the counters were set to 0."""
+    relations: Mapping[TableName, Relation]
 
 
 def read_position(connection: Connection) -> Position:
-    """Ask where the server is."""
-    snapshot, standby, server = connection.exec_driver_sql(_POSITION).one()
+    """Return the position of the server."""
+    snapshot, standby, server = connection.exec_driver_sql(_POSITION_QUERY).one()
     return Position(server, snapshot, standby)
 
 
-def read_counters(connection: Connection, names: Iterable[Name]) -> Counters:
-    """Ask for the counters of tables; the order of the questions matters.
+def read_counters(connection: Connection, names: Iterable[TableName]) -> Counters:
+    """Return the counters of tables.
 
-    What had finished before the first answer has been counted before the third, if the second is yes. Each
-    statement must see what is committed when it starts.
+    The order of the three statements matters: if the second says that counters are complete, the third counts
+    all transactions that had finished before the first. Each statement must see what is committed when it
+    starts.
     """
     position = read_position(connection)
-    settled, reset = connection.exec_driver_sql(_SETTLED).one()
+    settled, reset = connection.exec_driver_sql(_SETTLED_QUERY).one()
     return Counters(position, bool(settled), reset or "", relations(connection, names))
 
 
-def relations(connection: Connection, names: Iterable[Name]) -> dict[Name, Relation]:
-    """Look tables up in the catalogue."""
+def relations(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Relation]:
+    """Return what the catalogue says about tables."""
     listed = sorted(set(names), key=lambda name: (name.schema or "", name.table))
     found = connection.exec_driver_sql(
-        _RELATIONS,
+        _RELATIONS_QUERY,
         {
             "numbers": list(range(len(listed))),
             "schemas": [name.schema for name in listed],
@@ -217,8 +221,18 @@ def relations(connection: Connection, names: Iterable[Name]) -> dict[Name, Relat
 
 
 def young_rows(connection: Connection, source: str, since: Position, now: Position) -> tuple[int, int] | None:
-    """Count rows, and those that may have been written since; None if that cannot be told any more."""
-    if now.beyond - since.lowest > 2_000_000_000:  # numbers of transactions come round
+    """Count rows, and those that may be younger than a position; None if that is too long ago to tell.
+
+    Parameters
+    ----------
+    connection
+        In the transaction that reads the rows.
+    source
+        The SQL after FROM.
+    since, now
+        The positions of the last poll and of this one.
+    """
+    if now.beyond - since.lowest > 2_000_000_000:  # numbers of transactions wrap around
         return None
     first = f"(SELECT age('{since.lowest % 2**32}'::xid))"
     asked = f"SELECT count(*), count(*) FILTER (WHERE age(q.xmin) <= {first}) FROM {source}"  # noqa: S608
@@ -227,7 +241,7 @@ def young_rows(connection: Connection, source: str, since: Position, now: Positi
 
 
 def sums(connection: Connection, source: str) -> Json:
-    """Sum rows up in the database, in any order."""
+    """Return checksums over all rows, computed by the database in any order."""
     both = ", ".join(f"sum(hashtextextended(q::text, {seed}))::text" for seed in (1, 2))
     asked = f"SELECT count(*)::text, {both} FROM {source}"  # noqa: S608
     return list(connection.execution_options(no_parameters=True).exec_driver_sql(asked).one())

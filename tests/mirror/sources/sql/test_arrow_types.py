@@ -10,8 +10,8 @@ from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unstale.mirror.sources.sql.fingerprint import RowSum
-from unstale.mirror.sources.sql.types import Kinds, from_hex, unique
+from unstale.mirror.sources.sql.arrow_types import ValueKinds, from_hex, unique
+from unstale.mirror.sources.sql.row_fingerprint import RowSum
 
 UTC = dt.UTC
 
@@ -308,7 +308,7 @@ def test_names_of_columns_differ():
 
 def test_kinds_of_other_databases():
     def kind(*values):
-        return Kinds().take(values).type
+        return ValueKinds().take(values).type
 
     now = dt.datetime(2026, 1, 1)  # noqa: DTZ001
     assert kind(True, None) == pa.bool_()
@@ -318,5 +318,5 @@ def test_kinds_of_other_databases():
     assert kind(now, now.replace(tzinfo=UTC)) == pa.string()
     assert kind(2**63) == pa.string()
     assert kind({"a": 1}) == pa.string()
-    assert Kinds().take([{"b": [1]}]).array([{"b": [1]}, None]).to_pylist() == ['{"b": [1]}', None]
-    assert Kinds().take([memoryview(b"x")]).array([memoryview(b"x")]).to_pylist() == [b"x"]
+    assert ValueKinds().take([{"b": [1]}]).array([{"b": [1]}, None]).to_pylist() == ['{"b": [1]}', None]
+    assert ValueKinds().take([memoryview(b"x")]).array([memoryview(b"x")]).to_pylist() == [b"x"]

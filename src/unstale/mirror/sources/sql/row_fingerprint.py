@@ -1,17 +1,17 @@
-"""The fingerprint of rows, whatever order they come in.
+"""The fingerprint of rows, which does not depend on their order.
 
-Each row gets a 64-bit number, in which all of its values and their columns are mixed. Rows are then added up,
-twice, in two different ways. The fingerprint is the digest of the two sums, the number of rows, and the names
-and types of the columns. It is made to notice change, not to resist somebody who wants to hide one.
+Each row gets a 64-bit number that mixes all its values and their columns. These numbers are added up, in two
+different ways. The fingerprint is the digest of the two sums, the number of rows, and the names and types of
+the columns. It notices accidental changes; it does not resist somebody who wants to hide one.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
 from json import dumps
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
@@ -25,7 +25,7 @@ _OTHER = np.uint64(0xA0761D6478BD642F)
 _compiled = njit(cache=True, nogil=True, error_model="numpy")
 
 
-def _mix_in_python(h: Any) -> Any:  # noqa: ANN401  (compiled)
+def _mix_in_python(h: np.uint64) -> np.uint64:
     """Spread every bit over all others (the finish of splitmix64)."""
     h += _GOLDEN
     h = (h ^ (h >> np.uint64(30))) * _FIRST
@@ -88,18 +88,18 @@ _sums = _compiled(_sums_in_python)
 
 
 class RowSum:
-    """Takes in rows, part by part."""
+    """The two sums over all rows, to which rows are added block by block."""
 
     def __init__(self) -> None:
         self.rows = 0
         self._first = self._second = 0
 
-    def add(self, columns: list[Any], count: int) -> None:
-        """Take in rows, as Arrow arrays of numbers, times, decimals, texts or bytes."""
+    def add(self, columns: list[pa.Array], count: int) -> None:
+        """Add a block of rows: Arrow arrays of numbers, times, decimals, texts or bytes."""
         self.rows += count
         rows = np.zeros(count, np.uint64)
         for column in columns if count else ():
-            _take_in(rows, column)
+            _mix_in(rows, column)
         first, second = _sums(rows)
         self._first = (self._first + int(first)) % 2**64
         self._second = (self._second + int(second)) % 2**64
@@ -110,9 +110,8 @@ class RowSum:
         return f"rows:{sha256(said.encode()).hexdigest()}"
 
 
-def _take_in(rows: NDArray[np.uint64], column: Any) -> None:  # noqa: ANN401  (Arrow has no types)
-    import pyarrow as pa
-
+def _mix_in(rows: NDArray[np.uint64], column: pa.Array) -> None:
+    """Mix the values of a column into the numbers of the rows."""
     kind, start, count = column.type, column.offset, len(column)
     valid = (
         column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else np.ones(count, np.bool_)

@@ -1,7 +1,7 @@
-"""Where files are: on this machine, or anywhere that fsspec reaches; and how to look before reading.
+"""Files on this machine, or wherever fsspec reaches, and their status before they are read.
 
-A look costs little: size, time, and whatever changes with the content (an ETag, a checksum). On this machine
-nothing is opened that could block: a named pipe, a device.
+The status costs little: size, time, and a tag that changes with the content (an ETag, a checksum). On this
+machine nothing is opened that could block, such as a named pipe or a device.
 """
 
 from __future__ import annotations
@@ -18,70 +18,70 @@ from typing import Any, BinaryIO, Literal, Protocol
 
 from unstale.mirror.source import Json
 
-__all__ = ["Local", "Look", "Place", "Remote", "is_local"]
+__all__ = ["FileLocation", "FileStatus", "LocalFile", "RemoteFile", "is_local"]
 
-_TAGS = (
+_TAG_NAMES = (
     "ETag", "etag", "e_tag", "md5Hash", "md5", "content_md5", "contentMd5", "crc32c", "CRC", "checksum",
     "sha", "sha256", "generation", "version_id", "VersionId", "hash", "content_hash",
 )  # fmt: skip
-"""What file systems call something that changes with the content."""
-_TIMES = (
+"""Names that file systems give to a tag that changes with the content."""
+_TIME_NAMES = (
     "mtime", "LastModified", "last_modified", "lastModified", "updated", "modified", "modify",
     "ModificationTime", "modificationTime", "time_modified", "date_time", "created",
 )  # fmt: skip
-"""What they call the time of the last change."""
-_COARSE = 2.0
-"""Seconds that a time of modification may be coarse: a file can change again without changing it."""
-_TICK = 0.1
-"""The same for the time of change that the system keeps."""
+"""Names that file systems give to the time of the last change."""
+_MTIME_SECONDS = 2.0
+"""Resolution of the time of modification: within it a file can change twice and keep the same time."""
+_CTIME_SECONDS = 0.1
+"""Resolution of the time of change that the system keeps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What can be seen of a file without reading it."""
+class FileStatus:
+    """What is known of a file without reading it."""
 
     kind: Literal["file", "folder", "other"]
     size: int | None = None
     modified: float | None = None
     tag: str = ""
-    """Differs when the content does; empty if nothing tells."""
+    """Differs if the content differs; empty if the file system has no such tag."""
     settled: bool = True
-    """Whether the tag would be another one had it changed just after it was read."""
+    """Whether a change from now on will change the tag for sure."""
 
     @property
     def validators(self) -> dict[str, Json]:
-        """What is kept of it until the next poll."""
+        """The validators for the next poll."""
         return {"size": self.size, "tag": self.tag, "settled": self.settled}
 
     def same_as(self, validators: Mapping[str, Json]) -> bool:
-        """Tell whether it is as it was then, for sure."""
+        """Tell whether the file is certainly the same as at the poll that gave the validators."""
         if not self.tag or validators.get("settled") is not True:
             return False
         return validators.get("tag") == self.tag and validators.get("size") == self.size
 
 
-class Place(Protocol):
-    """A file somewhere."""
+class FileLocation(Protocol):
+    """A file on this machine, or somewhere else."""
 
-    def look(self) -> Look:
-        """Look without reading; raises what the system raises."""
+    def status(self) -> FileStatus:
+        """Return the status without reading the file; raise what the system raises."""
 
     def open(self) -> BinaryIO:
-        """Open it for reading."""
+        """Open the file for reading."""
 
 
-class Local:
+class LocalFile:
     """A file on this machine."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def look(self) -> Look:
-        """Look without opening."""
-        return local_look(Path(self.path).stat())
+    def status(self) -> FileStatus:
+        """Return the status without opening the file."""
+        return local_status(Path(self.path).stat())
 
     def open(self) -> BinaryIO:
-        """Open it; if it has become a pipe meanwhile, that does not block."""
+        """Open the file; this does not block even if the file has become a pipe."""
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         stream = os.fdopen(os.open(self.path, flags), "rb")
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -90,15 +90,15 @@ class Local:
         return stream
 
 
-class Remote:
+class RemoteFile:
     """A file that fsspec reaches."""
 
     def __init__(self, url: str, storage: Mapping[str, Json]) -> None:
         self.fs, self.path = opened(url, storage)
 
-    def look(self) -> Look:
-        """Ask the file system."""
-        found = remote_look(self.fs.info(self.path))
+    def status(self) -> FileStatus:
+        """Ask the file system for the status."""
+        found = remote_status(self.fs.info(self.path))
         if found.modified is not None or found.tag or found.kind != "file":
             return found
         try:
@@ -108,7 +108,7 @@ class Remote:
         return _timed(found.size, when)
 
     def open(self) -> BinaryIO:
-        """Open it."""
+        """Open the file."""
         return self.fs.open(self.path, "rb")
 
 
@@ -117,43 +117,43 @@ def is_local(key: str) -> bool:
     return "://" not in key and "::" not in key
 
 
-def local_look(status: os.stat_result) -> Look:
-    """Return what a system call says of a file."""
+def local_status(status: os.stat_result) -> FileStatus:
+    """Return the status that a system call gives."""
     if stat.S_ISDIR(status.st_mode):
-        return Look("folder")
+        return FileStatus("folder")
     if not stat.S_ISREG(status.st_mode):
-        return Look("other")
+        return FileStatus("other")
     tag = f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
     now = time.time()
-    settled = now - status.st_mtime > _COARSE and now - status.st_ctime > _TICK
-    return Look("file", status.st_size, status.st_mtime, tag, settled)
+    settled = now - status.st_mtime > _MTIME_SECONDS and now - status.st_ctime > _CTIME_SECONDS
+    return FileStatus("file", status.st_size, status.st_mtime, tag, settled)
 
 
-def remote_look(info: Mapping[str, Any]) -> Look:
-    """Return what fsspec says of a file."""
+def remote_status(info: Mapping[str, Any]) -> FileStatus:
+    """Return the status that fsspec gives."""
     kind = info.get("type")
     if kind == "directory":
-        return Look("folder")
+        return FileStatus("folder")
     size = info.get("size")
     size = int(size) if isinstance(size, int | float) else None
     if kind not in {"file", None}:
-        return Look("other", size)
-    when = next((moment for name in _TIMES if (moment := seconds(info.get(name))) is not None), None)
-    tag = next((str(info[name]) for name in _TAGS if info.get(name) not in {None, ""}), None)
+        return FileStatus("other", size)
+    when = next((moment for name in _TIME_NAMES if (moment := seconds(info.get(name))) is not None), None)
+    tag = next((str(info[name]) for name in _TAG_NAMES if info.get(name) not in {None, ""}), None)
     if tag is not None:
-        return Look("file", size, when, tag)
+        return FileStatus("file", size, when, tag)
     return _timed(size, when)
 
 
-def _timed(size: int | None, when: float | None) -> Look:
-    """Return the look of a file of which only the time tells whether it has changed."""
+def _timed(size: int | None, when: float | None) -> FileStatus:
+    """Return the status of a file without a tag: its time stands for one."""
     if when is None:
-        return Look("file", size)
-    return Look("file", size, when, repr(when), settled=time.time() - when > _COARSE)
+        return FileStatus("file", size)
+    return FileStatus("file", size, when, repr(when), settled=time.time() - when > _MTIME_SECONDS)
 
 
 def seconds(value: object) -> float | None:
-    """Return a time as file systems tell it, in seconds since 1970.
+    """Return a time of a file system in seconds since 1970; None if it is not a time.
 
     >>> seconds("1970-01-02T00:00:00Z"), seconds((1980, 1, 1, 0, 0, 0)), seconds("soon")
     (86400.0, 315532800.0, None)
@@ -176,24 +176,24 @@ def seconds(value: object) -> float | None:
 
 
 def opened(url: str, storage: Mapping[str, Json]) -> tuple[Any, str]:
-    """Return a file system and the path of an address in it; nothing that it has listed before counts."""
+    """Return a file system, and the path of an address in it; the file system caches no listings."""
     from fsspec.core import url_to_fs
 
     options: dict[str, Any] = {"use_listings_cache": False, **storage}
-    if "::" in url:  # an archive is read anew, as it may be another one
+    if "::" in url:  # an archive is opened again, since it may have been replaced
         options["skip_instance_cache"] = True
     return url_to_fs(url, **options)
 
 
 @contextmanager
-def place_of(key: str, storage: Mapping[str, Json]) -> Iterator[Place]:
-    """Reach the file that a key names."""
+def located(key: str, storage: Mapping[str, Json]) -> Iterator[FileLocation]:
+    """Yield the file that a key names."""
     if is_local(key):
-        yield Local(key)
+        yield LocalFile(key)
         return
-    place = Remote(key, storage)
+    location = RemoteFile(key, storage)
     try:
-        yield place
+        yield location
     finally:
-        if "::" in key and callable(close := getattr(place.fs, "close", None)):
+        if "::" in key and callable(close := getattr(location.fs, "close", None)):
             close()

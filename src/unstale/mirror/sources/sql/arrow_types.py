@@ -1,8 +1,8 @@
-"""Types: how columns of PostgreSQL become columns of Arrow, and how Python values do.
+"""Arrow types for columns of PostgreSQL, and for Python values of other databases.
 
-What comes out depends on the columns and the values alone, so that the same content has the same types. A
-value that its column's type cannot hold (a date before Christ, an infinite time, text among numbers) makes
-the whole column text.
+The types depend on the columns and the values alone, so that the same content has the same types. If the type
+of a column cannot hold one of its values (a date before Christ, an infinite time, text among numbers), the
+whole column becomes text.
 """
 
 from __future__ import annotations
@@ -13,44 +13,49 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Arrow", "Column", "Kinds", "as_text", "from_hex", "from_lists", "postgres_columns", "unique"]
-
-Arrow: TypeAlias = Any
-"""A type or an array of pyarrow, which has no types."""
+__all__ = [
+    "PostgresColumn",
+    "ValueKinds",
+    "as_text",
+    "from_hex",
+    "from_lists",
+    "postgres_columns",
+    "unique",
+]
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of PostgreSQL on its way."""
+class PostgresColumn:
+    """How a column of PostgreSQL is read and kept."""
 
     name: str
     declared: str
-    """Its type there."""
-    type: Arrow
+    """Its type in the database."""
+    type: pa.DataType
     """Its type in the copy."""
     expression: str = "{}"
-    """What is asked for."""
-    wire: Arrow = None
-    """The type in which it arrives; None: as in the copy."""
-    finish: Callable[[Arrow, Arrow], Arrow] | None = None
-    """Makes the one from the other."""
+    """The SQL expression that is read."""
+    wire: pa.DataType | None = None
+    """The type in which it arrives; None: the same as in the copy."""
+    finish: Callable[[pa.Array, pa.DataType], pa.Array] | None = None
+    """Converts the arrived column to that of the copy."""
     note: str = ""
 
     @property
-    def arrives(self) -> Arrow:
+    def arrives(self) -> pa.DataType:
         """The type in which it arrives."""
         return self.type if self.wire is None else self.wire
 
-    def as_text(self) -> Column:
-        """Return it as the text that the database shows."""
+    def as_text(self) -> PostgresColumn:
+        """Return the same column, kept as the text that the database shows."""
         note = f"{self.name}: some values of type {self.declared} cannot be kept as such; all are text"
-        return Column(self.name, self.declared, pa.string(), "{}::text", note=note)
+        return PostgresColumn(self.name, self.declared, pa.string(), "{}::text", note=note)
 
 
 _UTC = pa.timestamp("us", "UTC")
@@ -92,7 +97,7 @@ _BYTEA, _NUMERIC = 17, 1700
 
 def postgres_columns(
     names: list[str], types: list[tuple[int, int]], others: dict[int, tuple[str, str, bool]]
-) -> list[Column]:
+) -> list[PostgresColumn]:
     """Return the columns of a result; ``types`` are oids with their modifiers.
 
     ``others`` has, for oids that are not built in, name, kind (``typtype``) and whether it is an array of
@@ -101,26 +106,28 @@ def postgres_columns(
     return [_postgres(name, *one, others) for name, one in zip(unique(names), types, strict=True)]
 
 
-def _postgres(name: str, oid: int, modifier: int, others: dict[int, tuple[str, str, bool]]) -> Column:
+def _postgres(name: str, oid: int, modifier: int, others: dict[int, tuple[str, str, bool]]) -> PostgresColumn:
     declared, kind, enums = others.get(oid, (str(oid), "b", False))
     if oid in _PLAIN:
-        return Column(name, declared, _PLAIN[oid])
+        return PostgresColumn(name, declared, _PLAIN[oid])
     if oid in _ARRAYS or enums:
         element = _ARRAYS.get(oid, pa.string())
-        return Column(name, declared, pa.list_(element), "to_json({})::text", pa.string(), from_lists)
+        return PostgresColumn(name, declared, pa.list_(element), "to_json({})::text", pa.string(), from_lists)
     if oid == _BYTEA:
-        return Column(name, declared, pa.binary(), "encode({}, 'hex')", pa.string(), from_hex)
+        return PostgresColumn(name, declared, pa.binary(), "encode({}, 'hex')", pa.string(), from_hex)
     if oid == _NUMERIC:
         precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
         if modifier >= 4 and 1 <= precision <= 38 and scale <= precision:
-            return Column(name, f"numeric({precision},{scale})", pa.decimal128(precision, scale))
+            return PostgresColumn(name, f"numeric({precision},{scale})", pa.decimal128(precision, scale))
     if kind == "e":
-        return Column(name, declared, pa.string())
-    return Column(name, declared, pa.string(), "{}::text", note=f"{name}: type {declared} is kept as text")
+        return PostgresColumn(name, declared, pa.string())
+    return PostgresColumn(
+        name, declared, pa.string(), "{}::text", note=f"{name}: type {declared} is kept as text"
+    )
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Make names differ, as those of the columns of a query need not."""
+    """Make names unique; the columns of a query may have equal names."""
     taken: dict[str, None] = {}
     for name in names:
         other, number = name, 2
@@ -130,8 +137,8 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(taken)
 
 
-def from_hex(texts: Arrow, _: Arrow) -> Arrow:
-    """Turn a column of hexadecimal digits into bytes, all at once."""
+def from_hex(texts: pa.Array, _: pa.DataType) -> pa.Array:
+    """Convert a column of hexadecimal digits to bytes, all at once."""
     count, start = len(texts), texts.offset
     valid, ends, digits = texts.buffers()
     places = np.frombuffer(ends, np.int32)[start : start + count + 1]
@@ -142,8 +149,8 @@ def from_hex(texts: Arrow, _: Arrow) -> Arrow:
     return pa.Array.from_buffers(pa.binary(), count, [valid, offsets, pa.py_buffer(octets)])
 
 
-def from_lists(texts: Arrow, kind: Arrow) -> Arrow:
-    """Turn a column of JSON into lists."""
+def from_lists(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert a column of JSON arrays to lists."""
     read: Callable[[Any], Any] = lambda value: value  # noqa: E731
     if pa.types.is_floating(kind.value_type):
         read = lambda value: None if value is None else float(value)  # noqa: E731  (NaN comes as text)
@@ -153,24 +160,24 @@ def from_lists(texts: Arrow, kind: Arrow) -> Arrow:
 
 # --- Python values ------------------------------------------------------------------------------------------
 
-_EXACT = 2**53
-_WIDE = 2**63
+_LARGEST_EXACT_IN_FLOAT = 2**53
+_TOO_WIDE_FOR_INT64 = 2**63
 
 
 @dataclass
-class Kinds:
-    """What kinds of values a column has, as far as it has been read."""
+class ValueKinds:
+    """The kinds of values that a column has in the rows read so far."""
 
     declared: str = ""
-    """The type that the database says; it counts if there are no values."""
+    """The type that the database declares; used if there are no values."""
     seen: frozenset[type] = frozenset()
     largest: int = 0
-    """Of its whole numbers."""
+    """The largest absolute value of its whole numbers."""
     zoned: frozenset[bool] = frozenset()
-    """Whether its times have a zone."""
+    """Whether its times have a time zone; both if some have and some have not."""
 
-    def take(self, values: Sequence[Any]) -> Kinds:
-        """Take in more values."""
+    def take(self, values: Sequence[Any]) -> ValueKinds:
+        """Return the kinds with those of more values."""
         types = frozenset(map(type, values))
         seen = self.seen | (types - {type(None)})
         largest, zoned = self.largest, self.zoned
@@ -182,31 +189,31 @@ class Kinds:
         return replace(self, seen=seen, largest=largest, zoned=zoned)
 
     @property
-    def type(self) -> Arrow:
+    def type(self) -> pa.DataType:
         """The type of the column in the copy."""
         seen = self.seen
         if not seen:
             return _declared(self.declared)
         if seen == {int, float} or (seen == {int} and _declared(self.declared) == pa.float64()):
-            return pa.float64() if self.largest < _EXACT else pa.string()
+            return pa.float64() if self.largest < _LARGEST_EXACT_IN_FLOAT else pa.string()
         if len(seen) > 1:
             return pa.string()
         (one,) = seen
         if one is int:
-            return pa.int64() if self.largest < _WIDE else pa.string()
+            return pa.int64() if self.largest < _TOO_WIDE_FOR_INT64 else pa.string()
         if one is datetime:
             return pa.string() if len(self.zoned) > 1 else _UTC if True in self.zoned else pa.timestamp("us")
         return _PYTHON.get(one, pa.string())
 
     @property
     def note(self) -> str:
-        """What to say about it, after its name."""
+        """A remark for the user about the column, without its name."""
         if self.seen and self.type == pa.string() and self.seen - {str, UUID}:
             return f"values of type {', '.join(sorted(one.__name__ for one in self.seen))} are kept as text"
         return ""
 
-    def array(self, values: Iterable[Any]) -> Arrow:
-        """Make some values a part of the column."""
+    def array(self, values: Iterable[Any]) -> pa.Array:
+        """Return values as an Arrow array of the type of the column."""
         if self.type == pa.string() and self.seen - {str}:
             values = [None if value is None else as_text(value) for value in values]
         elif self.type == pa.binary() and self.seen != {bytes}:
@@ -226,8 +233,8 @@ _PYTHON = {
 }
 
 
-def _declared(name: str) -> Arrow:
-    """Return what a type of SQLite, by its rules, or of another database is meant to hold."""
+def _declared(name: str) -> pa.DataType:
+    """Return the Arrow type for a declared type, by the rules of SQLite."""
     name = name.upper()
     if "INT" in name:
         return pa.int64()
@@ -241,7 +248,7 @@ def _declared(name: str) -> Arrow:
 
 
 def as_text(value: object) -> str:
-    """Write any value as text."""
+    """Return any value as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):

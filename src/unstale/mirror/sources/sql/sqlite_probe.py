@@ -1,12 +1,12 @@
-"""SQLite: what proves that nothing has been written to a file.
+"""SQLite: a probe that proves that nothing has been written to a file.
 
-A connection that is kept open can ask for ``data_version``, which is another number after each commit of
-somebody else. That is sure, but the number means nothing to another connection, such as that of the next
-process. Then the file itself tells: if its size, times and number are the same, nothing has been written to
-it. That is so only if the times were not too young when they were looked at, and if there is no write-ahead
-log, in which commits wait before they are in the file.
+A connection that stays open can ask for ``data_version``, a number that changes with each commit of another
+connection. That is certain, but the number means nothing to another connection, such as that of the next
+process. There the file itself is the proof: if its size, its times and its inode are the same, nothing has
+been written to it. This holds only if the times were old enough when they were read, and if there is no
+write-ahead log, in which commits wait before they are in the file.
 
-The file is never opened but by SQLite: closing it would drop all locks that this process has on it.
+Only SQLite opens the file: if this process opened and closed it, it would drop all its locks on the file.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from dataclasses import dataclass
 
 from unstale.mirror.source import Json
 
-from .engine import sqlite_connection
+from .database import sqlite_connection
 
-__all__ = ["Mark", "Watch"]
+__all__ = ["SqliteMark", "SqliteWatch"]
 
-_YOUNG = 3.0
-"""Seconds within which two writes might leave the same time on a file."""
+_YOUNG_FILE_SECONDS = 3.0
+"""Two writes within this time might leave the same time on a file."""
 
 
 @dataclass(frozen=True)
-class Mark:
-    """In what state a file is."""
+class SqliteMark:
+    """The state of a file."""
 
     connection: str
     version: int
     file: tuple[int, ...]
-    """Device, number, size and times."""
+    """Device, inode, size and times."""
     log: bool
     """Whether there may be commits that are not in the file."""
     young: bool
 
     def json(self) -> dict[str, Json]:
-        """For the validators."""
+        """Return the mark for the validators."""
         return {
             "connection": self.connection,
             "version": self.version,
@@ -51,16 +51,16 @@ class Mark:
         }
 
     def proves(self, before: Mapping[str, Json]) -> bool:
-        """Tell whether nothing has been written since."""
+        """Tell whether nothing has been written since the mark ``before``."""
         if before.get("file") != list(self.file):
-            return False  # also if it has been replaced by another that has the same number of commits
+            return False  # also if a file with the same number of commits has replaced it
         if (before.get("connection"), before.get("version")) == (self.connection, self.version):
             return True
         return before.get("telling") is True and not self.log
 
 
-class Watch:
-    """Keeps a connection open, to ask it for changes; for one thread at a time."""
+class SqliteWatch:
+    """Keeps a connection open, and asks it for changes; for one thread at a time."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -68,16 +68,16 @@ class Watch:
         self._name = ""
         self._opened: tuple[int, int] | None = None
 
-    def mark(self) -> Mark:
-        """Look at the file."""
+    def mark(self) -> SqliteMark:
+        """Return the mark of the file now."""
         try:
             return self._mark()
         except Exception:
             self.close()
             raise
 
-    def _mark(self) -> Mark:
-        log = self._log()  # before the rest: what leaves it now is in the file when that is looked at
+    def _mark(self) -> SqliteMark:
+        log = self._log()  # first: a commit that leaves the log now is in the file below
         for _ in range(3):
             before = os.stat(self._path)  # noqa: PTH116  (both ends of the comparison look alike)
             if self._connection is None or self._opened != (before.st_dev, before.st_ino):
@@ -88,15 +88,15 @@ class Watch:
             now, looked = os.stat(self._path), time.time()  # noqa: PTH116
             if (now.st_dev, now.st_ino) == self._opened:
                 break
-            self.close()  # replaced while we looked
+            self.close()  # the file was replaced meanwhile
         else:
             raise OSError(f"{self._path} is being replaced all the time")
-        return Mark(
+        return SqliteMark(
             self._name,
             version,
             (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns),
             log or self._log(),
-            looked - max(now.st_mtime, now.st_ctime) < _YOUNG,
+            looked - max(now.st_mtime, now.st_ctime) < _YOUNG_FILE_SECONDS,
         )
 
     def _log(self) -> bool:
@@ -106,7 +106,7 @@ class Watch:
             return False
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()

@@ -1,7 +1,6 @@
-"""One look at a table of PostgreSQL, in one transaction: rungs that read the table itself, and then its rows.
+"""The part of a poll of PostgreSQL that reads the table: the last probes, and then the rows.
 
-All of it sees the same state of the database, so that what is remembered for the next poll is about exactly
-the rows that were read.
+It is one transaction, so that the validators for the next poll describe exactly the rows that were read.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from unstale.mirror.source import Found, Json
 
-from .engine import Stop
-from .keys import Name
-from .postgres import Counters, Position, read_position, relations, sums, young_rows
+from .arrow_types import PostgresColumn, postgres_columns
+from .keys import TableName
 from .postgres_copy import from_copy
-from .request import MOST_ANSWER, MOST_PARTITIONS, Ask, Gone, answer_digest, in_order
-from .types import Column, postgres_columns
+from .postgres_probes import Counters, Position, read_position, relations, sums, young_rows
+from .stoppable_work import Stop
+from .table_poll import MAX_PARTITIONS, MAX_PROBE_ROWS, TableGone, TablePoll, answer_digest, in_order
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, CursorResult
 
-__all__ = ["look_at_postgres"]
+__all__ = ["poll_postgres"]
 
 _SETTINGS = """
 SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, YMD'; SET LOCAL intervalstyle = 'iso_8601';
@@ -30,71 +29,71 @@ SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1; SET LOCAL lc_m
 SET LOCAL xmlbinary = 'base64'; SET LOCAL statement_timeout = {milliseconds};
 SET LOCAL idle_in_transaction_session_timeout = {milliseconds}
 """
-# How values read must not depend on what the server or the user is set to.
+# The text of values must not depend on the settings of the server or of the user.
 
 
-def look_at_postgres(ask: Ask, counters: Counters | None, stop: Stop) -> Found:
-    """Try what is left of the ladder; ``counters``, if the tables are known, were read before this."""
-    with ask.place.engine.connect() as plain:
+def poll_postgres(poll: TablePoll, counters: Counters | None, stop: Stop) -> Found:
+    """Try the rungs that read the table; ``counters`` were read before, if the tables are known."""
+    with poll.database.engine.connect() as plain:
         connection = plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         with stop.using(connection) as driver, connection.begin():
-            return _Look(ask, connection, driver, stop, counters).look()
+            return _PostgresPoll(poll, connection, driver, stop, counters).run()
 
 
 @dataclass
-class _Look:
-    ask: Ask
+class _PostgresPoll:
+    poll: TablePoll
     connection: Connection
     driver: Any
     stop: Stop
     counters: Counters | None
 
-    def look(self) -> Found:
-        ask, options = self.ask, self.ask.options
+    def run(self) -> Found:
+        poll, options = self.poll, self.poll.options
         self._begin()
         self.position = read_position(self.connection)
-        self.tables = relations(self.connection, ask.names)
+        self.tables = relations(self.connection, poll.names)
         self.remembered: dict[str, Json] = self._facts()
         source = self._described()
         if options.split is not None:
-            with ask.rung("partitions"):
+            with poll.rung("partitions"):
                 values = self._values(source)
-            return ask.partitions(values, self.remembered)
+            return poll.partitions(values, self.remembered)
         if self._proved(source):
-            # What may miss a change must not vouch for later polls: they compare with the rows of the copy.
+            # A cursor or a probe may miss a change, so it must not prove anything to later polls.
             believed = options.cursor is not None or options.probe is not None
-            return ask.unchanged(None if believed else {**ask.known, **self.remembered})
-        with ask.rung("extraction"):
+            return poll.unchanged(None if believed else {**poll.known, **self.remembered})
+        with poll.rung("extraction"):
             order = self._order()
             rest = f"FROM {source}{' ORDER BY ' * bool(order)}{order}"
             extract = from_copy(
-                self.driver, self.columns, rest, path=ask.path, most=ask.terms.max_size, stop=self.stop
+                self.driver, self.columns, rest, path=poll.path, most=poll.terms.max_size, stop=self.stop
             )
         if not options.query and not options.tables:
             self.remembered["counts"] = [extract.rows]
-        return ask.found(extract, self.remembered)
+        return poll.found(extract, self.remembered)
 
     def _begin(self) -> None:
-        """Fix how values read, and lock tables so that none is emptied or replaced under the snapshot.
+        """Fix the text of values, and lock the tables so that nobody empties or replaces them meanwhile.
 
-        The snapshot is taken only after that. TRUNCATE and ALTER TABLE do not keep old rows for those who
-        have an older snapshot: they would find the table empty, as it may never have been.
+        The transaction takes its snapshot only after that. TRUNCATE and ALTER TABLE do not keep old rows for
+        older snapshots: such a reader would find the table empty, which it may never have been.
         """
-        statement = _SETTINGS.format(milliseconds=max(1, int(self.ask.terms.timeout * 1000)))
-        for name in self.ask.names:
+        statement = _SETTINGS.format(milliseconds=max(1, int(self.poll.terms.timeout * 1000)))
+        for name in self.poll.names:
             known = self.counters.relations.get(name) if self.counters is not None else None
             if known is not None and known.kind in {"r", "p"}:
                 statement += f"; LOCK TABLE {self._quoted(name)} IN ACCESS SHARE MODE"
         self._run_for_table(statement)
 
     def _facts(self) -> dict[str, Json]:
-        """What is to be remembered of the tables."""
-        names, then = self.ask.names, self.counters
+        """Return the validators that describe the tables."""
+        names, then = self.poll.names, self.counters
         stored = bool(names) and all(name in self.tables and self.tables[name].stored for name in names)
         plain = stored and all(self.tables[name].plain for name in names)
         counted = None
         if plain and then is not None and then.position.server == self.position.server:
-            # They were read before the snapshot was taken: what is counted later was not seen.
+            # The counters are older than the snapshot, so they count nothing that this poll does not see.
             counted = [then.relations[name].counters for name in names if name in then.relations]
         return {
             "position": self.position.json(),
@@ -107,7 +106,7 @@ class _Look:
 
     # --- statements -----------------------------------------------------------------------------------------
 
-    def _quoted(self, name: Name) -> str:
+    def _quoted(self, name: TableName) -> str:
         from psycopg.sql import Identifier
 
         return Identifier(*(part for part in name if part is not None)).as_string(self.driver)
@@ -123,39 +122,39 @@ class _Look:
             return self._run(statement)
         except DBAPIError as error:
             state = getattr(error.orig, "sqlstate", None)
-            if self.ask.options.query is None and state in {
+            if self.poll.options.query is None and state in {
                 "42P01",
                 "3F000",
             }:  # no such table, no such schema
-                raise Gone from None
+                raise TableGone from None
             raise
 
     def _described(self) -> str:
-        """See what columns there are; return what stands after FROM."""
-        query = self.ask.options.query
-        origin = f"(\n{query}\n)" if query else self._quoted(self.ask.thing.name)
+        """Find the columns; return the SQL after FROM."""
+        query = self.poll.options.query
+        origin = f"(\n{query}\n)" if query else self._quoted(self.poll.table.name)
         cursor: Any = self._run_for_table(f"SELECT * FROM {origin} AS q LIMIT 0").cursor  # noqa: S608
         self.columns_there = [one.name for one in cursor.description]
         types = [(cursor.pgresult.ftype(i), cursor.pgresult.fmod(i)) for i in range(len(self.columns_there))]
-        self.columns: list[Column] = postgres_columns(self.columns_there, types, self._types(types))
+        self.columns: list[PostgresColumn] = postgres_columns(self.columns_there, types, self._types(types))
         alias = ", ".join(f"c{i}" for i in range(len(types)))
         return f"{origin} AS q{f'({alias})' if alias else ''}{self._where()}"
 
     def _where(self) -> str:
-        """Leave only the rows of the partition."""
+        """Return the WHERE that selects the rows of the partition."""
         from psycopg.sql import Literal
 
-        part, relation = self.ask.thing.part, self.tables.get(self.ask.thing.name)
-        if part is None:
+        partition, relation = self.poll.table.partition, self.tables.get(self.poll.table.name)
+        if partition is None:
             return ""
-        column = self._column(part.column)
-        if part.value is None or relation is None:
+        column = self._column(partition.column)
+        if partition.value is None or relation is None:
             return f" WHERE {column} IS NULL"
         (kind,) = self.connection.exec_driver_sql(
             "SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = %s AND attname = %s",
-            (relation.oid, part.column),
+            (relation.oid, partition.column),
         ).one()
-        return f" WHERE {column} = CAST({Literal(part.value).as_string(self.driver)} AS {kind})"
+        return f" WHERE {column} = CAST({Literal(partition.value).as_string(self.driver)} AS {kind})"
 
     def _column(self, name: str) -> str:
         if name not in self.columns_there:
@@ -172,9 +171,9 @@ class _Look:
         return {oid: (name, kind, enums) for oid, name, kind, enums in found}
 
     def _order(self) -> str:
-        """Return the primary key, so that the same rows come in the same order."""
-        relation = self.tables.get(self.ask.thing.name)
-        if self.ask.options.query or relation is None:
+        """Return the columns of the primary key, so that the same rows come in the same order."""
+        relation = self.tables.get(self.poll.table.name)
+        if self.poll.options.query or relation is None:
             return ""
         key = self.connection.exec_driver_sql(
             "SELECT a.attname FROM pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, place) "
@@ -185,50 +184,50 @@ class _Look:
         return ", ".join(self._column(name) for name in key)
 
     def _values(self, source: str) -> list[str | None]:
-        column = self._column(self.ask.options.split or "")
-        asked = f"SELECT DISTINCT {column}::text FROM {source} LIMIT {MOST_PARTITIONS + 1}"  # noqa: S608
+        column = self._column(self.poll.options.split or "")
+        asked = f"SELECT DISTINCT {column}::text FROM {source} LIMIT {MAX_PARTITIONS + 1}"  # noqa: S608
         return in_order(self._run(asked).scalars())
 
     # --- rungs ----------------------------------------------------------------------------------------------
 
     def _proved(self, source: str) -> bool:
         """Tell whether a rung that reads the table proves that nothing has changed."""
-        ask, options = self.ask, self.ask.options
+        poll, options = self.poll, self.poll.options
         if options.cursor is not None:
-            with ask.rung("cursor"):
+            with poll.rung("cursor"):
                 return self._same("cursor", self._greatest(source))
         if options.probe is not None:
-            with ask.rung("probe"):
-                return self._same("probe", answer_digest(self._run(options.probe).fetchmany(MOST_ANSWER)))
+            with poll.rung("probe"):
+                return self._same("probe", answer_digest(self._run(options.probe).fetchmany(MAX_PROBE_ROWS)))
         if self.remembered["plain"] and self._no_younger(source):
             return True
         if options.checksum:
-            with ask.rung("checksum"):
+            with poll.rung("checksum"):
                 return self._same("checksum", sums(self.connection, source))
         return False
 
     def _same(self, name: str, now: Json) -> bool:
         self.remembered[name] = now
-        return self.ask.known.get(name) == now
+        return self.poll.known.get(name) == now
 
     def _greatest(self, source: str) -> Json:
-        column = self._column(self.ask.options.cursor or "")
-        count = "count(*)" if self.ask.options.count else "NULL"
+        column = self._column(self.poll.options.cursor or "")
+        count = "count(*)" if self.poll.options.count else "NULL"
         return list(self._run(f"SELECT max({column})::text, {count} FROM {source}").one())  # noqa: S608
 
     def _no_younger(self, source: str) -> bool:
-        """Count rows; tell whether they are as many as before, and none is younger than the last poll."""
+        """Tell whether there are as many rows as before, and none is younger than the last poll."""
         from sqlalchemy.exc import NotSupportedError
 
-        ask, known = self.ask, self.ask.known
+        poll, known = self.poll, self.poll.known
         then = Position.of(known.get("position"))
         if then is not None and (then.server != self.position.server or not then.server):
             then = None
-        if then is None and not ask.options.tables:
+        if then is None and not poll.options.tables:
             return False  # the extraction counts
-        sources = [f"{self._quoted(name)} AS q" for name in ask.names] if ask.options.tables else [source]
+        sources = [f"{self._quoted(name)} AS q" for name in poll.names] if poll.options.tables else [source]
         counted: list[tuple[int, int] | None] = [None]
-        with ask.rung("rows"), suppress(NotSupportedError), self.connection.begin_nested():
+        with poll.rung("rows"), suppress(NotSupportedError), self.connection.begin_nested():
             counted = [
                 young_rows(self.connection, one, then or self.position, self.position) for one in sources
             ]

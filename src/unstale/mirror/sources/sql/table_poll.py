@@ -1,4 +1,4 @@
-"""What is asked about an element, and what is answered."""
+"""One poll of a table: what is known before it, which rungs it tried, and what it found."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from pathlib import Path
 
 from unstale.mirror.source import Found, Json, New, Terms
 
-from .engine import Place
+from .arrow_types import as_text
+from .database import DatabaseEngine
 from .extract import Extract
-from .keys import Name, Options, Thing
-from .types import as_text
+from .keys import TableKey, TableName, TableOptions
 
-__all__ = ["MOST_ANSWER", "MOST_PARTITIONS", "Ask", "Gone", "answer_digest", "in_order"]
+__all__ = ["MAX_PARTITIONS", "MAX_PROBE_ROWS", "TableGone", "TablePoll", "answer_digest", "in_order"]
 
-MOST_PARTITIONS = 100_000
-MOST_ANSWER = 1000
-"""Rows of the answer of a probe that count."""
+MAX_PARTITIONS = 100_000
+MAX_PROBE_ROWS = 1000
+"""Rows of the answer of a probe that are compared."""
 
 
-class Gone(Exception):  # noqa: N818  (it is no error)
-    """The table is not there."""
+class TableGone(Exception):  # noqa: N818  (it is no error)
+    """The table does not exist."""
 
 
 @dataclass
-class Ask:
-    """What is asked about an element."""
+class TablePoll:
+    """One poll of a table, a query or a partition."""
 
-    place: Place
-    thing: Thing
-    options: Options
+    database: DatabaseEngine
+    table: TableKey
+    options: TableOptions
     known: Mapping[str, Json]
-    """Validators that still count; empty: nothing is known."""
+    """Validators of the last poll; empty if they do not count any more."""
     fingerprint: str | None
     terms: Terms
     inherited: Mapping[str, Json]
-    """Options of the partitions."""
+    """Options that the partitions get."""
     path: Path
-    """Where rows are written."""
+    """The Parquet file to write."""
     trail: dict[str, float] = field(default_factory=dict)
-    """Rungs that were tried, with milliseconds."""
+    """The rungs that were tried, and the milliseconds that each took."""
 
     @property
-    def names(self) -> list[Name]:
-        """Tables that decide whether the element changes; none: that is not known."""
+    def names(self) -> list[TableName]:
+        """The tables on which the element depends; none if they are not known."""
         if self.options.tables is not None:
             return list(self.options.tables)
-        return [] if self.options.query else [self.thing.name]
+        return [] if self.options.query else [self.table.name]
 
     @contextmanager
     def rung(self, name: str) -> Iterator[None]:
-        """Note how long a rung takes."""
+        """Measure how long a rung takes."""
         start = time.perf_counter()
         try:
             yield
@@ -67,11 +67,11 @@ class Ask:
         return ", ".join(f"{name} {took:.1f} ms" for name, took in self.trail.items())
 
     def unchanged(self, validators: Mapping[str, Json] | None = None) -> Found:
-        """Say that nothing has changed, as the last rung that was tried has proved."""
+        """Return that nothing has changed, as the last rung has proved."""
         return Found("unchanged", self._tried, validators=validators)
 
     def found(self, extract: Extract, validators: Mapping[str, Json]) -> Found:
-        """Say what was read."""
+        """Return what the extraction found: changed rows, or the same ones."""
         validators = {
             **validators,
             "options": self.options.digest,
@@ -101,8 +101,8 @@ class Ask:
         )
 
     def partitions(self, values: list[str | None], validators: Mapping[str, Json]) -> Found:
-        """Say what partitions there are."""
-        keys = [str(self.thing.partition(self.options.split or "", value)) for value in values]
+        """Return the list of partitions, which are discovered as elements."""
+        keys = [str(self.table.with_partition(self.options.split or "", value)) for value in values]
         body = dumps(keys, ensure_ascii=False, indent=0).encode()
         return Found(
             "changed",
@@ -123,7 +123,7 @@ def _many(count: int, what: str) -> str:
 
 
 def _differences(known: Mapping[str, Json], extract: Extract) -> tuple[list[str], dict[str, Json]]:
-    """Say what is different from last time, as far as it can be seen without the rows."""
+    """Return the differences in rows and columns since the last poll, as sentences and as data."""
     rows, columns = known.get("rows"), known.get("columns")
     if not isinstance(rows, int) or not isinstance(columns, list):
         return [], {}
@@ -143,14 +143,14 @@ def _differences(known: Mapping[str, Json], extract: Extract) -> tuple[list[str]
 
 
 def answer_digest(rows: Iterable[Iterable[object]]) -> str:
-    """Stand for the answer of a probe."""
+    """Return the digest of the answer of a probe."""
     said = [[None if value is None else as_text(value) for value in row] for row in rows]
     return sha256(dumps(said).encode()).hexdigest()
 
 
 def in_order(values: Iterable[str | None]) -> list[str | None]:
-    """Put the names of partitions in order."""
+    """Sort the values of partitions; raise LookupError if there are too many."""
     found = sorted(values, key=lambda value: (value is not None, value or ""))
-    if len(found) > MOST_PARTITIONS:
-        raise LookupError(f"there are more than {MOST_PARTITIONS:,} partitions; split by another column")
+    if len(found) > MAX_PARTITIONS:
+        raise LookupError(f"there are more than {MAX_PARTITIONS:,} partitions; split by another column")
     return found
