@@ -343,7 +343,7 @@ def test_a_large_copy_that_is_damaged_later_on_breaks_off(get, mirror):
 def test_what_was_read_just_now_is_at_hand_for_a_moment(monkeypatch):
     now = 100.0
     monkeypatch.setattr(copies.time, "monotonic", lambda: now)
-    shelf = copies._Shelf(1.0)
+    shelf = copies._RecentCopies(1.0)
 
     def served(size):
         return copies._Served(None, None, None, bytes(size))

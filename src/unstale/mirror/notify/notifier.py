@@ -24,11 +24,11 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from unstale.errors import InvalidInput, Trouble
+from unstale.mirror.as_json import version_json
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.settings import Notify
 from unstale.mirror.store.contract import Store, Version
 
-from .record import change_record
 from .targets import Command, Target, Undelivered, Webhook
 
 __all__ = ["Notifier", "TargetStatus"]
@@ -225,7 +225,7 @@ class Notifier:
         noted = self._clock.now()
         for version in versions:
             if fnmatchcase(version.key, desk.match):
-                body = json.dumps(change_record(version), ensure_ascii=False).encode()
+                body = json.dumps(version_json(version), ensure_ascii=False).encode()
                 try:
                     with self._clock.busy():
                         await desk.target.tell(f"change-{version.id}", self._clock.now(), body)
