@@ -231,7 +231,7 @@ def test_large_requests_are_refused(still):
 
 
 def test_slow_requests_are_given_up(monkeypatch):
-    monkeypatch.setattr(guarding, "_PATIENCE", 0.05)
+    monkeypatch.setattr(guarding, "_BODY_SECONDS", 0.05)
     sent = []
 
     async def receive():

@@ -49,8 +49,8 @@ def test_many_who_ask_at_a_time_have_it_done_once():
 
 
 def test_it_is_done_again_after_a_while(monkeypatch):
-    monkeypatch.setattr(module, "_SHARE", 0.0)
-    monkeypatch.setattr(module, "_PATIENCE", 60.0)
+    monkeypatch.setattr(module, "_REST_FACTOR", 0.0)
+    monkeypatch.setattr(module, "_WAIT_SECONDS", 60.0)
     work = counting()
 
     async def play(gateway):
@@ -63,7 +63,7 @@ def test_it_is_done_again_after_a_while(monkeypatch):
 
 
 def test_what_takes_long_is_done_less_often(monkeypatch):
-    monkeypatch.setattr(module, "_PATIENCE", 60.0)
+    monkeypatch.setattr(module, "_WAIT_SECONDS", 60.0)
     work = counting(0.5)  # for ten times as long, 5 seconds, it is not done again
 
     async def play(gateway):
@@ -72,13 +72,13 @@ def test_what_takes_long_is_done_less_often(monkeypatch):
         return await gateway.kept("x", work, fresh_for=0.01)
 
     assert played(play) == 1
-    monkeypatch.setattr(module, "_SHARE", 0.0)
+    monkeypatch.setattr(module, "_REST_FACTOR", 0.0)
     assert played(play) == 3
 
 
 def test_who_asks_meanwhile_gets_what_there_was(monkeypatch):
-    monkeypatch.setattr(module, "_PATIENCE", 0.02)
-    monkeypatch.setattr(module, "_SHARE", 0.0)
+    monkeypatch.setattr(module, "_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(module, "_REST_FACTOR", 0.0)
     go = threading.Event()
     go.set()
     calls = []

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import nan
 from typing import TypeVar, cast
 
 from starlette.exceptions import HTTPException
@@ -166,15 +167,20 @@ class MirrorGateway:
         """Return what was learned of all elements together; some seconds old."""
         return await self.kept("learned", FreshnessEstimator, fresh_for=_LEARNED_SECONDS)
 
-    async def freshness_of(self, elements: Iterable[int]) -> dict[int, CopyFreshness]:
-        """Tell of some elements how fresh their copies are and how often they change, by number."""
-        estimator, numbers = await self.freshness_estimator(), list(elements)
+    async def freshness_of(self, elements: Sequence[Element]) -> dict[int, CopyFreshness]:
+        """Return how fresh the copies of elements are and how often they change, by number."""
+        estimator = await self.freshness_estimator()
 
         def look(mirror: Mirror) -> dict[int, CopyFreshness]:
             with mirror.store.begin() as t:
-                return estimator.of_many(t.load(numbers), mirror.clock.now())
+                columns = t.load([element.id for element in elements])
+                return estimator.of_many(columns, mirror.clock.now())
 
-        return await self.do(look)
+        found = await self.do(look)
+        for element in elements:
+            if element.version is None and element.id in found:  # it was polled, and is not there
+                found[element.id] = replace(found[element.id], fresh=nan, age=nan)
+        return found
 
     def read(self, element: int) -> None:
         """Count a read of a copy."""

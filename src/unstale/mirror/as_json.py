@@ -101,18 +101,19 @@ def as_json(value: object) -> Json:  # noqa: PLR0911  (one line for each kind of
 
 def fields_json(value: DataclassInstance) -> dict[str, Json]:
     """Return the fields of a dataclass as JSON."""
-    entries = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {
-        name: moment(entry) if name in MOMENTS else as_json(entry)
-        for name, entry in entries.items()
-        if not (isinstance(value, Element) and name in NOT_TOLD)
-    }
+    told: dict[str, Json] = {}
+    for field in fields(value):
+        entry = getattr(value, field.name)
+        is_moment = field.name in MOMENTS and field.type != "int"  # as the count of what was added
+        told[field.name] = moment(entry) if is_moment else as_json(entry)
+    return told
 
 
 def element_json(element: Element) -> dict[str, Json]:
     """Return an element as JSON, without what its source is told, and with the path of its copy."""
+    told = {name: entry for name, entry in fields_json(element).items() if name not in NOT_TOLD}
     not_before = moment(element.not_before or None)
-    return fields_json(element) | {"not_before": not_before, "copy_path": copy_path(element.key)}
+    return told | {"not_before": not_before, "copy_path": copy_path(element.key)}
 
 
 def version_json(version: Version) -> dict[str, Json]:

@@ -104,7 +104,7 @@ def _add_elements(routes: APIRouter, gateway: MirrorGateway) -> None:
             return mirror.page(search, state, group, sort, descending=descending, offset=offset, limit=limit)
 
         some, total = await gateway.do(look)
-        known = await gateway.freshness_of(one.id for one in some)
+        known = await gateway.freshness_of(some)
         listed: list[Json] = [
             element_json(one)
             | {name: number(getattr(known.get(one.id), name, None)) for name in ("fresh", "rate")}

@@ -204,7 +204,7 @@ class Element(BaseModel):
 class ListedElement(Element):
     """An element, and what is known of its copy."""
 
-    fresh: Share = Field(description="Probability that its copy is fresh.")
+    fresh: Share = Field(description="Probability that its copy is fresh; null if there is none.")
     rate: float | None = Field(description="Changes per second, as estimated.")
 
 
@@ -286,7 +286,7 @@ class Explanation(BaseModel):
     high: float | None = Field(description="Its upper end.")
     hopeless: Share = Field(description="Probability that it changes all the time, so that no poll helps.")
     half_life: float | None = Field(description="Seconds in which what polls saw comes to count half.")
-    fresh: Share = Field(description="Probability that the copy is fresh.")
+    fresh: Share = Field(description="Probability that the copy is fresh; null if there is none.")
     weight: float | None = Field(description="With how often its copy is read, if that counts.")
     size: float | None = Field(description="Bytes that a poll takes, as expected.")
     worth: float | None = Field(description="Of a poll now; null without a copy: more than any price.")

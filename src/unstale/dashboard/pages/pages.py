@@ -194,7 +194,7 @@ def _elements(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> 
         given = {"search": search, "state": state, "group": group, "sort": sort, "down": "1" if down else ""}
         found, total, page = await gateway.do(lambda mirror: _on_page(mirror, given, page, down=down))
         status = await gateway.status()
-        copies = await gateway.freshness_of(one.id for one in found)
+        copies = await gateway.freshness_of(found)
 
         def link(**other: object) -> str:
             new = {name: str(value) for name, value in {**given, **other}.items() if value}

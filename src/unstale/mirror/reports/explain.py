@@ -53,7 +53,7 @@ class Explanation:
     half_life: float
     """Seconds in which what polls saw comes to count half."""
     fresh: float
-    """Probability that the copy is fresh."""
+    """Probability that the copy is fresh; nan if there is none."""
     weight: float
     """With how often its copy is read, if that counts."""
     size: float
@@ -155,7 +155,7 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
         high=high,
         hopeless=1.0 - float(hope[0]),
         half_life=float(table.learner.half_life[0]),
-        fresh=float(policy.fresh(at, now)[0]) if element.version is not None else 0.0,
+        fresh=float(policy.fresh(at, now)[0]) if element.version is not None else nan,
         weight=float(table["weight"][at][0]) * float(table["reads"][at][0]),
         size=float(policy.sizes(at)[0]),
         worth=value,
