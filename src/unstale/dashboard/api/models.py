@@ -95,7 +95,7 @@ class Neglected(BaseModel):
     key: str
     last: datetime | None = Field(description="Last poll that saw something.")
     since: float | None = Field(description="Seconds since then, or since it was added.")
-    why: str
+    why: str = Field(description="The reason, in words.")
 
 
 class Audit(BaseModel):
@@ -121,7 +121,7 @@ class Budgets(BaseModel):
 class Status(BaseModel):
     """How the mirror does."""
 
-    now: datetime | None
+    now: datetime | None = Field(description="When that was so.")
     running: bool = Field(description="Whether somebody polls.")
     workers: int = Field(description="Processes that poll.")
     elements: dict[str, int] = Field(description="How many there are in each state.")
@@ -131,7 +131,9 @@ class Status(BaseModel):
     price: float | None = Field(description="What a poll must be worth, per unit of budget.")
     budget: float | None = Field(description="Polls per second; null: no limit by polls.")
     byte_budget: float | None = Field(description="Bytes per second; null: no limit by bytes.")
-    span: float = Field(description="Seconds of which is counted: the last day, or since there are elements.")
+    span: float = Field(
+        description="Seconds in which polls are counted: the last day, or less if the mirror is younger."
+    )
     spent: float | None = Field(description="Polls per second, in that time.")
     traffic: float | None = Field(description="Bytes per second, in that time.")
     polls: dict[str, int] = Field(description="Polls of that time by outcome.")
@@ -140,7 +142,7 @@ class Status(BaseModel):
     groups: list[Group] = Field(description="Those with most elements first; all are in /api/groups.")
     group_count: int = Field(description="How many groups there are.")
     neglected: list[Neglected] = Field(description="Those that matter most first.")
-    trouble: list[str]
+    trouble: list[str] = Field(description="What is wrong, in words.")
     audit: Audit | None = Field(description="The last one.")
     instead_of: Budgets | None = Field(description="What the configuration says, if others were set since.")
 
@@ -221,12 +223,12 @@ class Poll(BaseModel):
 
     id: int = Field(description="Its number; they grow.")
     element: int = Field(description="Number of the element.")
-    time: datetime | None
-    outcome: str
+    time: datetime | None = Field(description="Its start.")
+    outcome: str = Field(description="new, changed, unchanged, gone, failed or refused.")
     elapsed: float | None = Field(description="Seconds since the last poll that saw something.")
     seconds: float | None = Field(description="How long it took.")
     traffic: int = Field(description="Bytes.")
-    detail: str
+    detail: str = Field(description="What happened, in words.")
     version: int | None = Field(description="Number of the version that it brought.")
     planned: bool = Field(description="False for those of an audit.")
     predicted: Share = Field(description="Probability, before the poll, that the copy was fresh.")
@@ -279,8 +281,8 @@ class Worth(BaseModel):
 class Explanation(BaseModel):
     """Why an element is polled when it is."""
 
-    element: Element
-    why: str
+    element: Element = Field(description="The element itself.")
+    why: str = Field(description="The reason, in a sentence.")
     rate: float | None = Field(description="Changes per second, as estimated.")
     low: float | None = Field(description="A 90 % interval of the rate.")
     high: float | None = Field(description="Its upper end.")
