@@ -27,8 +27,8 @@ from playwright.sync_api import sync_playwright
 
 from unstale import Mirror
 from unstale.dashboard.app import create_app
-from unstale.dashboard.guard import Guard
-from unstale.dashboard.mirror_gateway import Place
+from unstale.dashboard.guard import AccessRules
+from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.settings import GroupLimit, Settings
 from unstale.mirror.source import Found, Json, Known, New
@@ -146,7 +146,7 @@ def build(folder: Path, count: int = 400, days: float = DAYS) -> tuple[Mirror, I
 @contextmanager
 def served(mirror: Mirror) -> Iterator[str]:
     """Serve the dashboard of a mirror on loopback."""
-    app = create_app(Place(mirror), Guard())
+    app = create_app(MirrorGateway(mirror), AccessRules())
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

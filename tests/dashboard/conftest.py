@@ -8,8 +8,8 @@ import pytest
 
 from unstale import Mirror
 from unstale.dashboard.app import create_app
-from unstale.dashboard.guard import Guard
-from unstale.dashboard.mirror_gateway import Place
+from unstale.dashboard.guard import AccessRules
+from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.mirror.settings import Settings
 
 with warnings.catch_warnings():
@@ -78,7 +78,7 @@ def still(tmp_path_factory):
 
 
 def client_of(store, settings, copies=None, **guard):
-    place = Place(Mirror(store, settings=settings, copies=copies), fresh_for=0.0)
+    gateway = MirrorGateway(Mirror(store, settings=settings, copies=copies), fresh_for=0.0)
     return TestClient(
-        create_app(place, Guard(**guard)), base_url="http://127.0.0.1:8321", follow_redirects=False
+        create_app(gateway, AccessRules(**guard)), base_url="http://127.0.0.1:8321", follow_redirects=False
     )

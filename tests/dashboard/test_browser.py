@@ -14,8 +14,8 @@ import uvicorn
 
 from unstale import Mirror
 from unstale.dashboard.app import create_app
-from unstale.dashboard.guard import Guard
-from unstale.dashboard.mirror_gateway import Place
+from unstale.dashboard.guard import AccessRules
+from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.mirror.settings import Settings
 
 playwright_api = pytest.importorskip(
@@ -46,7 +46,9 @@ class Running:
         self._runner = threading.Thread(target=self.mirror.run, daemon=True)
         self._runner.start()
         self.reader = Mirror(folder / "mirror.db", settings=settings)
-        app = create_app(Place(Mirror(folder / "mirror.db", settings=settings), fresh_for=0.2), Guard())
+        app = create_app(
+            MirrorGateway(Mirror(folder / "mirror.db", settings=settings), fresh_for=0.2), AccessRules()
+        )
         self._server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
         self._serving = threading.Thread(target=self._server.run, daemon=True)
         self._serving.start()

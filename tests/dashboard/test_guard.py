@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from unstale import InvalidInput
 from unstale.dashboard import guard as guarding
 from unstale.dashboard.api import metrics
-from unstale.dashboard.guard import ANY, COOKIE, LOOPBACK, Guard, Guarded, csrf_token
+from unstale.dashboard.guard import ANY, COOKIE, LOOPBACK, AccessRules, GuardMiddleware, csrf_token
 
 from .conftest import TestClient
 
@@ -52,7 +52,7 @@ def test_names_that_were_given(still):
 
 def test_any_name_only_with_a_token(still):
     with pytest.raises(InvalidInput, match="without a token"):
-        Guard(hosts=frozenset({ANY}))
+        AccessRules(hosts=frozenset({ANY}))
     client = still(token=TOKEN, hosts=frozenset({ANY}))
     assert client.get("/healthz", headers={"host": "whatever.example"}).status_code == 200
 
@@ -63,7 +63,7 @@ def test_any_name_only_with_a_token(still):
 @pytest.mark.parametrize("token", ["", "short", "ü" * 20, "x" * 20 + "\n"])
 def test_tokens_that_are_none(token):
     with pytest.raises(InvalidInput, match="at least 16 printable ASCII characters"):
-        Guard(token)
+        AccessRules(token)
 
 
 def test_nothing_without_the_token(still):
@@ -99,7 +99,7 @@ def test_readers_of_feeds_send_it_as_a_password(ask):
 
 @pytest.mark.parametrize("others", ['foo={"a":1}; {}', "{}; x[]=,", f"{COOKIE}=old; {{}}", "a;{};b", "{}"])
 def test_cookies_of_others_do_not_hide_ours(still, others):
-    cookie = others.replace("{}", f"{COOKIE}={Guard(TOKEN).cookie}")
+    cookie = others.replace("{}", f"{COOKIE}={AccessRules(TOKEN).cookie}")
     assert still(token=TOKEN).get("/api/openapi.json", headers={"cookie": cookie}).status_code == 200
 
 
@@ -231,7 +231,7 @@ def test_large_requests_are_refused(still):
 
 
 def test_slow_requests_are_given_up(monkeypatch):
-    monkeypatch.setattr(guarding, "_PATIENCE", 0.05)
+    monkeypatch.setattr(guarding, "_BODY_SECONDS", 0.05)
     sent = []
 
     async def receive():
@@ -243,7 +243,7 @@ def test_slow_requests_are_given_up(monkeypatch):
 
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/hints", "query_string": b"", "headers": headers}
-    asyncio.run(Guarded(None, Guard())(scope, receive, send))
+    asyncio.run(GuardMiddleware(None, AccessRules())(scope, receive, send))
     assert sent[0]["status"] == 408
 
 
@@ -264,7 +264,7 @@ def answered(app, *, method="GET", path="/healthz", parts=(b"",), **headers):
     }  # fmt: skip
     raised = None
     try:
-        asyncio.run(Guarded(app, Guard())(scope, receive, send))
+        asyncio.run(GuardMiddleware(app, AccessRules())(scope, receive, send))
     except RuntimeError as error:
         raised = error
     return sent[0]["status"], Headers(raw=sent[0]["headers"]), len(parts) - len(left), raised
@@ -301,7 +301,7 @@ def test_there_are_no_web_sockets():
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Guarded(None, Guard())({"type": "websocket", "path": "/"}, receive, send))
+    asyncio.run(GuardMiddleware(None, AccessRules())({"type": "websocket", "path": "/"}, receive, send))
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 

@@ -5,7 +5,7 @@ import threading
 import time
 
 from unstale.dashboard import mirror_gateway as module
-from unstale.dashboard.mirror_gateway import Place
+from unstale.dashboard.mirror_gateway import MirrorGateway
 
 
 class Nothing:
@@ -16,14 +16,14 @@ class Nothing:
 
 
 def played(play, **options):
-    """Run something on a place."""
+    """Run something on a gateway."""
 
     async def run():
-        place = Place(Nothing(), **options)
+        gateway = MirrorGateway(Nothing(), **options)
         try:
-            return await play(place)
+            return await play(gateway)
         finally:
-            await place.close()
+            await gateway.close()
 
     return asyncio.run(run())
 
@@ -42,43 +42,43 @@ def counting(seconds=0.0):
 def test_many_who_ask_at_a_time_have_it_done_once():
     work = counting(0.05)
 
-    async def play(place):
-        return await asyncio.gather(*(place.kept("x", work) for _ in range(20)))
+    async def play(gateway):
+        return await asyncio.gather(*(gateway.kept("x", work) for _ in range(20)))
 
     assert played(play) == [1] * 20
 
 
 def test_it_is_done_again_after_a_while(monkeypatch):
-    monkeypatch.setattr(module, "_SHARE", 0.0)
-    monkeypatch.setattr(module, "_PATIENCE", 60.0)
+    monkeypatch.setattr(module, "_REST_FACTOR", 0.0)
+    monkeypatch.setattr(module, "_WAIT_SECONDS", 60.0)
     work = counting()
 
-    async def play(place):
-        first = await place.kept("x", work, fresh_for=60.0)
-        again = await place.kept("x", work, fresh_for=60.0)
+    async def play(gateway):
+        first = await gateway.kept("x", work, fresh_for=60.0)
+        again = await gateway.kept("x", work, fresh_for=60.0)
         await asyncio.sleep(0.2)
-        return first, again, await place.kept("x", work, fresh_for=0.1), await place.kept("y", work)
+        return first, again, await gateway.kept("x", work, fresh_for=0.1), await gateway.kept("y", work)
 
     assert played(play) == (1, 1, 2, 3)
 
 
 def test_what_takes_long_is_done_less_often(monkeypatch):
-    monkeypatch.setattr(module, "_PATIENCE", 60.0)
+    monkeypatch.setattr(module, "_WAIT_SECONDS", 60.0)
     work = counting(0.5)  # for ten times as long, 5 seconds, it is not done again
 
-    async def play(place):
-        await place.kept("x", work, fresh_for=0.01)
+    async def play(gateway):
+        await gateway.kept("x", work, fresh_for=0.01)
         await asyncio.sleep(0.1)
-        return await place.kept("x", work, fresh_for=0.01)
+        return await gateway.kept("x", work, fresh_for=0.01)
 
     assert played(play) == 1
-    monkeypatch.setattr(module, "_SHARE", 0.0)
+    monkeypatch.setattr(module, "_REST_FACTOR", 0.0)
     assert played(play) == 3
 
 
 def test_who_asks_meanwhile_gets_what_there_was(monkeypatch):
-    monkeypatch.setattr(module, "_PATIENCE", 0.02)
-    monkeypatch.setattr(module, "_SHARE", 0.0)
+    monkeypatch.setattr(module, "_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(module, "_REST_FACTOR", 0.0)
     go = threading.Event()
     go.set()
     calls = []
@@ -88,11 +88,11 @@ def test_who_asks_meanwhile_gets_what_there_was(monkeypatch):
         go.wait(10)
         return len(calls)
 
-    async def play(place):
-        first = await place.kept("x", work, fresh_for=0.01)
+    async def play(gateway):
+        first = await gateway.kept("x", work, fresh_for=0.01)
         go.clear()
         await asyncio.sleep(0.03)
-        old = await asyncio.gather(*(place.kept("x", work, fresh_for=0.01) for _ in range(5)))
+        old = await asyncio.gather(*(gateway.kept("x", work, fresh_for=0.01) for _ in range(5)))
         go.set()
         await asyncio.sleep(0.1)
         return first, old, len(calls)
@@ -111,13 +111,13 @@ def test_what_was_forgotten_is_looked_at_anew():
             go.wait(60)
         return value
 
-    async def play(place):
-        early = asyncio.create_task(place.kept("x", work))
+    async def play(gateway):
+        early = asyncio.create_task(gateway.kept("x", work))
         await asyncio.to_thread(begun.wait, 60)
-        place.forget()
-        late = await place.kept("x", work)
+        gateway.forget()
+        late = await gateway.kept("x", work)
         go.set()
-        return await early, late, await place.kept("x", work)
+        return await early, late, await gateway.kept("x", work)
 
     assert played(play) == ("before the edit", "after the edit", "after the edit")
 
@@ -131,10 +131,10 @@ def test_an_error_is_told_to_all_and_tried_again():
             raise OSError("once")
         return "well"
 
-    async def play(place):
-        found = await asyncio.gather(*(place.kept("x", work) for _ in range(3)), return_exceptions=True)
+    async def play(gateway):
+        found = await asyncio.gather(*(gateway.kept("x", work) for _ in range(3)), return_exceptions=True)
         assert [str(one) for one in found] == ["once"] * 3
-        return await place.kept("x", work)
+        return await gateway.kept("x", work)
 
     assert played(play) == "well"
 
@@ -142,7 +142,7 @@ def test_an_error_is_told_to_all_and_tried_again():
 def test_nothing_is_kept_if_that_is_not_wanted():
     work = counting()
 
-    async def play(place):
-        return [await place.kept("x", work) for _ in range(3)]
+    async def play(gateway):
+        return [await gateway.kept("x", work) for _ in range(3)]
 
     assert played(play, fresh_for=0.0) == [1, 2, 3]

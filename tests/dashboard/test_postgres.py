@@ -28,8 +28,8 @@ PATHS = [
     "/api/elements/1",
     "/api/elements/1/versions",
     "/api/changes",
-    "/api/prospect",
-    "/api/prospect?objective=age",
+    "/api/what-if",
+    "/api/what-if?objective=age",
     "/api/budget-for?freshness=0.4",
     "/copies/python:0",
 ]

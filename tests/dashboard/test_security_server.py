@@ -39,7 +39,7 @@ async def app(scope, receive, send):
 @pytest.fixture
 def connect(monkeypatch):
     """Return what connects to a server that waits only a moment for requests."""
-    monkeypatch.setattr(serving, "_PATIENCE", PATIENCE)
+    monkeypatch.setattr(serving, "_HEADERS_SECONDS", PATIENCE)
     server = serving.Server(app)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -19,8 +19,8 @@ from unstale.errors import InvalidInput, NoAnswer, Trouble
 
 from .api import api, copies, feeds, metrics
 from .error_responses import problem, wants_page
-from .guard import Guard, Guarded
-from .mirror_gateway import Place
+from .guard import AccessRules, GuardMiddleware
+from .mirror_gateway import MirrorGateway
 from .pages import pages
 
 __all__ = ["create_app"]
@@ -33,7 +33,7 @@ _ABOUT = (
 )
 
 
-def create_app(place: Place, guard: Guard, *, early: bool = False) -> FastAPI:
+def create_app(gateway: MirrorGateway, rules: AccessRules, *, early: bool = False) -> FastAPI:
     """Return the dashboard of a mirror, which it closes in the end.
 
     ``early``: what takes long with a million elements is begun at once, not when somebody asks for it.
@@ -41,11 +41,11 @@ def create_app(place: Place, guard: Guard, *, early: bool = False) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        looking = asyncio.create_task(place.view() if early else asyncio.sleep(0))
+        looking = asyncio.create_task(gateway.view() if early else asyncio.sleep(0))
         looking.add_done_callback(lambda done: done.cancelled() or done.exception())  # who asks will be told
         yield
         looking.cancel()
-        await place.close()
+        await gateway.close()
 
     app = FastAPI(
         title="unstale",
@@ -58,13 +58,13 @@ def create_app(place: Place, guard: Guard, *, early: bool = False) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
     )
-    app.add_middleware(Guarded, guard=guard)
+    app.add_middleware(GuardMiddleware, rules=rules)
     _tell_errors(app)
-    place.trusted = guard.token is not None
+    gateway.trusted = rules.token is not None
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
     for part in (pages, api, copies, feeds, metrics):
-        app.include_router(part.router(place))
+        app.include_router(part.router(gateway))
     return app
 
 

@@ -29,7 +29,7 @@ from unstale.errors import InvalidInput
 
 from .error_responses import page, problem, wants_page
 
-__all__ = ["ADMITTED", "ANY", "LOOPBACK", "Guard", "Guarded", "csrf_token"]
+__all__ = ["ADMITTED", "ANY", "LOOPBACK", "AccessRules", "GuardMiddleware", "csrf_token"]
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 ANY = "*"
@@ -39,19 +39,19 @@ ADMITTED = "unstale.admitted"
 """Where the scope of a request says whether it shows the token, or none is needed."""
 
 _SECRET = secrets.token_bytes(32)
-_LONGEST_ADDRESS = 8192
-"""Bytes of a path and query."""
-_LARGEST = 1_000_000
-"""Bytes of a body."""
-_PATIENCE = 30.0
-"""Seconds in which a body must have come."""
+_LONGEST_ADDRESS_BYTES = 8192
+"""Of a path and query."""
+_LARGEST_BODY_BYTES = 1_000_000
+_BODY_SECONDS = 30.0
+"""In which a body must have come."""
 _SHORTEST_TOKEN = 16
-_SAFE, _KNOWN = frozenset({"GET", "HEAD", "OPTIONS"}), frozenset({"POST", "DELETE"})
+"""Characters."""
+_READING_METHODS, _EDITING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"}), frozenset({"POST", "DELETE"})
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?").fullmatch
-_FORM = "application/x-www-form-urlencoded"
-_OPEN = ("/healthz", "/login")
-"""Paths that take no token; nor does what is in /static/, which is the same for everybody."""
-_NEEDED = (
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_PATHS_WITHOUT_TOKEN = ("/healthz", "/login")
+"""Nor does what is in /static/, which is the same for everybody."""
+_HOW_TO_ENTER = (
     "a token is needed: send the header 'Authorization: Bearer TOKEN', or the token as the password of any "
     "user, or go to /login"
 )
@@ -76,8 +76,8 @@ _LOGIN = """<h1>unstale</h1>
 
 
 @dataclass(frozen=True)
-class Guard:
-    """What is demanded: a token, or none, and that requests name one of these hosts."""
+class AccessRules:
+    """What a request must show: a token, or none, and the name of one of these hosts."""
 
     token: str | None = None
     hosts: frozenset[str] = LOOPBACK
@@ -114,11 +114,11 @@ class _Refused(Exception):  # noqa: N818  (it never leaves this module)
         self.status, self.headers = status, headers
 
 
-class Guarded:
-    """An application behind a guard."""
+class GuardMiddleware:
+    """Lets requests through to an application, or refuses them, by access rules."""
 
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
-        self._app, self._guard = app, guard
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
+        self._app, self._rules = app, rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
@@ -131,7 +131,7 @@ class Guarded:
             return
         headers = Headers(scope=scope)
         as_page = wants_page(scope["path"], headers.get("accept", ""))
-        answering = _Answering(scope, headers, receive, send)
+        answering = _AnswerWithHeaders(scope, headers, receive, send)
         try:
             await self._let_in(scope, headers, answering.receive, answering.send, as_page=as_page)
         except Exception:
@@ -151,16 +151,16 @@ class Guarded:
                 await answer(scope, receive, send)
                 return
             scope[ADMITTED] = self._check_token(scope, headers)
-            safe = scope["method"] in _SAFE
+            safe = scope["method"] in _READING_METHODS
             if not safe:
                 _check_origin(headers)
             if not safe or _has_body(headers):
                 body = await _body(receive)
-                if scope["method"] in _KNOWN:  # others are refused for what they are
+                if scope["method"] in _EDITING_METHODS:  # others are refused for what they are
                     _check_content(scope, headers, body)
                 receive = _again(body, receive)
         except _Refused as refused:
-            if refused.status == 401 and as_page and scope["method"] in _SAFE:
+            if refused.status == 401 and as_page and scope["method"] in _READING_METHODS:
                 await RedirectResponse("/login", 303)(scope, receive, send)
                 return
             answer = problem(refused.status, str(refused), as_page=as_page, headers=refused.headers)
@@ -175,22 +175,22 @@ class Guarded:
         found = _HOST(given[0]) if len(given) == 1 else None
         if found is None:
             raise _Refused(400, "a request must have one header Host, with the name of a host")
-        if ANY not in self._guard.hosts and found[1].lower() not in self._guard.hosts:
+        if ANY not in self._rules.hosts and found[1].lower() not in self._rules.hosts:
             raise _Refused(
                 421, f"{found[1]} is not a name of this server; start it with --allow-host {found[1]}"
             )
 
     def _check_token(self, scope: Scope, headers: Headers) -> bool:
         """Tell whether the token is shown, or none is needed; refuse whoever must show it and does not."""
-        path, token = scope["path"], self._guard.token
+        path, token = scope["path"], self._rules.token
         if token is None:
             return True
         given = _authorization(headers)
-        if _same(given, token) or any(_same(one, self._guard.cookie) for one in _cookies(headers)):
+        if _same(given, token) or any(_same(one, self._rules.cookie) for one in _cookies(headers)):
             return True
-        if path in _OPEN or path.startswith("/static/"):
+        if path in _PATHS_WITHOUT_TOKEN or path.startswith("/static/"):
             return False
-        message = "that is not the token" if given else _NEEDED
+        message = "that is not the token" if given else _HOW_TO_ENTER
         browser = "sec-fetch-mode" in headers  # which would ask for a name and a password, beside our page
         raise _Refused(
             401, message, {"WWW-Authenticate": "Bearer" + ("" if browser else ', Basic realm="unstale"')}
@@ -198,26 +198,26 @@ class Guarded:
 
     async def _login(self, scope: Scope, headers: Headers, receive: Receive) -> Response:
         """Take the token from a person, whose browser keeps a cookie for it."""
-        if self._guard.token is None:
+        if self._rules.token is None:
             return RedirectResponse("/", 303)
         if scope["method"] in {"GET", "HEAD"}:
             return page("Enter", _LOGIN)
         if scope["method"] != "POST":
             raise _Refused(405, "only GET and POST", {"Allow": "GET, HEAD, POST"})
         _check_origin(headers)
-        if _content_type(headers) != _FORM:
-            raise _Refused(415, f"the token must come as {_FORM}")
+        if _content_type(headers) != _FORM_TYPE:
+            raise _Refused(415, f"the token must come as {_FORM_TYPE}")
         given = _fields(await _body(receive)).get("token", "").strip()
-        if not _same(given, self._guard.token):
+        if not _same(given, self._rules.token):
             return page("Enter", '<p role="alert">That is not the token.</p>\n' + _LOGIN, 403)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
-            COOKIE, self._guard.cookie, httponly=True, samesite="strict", secure=scope["scheme"] == "https"
+            COOKIE, self._rules.cookie, httponly=True, samesite="strict", secure=scope["scheme"] == "https"
         )
         return answer
 
 
-class _Answering:
+class _AnswerWithHeaders:
     """Adds to an answer the headers that it does not have yet.
 
     What is in /static/ may be kept and asked after. Whoever is answered before all of a body has come is not
@@ -264,12 +264,12 @@ def _without_body(send: Send) -> Send:
 
 def _check_size(scope: Scope, headers: Headers) -> None:
     address = scope.get("raw_path") or scope["path"].encode()
-    if len(address) + len(scope["query_string"]) > _LONGEST_ADDRESS:
-        raise _Refused(414, f"an address can have {_LONGEST_ADDRESS} bytes at most")
+    if len(address) + len(scope["query_string"]) > _LONGEST_ADDRESS_BYTES:
+        raise _Refused(414, f"an address can have {_LONGEST_ADDRESS_BYTES} bytes at most")
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()) or len(length) > 18:
         raise _Refused(400, "Content-Length must be a number")
-    if int(length) > _LARGEST:
+    if int(length) > _LARGEST_BODY_BYTES:
         raise _too_large()
 
 
@@ -303,7 +303,7 @@ def _same_host(one: str, other: str, scheme: str) -> bool:
 def _check_content(scope: Scope, headers: Headers, body: bytes) -> None:
     """Refuse what a form of another site could have sent."""
     kind, path = _content_type(headers), scope["path"]
-    if kind == _FORM and not (path.startswith("/api/") or path == "/hints"):
+    if kind == _FORM_TYPE and not (path.startswith("/api/") or path == "/hints"):
         if not _same(_fields(body).get("csrf", ""), csrf_token()):
             raise _Refused(403, "this form is not from here, or from before a restart: load the page again")
     elif kind != "application/json" and (body or scope["method"] != "DELETE"):
@@ -328,7 +328,7 @@ async def _body(receive: Receive) -> bytes:
     parts: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_BODY_SECONDS):
             more = True
             while more:
                 message = await receive()
@@ -336,7 +336,7 @@ async def _body(receive: Receive) -> bytes:
                     raise _Refused(400, "the request broke off")
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
-                if size > _LARGEST:
+                if size > _LARGEST_BODY_BYTES:
                     raise _too_large()
                 more = message.get("more_body", False)
     except TimeoutError:
@@ -359,7 +359,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _too_large() -> _Refused:
-    return _Refused(413, f"a body can have {_LARGEST:,} bytes at most")
+    return _Refused(413, f"a body can have {_LARGEST_BODY_BYTES:,} bytes at most")
 
 
 def _authorization(headers: Headers) -> str:

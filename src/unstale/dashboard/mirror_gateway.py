@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import nan
 from typing import TypeVar, cast
 
 from starlette.exceptions import HTTPException
@@ -22,25 +23,25 @@ from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.engine.policy import load_policy
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.status import Status, status
-from unstale.mirror.reports.what_if import Market, market
+from unstale.mirror.reports.what_if import Demand, WhatIf, demand_of
 from unstale.mirror.store.contract import Element
 
-from .pages.glance import Glance, Outlook
-from .pages.next_polls import Coming, coming
+from .copy_freshness import CopyFreshness, FreshnessEstimator
+from .next_polls import NextPoll, next_polls
 
-__all__ = ["Place", "View", "numbered"]
+__all__ = ["LARGEST_NUMBER", "MirrorGateway", "View", "numbered"]
 
 _T = TypeVar("_T")
-_MOST = 2**62
-"""No element has such a number."""
-_WRITE_READS = 2.0
-"""Seconds after which reads are written."""
-_SHARE = 10.0
+LARGEST_NUMBER = 2**62
+"""No element, version or poll has such a number."""
+_WRITE_READS_SECONDS = 2.0
+"""After which reads are written."""
+_REST_FACTOR = 10.0
 """What has taken a second is not done again for so many."""
-_OUTLOOK = 5.0
-"""Seconds for which what was learned of all elements is taken as known."""
-_PATIENCE = 0.5
-"""Seconds for which one waits for something new while there is something old."""
+_LEARNED_SECONDS, _WHAT_IF_SECONDS = 5.0, 15.0
+"""For which what was learned of all elements, and what other budgets would buy, is taken as known."""
+_WAIT_SECONDS = 0.5
+"""For which a request waits for something new while there is something old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class View:
     """What is told of all elements, from one reading of them."""
 
     status: Status
-    coming: Sequence[Coming]
-    markets: Mapping[str, Market | InvalidInput]
+    next_polls: Sequence[NextPoll]
+    demands: Mapping[str, Demand | InvalidInput]
     """By objective; or why there is none."""
 
 
@@ -64,24 +65,24 @@ def _view(mirror: Mirror) -> View:
     with mirror.store.begin() as t:
         policy, state = load_policy(mirror.settings, t)
         now = mirror.clock.now()
-        markets: dict[str, Market | InvalidInput] = {}
+        demands: dict[str, Demand | InvalidInput] = {}
         for objective in ("freshness", "age"):
             try:
-                markets[objective] = market(policy, now, objective)
+                demands[objective] = demand_of(policy, now, objective)
             except InvalidInput as error:
-                markets[objective] = error
-        return View(status(policy, state, t, now), coming(policy, t, now), markets)
+                demands[objective] = error
+        return View(status(policy, state, t, now), next_polls(policy, t, now), demands)
 
 
 def numbered(mirror: Mirror, number: int) -> Element:
     """Return an element by its number, or say that there is none."""
     try:
-        return mirror.numbered(number if 0 < number < _MOST else 0)
+        return mirror.numbered(number if 0 < number < LARGEST_NUMBER else 0)
     except InvalidInput:
         raise HTTPException(404, f"there is no element number {number} in this mirror") from None
 
 
-class Place:
+class MirrorGateway:
     """A mirror that somebody else may be running, open for many requests at a time."""
 
     def __init__(self, mirror: Mirror, *, fresh_for: float = 2.0, threads: int = 8) -> None:
@@ -118,13 +119,13 @@ class Place:
         if limit <= 0:
             return await self.do(work)
         before = self._kept.get(name)
-        if before is not None and time.monotonic() <= before.at + max(limit, _SHARE * before.took):
+        if before is not None and time.monotonic() <= before.at + max(limit, _REST_FACTOR * before.took):
             return cast("_T", before.value)
         task = self._tasks.get(name)
         if task is None:
             task = self._tasks[name] = asyncio.create_task(self._renew(name, work, self._kept))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())  # somebody has looked
-        if before is not None and not (await asyncio.wait({task}, timeout=_PATIENCE))[0]:
+        if before is not None and not (await asyncio.wait({task}, timeout=_WAIT_SECONDS))[0]:
             return cast("_T", before.value)
         return cast("_T", await asyncio.shield(task))
 
@@ -150,26 +151,36 @@ class Place:
         """Return how fresh the mirror is; at most some seconds old."""
         return (await self.view()).status
 
-    async def market(self, objective: str) -> Market:
+    async def demand(self, objective: str) -> Demand:
         """Return what elements ask for, for an objective."""
-        market = (await self.view()).markets[objective]
-        if isinstance(market, InvalidInput):
-            raise InvalidInput(str(market))
-        return market
+        demand = (await self.view()).demands[objective]
+        if isinstance(demand, InvalidInput):
+            raise InvalidInput(str(demand))
+        return demand
 
-    async def outlook(self) -> Outlook:
+    async def what_if(self, objective: str) -> WhatIf:
+        """Return what other budgets would buy; at most some seconds old."""
+        demand = await self.demand(objective)
+        return await self.kept(f"what if {objective}", lambda _: demand.what_if(), fresh_for=_WHAT_IF_SECONDS)
+
+    async def freshness_estimator(self) -> FreshnessEstimator:
         """Return what was learned of all elements together; some seconds old."""
-        return await self.kept("outlook", Outlook, fresh_for=_OUTLOOK)
+        return await self.kept("learned", FreshnessEstimator, fresh_for=_LEARNED_SECONDS)
 
-    async def glances(self, elements: Iterable[int]) -> dict[int, Glance]:
-        """Tell of some elements how fresh their copies are and how often they change, by number."""
-        outlook, numbers = await self.outlook(), list(elements)
+    async def freshness_of(self, elements: Sequence[Element]) -> dict[int, CopyFreshness]:
+        """Return how fresh the copies of elements are and how often they change, by number."""
+        estimator = await self.freshness_estimator()
 
-        def look(mirror: Mirror) -> dict[int, Glance]:
+        def look(mirror: Mirror) -> dict[int, CopyFreshness]:
             with mirror.store.begin() as t:
-                return outlook.glances(t.load(numbers), mirror.clock.now())
+                columns = t.load([element.id for element in elements])
+                return estimator.of_many(columns, mirror.clock.now())
 
-        return await self.do(look)
+        found = await self.do(look)
+        for element in elements:
+            if element.version is None and element.id in found:  # it was polled, and is not there
+                found[element.id] = replace(found[element.id], fresh=nan, age=nan)
+        return found
 
     def read(self, element: int) -> None:
         """Count a read of a copy."""
@@ -178,7 +189,7 @@ class Place:
             self._writing = asyncio.create_task(self._write_soon())
 
     async def _write_soon(self) -> None:
-        await asyncio.sleep(_WRITE_READS)
+        await asyncio.sleep(_WRITE_READS_SECONDS)
         await self._write()
 
     async def _write(self) -> None:

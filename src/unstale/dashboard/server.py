@@ -14,9 +14,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["Server"]
 
-_PATIENCE = 15.0
-"""Seconds in which the headers of a request must have come."""
-_INTERRUPTED = 130
+_HEADERS_SECONDS = 15.0
+"""In which the headers of a request must have come."""
+_EXIT_CODE_INTERRUPTED = 130
 
 
 class Server(uvicorn.Server):
@@ -27,7 +27,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=Prompt,
+                http=TimedProtocol,
                 log_config=None,
                 log_level="error",
                 access_log=False,
@@ -41,11 +41,11 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end, or end."""
         if self.should_exit and sig == signal.SIGINT:
-            os._exit(_INTERRUPTED)  # threads that are busy would be waited for
+            os._exit(_EXIT_CODE_INTERRUPTED)  # threads that are busy would be waited for
         super().handle_exit(sig, frame)
 
 
-class Prompt(H11Protocol):
+class TimedProtocol(H11Protocol):
     """A connection that is closed if it stays silent, or sends only some of a request.
 
     Who has sent a request, and will send no more, is answered nevertheless.
@@ -83,7 +83,7 @@ class Prompt(H11Protocol):
         if not self._idle:
             self._stop_waiting()
         elif self._waiting is None and not self.transport.is_closing():
-            self._waiting = self.loop.call_later(_PATIENCE, self._give_up)
+            self._waiting = self.loop.call_later(_HEADERS_SECONDS, self._give_up)
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:

@@ -9,26 +9,26 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from math import isnan
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Self, TypeVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from unstale.errors import InvalidInput
 from unstale.wording import show_time
 
+from .as_json import fields_json
 from .clock import Clock, RealClock
 from .engine.discovery import Discovery, differs
 from .engine.policy import load_policy
 from .engine.worker import SAMPLE_EVERY, Event, Loop, check_settings
-from .reports.element import Portrait, portrait
-from .reports.status import Audit, Explanation, Status, audits, dead, explain, judged, kept, status
-from .reports.what_if import Market, Prospect, market
+from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
+from .reports.explain import Explanation, explain
+from .reports.status import Status, live_workers, status
+from .reports.what_if import Demand, WhatIf, demand_of
 from .settings import Settings
 from .source import Json, New, Source
 from .sources.registry import Sources, load_sources
@@ -39,9 +39,17 @@ from .store.sql.store import open_store
 __all__ = ["Added", "Copy", "Mirror"]
 
 _DEFAULT_BUDGET = 1000.0 / 86400.0
-_AT_ONCE = 1000
-_AHEAD = 60.0
-"""Seconds by which clocks of others may be ahead of ours."""
+"""Polls per second."""
+_BATCH = 1000
+"""Elements that are read or written in one transaction."""
+_COMPARED_KEYS = 20_000
+"""Keys among which the nearest to a wrong one is looked for."""
+_CLOCKS_DIFFER_SECONDS = 60.0
+"""Clocks of others may be ahead of ours by so much."""
+_AUDIT_LOOK_SECONDS = 1.0
+"""Between two looks at which polls of an audit have been made."""
+_BOUNDS = {"weight": (0.0, 1e30), "max_age": (1.0, 1e12), "min_interval": (0.0, 1e12), "jitter": (0.0, 1.0)}
+"""Between which what is said of an element must be; times are in seconds."""
 _T = TypeVar("_T")
 
 
@@ -55,6 +63,10 @@ class Added:
     """What could not be added, and why."""
     changed: int = 0
     """Of those that were known, how many of which something else is said now."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON, as `unstale.mirror.as_json` says: what was refused has ``key`` and ``why``."""
+        return fields_json(self) | {"refused": [{"key": key, "why": why} for key, why in self.refused]}
 
 
 @dataclass(frozen=True)
@@ -194,7 +206,7 @@ class Mirror:
                     found = t.find([self._discovery.addition(New(key), {}).key])
             if found:
                 return next(iter(found.values()))
-            some = [element.key for element in t.elements(limit=20_000)]
+            some = [element.key for element in t.elements(limit=_COMPARED_KEYS)]
         near = difflib.get_close_matches(key, some, 1, 0.5)
         hint = f"did you mean {near[0]}?" if near else "add it first: unstale add KEY"
         raise InvalidInput(f"there is no element {key!r} in this mirror; {hint}")
@@ -213,7 +225,7 @@ class Mirror:
         after = 0
         while True:
             with self.store.begin() as t:
-                batch = t.elements(after, _AT_ONCE, pattern=pattern)
+                batch = t.elements(after, _BATCH, pattern=pattern)
             if not batch:
                 return
             yield from batch
@@ -265,7 +277,7 @@ class Mirror:
         """Say that elements may have changed, now or at a moment before; return how many."""
         now = self.clock.now()
         moment = now if time is None else time
-        if not moment <= now + _AHEAD:
+        if not moment <= now + _CLOCKS_DIFFER_SECONDS:
             raise InvalidInput(
                 "a hint is about what has happened, so its time must not be in the future; it is "
                 f"{show_time(moment)}, and now it is {show_time(now)}"
@@ -293,7 +305,7 @@ class Mirror:
     ) -> None:
         """Keep the copies fresh, in an event loop that is there."""
         with self._running(on_event) as loop:
-            with _signals(loop):
+            with _stopped_by_signals(loop):
                 await loop.run(until)
             await self._close_sources()
 
@@ -323,8 +335,22 @@ class Mirror:
         for source in self.sources.values():
             await source.close()
 
-    def _running(self, on_event: Callable[[Event], None] | None) -> _Running:
-        return _Running(self, on_event)
+    @contextmanager
+    def _running(self, on_event: Callable[[Event], None] | None) -> Iterator[Loop]:
+        """Yield a loop that runs on this mirror, with a store of its own that nobody else runs on."""
+        if self._loop is not None:
+            raise InvalidInput("this mirror is running already; stop it first")
+        store = open_store(self._url, copies=self.copies, run=True)
+        try:
+            self.apply_rules()
+            self._loop = Loop(
+                store, self.copies, self.sources, self.settings, self.clock, tick=self._tick,
+                on_event=on_event, sample_every=self._sample_every, beside=self._beside,
+            )  # fmt: skip
+            yield self._loop
+        finally:
+            self._loop = None
+            store.close()
 
     def apply_rules(self) -> int:
         """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
@@ -354,16 +380,11 @@ class Mirror:
             return status(*load_policy(self.settings, t), t, self.clock.now())
 
     def explain(self, key: str) -> Explanation:
-        """Return why an element is polled when it is."""
+        """Return why an element is polled when it is, and what its polls saw."""
         element = self.find(key)
         with self.store.begin() as t:
-            return explain(self.settings, t, element, self.clock.now())
-
-    def portrait(self, key: str) -> Portrait:
-        """Return what there is to be shown of an element."""
-        element = self.find(key)
-        with self.store.begin() as t:
-            return portrait(self.settings, t, element, self.clock.now())
+            policy, _ = load_policy(self.settings, t, element.id)
+            return explain(policy, t, element, self.clock.now())
 
     def samples(self, since: float = 0.0, limit: int = 2000) -> list[Sample]:
         """Return how the mirror did since a moment, in order of time."""
@@ -373,23 +394,25 @@ class Mirror:
     def audits(self) -> list[Audit]:
         """Return the last audits, the oldest first."""
         with self.store.begin() as t:
-            return audits(t.state())
+            return kept_audits(t.state())
 
-    def prospect(
+    def what_if(
         self, *, objective: str | None = None, budgets: ArrayLike | None = None, points: int = 41
-    ) -> Prospect:
+    ) -> WhatIf:
         """Return what other budgets, per second, would buy."""
-        return self.market(objective).prospect(budgets, points)
+        return self.demand(objective).what_if(budgets, points)
 
     def budget_for(self, freshness: float) -> float:
         """Return the smallest budget, per second, that buys this freshness; inf if none does."""
-        return self.market("freshness").budget_for(freshness)
+        return self.demand("freshness").budget_for(freshness)
 
-    def market(self, objective: str | None = None) -> Market:
-        """Return what elements ask for now, which tells what budgets buy."""
+    def demand(self, objective: str | None = None) -> Demand:
+        """Return what elements ask for now, which says what budgets buy."""
         with self.store.begin() as t:
             policy, _ = load_policy(self.settings, t)
-        return market(policy, self.clock.now(), self.settings.objective if objective is None else objective)
+        return demand_of(
+            policy, self.clock.now(), self.settings.objective if objective is None else objective
+        )
 
     def changes(self, after: int = 0, limit: int = 1000) -> list[Version]:
         """Return versions in the order in which they were recorded, after one of them."""
@@ -449,117 +472,60 @@ class Mirror:
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Audit:
         """Do what `audit` does, in an event loop that is there."""
-        if sample < 1:
-            raise InvalidInput(f"sample must be at least 1; it is {sample}")
-        asked, wanted, after = await asyncio.to_thread(self._ask_audit, sample, seed)
-        running = self._loop is not None or asked
-        polls: list[PollRecord] = []
 
-        def look() -> bool:
-            nonlocal polls
+        def ask() -> tuple[AuditRequest, bool]:
+            now = self.clock.now()
             with self.store.begin() as t:
-                polls = [p for p in t.polls(None, 1_000_000, after) if not p.planned and p.element in wanted]
-                missing = wanted - {poll.element for poll in polls}
-                there = {int(i) for columns in t.load(sorted(missing)) for i in columns.id}
-                wanted.difference_update(missing - there)  # which have been removed meanwhile
-            if on_progress is not None:
-                on_progress(len(wanted) - len(there), len(wanted))
-            return not there
+                return AuditRequest.make(t, sample, seed, now), bool(live_workers(t, now))
 
-        if running:
-            while not await asyncio.to_thread(look):
-                await self.clock.until(self.clock.now() + 1.0)
+        def is_done() -> bool:
+            with self.store.begin() as t:
+                asked.look(t)
+            if on_progress is not None:
+                on_progress(len(asked.wanted) - asked.missing, len(asked.wanted))
+            return not asked.missing
+
+        asked, others_run = await asyncio.to_thread(ask)
+        if others_run or self._loop is not None:
+            while not await asyncio.to_thread(is_done):
+                await self.clock.until(self.clock.now() + _AUDIT_LOOK_SECONDS)
         else:
             with self._running(None) as loop:
-                while not await asyncio.to_thread(look):
+                while not await asyncio.to_thread(is_done):
                     wait = await loop.turn()
                     await loop.finish()
-                    await self.clock.until(self.clock.now() + min(wait, 1.0))
+                    await self.clock.until(self.clock.now() + min(wait, _AUDIT_LOOK_SECONDS))
                 await loop.run(until=self.clock.now())
                 await self._close_sources()
-        result = judged(polls, self.clock.now())
+        result = audit_of(asked.polls, self.clock.now())
         with self.store.begin() as t:
-            t.keep(kept(result, t.state()))
+            t.keep(with_audit(t.state(), result))
         return result
 
-    def _ask_audit(self, sample: int, seed: int | None) -> tuple[bool, set[int], int]:
-        """Choose a sample, by weight, and ask for it."""
-        now = self.clock.now()
-        with self.store.begin() as t:
-            ids, weights = [np.empty(0, np.int64)], [np.empty(0)]
-            for columns in t.load():
-                there = np.array([state == "ok" for state in columns.state], bool) & ~np.isnan(columns.last)
-                ids.append(columns.id[there])
-                weights.append(columns.weight[there])
-            all_ids, all_weights = np.concatenate(ids), np.concatenate(weights)
-            able = all_weights > 0
-            if not able.any():
-                raise InvalidInput(
-                    "there is nothing to audit: no element has a copy yet; run the mirror first"
-                )
-            share = all_weights[able] / all_weights[able].sum()
-            count = min(sample, int(np.count_nonzero(able)))
-            chosen = np.random.default_rng(seed).choice(all_ids[able], count, replace=False, p=share)
-            latest = t.polls(None, 1)
-            t.edit([("audit", int(number), now, f"audit {now:.0f}") for number in chosen])
-            running = any(not dead(worker) for worker in t.workers(now))
-        return running, set(chosen.tolist()), latest[0].id if latest else 0
 
+@contextmanager
+def _stopped_by_signals(loop: Loop) -> Iterator[None]:
+    """Let SIGINT and SIGTERM end a loop cleanly; a second one has its usual effect, and ends it at once."""
+    handled: list[signal.Signals] = []
+    running = asyncio.get_running_loop()
 
-class _Running:
-    """A loop that runs on a mirror, with a store of its own that nobody else runs on."""
+    def let_go() -> None:
+        while handled:
+            running.remove_signal_handler(handled.pop())
 
-    def __init__(self, mirror: Mirror, on_event: Callable[[Event], None] | None) -> None:
-        self._mirror, self._on_event = mirror, on_event
+    def stop() -> None:
+        loop.stop()
+        let_go()
 
-    def __enter__(self) -> Loop:
-        mirror = self._mirror
-        if mirror._loop is not None:  # noqa: SLF001
-            raise InvalidInput("this mirror is running already; stop it first")
-        self._store = open_store(mirror._url, copies=mirror.copies, run=True)  # noqa: SLF001
-        try:
-            mirror.apply_rules()
-            mirror._loop = Loop(  # noqa: SLF001
-                self._store, mirror.copies, mirror.sources, mirror.settings, mirror.clock,
-                tick=mirror._tick, on_event=self._on_event, sample_every=mirror._sample_every,  # noqa: SLF001
-                beside=mirror._beside,  # noqa: SLF001
-            )  # fmt: skip
-        except BaseException:
-            self._store.close()
-            raise
-        return mirror._loop  # noqa: SLF001
-
-    def __exit__(self, *_: object) -> None:
-        self._mirror._loop = None  # noqa: SLF001
-        self._store.close()
-
-
-class _signals:  # noqa: N801
-    """SIGINT and SIGTERM end a loop cleanly; a second one at once."""
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-        self._set: list[signal.Signals] = []
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return
-        running = asyncio.get_running_loop()
+    if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError):  # Windows
-                running.add_signal_handler(number, self._stop)
-                self._set.append(number)
-
-    def _stop(self) -> None:
-        self._loop.stop()
-        self._remove()  # a second one has its usual effect
-
-    def _remove(self) -> None:
-        while self._set:
-            asyncio.get_running_loop().remove_signal_handler(self._set.pop())
-
-    def __exit__(self, *_: object) -> None:
-        self._remove()
+                running.add_signal_handler(number, stop)
+                handled.append(number)
+    try:
+        yield
+    finally:
+        let_go()
 
 
 def _folder(url: str, copies: str | PathLike[str] | None) -> Path:
@@ -567,25 +533,18 @@ def _folder(url: str, copies: str | PathLike[str] | None) -> Path:
     if copies is not None:
         return Path(copies)
     if "://" in url and not url.startswith("sqlite"):
-        msg = "copies must be given for a mirror in PostgreSQL: a folder that all its workers share"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            "copies must be given for a mirror in PostgreSQL: a folder that all its workers share"
+        )
     return Path(url.removeprefix("sqlite:///")).absolute().parent / "copies"
 
 
 def _check(given: Mapping[str, Json]) -> None:
     """Insist on sane numbers."""
-    bounds = {
-        "weight": (0.0, 1e30),
-        "max_age": (1.0, 1e12),
-        "min_interval": (0.0, 1e12),
-        "jitter": (0.0, 1.0),
-    }
-    for name, value in given.items():
-        if name not in bounds:
-            continue
-        low, high = bounds[name]
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or isnan(value) or not low <= value <= high:  # type: ignore[arg-type,operator]
+    for name, (low, high) in _BOUNDS.items():
+        value = given.get(name, low)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and low <= value <= high):  # type: ignore[operator]
             raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}; it is {value!r}")
     if isinstance(text := given.get("windows"), str) and text:
         from unstale.schedule import Windows
@@ -597,7 +556,7 @@ def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
     batch: list[_T] = []
     for item in items:
         batch.append(item)
-        if len(batch) == _AT_ONCE:
+        if len(batch) == _BATCH:
             yield batch
             batch = []
     if batch:

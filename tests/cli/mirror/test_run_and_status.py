@@ -18,7 +18,7 @@ from unstale.cli.mirror.display import LogLines, Seen
 from unstale.mirror.config.file import load
 from unstale.mirror.engine.worker import Event
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.reports.status import Audit
+from unstale.mirror.reports.audit import Audit
 from unstale.wording import show_budget
 
 
@@ -63,7 +63,7 @@ def test_changes_are_seen_and_told(run, ask, run_until_seen, polled):
     assert "one" in difference
     assert "two" in difference
     assert ask("show", polled.host + "/b")["text"] == "<p>b: two</p>\n"
-    assert ask("show", polled.host + "/b", "--diff")["before"] == first
+    assert ask("show", polled.host + "/b", "--diff")["old"]["id"] == first
 
 
 @pytest.mark.usefixtures("mirror")

@@ -12,7 +12,7 @@ import pytest
 
 from dashboard.conftest import HOSTILE
 from unstale.dashboard.api import copies
-from unstale.dashboard.api.copies import _AT_ONCE
+from unstale.dashboard.api.copies import _BLOCK_BYTES
 from unstale.mirror.source import Found
 
 
@@ -153,7 +153,7 @@ def test_who_has_it_is_told_so(get):
         assert get("/copies/python:news", headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize("size", [1000, 3 * _AT_ONCE + 17])
+@pytest.mark.parametrize("size", [1000, 3 * _BLOCK_BYTES + 17])
 @pytest.mark.parametrize("packed", [True, False])
 def test_some_bytes_of_a_copy(get, mirror, size, packed):
     body = random.Random(1).randbytes(size) if not packed else bytes(range(250)) * (size // 250 + 1)  # noqa: S311
@@ -312,7 +312,7 @@ def test_a_copy_that_is_damaged_or_lost_is_not_served(get, mirror):
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("how", ["cut", "rubbish", "cut a little", "lost"])
 def test_a_large_copy_that_is_damaged_is_not_begun(get, mirror, packed, how):
-    size = 3 * _AT_ONCE
+    size = 3 * _BLOCK_BYTES
     body = bytes(range(256)) * (size // 256) if packed else random.Random(1).randbytes(size)  # noqa: S311
     add(mirror, "big", body)
     path = mirror.copies.path(hashlib.sha256(body).hexdigest())
@@ -332,7 +332,7 @@ def test_a_large_copy_that_is_damaged_is_not_begun(get, mirror, packed, how):
 
 
 def test_a_large_copy_that_is_damaged_later_on_breaks_off(get, mirror):
-    body = random.Random(1).randbytes(_AT_ONCE // 2) * 8  # noqa: S311
+    body = random.Random(1).randbytes(_BLOCK_BYTES // 2) * 8  # noqa: S311
     add(mirror, "big", body)
     path = mirror.copies.path(hashlib.sha256(body).hexdigest())
     path.write_bytes(path.read_bytes()[:-5])
@@ -343,7 +343,7 @@ def test_a_large_copy_that_is_damaged_later_on_breaks_off(get, mirror):
 def test_what_was_read_just_now_is_at_hand_for_a_moment(monkeypatch):
     now = 100.0
     monkeypatch.setattr(copies.time, "monotonic", lambda: now)
-    shelf = copies._Shelf(1.0)
+    shelf = copies._RecentCopies(1.0)
 
     def served(size):
         return copies._Served(None, None, None, bytes(size))
@@ -355,7 +355,7 @@ def test_what_was_read_just_now_is_at_hand_for_a_moment(monkeypatch):
     assert shelf.get((("a", None),)) is None
     for number in range(100):
         shelf.put(((f"{number}", None),), served(1_000_000))
-    assert len(shelf._served) * 1_000_000 <= copies._SHELF_ROOM
+    assert len(shelf._served) * 1_000_000 <= copies._MOST_RECENT_BYTES
     assert shelf.get((("99", None),)) is not None
     now += 1.5
     shelf.put((("b", None),), served(1))

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from unstale import Mirror
 from unstale.dashboard.app import create_app
-from unstale.dashboard.guard import Guard
-from unstale.dashboard.mirror_gateway import Place
+from unstale.dashboard.guard import AccessRules
+from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.mirror.settings import Settings
 
 with warnings.catch_warnings():
@@ -42,7 +42,7 @@ def served(tmp_path_factory):
             mirror.step()
         with mirror.store.begin() as t:  # somebody polls, so that all is well
             t.alive("elsewhere:1", time.time(), time.time() + 3600)
-    app = create_app(Place(Mirror(store)), Guard())
+    app = create_app(MirrorGateway(Mirror(store)), AccessRules())
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -27,7 +27,7 @@ def nothing_kept(monkeypatch):
 
 
 def test_what_is_kept_has_a_bounded_size(monkeypatch):
-    monkeypatch.setattr(differences, "_ROOM", 10_000)
+    monkeypatch.setattr(differences, "_MOST_KEPT_BYTES", 10_000)
     for number in range(50):
         differences._keep(("a", "b", "c", number), "é" * number * 20)
         differences._keep(("a", "b", "c", number), "é" * number * 20)
@@ -40,7 +40,7 @@ def test_what_is_kept_has_a_bounded_size(monkeypatch):
 
 def test_others_wait_for_their_turn_but_not_for_ever(mirror, pair, monkeypatch):
     monkeypatch.setattr(differences, "_turns", threading.BoundedSemaphore(1))
-    monkeypatch.setattr(differences, "_PATIENCE", 0.05)
+    monkeypatch.setattr(differences, "_WAIT_SECONDS", 0.05)
     started, go_on = threading.Event(), threading.Event()
 
     def slow(*_, **__):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from unstale import Mirror
 from unstale.dashboard.mirror_gateway import _view
 from unstale.dashboard.pages import figures
-from unstale.mirror.reports.status import Audit, Share
-from unstale.mirror.reports.what_if import Prospect
+from unstale.mirror.reports.audit import Audit
+from unstale.mirror.reports.samples import Share
+from unstale.mirror.reports.what_if import WhatIf
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found
 from unstale.mirror.store.contract import Sample
@@ -32,13 +33,13 @@ def audit(time, true=0.6, predicted=0.65):
     return Audit(time, 100, predicted, true, true - 0.1, true + 0.1, agrees=True, failed=0)
 
 
-def prospect(objective="freshness"):
+def curves_of(objective="freshness"):
     budgets = np.geomspace(1 / 16, 16.0, 41)
     best = budgets / (1 + budgets)
     curves = best, best**1.2, best**1.5
     if objective == "age":
         curves = tuple(1 / curve for curve in curves)
-    return Prospect(budgets, *curves, present=1.0, present_value=0.5 if objective == "freshness" else 2.0,
+    return WhatIf(budgets, *curves, present=1.0, present_value=0.5 if objective == "freshness" else 2.0,
                     objective=objective, unit="polls")  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def test_the_price_can_be_seen_whatever_a_poll_is_worth(rise, wait):
 
 
 def test_ages_are_on_a_logarithmic_axis():
-    figure = figures.what_if(prospect("age"), None)
+    figure = figures.what_if(curves_of("age"), None)
     lines = re.findall(r'class="line optimal" d="M[\d.]+ ([\d.]+)L.* ([\d.]+)"', figure.svg)
     place = float(re.search(r'class="dot present" cx="[\d.]+%" cy="([\d.]+)"', figure.svg)[1])
     assert 0.2 < (place - 14) / (340 - 38) < 0.9, lines  # not at the bottom
@@ -119,7 +120,7 @@ def test_rates_are_per_time():
 @pytest.mark.parametrize("objective", ["freshness", "age"])
 @pytest.mark.parametrize("policy", ["optimal", "uniform", "proportional"])
 def test_budgets_and_what_they_buy_are_inverse(objective, policy):
-    about = prospect(objective)
+    about = curves_of(objective)
     for budget in (0.1, 1.0, 3.3, 15.0):
         value = figures.bought(about, budget, policy)
         assert figures.budget_of(about, value, policy) == pytest.approx(budget, rel=1e-6)
@@ -130,7 +131,7 @@ def test_budgets_and_what_they_buy_are_inverse(objective, policy):
 @pytest.mark.parametrize("objective", ["freshness", "age"])
 @pytest.mark.parametrize("tried", [None, 0.1, 1.0, 16.0])
 def test_the_present_and_the_tried_budget_are_marked(objective, tried):
-    figure = figures.what_if(prospect(objective), tried)
+    figure = figures.what_if(curves_of(objective), tried)
     assert 'class="dot present"' in figure.svg
     assert ('class="dot tried"' in figure.svg) == (tried is not None)
     assert len(figure.rows[0]) == len(figure.columns) == 4
@@ -144,12 +145,12 @@ def test_outcomes_are_told_in_one_order():
 
 
 def test_what_comes_next(mirror):
-    found = _view(mirror).coming
+    found = _view(mirror).next_polls
     assert {one.key for one in found} == {"python:news", "python:about"}
     assert [one.moment for one in found] == sorted(one.moment for one in found)
     mirror.add("python:third", poll=lambda: "x")
-    assert _view(mirror).coming[0].key == "python:third"  # who has no copy comes first
-    assert _view(mirror).coming[0].worth == inf
+    assert _view(mirror).next_polls[0].key == "python:third"  # who has no copy comes first
+    assert _view(mirror).next_polls[0].worth == inf
 
 
 def test_who_must_wait_comes_later(tmp_path):
@@ -172,6 +173,6 @@ def test_who_must_wait_comes_later(tmp_path):
         for name in ("busy/1", "busy/2", "calm/1"):
             mirror.add(f"python:{name}")
         mirror.step()
-        found = _view(mirror).coming
+        found = _view(mirror).next_polls
     assert found[0].key == "python:calm/1"
     assert all(one.moment > mirror.clock.now() + 900 for one in found if "busy" in one.key)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from dashboard.conftest import HOSTILE, TestClient, client_of
 from unstale import Mirror
 from unstale.dashboard.app import create_app
-from unstale.dashboard.guard import Guard, csrf_token
-from unstale.dashboard.mirror_gateway import Place
-from unstale.dashboard.pages import filters as shown
+from unstale.dashboard.guard import AccessRules, csrf_token
+from unstale.dashboard.mirror_gateway import MirrorGateway
+from unstale.dashboard.pages import filters
 from unstale.dashboard.pages import what_if_form as trying
-from unstale.dashboard.pages.diff_html import marked
+from unstale.dashboard.pages.diff_html import difference_html
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found
 
@@ -139,8 +139,10 @@ def hostile(tmp_path):
         for _ in range(3):
             mirror.hint([one.key for one in mirror.elements() if one.state == "ok"])
             mirror.step()
-        place = Place(Mirror(tmp_path / "mirror.db", settings=settings, sources=sources), fresh_for=0.0)
-        app = create_app(place, Guard())
+        gateway = MirrorGateway(
+            Mirror(tmp_path / "mirror.db", settings=settings, sources=sources), fresh_for=0.0
+        )
+        app = create_app(gateway, AccessRules())
         with TestClient(app, base_url="http://127.0.0.1:8321", follow_redirects=False) as client:
             yield client, mirror
 
@@ -156,8 +158,8 @@ def addresses_of(mirror):
 
 @pytest.mark.parametrize("address", PAGES)
 def test_pages_of_an_empty_mirror(tmp_path, address):
-    place = Place(Mirror(tmp_path / "mirror.db"), fresh_for=0.0)
-    with TestClient(create_app(place, Guard()), base_url="http://127.0.0.1") as client:
+    gateway = MirrorGateway(Mirror(tmp_path / "mirror.db"), fresh_for=0.0)
+    with TestClient(create_app(gateway, AccessRules()), base_url="http://127.0.0.1") as client:
         checked(client.get(address), whole="fragments" not in address)
 
 
@@ -214,10 +216,10 @@ def test_a_difference_is_shown(ask, mirror, web):
 
 
 def test_words_that_differ_stand_out():
-    text = marked("-the price is 5 euros today\n+the price is 6 euros today")
+    text = difference_html("-the price is 5 euros today\n+the price is 6 euros today")
     assert "is <mark>5</mark> euros" in text
     assert "is <mark>6</mark> euros" in text
-    assert "<mark>" not in marked("-one thing entirely\n+and then another")
+    assert "<mark>" not in difference_html("-one thing entirely\n+and then another")
 
 
 @pytest.mark.parametrize(
@@ -225,8 +227,8 @@ def test_words_that_differ_stand_out():
     ["", "\n", "-", "+", "@@ -1 +1 @@\n-a\n+b", "was 5 bytes\nis 6 bytes", "- \n" * 500 + "+ \n" * 500],
 )
 def test_differences_of_any_kind(text):
-    assert re.sub(r"<[^>]*>", "", marked(text)) is not None
-    Page(marked(text))
+    assert re.sub(r"<[^>]*>", "", difference_html(text)) is not None
+    Page(difference_html(text))
 
 
 def test_what_if_tells_what_is_wrong(ask):
@@ -366,14 +368,14 @@ def test_the_first_minute_says_the_same_everywhere(ask, mirror):
 
 
 def test_what_is_not_of_now_says_so(tmp_path):
-    place = Place(Mirror(tmp_path / "mirror.db", settings=Settings(budget=1.0)), fresh_for=3600.0)
-    place.mirror.add("python:a", poll=lambda: "x")
-    with TestClient(create_app(place, Guard()), base_url="http://127.0.0.1") as client:
+    gateway = MirrorGateway(Mirror(tmp_path / "mirror.db", settings=Settings(budget=1.0)), fresh_for=3600.0)
+    gateway.mirror.add("python:a", poll=lambda: "x")
+    with TestClient(create_app(gateway, AccessRules()), base_url="http://127.0.0.1") as client:
         assert "as of" not in checked(client.get("/")).text
-        now, clock = place.mirror.clock.now(), place.mirror.clock
-        place.mirror.clock = SimpleNamespace(now=lambda: now + 3600.0)
+        now, clock = gateway.mirror.clock.now(), gateway.mirror.clock
+        gateway.mirror.clock = SimpleNamespace(now=lambda: now + 3600.0)
         page = checked(client.get("/"))
-        place.mirror.clock = clock
+        gateway.mirror.clock = clock
         assert re.search(r"as of \d\d:\d\d:\d\d UTC", page.text)
 
 
@@ -389,11 +391,11 @@ def test_pages_say_which_mirror_it_is(tmp_path):
 @given(st.floats(1e-6, 1e12), st.sampled_from(["polls", "bytes"]), st.none() | st.integers(1, 8))
 def test_budgets_are_read_as_they_are_written(budget, kind, digits):
     about = SimpleNamespace(unit=kind, present=1.0)
-    text = shown.written(budget, kind, digits)
+    text = filters.written(budget, kind, digits)
     read = trying._amount(text, about)
     assert read == pytest.approx(budget, rel=5.001 * 10.0 ** -(digits or 3))
     assert "e" not in text.partition("/")[0]
-    assert trying._amount(shown.written(read, kind, 15), about) == pytest.approx(read, rel=1e-12)
+    assert trying._amount(filters.written(read, kind, 15), about) == pytest.approx(read, rel=1e-12)
 
 
 def test_plain_numbers_have_the_unit_of_the_page():

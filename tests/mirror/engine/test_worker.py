@@ -338,7 +338,7 @@ def test_elements_that_are_added_or_removed_while_all_are_read(tmp_path, monkeyp
             fresh = mirror.status().freshness.value
             monkeypatch.setattr(SqlTransaction, "count", lambda _, n=there: {"ok": n})
             assert mirror.status().freshness.value == fresh
-            assert mirror.prospect().optimal.size == 41
+            assert mirror.what_if().optimal.size == 41
             monkeypatch.undo()
             run(mirror, 3600.0)
 

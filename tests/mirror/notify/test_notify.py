@@ -16,9 +16,9 @@ from aiohttp import web
 
 from unstale import InvalidInput
 from unstale.errors import Trouble
+from unstale.mirror.as_json import version_json
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.notify.notifier import Notifier
-from unstale.mirror.notify.record import change_record
 from unstale.mirror.notify.targets import CommandTarget, Undelivered, WebhookTarget, signature
 from unstale.mirror.settings import Notify
 from unstale.mirror.store.contract import Addition
@@ -121,7 +121,7 @@ def test_a_webhook_gets_all_changes_in_order(changing):
             await notifier.close()
             with changing.store.begin() as t:
                 versions = t.versions(3, 1000)
-            assert hook.got == [change_record(version) for version in versions]
+            assert hook.got == [version_json(version) for version in versions]
             headers, _ = hook.headers[0]
             assert headers["Content-Type"] == "application/json"
             assert headers["webhook-id"] == "change-4"

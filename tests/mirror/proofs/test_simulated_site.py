@@ -17,7 +17,8 @@ from unstale import plan
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.demo.site import ChangingSite
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.reports.status import Audit, Status
+from unstale.mirror.reports.audit import Audit
+from unstale.mirror.reports.status import Status
 from unstale.mirror.settings import GroupLimit, Http, Settings
 from unstale.mirror.source import New
 

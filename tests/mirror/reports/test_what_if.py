@@ -7,7 +7,7 @@ import pytest
 
 from mirror.engine.worlds import DAY, add, make, run
 from unstale import InvalidInput
-from unstale.mirror.reports.what_if import Prospect
+from unstale.mirror.reports.what_if import WhatIf
 from unstale.mirror.settings import GroupLimit
 from unstale.planning import budget_for, plan
 
@@ -27,23 +27,23 @@ def mirror(tmp_path):
 
 @pytest.mark.parametrize("objective", ["freshness", "age"])
 def test_it_is_what_the_library_says(mirror, objective):
-    market = mirror.market(objective)
-    elements, given = market.elements, market.elements.options
+    demand = mirror.demand(objective)
+    elements, given = demand.elements, demand.elements.options
     assert given["limits"].size > 1  # a group that may not be polled as often as it would be
-    budgets = market.present * np.array([0.2, 1.0, 5.0])
-    found = market.prospect(budgets)
+    budgets = demand.present * np.array([0.2, 1.0, 5.0])
+    found = demand.what_if(budgets)
     share = elements.hope if objective == "freshness" else 1.0
     for k, budget in enumerate(budgets.tolist()):
-        rate = budget / market.present * elements.rate
+        rate = budget / demand.present * elements.rate
         for policy in ("optimal", "uniform", "proportional"):
             told = plan(elements.law, rate, policy=policy, objective=objective, **given)
             assert getattr(found, policy)[k] == pytest.approx(getattr(told, objective) * share, rel=1e-9)
     needed = budget_for(elements.law, freshness=0.4 / elements.hope, **given)
-    assert market.budget_for(0.4) == needed / elements.rate * market.present
+    assert demand.budget_for(0.4) == needed / elements.rate * demand.present
 
 
 def test_the_present_point_is_what_the_status_predicts(mirror):
-    found = mirror.prospect()
+    found = mirror.what_if()
     assert found.present == 300 / DAY
     assert found.present_value == mirror.status().predicted
     assert (found.objective, found.unit, found.budgets.size) == ("freshness", "polls", 41)
@@ -52,7 +52,7 @@ def test_the_present_point_is_what_the_status_predicts(mirror):
     assert (np.diff(found.optimal) >= -1e-9).all()
     assert (found.optimal >= np.maximum(found.uniform, found.proportional) - 1e-9).all()
     assert found.split(0.5) == (0.5, None)
-    age = mirror.prospect(objective="age", budgets=[0.001, 0.01, 0.1])
+    age = mirror.what_if(objective="age", budgets=[0.001, 0.01, 0.1])
     assert age.objective == "age"
     assert (np.diff(age.optimal) < 0).all()
     assert (age.optimal <= np.minimum(age.uniform, age.proportional) * (1 + 1e-9)).all()
@@ -61,7 +61,7 @@ def test_the_present_point_is_what_the_status_predicts(mirror):
 def test_the_budget_for_a_freshness_buys_it(mirror):
     for freshness in (0.3, 0.6):
         budget = mirror.budget_for(freshness)
-        assert mirror.prospect(budgets=[budget]).optimal[0] == pytest.approx(freshness, abs=1e-9)
+        assert mirror.what_if(budgets=[budget]).optimal[0] == pytest.approx(freshness, abs=1e-9)
         mirror.set_budget(budget)
         assert mirror.status().predicted == pytest.approx(freshness, abs=1e-6)
     assert mirror.budget_for(0.9999) == inf  # a group may not be polled that often
@@ -72,11 +72,11 @@ def test_budgets_of_bytes(tmp_path):
     with mirror:
         add(mirror, *(f"a/{i}" for i in range(10)))
         run(mirror, DAY)
-        found = mirror.prospect()
+        found = mirror.what_if()
         assert (found.unit, found.present, found.byte_budget) == ("bytes", 1.0, None)
         assert found.present_value == mirror.status().predicted
         assert found.split(3.0) == (None, 3.0)
-    both = Prospect(*[np.empty(0)] * 4, 2.0, 0.5, "freshness", "polls", 10.0)
+    both = WhatIf(*[np.empty(0)] * 4, 2.0, 0.5, "freshness", "polls", 10.0)
     assert both.split(4.0) == (4.0, 20.0)
 
 
@@ -84,12 +84,12 @@ def test_what_cannot_be_is_refused(tmp_path):
     mirror, _ = make(tmp_path)
     with mirror:
         with pytest.raises(InvalidInput, match="nothing to plan"):
-            mirror.prospect()
+            mirror.what_if()
         add(mirror, "a")
         for wrong in ({"budgets": [0.0]}, {"budgets": [np.nan]}, {"objective": "joy"}, {"points": 1}):
             with pytest.raises(InvalidInput, match=next(iter(wrong))):
-                mirror.prospect(**wrong)
+                mirror.what_if(**wrong)
         for freshness in (-0.1, 1.0, np.nan):
             with pytest.raises(InvalidInput, match="freshness"):
                 mirror.budget_for(freshness)
-        assert mirror.prospect().optimal.size == 41  # of elements that were never polled
+        assert mirror.what_if().optimal.size == 41  # of elements that were never polled

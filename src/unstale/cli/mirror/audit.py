@@ -13,15 +13,15 @@ from unstale.quantities import show_duration, show_share
 from unstale.wording import plural, show_budget
 
 from .open import mirror_options, open_mirror
-from .report import in_json, print_pairs, show_interval
+from .report import print_pairs, show_interval
 
 if TYPE_CHECKING:
     from unstale.mirror.reports.status import Status
 
 __all__ = ["audit"]
 
-_LONG = 10.0
-"""Seconds that nobody minds waiting for."""
+_SHORT_SECONDS = 10.0
+"""Nobody minds waiting for so long."""
 _EXAMPLES = """\b
 Examples:
   unstale audit
@@ -58,9 +58,7 @@ def audit(*, sample: int, mirror_file: str | None, as_json: bool) -> None:
 
             got = opened.mirror.audit(sample, on_progress=tell)
     if as_json:
-        answer = in_json(got)
-        assert isinstance(answer, dict)  # noqa: S101  (a record)
-        print_json(answer)
+        print_json(got.to_json())
         return
     out = console()
     failed = f", {got.failed:,} of which gave no answer" if got.failed else ""
@@ -93,7 +91,7 @@ def _duration(got: Status, sample: int) -> str:
         rates[show_budget(None, got.byte_budget)] = got.byte_budget / mean
     rates |= {f"the spacing of {group.name}": group.fastest * count / group.elements for group in got.groups}
     why, rate = min(rates.items(), key=lambda one: one[1])
-    if polls <= _LONG * rate:
+    if polls <= _SHORT_SECONDS * rate:
         return ""
     span = show_duration(polls / rate)
     return f"{plural(polls, 'poll')} at {why} will take about {span}; --sample N makes fewer."

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["changes", "show"]
 
-_LOOK = 1.0
-"""Seconds between two looks for changes."""
-_PAGE = 1000
+_LOOK_SECONDS = 1.0
+"""Between two looks for changes."""
+_PER_READ = 1000
+"""Changes that are read from the store at once."""
 _ON_SCREEN = 20
+"""Changes that a terminal is shown, unless another number is asked for."""
 _TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/toml")
 _CHANGES = """\b
 Examples:
@@ -130,10 +132,10 @@ class _until_stopped:  # noqa: N801  (used like a function)
 
 
 def _print(version: Version, *, lines: bool) -> None:
-    from unstale.mirror.notify.record import change_record
+    from unstale.mirror.as_json import version_json
 
     if lines:
-        click.echo(json.dumps(change_record(version), ensure_ascii=False))
+        click.echo(json.dumps(version_json(version), ensure_ascii=False))
         return
     what = "new" if version.first else "changed"
     click.echo(
@@ -144,7 +146,7 @@ def _print(version: Version, *, lines: bool) -> None:
 
 def _pages(mirror: Mirror, after: int) -> Iterator[Version]:
     """Go through all changes after one."""
-    while page := mirror.changes(after, _PAGE):
+    while page := mirror.changes(after, _PER_READ):
         yield from page
         after = page[-1].id
 
@@ -174,7 +176,7 @@ def _following(mirror: Mirror, after: int | None, pattern: str | None) -> Iterat
         sys.stdout.flush()
         if _unread():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-        time.sleep(_LOOK)
+        time.sleep(_LOOK_SECONDS)
 
 
 def _unread() -> bool:
@@ -241,11 +243,11 @@ def show(*, key: str, number: int | None, diff: bool, mirror_file: str | None, a
         if diff:
             _print_difference(opened, got.version, got.body, as_json=as_json)
             return
-    from unstale.mirror.notify.record import change_record
+    from unstale.mirror.as_json import version_json
 
     text = _as_text(got.body, got.version.media_type)
     if as_json:
-        print_json({**change_record(got.version), "text": text})
+        print_json({**version_json(got.version), "text": text})
         return
     if text is None and sys.stdout.isatty():
         what = f"{got.version.media_type}, {show_size(len(got.body))}"
@@ -277,10 +279,11 @@ def _as_text(body: bytes, media_type: str) -> str | None:
 
 
 def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json: bool) -> None:
+    from unstale.mirror.as_json import version_json
     from unstale.mirror.differences.text import difference
 
     with opened.mirror.store.begin() as transaction:
-        kept = transaction.versions(element=version.element, latest_first=True, limit=_PAGE)
+        kept = transaction.versions(element=version.element, latest_first=True, limit=_PER_READ)
     before = next((one for one in kept if one.id < version.id), None)
     if before is None:
         why = (
@@ -292,7 +295,7 @@ def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json:
     old = opened.mirror.read(version.key, version=before.id, count=False).body
     told = difference(old, body, version.media_type)
     if as_json:
-        print_json({"key": version.key, "before": before.id, "version": version.id, "difference": told})
+        print_json({"old": version_json(before), "new": version_json(version), "difference": told})
         return
     out = console()
     out.print(f"{printable(version.key)}: version {before.id}, {show_time(before.time)}", soft_wrap=True)

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Check", "check_all", "check_settings", "check_sources"]
 
-_LITTLE, _TOO_LITTLE = 2e9, 1e8
-"""Bytes of free disk space that are a warning, and an error."""
-_RELEASED = 1_735_689_600.0
+_FEW_BYTES_FREE, _TOO_FEW_BYTES_FREE = 2e9, 1e8
+"""Of disk space: a warning, and an error."""
+_FIRST_POSSIBLE_SECOND = 1_735_689_600.0
 """The clock cannot be right if it says that it is before 2025."""
-_SHOWN = 10
-_MOST = 200_000
-"""Elements that are looked at one by one."""
+_MOST_SHOWN = 10
+"""Of what is wrong with the store."""
+_MOST_ELEMENTS = 200_000
+"""That are looked at one by one."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,9 @@ def _check_store(opened: Opened) -> list[Check]:
             "latest are fetched again"
         )
         return [
-            Check("error", "store", told, moved if ": its copy" in told else todo) for told in wrong[:_SHOWN]
-        ] + [Check("error", "store", f"and {len(wrong) - _SHOWN:,} more")] * (len(wrong) > _SHOWN)
+            Check("error", "store", told, moved if ": its copy" in told else todo)
+            for told in wrong[:_MOST_SHOWN]
+        ] + [Check("error", "store", f"and {len(wrong) - _MOST_SHOWN:,} more")] * (len(wrong) > _MOST_SHOWN)
     return [Check("ok", "store", f"{without_password(opened.config.store)}: whole, with all its copies")]
 
 
@@ -126,9 +128,9 @@ def _check_space(opened: Opened) -> list[Check]:
         return [Check("error", "copies", f"{folder}: cannot be written to", "mend its permissions")]
     free = shutil.disk_usage(place).free
     told = f"{folder}: {show_size(free)} free"
-    if free < _TOO_LITTLE:
+    if free < _TOO_FEW_BYTES_FREE:
         return [Check("error", "copies", told, "make room, or keep fewer versions (keep in mirror.toml)")]
-    if free < _LITTLE:
+    if free < _FEW_BYTES_FREE:
         return [Check("warn", "copies", told, "make room soon, or keep fewer versions (keep in mirror.toml)")]
     return [Check("ok", "copies", told)]
 
@@ -136,7 +138,7 @@ def _check_space(opened: Opened) -> list[Check]:
 def _check_clock(opened: Opened) -> list[Check]:
     now = time.time()
     last = next((poll.time for poll in opened.mirror.polls(limit=1)), 0.0)
-    if now < _RELEASED:
+    if now < _FIRST_POSSIBLE_SECOND:
         return [Check("error", "clock", f"it says {show_time(now)}", "set it, or let NTP do that")]
     if last > now + 60:
         told = f"the last poll is from {show_time(last)}, which is {show_duration(last - now)} ahead"
@@ -153,7 +155,7 @@ def _check_budget(opened: Opened) -> list[Check]:
     demand, bytes_demanded, urgent, count = 0.0, 0.0, 0, 0
     for element in opened.mirror.elements():
         count += 1
-        if count > _MOST:
+        if count > _MOST_ELEMENTS:
             break
         if math.isfinite(element.max_age):
             urgent += 1
@@ -234,16 +236,16 @@ def _check_health(opened: Opened) -> list[Check]:
 
 def check_sources(opened: Opened, sample: int) -> list[Check]:
     """Poll a few elements, each of another group, and see whether their sources answer."""
-    from unstale.mirror.reports.status import dead
+    from unstale.mirror.reports.status import live_workers
 
     chosen: dict[str, Element] = {}
     with opened.mirror.store.begin() as transaction:
-        if sample and any(not dead(worker) for worker in transaction.workers(time.time())):
+        if sample and live_workers(transaction, time.time()):
             told = f"not polled: the mirror is running, so see unstale status{opened.again}"
             return [Check("ok", "sources", told)]  # polls from here would come on top of its budget
         blocked = {group.name for group in transaction.groups() if group.blocked_until > time.time()}
     for i, element in enumerate(opened.mirror.elements()):
-        if len(chosen) == sample or i > _MOST:
+        if len(chosen) == sample or i > _MOST_ELEMENTS:
             break
         if element.group not in blocked and element.source != "python":
             chosen.setdefault(element.group, element)

@@ -34,8 +34,8 @@ Examples:
   unstale demo --for 60s
   unstale demo --for 60s --no-serve --json
 """
-_EVERY = 5.0
-"""Seconds between two lines."""
+_LINE_SECONDS = 5.0
+"""Between two lines."""
 _HEADINGS = ("after", "estimated", "true", "uniform", "proportional", "polls")
 
 
@@ -103,7 +103,7 @@ class _Show:
         self.demo, self.out, self._folder = demo, out, folder
         self.dashboard: str | None = None
         self._began = 0.0
-        self._next = _EVERY
+        self._next = _LINE_SECONDS
         self._since: list[Moment] = []
 
     def start(self, url: str) -> None:
@@ -132,7 +132,7 @@ class _Show:
         if after < self._next:
             return
         some, self._since = self._since, []
-        self._next = (after // _EVERY + 1.0) * _EVERY
+        self._next = (after // _LINE_SECONDS + 1.0) * _LINE_SECONDS
         shares = [
             [one.estimated for one in some],
             [one.true for one in some],

@@ -18,7 +18,7 @@ from unstale.errors import UnstaleError
 from unstale.quantities import show_duration
 from unstale.wording import distance, plural, show_size, show_time
 
-from .report import as_moment, in_json, show_interval, show_outcomes
+from .report import show_interval, show_outcomes
 from .status import elements_of, limited, status_pairs
 
 if TYPE_CHECKING:
@@ -30,16 +30,18 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonLines", "LogLines", "Screen", "Seen"]
 
-_LOOK = 5.0
-"""Seconds between two looks at the whole mirror, at least."""
-_SHARE = 0.02
+_LOOK_SECONDS = 5.0
+"""Between two looks at the whole mirror, at least."""
+_LOOKING_SHARE = 0.02
 """Share of the time that these looks may take."""
-_SUMMARY = 60.0
-_LATELY = 8
-_SOON, _FOREVER = 5.0, 1e9
-"""Seconds for which nobody minds that there is no poll, and which no budget makes one wait for."""
-_FAILURES = 20
-"""Lines about polls that saw nothing, in a minute at most; after that they are only counted."""
+_SUMMARY_SECONDS = 60.0
+"""Between two summaries."""
+_LATEST_CHANGES = 8
+"""On the screen."""
+_SHORT_WAIT_SECONDS, _ENDLESS_WAIT_SECONDS = 5.0, 1e9
+"""For which nobody minds that there is no poll, and which no budget makes one wait for."""
+_MOST_FAILURE_LINES = 20
+"""In a minute; after that, polls that saw nothing are only counted."""
 
 
 @dataclass
@@ -53,7 +55,7 @@ class Seen:
     traffic: int = 0
     changes: int = 0
     new: int = 0
-    lately: deque[tuple[float, str, str, int]] = field(default_factory=lambda: deque(maxlen=_LATELY))
+    lately: deque[tuple[float, str, str, int]] = field(default_factory=lambda: deque(maxlen=_LATEST_CHANGES))
     trouble: str = ""
     budget: str = ""
     """In words, to say why there is no poll for a while."""
@@ -87,7 +89,7 @@ class Seen:
 
     def waits(self, now: float) -> str:
         """Return for how long there is no poll and why, in words; empty if not for long."""
-        if not now + _SOON < self.next < now + _FOREVER:
+        if not now + _SHORT_WAIT_SECONDS < self.next < now + _ENDLESS_WAIT_SECONDS:
             return ""
         return f"{distance(self.next, now)}; the budget is {self.budget}"
 
@@ -103,7 +105,7 @@ class Seen:
         began = self.clock()
         with suppress(UnstaleError):  # whoever polls has the same trouble, and tells it
             self.status = self.look()
-        self._next = self.clock() + max(_LOOK, (self.clock() - began) / _SHARE)
+        self._next = self.clock() + max(_LOOK_SECONDS, (self.clock() - began) / _LOOKING_SHARE)
 
     def end(self) -> None:
         """Look for the last time."""
@@ -123,13 +125,15 @@ class Seen:
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for JSON."""
+        from unstale.mirror.as_json import as_json
+
         return {
             "seconds": round(self.ran, 3),
             "polls": dict(self.outcomes),
             "changes": self.changes,
             "new": self.new,
             "bytes": self.traffic,
-            "freshness": None if self.status is None else in_json(self.status.freshness),
+            "freshness": None if self.status is None else as_json(self.status.freshness),
         }
 
 
@@ -144,12 +148,14 @@ class JsonLines:
         self.seen.take(event)
         if event.kind == "tick":
             return
+        from unstale.mirror.as_json import as_json, moment
+
         record = {
-            "time": as_moment(event.time),
+            "time": moment(event.time),
             "event": event.kind,
             "key": event.key,
             "detail": event.detail,
-            "data": in_json(event.data),
+            "data": as_json(event.data),
         }
         click.echo(json.dumps(record, ensure_ascii=False))
 
@@ -164,7 +170,7 @@ class LogLines:
 
     def __init__(self, seen: Seen, *, quiet: bool = False) -> None:
         self.seen, self.quiet = seen, quiet
-        self._next = seen.clock() + _SUMMARY
+        self._next = seen.clock() + _SUMMARY_SECONDS
         self._before: Counter[str] = Counter()
         self._bad: dict[str, str] = {}
         """Elements of which was told that polls saw nothing, and what they saw."""
@@ -199,14 +205,14 @@ class LogLines:
             if before is not None:
                 del self._bad[event.key]
                 self._line(event.time, "back", printable(event.key))
-        elif outcome != before and self._told < _FAILURES:
+        elif outcome != before and self._told < _MOST_FAILURE_LINES:
             self._told += 1
             self._bad[event.key] = outcome
             why = f": {printable(event.detail)}" if event.detail else ""
             self._line(event.time, outcome, f"{printable(event.key)}{why}")
 
     def _summary(self, now: float) -> None:
-        self._next = self.seen.clock() + _SUMMARY
+        self._next = self.seen.clock() + _SUMMARY_SECONDS
         self._told = 0
         self.seen.look_again()
         polls = self.seen.outcomes - self._before
@@ -306,7 +312,7 @@ class Screen:
 
     def _room(self) -> int:
         """Return how many changes fit."""
-        return max(min(self.out.height - 18, _LATELY), 2)
+        return max(min(self.out.height - 18, _LATEST_CHANGES), 2)
 
     def end(self) -> None:
         """Print the summary."""

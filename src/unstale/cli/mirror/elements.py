@@ -22,7 +22,7 @@ from unstale.errors import InvalidInput
 from unstale.wording import plural
 
 from .open import Opened, mirror_options, open_mirror, read_lines
-from .report import as_moment, print_item
+from .report import print_item
 
 if TYPE_CHECKING:
     from unstale.mirror.mirror import Added
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["add", "hint", "remove"]
 
 _KINDS = ("list", "opml", "sitemap", "csv")
-_MANY = 10
-"""Elements that can be removed without a question."""
-_SHOWN = 10
+_MOST_UNASKED = 10
+"""Elements that are removed without a question."""
+_MOST_SHOWN = 10
+"""Of a list that is only an example."""
 _ADD = """\b
 Examples:
   unstale add https://example.org/ https://example.org/news
@@ -173,8 +174,7 @@ def add(
     if not got.added and not got.known and len(refused) == 1:
         raise InvalidInput(refused[0][1])
     if as_json:
-        complaints = [{"key": key, "why": why} for key, why in refused]
-        print_json({"added": added, "known": known, "changed": changed, "refused": complaints})
+        print_json(got.to_json())
     else:
         parts = [f"source {source}"] if source else []
         parts += [f"{name} {_shown(name, value)}" for name, value in _agreed(lots)]
@@ -240,10 +240,10 @@ def _print_added(opened: Opened, got: Added, said: list[str]) -> None:
     if refused:
         err = console(stderr=True)
         err.print(f"Not added: {plural(len(refused), 'element')}.")
-        for _, why in refused[:_SHOWN]:
+        for _, why in refused[:_MOST_SHOWN]:
             print_item(err, printable(why))
-        if len(refused) > _SHOWN:
-            err.print(f"  and {len(refused) - _SHOWN:,} more")
+        if len(refused) > _MOST_SHOWN:
+            err.print(f"  and {len(refused) - _MOST_SHOWN:,} more")
     if added:
         say(out, f"They are polled by whoever runs the mirror: unstale run{opened.again}")
 
@@ -263,7 +263,7 @@ def remove(*, keys: tuple[str, ...], forget: bool, yes: bool, mirror_file: str |
         found: dict[str, None] = {}
         for key in keys:
             found |= dict.fromkeys(_matching(opened, key))
-        many = len(found) > _MANY or (len(found) > len(keys))
+        many = len(found) > _MOST_UNASKED or (len(found) > len(keys))
         if (many or forget) and not yes:
             _ask(list(found), forget=forget)
         count = opened.mirror.remove(list(found), forget=forget)
@@ -290,10 +290,10 @@ def _ask(keys: list[str], *, forget: bool) -> None:
     what = "remove and forget for good" if forget else "remove"
     if not sys.stdin.isatty():
         raise InvalidInput(f"this would {what} {plural(len(keys), 'element')}; say --yes if you mean it")
-    for key in keys[:_SHOWN]:
+    for key in keys[:_MOST_SHOWN]:
         click.echo(f"  {printable(key)}", err=True)
-    if len(keys) > _SHOWN:
-        click.echo(f"  and {len(keys) - _SHOWN:,} more", err=True)
+    if len(keys) > _MOST_SHOWN:
+        click.echo(f"  and {len(keys) - _MOST_SHOWN:,} more", err=True)
     click.confirm(f"{what[:1].upper()}{what[1:]} {plural(len(keys), 'element')}?", abort=True, err=True)
 
 
@@ -326,11 +326,13 @@ def hint(
         keys = (*keys, *read_lines("--from", file))
     if not keys:
         raise InvalidInput("no hint: name elements, or a file with --from")
-    when = None if moment is None else moment.timestamp()
+    when = time.time() if moment is None else moment.timestamp()
     with open_mirror(mirror_file) as opened:
         count = opened.mirror.hint(keys, time=when, channel="command")
     if as_json:
-        print_json({"hinted": count, "time": as_moment(time.time() if when is None else when)})
+        from unstale.mirror.as_json import moment as written
+
+        print_json({"hinted": count, "time": written(when)})
         return
     out = console()
     out.print(f"Noted {plural(count, 'hint')}.")

@@ -14,12 +14,12 @@ from unstale.quantities import show_duration, show_number, show_share
 from unstale.wording import distance, plural, show_price, show_rate, show_rate_interval, show_size, show_time
 
 from .open import Opened, mirror_options, open_mirror
-from .report import in_json, print_pairs
+from .report import print_pairs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unstale.mirror.reports.status import Explanation
+    from unstale.mirror.reports.explain import Explanation
 
 __all__ = ["explain"]
 
@@ -37,11 +37,11 @@ _STATES = {
     "refused": "it must not be polled",
     "removed": "removed: it is polled no more",
 }
-_DOUBT = 0.1
-"""Probability that an element is hopeless that is worth a word."""
-_FAR = 10.0
-"""Times the price; beyond that, how many times says nothing to anybody."""
-_NEVER = {"gone": "it is not there, and never was since it was added"}
+_DOUBT_TOLD = 0.1
+"""Probability that an element is hopeless, from which on it is told."""
+_MOST_TIMES_PRICE = 10.0
+"""Beyond that, how many times the price a poll is worth says nothing to anybody."""
+_NEVER_THERE = {"gone": "it is not there, and never was since it was added"}
 """The same of what has no copy."""
 
 
@@ -60,35 +60,21 @@ def explain(*, key: str, polls: int, mirror_file: str | None, as_json: bool) -> 
     """Tell why the element KEY is polled when it is.
 
     How often it seems to change, what a poll would be worth now and what the price is, when the next poll
-    comes and why then, and what the last polls saw.
+    comes and why then, and what the last polls saw. In JSON it is what GET /api/elements/NUMBER gives.
     """
     with open_mirror(mirror_file) as opened, told_of_compilation():
         got = opened.mirror.explain(key)
-    if as_json:
-        answer = in_json(got)
-        assert isinstance(answer, dict)  # noqa: S101  (a record)
-        print_json(answer | {"element": _without_secrets(answer["element"])})
-    else:
-        _print(console(), opened, got, polls)
-
-
-def _without_secrets(value: object) -> object:
-    """Hide what headers and file systems are told: it may be a password."""
-    if isinstance(value, dict):
-        return {
-            name: dict.fromkeys(entry, "***")
-            if name in {"headers", "storage"} and isinstance(entry, dict)
-            else _without_secrets(entry)
-            for name, entry in value.items()
-        }
-    return [_without_secrets(entry) for entry in value] if isinstance(value, list) else value
+        if as_json:
+            print_json(got.to_json(polls))
+            return
+    _print(console(), opened, got, polls)
 
 
 def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
     element, now = got.element, time.time()
     out.print(printable(element.key), soft_wrap=True)
     out.print()
-    told = (_NEVER if element.version is None else {}).get(element.state) or _STATES[element.state]
+    told = (_NEVER_THERE if element.version is None else {}).get(element.state) or _STATES[element.state]
     detail = printable(element.detail) if element.state != "removed" else ""
     state = [("state", f"{told}: {detail}" if detail else told)] if told else []
     print_pairs(
@@ -120,7 +106,7 @@ def _rate(got: Explanation) -> list[tuple[str, str]]:
         return [("changes", "not known yet; it is taken to be like the others")]
     between = show_rate_interval(got.rate, got.low, got.high)
     pairs = [("changes", f"about {show_rate(got.rate)} ({between}), with 90 % confidence")]
-    if got.hopeless > _DOUBT:
+    if got.hopeless > _DOUBT_TOLD:
         share = show_share(got.hopeless)
         pairs.append(("doubt", f"with probability {share} it is different at each look, so no poll helps"))
     return pairs
@@ -162,7 +148,11 @@ def _worth(got: Explanation, objective: str) -> list[tuple[str, str]]:
     text = f"{show_price(got.worth, objective)} now; the price is {show_price(got.price, objective)}"
     if math.isfinite(got.worth) and math.isfinite(got.price) and got.price > 0:
         reached = got.worth / got.price
-        text += f", so it has reached {reached:.0%} of it" if reached < _FAR else ", which is far below it"
+        text += (
+            f", so it has reached {reached:.0%} of it"
+            if reached < _MOST_TIMES_PRICE
+            else ", which is far below it"
+        )
     if got.hints:
         text += f"; {plural(got.hints, 'hint')} since the last poll"
     return [("worth", text)]

@@ -1,10 +1,9 @@
-"""How the commands of the mirror write what they have to say: lists, pairs, JSON."""
+"""How the commands of the mirror write what they have to say: lists and pairs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from unstale.quantities import show_share
@@ -13,26 +12,9 @@ from unstale.wording import plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["as_moment", "in_json", "print_item", "print_pairs", "show_interval", "show_outcomes"]
+__all__ = ["print_item", "print_pairs", "show_interval", "show_outcomes"]
 
-_MOMENTS = frozenset({"added", "blocked_until", "last", "modified", "next_poll", "not_before", "now", "time"})
-"""Names of fields that are seconds since 1970."""
 _OUTCOMES = ("new", "changed", "unchanged", "gone", "refused", "failed")
-
-
-def as_moment(seconds: float | None) -> str | None:
-    """Return a moment for JSON, or None.
-
-    >>> as_moment(0.5), as_moment(float("inf"))
-    ('1970-01-01T00:00:00.500000Z', None)
-    """
-    if seconds is None or not math.isfinite(seconds):
-        return None
-    try:
-        moment = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def show_interval(value: float, low: float, high: float) -> str:
@@ -84,21 +66,3 @@ def print_item(out: Console, text: str, indent: int = 2) -> None:
         break_on_hyphens=False,
     )
     out.print("\n".join(lines), soft_wrap=True)
-
-
-def in_json(value: object) -> object:
-    """Return a record as JSON has it: dataclasses are objects, keys are texts, moments are in UTC."""
-    from dataclasses import fields, is_dataclass
-
-    if is_dataclass(value) and not isinstance(value, type):
-        entries = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {
-            name: as_moment(entry) if name in _MOMENTS else in_json(entry) for name, entry in entries.items()
-        }
-    if isinstance(value, Mapping):
-        return {str(key): in_json(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [in_json(entry) for entry in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return value.item() if hasattr(value, "item") else str(value)

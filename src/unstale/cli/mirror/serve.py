@@ -22,15 +22,15 @@ from unstale.errors import InvalidInput, need
 from .open import configured, mirror_options
 
 if TYPE_CHECKING:
-    from unstale.dashboard.guard import Guard
+    from unstale.dashboard.guard import AccessRules
     from unstale.dashboard.server import Server
     from unstale.mirror.config.file import Config
 
 __all__ = ["PORT", "serve", "serving"]
 
 PORT = 8321
-_PATIENCE = 10.0
-"""Seconds in which a dashboard has ended."""
+_END_SECONDS = 10.0
+"""In which a dashboard has ended."""
 _NICENESS = 5
 """By how much it gives way to whoever runs the mirror."""
 _EXAMPLES = """\b
@@ -94,12 +94,12 @@ def serve(
         token = _first_line(token_file)
     for module in ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn"):
         need(module, extra="web", needed_for="the dashboard and the API")
-    from unstale.dashboard.guard import Guard
+    from unstale.dashboard.guard import AccessRules
 
-    guard = Guard(token, _hosts(host, names, secret=token is not None))
+    rules = AccessRules(token, _hosts(host, names, secret=token is not None))
     config = configured(mirror_file)
     with _listening(host, port, secret=token is not None) as listening:
-        server = _server(config, guard)
+        server = _server(config, rules)
         listening.listen(2048)  # from now on requests wait until it has started
         _tell(_address(listening), as_json=as_json)
         if hasattr(os, "nice"):
@@ -165,15 +165,15 @@ def _hosts(host: str, names: tuple[str, ...], *, secret: bool) -> frozenset[str]
     return LOOPBACK | {name.lower() for name in (*given, shown)}
 
 
-def _server(config: Config, guard: Guard) -> Server:
+def _server(config: Config, rules: AccessRules) -> Server:
     """Return a server that has not been started yet."""
     from unstale.dashboard.app import create_app
-    from unstale.dashboard.mirror_gateway import Place
+    from unstale.dashboard.mirror_gateway import MirrorGateway
     from unstale.dashboard.server import Server
     from unstale.mirror.mirror import Mirror
 
     mirror = Mirror(config.store, settings=config.settings, copies=config.copies)
-    return Server(create_app(Place(mirror), guard, early=True))
+    return Server(create_app(MirrorGateway(mirror), rules, early=True))
 
 
 def _address(listening: socket.socket) -> str:
@@ -224,6 +224,6 @@ def serving(
             with suppress(OSError):
                 process.stdin.close()  # it ends, as it would if we were killed
             try:
-                process.wait(_PATIENCE)
+                process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()

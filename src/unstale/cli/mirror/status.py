@@ -14,7 +14,7 @@ from unstale.quantities import show_duration, show_share
 from unstale.wording import distance, plural, show_budget, show_rate, show_size
 
 from .open import Opened, mirror_options, open_mirror
-from .report import in_json, print_item, print_pairs, show_interval, show_outcomes
+from .report import print_item, print_pairs, show_interval, show_outcomes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["bottlenecks", "limited", "status", "status_pairs"]
 
-_SHOWN = 10
+_TOP = 10
 _DAY = 86400.0
-_LOOK = 20_000
-"""Elements that are looked at one by one."""
-_ROUND = 600.0
-"""Seconds in which all elements of a group can be polled, and nobody complains of its spacing."""
+_MOST_ELEMENTS = 20_000
+"""That are looked at one by one."""
+_ROUND_SECONDS = 600.0
+"""If all elements of a group can be polled in this time, nobody complains of its spacing."""
 _EXAMPLES = """\b
 Examples:
   unstale status
@@ -41,7 +41,7 @@ Examples:
 @click.option(
     "--top",
     type=click.IntRange(0),
-    default=_SHOWN,
+    default=_TOP,
     show_default=True,
     metavar="N",
     help="Show so many groups and neglected elements.",
@@ -51,15 +51,13 @@ def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
     """Tell how fresh the copies are, how much of the budget is used, and what is neglected and why.
 
     In JSON, budgets, what is spent, and rates are per second; other times are in seconds; traffic and sizes
-    are in bytes; moments are in UTC.
+    are in bytes; moments are in UTC; what is not known is null. GET /api/status gives the same.
     """
     with open_mirror(mirror_file) as opened, told_of_compilation(), progress("reading the mirror"):
         got = opened.mirror.status()
         odd = [] if as_json or not top else _odd(opened, top)
     if as_json:
-        answer = in_json(got)
-        assert isinstance(answer, dict)  # noqa: S101  (a record)
-        print_json({"mirror": str(opened.config.path), **answer})
+        print_json(got.to_json(top))
     else:
         _print(console(), opened, got, top, odd)
 
@@ -67,7 +65,7 @@ def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
 def _odd(opened: Opened, top: int) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return elements of which a person should know: never there, or moved; of not too many."""
     never, moved = [], []
-    for element in islice(opened.mirror.elements(), _LOOK):
+    for element in islice(opened.mirror.elements(), _MOST_ELEMENTS):
         if element.state == "gone" and element.version is None:
             never.append((element.key, f"{element.detail or 'not there'}; look at how it is spelt"))
         if element.moved:
@@ -112,7 +110,7 @@ def _used(got: Status) -> str:
     lately = "24 hours" if got.span > 0.99 * _DAY else show_duration(float(round(got.span)))
     text = f"{', '.join(parts)}; in the last {lately}"
     if got.instead_of is not None:
-        said = show_budget(*got.instead_of)
+        said = show_budget(got.instead_of.budget, got.instead_of.byte_budget)
         text += f". It was set since: what mirror.toml says ({said}) does not count until it is changed there"
     return text
 
@@ -141,7 +139,7 @@ def bottlenecks(got: Status) -> list[str]:
         "their freshness"
         for group in got.groups
         if group.fastest < 0.5 * got.budget * group.elements / count
-        and group.elements > _ROUND * group.fastest
+        and group.elements > _ROUND_SECONDS * group.fastest
     ]
 
 

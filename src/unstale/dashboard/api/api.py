@@ -1,18 +1,23 @@
-"""``/api``: what the mirror knows, as JSON, and what can be said to it."""
+"""``/api``: what the mirror knows, as `unstale.mirror.as_json` writes it, and what can be said to it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from datetime import UTC
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Path, Query
+from pydantic import BaseModel
+from starlette.responses import JSONResponse, Response
 
-from unstale.dashboard.mirror_gateway import Place, numbered
+from unstale.dashboard.mirror_gateway import LARGEST_NUMBER, MirrorGateway, numbered
 from unstale.dashboard.pages.differences import before, between
+from unstale.mirror.as_json import as_json, element_json, moment, number, version_json
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.reports.element import Portrait, portrait
+from unstale.mirror.reports.explain import POLLS_TOLD
+from unstale.mirror.reports.status import TOP, Budgets
+from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, Version
 
 from . import edits, models
@@ -20,61 +25,64 @@ from .models import problems
 
 __all__ = ["router"]
 
-_MOST = 2**62
-_Number = Annotated[int, Path(ge=1, le=_MOST, description="Number of the element.")]
+_Number = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="Number of the element.")]
 _Limit = Annotated[int, Query(ge=1, le=1000, description="How many, at most.")]
+_Offset = Annotated[int, Query(ge=0, le=10**9, description="How many to skip.")]
 _STATES = Literal["", "new", "ok", "gone", "failing", "refused", "removed"]
 _SORTS = Literal["key", "last", "weight", "state", "added"]
-_PROSPECT = 15.0
-"""Seconds for which it is kept what other budgets would buy."""
-
-
+_MOST_EXPLAINED_AT_A_TIME = 2
+"""Each takes memory, and a second of a processor."""
 _NO_ELEMENT = "There is no such element."
 
 
-def router(place: Place) -> APIRouter:
+def _described(model: type[BaseModel], tag: str, *, edit: bool = False, **failures: str) -> dict[str, Any]:
+    """Return how an answer is described: it is sent as it is, and not made anew from the description."""
+    return {"response_model": model, "responses": problems(edit=edit, **failures), "tags": [tag]}
+
+
+def router(gateway: MirrorGateway) -> APIRouter:
     """Return the routes."""
     routes = APIRouter()
-    _add_status(routes, place)
-    _add_elements(routes, place)
-    _add_versions(routes, place)
-    _add_budgets(routes, place)
-    _add_edits(routes, place)
+    _add_status(routes, gateway)
+    _add_elements(routes, gateway)
+    _add_versions(routes, gateway)
+    _add_budgets(routes, gateway)
+    _add_edits(routes, gateway)
     return routes
 
 
-def _add_status(routes: APIRouter, place: Place) -> None:
-    @routes.get("/api/status", responses=problems(), tags=["mirror"])
-    async def status() -> models.Status:
+def _add_status(routes: APIRouter, gateway: MirrorGateway) -> None:
+    @routes.get("/api/status", **_described(models.Status, "mirror"))
+    async def status(
+        top: Annotated[
+            int, Query(ge=0, le=1000, description="How many groups and neglected elements.")
+        ] = TOP,
+    ) -> Response:
         """Tell how fresh the mirror is, what it spends, and what is neglected."""
-        return models.Status.of(await place.status())
+        return JSONResponse((await gateway.status()).to_json(top))
 
-    @routes.get("/api/groups", responses=problems(), tags=["mirror"])
-    async def groups(
-        limit: _Limit = 100,
-        offset: Annotated[int, Query(ge=0, le=10**9, description="How many to skip.")] = 0,
-    ) -> models.Groups:
+    @routes.get("/api/groups", **_described(models.Groups, "mirror"))
+    async def groups(limit: _Limit = 100, offset: _Offset = 0) -> Response:
         """Tell how groups do, those with most elements first."""
-        got = await place.status()
-        some = [models.Group.of(group, got.now) for group in got.groups[offset : offset + limit]]
-        return models.Groups(groups=some, total=len(got.groups))
+        found = (await gateway.status()).groups
+        return JSONResponse({"groups": as_json(list(found[offset : offset + limit])), "total": len(found)})
 
-    @routes.get("/api/samples", responses=problems(), tags=["mirror"])
+    @routes.get("/api/samples", **_described(models.Samples, "mirror"))
     async def samples(
         span: Annotated[
             float, Query(ge=0, le=1e10, allow_inf_nan=False, description="Seconds back.")
         ] = 86400.0,
         limit: Annotated[int, Query(ge=1, le=2000, description="How many, at most.")] = 500,
-    ) -> models.Samples:
+    ) -> Response:
         """Tell how the mirror did, at moments that are evenly spread."""
-        found = await place.do(lambda mirror: mirror.samples(mirror.clock.now() - span, limit))
-        return models.Samples(samples=[models.Sample.of(sample) for sample in found])
+        found = await gateway.do(lambda mirror: mirror.samples(mirror.clock.now() - span, limit))
+        return JSONResponse({"samples": as_json(found)})
 
 
-def _add_elements(routes: APIRouter, place: Place) -> None:
-    one_at_a_time = asyncio.Semaphore(2)  # each takes memory for all elements
+def _add_elements(routes: APIRouter, gateway: MirrorGateway) -> None:
+    one_at_a_time = asyncio.Semaphore(_MOST_EXPLAINED_AT_A_TIME)
 
-    @routes.get("/api/elements", responses=problems(), tags=["elements"])
+    @routes.get("/api/elements", **_described(models.Elements, "elements"))
     async def elements(
         *,
         search: Annotated[str, Query(max_length=2048, description="A part of the key.")] = "",
@@ -83,9 +91,9 @@ def _add_elements(routes: APIRouter, place: Place) -> None:
         group: Annotated[str, Query(max_length=2048, description="Those of this group.")] = "",
         sort: Annotated[_SORTS, Query(description="By what.")] = "key",
         descending: Annotated[bool, Query(description="The other way round.")] = False,
-        offset: Annotated[int, Query(ge=0, le=10**9, description="How many to skip.")] = 0,
+        offset: _Offset = 0,
         limit: _Limit = 50,
-    ) -> models.Elements:
+    ) -> Response:
         """Find elements: search, filter, sort, page through them."""
 
         def look(mirror: Mirror) -> tuple[list[Element], int]:
@@ -95,27 +103,36 @@ def _add_elements(routes: APIRouter, place: Place) -> None:
                 return found[offset : offset + limit], len(found)
             return mirror.page(search, state, group, sort, descending=descending, offset=offset, limit=limit)
 
-        some, total = await place.do(look)
-        glances = await place.glances(one.id for one in some)
-        told = [models.Element.of(one, glances.get(one.id)) for one in some]
-        return models.Elements(elements=told, total=total, offset=offset)
+        some, total = await gateway.do(look)
+        known = await gateway.freshness_of(some)
+        listed: list[Json] = [
+            element_json(one)
+            | {name: number(getattr(known.get(one.id), name, None)) for name in ("fresh", "rate")}
+            for one in some
+        ]
+        return JSONResponse({"elements": listed, "total": total, "offset": offset})
 
-    @routes.get("/api/elements/{element}", responses=problems(on404=_NO_ELEMENT), tags=["elements"])
-    async def explain(element: _Number) -> models.Explanation:
+    @routes.get("/api/elements/{element}", **_described(models.Explanation, "elements", on404=_NO_ELEMENT))
+    async def explain(
+        element: _Number,
+        polls: Annotated[
+            int, Query(ge=0, le=500, description="How many polls and versions, at most.")
+        ] = POLLS_TOLD,
+    ) -> Response:
         """Tell why an element is polled when it is, and what its polls saw."""
 
-        def look(mirror: Mirror) -> Portrait:
-            found = numbered(mirror, element)
-            with mirror.store.begin() as t:
-                return portrait(mirror.settings, t, found, mirror.clock.now())
+        def look(mirror: Mirror) -> dict[str, Json]:
+            return mirror.explain(numbered(mirror, element).key).to_json(polls)
 
         async with one_at_a_time:
-            return models.Explanation.of(await place.do(look))
+            return JSONResponse(await gateway.do(look))
 
 
-def _add_versions(routes: APIRouter, place: Place) -> None:
-    @routes.get("/api/elements/{element}/versions", responses=problems(on404=_NO_ELEMENT), tags=["elements"])
-    async def versions(element: _Number, limit: _Limit = 100) -> models.Versions:
+def _add_versions(routes: APIRouter, gateway: MirrorGateway) -> None:
+    @routes.get(
+        "/api/elements/{element}/versions", **_described(models.Versions, "elements", on404=_NO_ELEMENT)
+    )
+    async def versions(element: _Number, limit: _Limit = 100) -> Response:
         """Return the versions of an element that are kept, the latest first."""
 
         def look(mirror: Mirror) -> list[Version]:
@@ -123,26 +140,32 @@ def _add_versions(routes: APIRouter, place: Place) -> None:
             with mirror.store.begin() as t:
                 return t.versions(element=number, limit=limit, latest_first=True)
 
-        return models.Versions(versions=[models.Change.of(one) for one in await place.do(look)])
+        return JSONResponse({"versions": as_json(await gateway.do(look))})
 
     @routes.get(
         "/api/elements/{element}/difference",
-        responses=problems(on404="There is no such element or version.", on409="They cannot be compared."),
-        tags=["elements"],
+        **_described(
+            models.Difference,
+            "elements",
+            on404="There is no such element or version.",
+            on409="They cannot be compared.",
+        ),
     )
     async def difference(
         element: _Number,
         new: Annotated[
-            int | None, Query(ge=1, le=_MOST, description="Number of a version; default: the latest.")
+            int | None,
+            Query(ge=1, le=LARGEST_NUMBER, description="Number of a version; default: the latest."),
         ] = None,
         old: Annotated[
-            int | None, Query(ge=1, le=_MOST, description="Number of another; default: the one before.")
+            int | None,
+            Query(ge=1, le=LARGEST_NUMBER, description="Number of another; default: the one before."),
         ] = None,
         lines: Annotated[int, Query(ge=1, le=5000, description="About how many, at most.")] = 200,
-    ) -> models.Difference:
+    ) -> Response:
         """Tell what is different between two versions, for people to read."""
 
-        def look(mirror: Mirror) -> models.Difference:
+        def look(mirror: Mirror) -> dict[str, Json]:
             number = numbered(mirror, element).id
             with mirror.store.begin() as t:
                 later = _version(t.versions, number, new)
@@ -152,106 +175,95 @@ def _add_versions(routes: APIRouter, place: Place) -> None:
             told = between(mirror, earlier, later, lines=lines)
             if told is None:
                 raise HTTPException(409, "a version is too large to be compared, or its copy is lost")
-            return models.Difference(
-                old=models.Change.of(earlier), new=models.Change.of(later), difference=told
-            )
+            return {"old": version_json(earlier), "new": version_json(later), "difference": told}
 
-        return await place.do(look)
+        return JSONResponse(await gateway.do(look))
 
-    @routes.get("/api/changes", responses=problems(), tags=["changes"])
+    @routes.get("/api/changes", **_described(models.Changes, "changes"))
     async def changes(
-        after: Annotated[int, Query(ge=0, le=_MOST, description="Number of the last one seen.")] = 0,
+        after: Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="Number of the last one seen.")] = 0,
         limit: _Limit = 100,
-    ) -> models.Changes:
+    ) -> Response:
         """Return changes in the order in which they were recorded."""
-        found = await place.do(lambda mirror: mirror.changes(after, limit))
-        last = found[-1].id if found else after
-        return models.Changes(changes=[models.Change.of(one) for one in found], next=last)
+        found = await gateway.do(lambda mirror: mirror.changes(after, limit))
+        return JSONResponse({"changes": as_json(found), "next": found[-1].id if found else after})
 
 
-def _add_budgets(routes: APIRouter, place: Place) -> None:
-    @routes.get("/api/prospect", responses=problems(), tags=["budgets"])
-    async def prospect(
+def _add_budgets(routes: APIRouter, gateway: MirrorGateway) -> None:
+    @routes.get("/api/what-if", **_described(models.WhatIf, "budgets"))
+    async def what_if(
         objective: Annotated[
             Literal["freshness", "age"] | None, Query(description="Default: that of the mirror.")
         ] = None,
-    ) -> models.Prospect:
+    ) -> Response:
         """Tell what other budgets would buy, by the optimal plan and by two others."""
-        chosen = objective or place.mirror.settings.objective
-        market = await place.market(chosen)
-        got = await place.kept(f"prospect {chosen}", lambda _: market.prospect(), fresh_for=_PROSPECT)
-        return models.Prospect.of(got)
+        found = await gateway.what_if(objective or gateway.mirror.settings.objective)
+        return JSONResponse(found.to_json())
 
-    @routes.get("/api/budget-for", responses=problems(), tags=["budgets"])
+    @routes.get("/api/budget-for", **_described(models.BudgetFor, "budgets"))
     async def budget_for(
         freshness: Annotated[
             float, Query(ge=0, lt=1, allow_inf_nan=False, description="The share of copies to be fresh.")
         ],
-    ) -> models.BudgetFor:
+    ) -> Response:
         """Tell the smallest budget that buys a freshness."""
-        market = await place.market("freshness")
-        needed = await place.do(lambda _: market.budget_for(freshness))
-        return models.BudgetFor(freshness=freshness, budget=models.number(needed), unit=market.unit)
+        demand = await gateway.demand("freshness")
+        needed = await gateway.do(lambda _: demand.budget_for(freshness))
+        return JSONResponse({"freshness": freshness, "budget": number(needed), "unit": demand.unit})
 
-    @routes.post("/api/budget", responses=problems(edit=True), tags=["budgets"])
-    async def set_budget(budget: models.Budget) -> models.Budgets:
+    @routes.post("/api/budget", **_described(models.Budgets, "budgets", edit=True))
+    async def set_budget(budget: models.Budget) -> Response:
         """Set the budgets, which count from now on, also for one who runs the mirror now."""
         if not budget.model_fields_set:
             raise HTTPException(422, "budget or byte_budget must be given")
-        now = (await place.status()).budgets | budget.model_dump(exclude_unset=True)
-        if now["budget"] is None and now["byte_budget"] is None:
+        status, given = await gateway.status(), budget.model_dump(exclude_unset=True)
+        new = Budgets(**{"budget": status.budget, "byte_budget": status.byte_budget} | given)
+        if new.budget is None and new.byte_budget is None:
             raise HTTPException(422, "a mirror needs a budget of polls or of bytes; this would leave none")
-        await place.change(lambda mirror: mirror.set_budget(**now))
-        return models.Budgets(**now)
+        await gateway.change(lambda mirror: mirror.set_budget(new.budget, new.byte_budget))
+        return JSONResponse(new.to_json())
 
 
-def _add_edits(routes: APIRouter, place: Place) -> None:
-    async def hint(hints: models.Hints) -> models.Hinted:
+def _add_edits(routes: APIRouter, gateway: MirrorGateway) -> None:
+    async def hint(hints: models.Hints) -> Response:
         """Say that elements may have changed."""
         said = hints.time
         if said is not None and said.tzinfo is None:
             said = said.replace(tzinfo=UTC)
-        time = None if said is None else said.timestamp()
-        count = await place.change(lambda mirror: edits.hint(mirror, hints.keys, time), forget=False)
-        return models.Hinted(hinted=count)
+        time = gateway.mirror.clock.now() if said is None else said.timestamp()
+        count = await gateway.change(lambda mirror: edits.hint(mirror, hints.keys, time), forget=False)
+        return JSONResponse({"hinted": count, "time": moment(time)})
 
     for path in ("/hints", "/api/hints"):
         routes.add_api_route(
             path,
             hint,
             methods=["POST"],
-            response_model=models.Hinted,
-            responses=problems(edit=True),
             name="hint" if path == "/hints" else "api_hint",
-            tags=["elements"],
+            **_described(models.Hinted, "elements", edit=True),
         )
 
-    @routes.post("/api/elements", responses=problems(edit=True), tags=["elements"])
-    async def add(news: models.NewElements) -> models.Added:
+    @routes.post("/api/elements", **_described(models.Added, "elements", edit=True))
+    async def add(news: models.NewElements) -> Response:
         """Add pages, feeds and sitemaps; or change what is said of them."""
         wishes = [(new.key, new.model_dump(exclude={"key"}, exclude_none=True)) for new in news.elements]
-        done = await place.change(lambda mirror: edits.add(mirror, wishes, trusted=place.trusted))
-        return models.Added(
-            added=done.added,
-            known=done.known,
-            changed=done.changed,
-            refused=[models.Refused(key=key, why=why) for key, why in done.refused],
-        )
+        done = await gateway.change(lambda mirror: edits.add(mirror, wishes, trusted=gateway.trusted))
+        return JSONResponse(done.to_json())
 
     @routes.delete(
-        "/api/elements/{element}", responses=problems(edit=True, on404=_NO_ELEMENT), tags=["elements"]
+        "/api/elements/{element}", **_described(models.Removed, "elements", edit=True, on404=_NO_ELEMENT)
     )
     async def remove(
         element: _Number,
         forget: Annotated[bool, Query(description="Its copies and history, too.")] = False,  # noqa: FBT002
-    ) -> models.Removed:
+    ) -> Response:
         """Remove an element: it is polled no more."""
 
         def work(mirror: Mirror) -> int:
             return mirror.remove([numbered(mirror, element).key], forget=forget)
 
-        count = await place.change(work)
-        return models.Removed(removed=count)
+        count = await gateway.change(work)
+        return JSONResponse({"removed": count, "forgotten": forget})
 
 
 def _version(versions: Callable[..., list[Version]], element: int, number: int | None) -> Version:

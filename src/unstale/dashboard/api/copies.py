@@ -23,28 +23,28 @@ import zstandard
 from fastapi import APIRouter, HTTPException, Request, Response
 from starlette.responses import StreamingResponse
 
-from unstale.dashboard.mirror_gateway import Place
-from unstale.dashboard.pages.glance import Glance, Outlook
+from unstale.dashboard.copy_freshness import CopyFreshness, FreshnessEstimator
+from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.errors import InvalidInput
+from unstale.mirror.as_json import moment
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.notify.record import timestamp
 from unstale.mirror.store.contract import Element, Version
 
 from .copy_headers import safe_key, safe_type
 from .edits import find
-from .models import moment, problems
+from .models import problems
 
 __all__ = ["router"]
 
-_AT_ONCE = 1 << 20
-"""Bytes up to which a copy is read at once, and checked; a larger one is sent in such blocks."""
-_SHELF, _SHELF_ROOM = 1.0, 1 << 25
-"""Seconds for which what was read just now is served again, and bytes of it that are kept."""
+_BLOCK_BYTES = 1 << 20
+"""Up to so many a copy is read at once, and checked; a larger one is sent in such blocks."""
+_RECENT_SECONDS, _MOST_RECENT_BYTES = 1.0, 1 << 25
+"""For how long what was read just now is served again, and how much of it is kept."""
 _SANDBOX = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-_PARTS = frozenset(
+_PARTS_OF_PAGES = frozenset(
     {
         "audioworklet", "embed", "manifest", "object", "paintworklet", "script", "serviceworker",
         "sharedworker", "style", "worker", "xslt",
@@ -60,10 +60,10 @@ _Wanted = tuple[tuple[str, int | None], ...]
 """Keys that may be meant, the likeliest first, each with the number of a version."""
 
 
-def router(place: Place) -> APIRouter:
+def router(gateway: MirrorGateway) -> APIRouter:
     """Return the routes."""
     routes = APIRouter(tags=["copies"])
-    shelf = _Shelf(min(place.fresh_for, _SHELF))
+    recent = _RecentCopies(min(gateway.fresh_for, _RECENT_SECONDS))
     errors = problems(
         on404="There is no such element, or it has no copy, or no such version.",
         on416="The copy does not have these bytes.",
@@ -81,17 +81,17 @@ def router(place: Place) -> APIRouter:
         (probability that it is fresh), `X-Unstale-Age` (expected age in seconds), `X-Unstale-Version` and
         `X-Unstale-Key` (percent-encoded) say what is known of it. It counts as a read.
         """
-        if request.headers.get("sec-fetch-dest") in _PARTS:
+        if request.headers.get("sec-fetch-dest") in _PARTS_OF_PAGES:
             raise HTTPException(403, "a copy is no part of a page")
-        outlook = await place.outlook()
+        estimator = await gateway.freshness_estimator()
         wanted = _wanted(request)
-        served = shelf.get(wanted)
+        served = recent.get(wanted)
         if served is None:
-            served = await place.do(partial(_look, wanted=wanted, outlook=outlook))
-            shelf.put(wanted, served)
+            served = await gateway.do(partial(_look, wanted=wanted, estimator=estimator))
+            recent.put(wanted, served)
         if request.method == "GET" and request.headers.get("sec-fetch-site") != "cross-site":
-            place.read(served.element.id)
-        return await _answer(place, request, served)
+            gateway.read(served.element.id)
+        return await _answer(gateway, request, served)
 
     for method in ("GET", "HEAD"):
         routes.add_api_route(
@@ -153,12 +153,12 @@ class _Served:
 
     element: Element
     version: Version
-    glance: Glance
+    freshness: CopyFreshness
     body: bytes | None
     """None if it is large."""
 
 
-class _Shelf:
+class _RecentCopies:
     """Has what was read in the last moment: some copies are read far more often than others."""
 
     def __init__(self, seconds: float) -> None:
@@ -180,7 +180,7 @@ class _Shelf:
         self._size += _room(served)
         while self._served:
             first = next(iter(self._served))
-            if self._size <= _SHELF_ROOM and now <= self._served[first][0] + self._seconds:
+            if self._size <= _MOST_RECENT_BYTES and now <= self._served[first][0] + self._seconds:
                 return
             self._drop(first)
 
@@ -193,12 +193,12 @@ def _room(served: _Served) -> int:
     return 4000 + len(served.body or b"")
 
 
-def _look(mirror: Mirror, wanted: _Wanted, outlook: Outlook) -> _Served:
+def _look(mirror: Mirror, wanted: _Wanted, estimator: FreshnessEstimator) -> _Served:
     """Find a copy, and read it if it is not large."""
     for again in (True, False):
         with mirror.store.begin() as t:
             there = find(t, mirror, [key for key, _ in wanted])
-            which = next((place for place, one in enumerate(there) if one is not None), None)
+            which = next((number for number, one in enumerate(there) if one is not None), None)
             if which is None:
                 raise HTTPException(404, f"there is no element {wanted[0][0][:300]!r} in this mirror")
             element, number = cast("Element", there[which]), wanted[which][1]
@@ -210,18 +210,18 @@ def _look(mirror: Mirror, wanted: _Wanted, outlook: Outlook) -> _Served:
         if not found or (number is not None and found[0].id != number):
             what = "no copy yet" if number is None else f"no version {number}"
             raise HTTPException(404, f"{element.key} has {what}")
-        glance = outlook.glance(columns, mirror.clock.now())
-        if found[0].size > _AT_ONCE:
-            return _Served(element, found[0], glance, None)
+        freshness = estimator.of_one(columns, mirror.clock.now())
+        if found[0].size > _BLOCK_BYTES:
+            return _Served(element, found[0], freshness, None)
         try:
-            return _Served(element, found[0], glance, mirror.copies.read(found[0].digest))
+            return _Served(element, found[0], freshness, mirror.copies.read(found[0].digest))
         except InvalidInput:
             if again:  # it may have been deleted meanwhile, for there are later ones
                 continue
     raise HTTPException(503, _DAMAGED)
 
 
-async def _answer(place: Place, request: Request, served: _Served) -> Response:
+async def _answer(gateway: MirrorGateway, request: Request, served: _Served) -> Response:
     """Answer with all of a copy, some of it, or that nothing is new."""
     version, size = served.version, served.version.size if served.body is None else len(served.body)
     headers = _headers(served)
@@ -242,11 +242,11 @@ async def _answer(place: Place, request: Request, served: _Served) -> Response:
         return Response(status_code=status, headers=headers)
     if served.body is not None:
         return Response(served.body[start:stop], status, headers)
-    return StreamingResponse(await _opened(place, version, start, stop), status, headers)
+    return StreamingResponse(await _opened(gateway, version, start, stop), status, headers)
 
 
 def _headers(served: _Served) -> dict[str, str]:
-    element, version, glance = served.element, served.version, served.glance
+    element, version, freshness = served.element, served.version, served.freshness
     headers = {
         "Content-Type": _content_type(version, served.body),
         "Content-Security-Policy": _SANDBOX,
@@ -256,11 +256,11 @@ def _headers(served: _Served) -> dict[str, str]:
         "X-Unstale-Version": str(version.id),
         "X-Unstale-Key": safe_key(element.key),
     }
-    if moment(element.last):
-        headers["X-Unstale-Polled"] = timestamp(element.last)
-    if isfinite(glance.fresh) and version.id == element.version:
-        headers["X-Unstale-Fresh"] = f"{glance.fresh:.6f}"
-        headers["X-Unstale-Age"] = f"{glance.age:.3f}"
+    if polled := moment(element.last):
+        headers["X-Unstale-Polled"] = polled
+    if isfinite(freshness.fresh) and version.id == element.version:
+        headers["X-Unstale-Fresh"] = f"{freshness.fresh:.6f}"
+        headers["X-Unstale-Age"] = f"{freshness.age:.3f}"
     return headers
 
 
@@ -317,10 +317,10 @@ def _range(request: Request, version: Version, size: int) -> tuple[int, int] | N
     return start, min(int(found[2]) + 1, size) if found[2] else size
 
 
-async def _opened(place: Place, version: Version, start: int, stop: int) -> AsyncIterator[bytes]:
+async def _opened(gateway: MirrorGateway, version: Version, start: int, stop: int) -> AsyncIterator[bytes]:
     """Open a large copy, read its first block, and return what reads the others."""
     try:
-        file, first = await place.do(partial(_begun, version=version, start=start, stop=stop))
+        file, first = await gateway.do(partial(_begun, version=version, start=start, stop=stop))
     except (InvalidInput, EOFError):
         raise HTTPException(503, _DAMAGED) from None
 
@@ -332,7 +332,7 @@ async def _opened(place: Place, version: Version, start: int, stop: int) -> Asyn
                 yield block
                 if left <= 0:
                     return
-                block = await place.do(partial(_next, file, min(left, _AT_ONCE)))
+                block = await gateway.do(partial(_next, file, min(left, _BLOCK_BYTES)))
         finally:
             file.close()
 
@@ -350,7 +350,7 @@ def _begun(mirror: Mirror, version: Version, start: int, stop: int) -> tuple[Bin
         raise EOFError
     file = mirror.copies.open(version.digest)
     try:
-        return file, _next(_skipped(file, start), min(stop - start, _AT_ONCE))
+        return file, _next(_skipped(file, start), min(stop - start, _BLOCK_BYTES))
     except BaseException:
         file.close()
         raise
@@ -374,5 +374,5 @@ def _skipped(file: BinaryIO, start: int) -> BinaryIO:
             file.seek(start)
             return file
     while start > 0:
-        start -= len(_next(file, min(start, _AT_ONCE)))
+        start -= len(_next(file, min(start, _BLOCK_BYTES)))
     return file

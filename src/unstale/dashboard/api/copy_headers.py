@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-__all__ = ["copy_path", "safe_key", "safe_type"]
+__all__ = ["safe_key", "safe_type"]
 
 _TYPE = re.compile(
     r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+(\s*;\s*[a-z0-9_-]+=([a-z0-9_.:+-]+|\"[a-z0-9 _.:/+-]*\"))*",
@@ -15,15 +15,6 @@ _USABLE = re.compile(
     r"(application|text)/((x-)?(ecma|java|live)script.*|(x-)?jscript.*|css|cache-manifest)", re.IGNORECASE
 ).fullmatch
 """What browsers take for a script or a style of the page that names it."""
-
-
-def copy_path(key: str) -> str:
-    """Return the path of a copy.
-
-    >>> copy_path("https://example.org/a?b")
-    '/copies/https%3A%2F%2Fexample.org%2Fa%3Fb'
-    """
-    return f"/copies/{quote(key, safe='')}"
 
 
 def safe_key(key: str) -> str:

@@ -25,7 +25,9 @@ __all__ = ["add", "find", "hint"]
 
 _on_the_web = re.compile(r"\s*(?:(?:feed|sitemap):)?https?://", re.IGNORECASE).match
 """Tells whether a key is that of a page, a feed or a sitemap; by its text alone."""
-_OPEN = frozenset({"accept", "accept-language", "cache-control", "dnt", "from", "pragma", "referer"})
+_HARMLESS_HEADERS = frozenset(
+    {"accept", "accept-language", "cache-control", "dnt", "from", "pragma", "referer"}
+)
 """Headers that hold no secrets."""
 _NOT_HERE = "only pages, feeds and sitemaps can be added here; for others there is 'unstale add'"
 _PRIVATE = "it is private, and there is no token, so it cannot be added here; there is 'unstale add'"
@@ -89,7 +91,7 @@ def _why_not(mirror: Mirror, key: str) -> str | None:
         return None  # which is told when it is added
     if not http.private and named_private(host_of(made.key)):
         why = _PRIVATE
-    elif {name.lower() for name in (*http.headers, *own_headers(made.options))} <= _OPEN:
+    elif {name.lower() for name in (*http.headers, *own_headers(made.options))} <= _HARMLESS_HEADERS:
         return None
     else:
         why = _SECRET

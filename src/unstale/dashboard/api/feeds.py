@@ -19,24 +19,24 @@ from fastapi import APIRouter, Request, Response
 from lxml import etree
 from starlette.responses import JSONResponse
 
-from unstale.dashboard.mirror_gateway import Place
+from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.dashboard.pages.differences import before, between
+from unstale.mirror.as_json import copy_path, moment, timestamp
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.notify.record import timestamp
 from unstale.mirror.store.contract import Version
 
-from .copy_headers import copy_path
-from .models import moment, problems
+from .models import problems
 
 __all__ = ["router"]
 
-_COUNT = 30
-_LINES = 40
-_LARGEST = 1_000_000
-"""Bytes of versions whose difference is told."""
+_MOST_ENTRIES, _MOST_LINES = 30, 40
+"""Of a feed, and of a difference."""
+_MOST_BYTES = 1_000_000
+"""Of versions whose difference is told."""
 _ATOM = "http://www.w3.org/2005/Atom"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_TITLE = 300
+_LONGEST_TITLE = 300
+"""Characters."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class _Entry:
     copy: str
 
 
-def router(place: Place) -> APIRouter:
+def router(gateway: MirrorGateway) -> APIRouter:
     """Return the routes."""
     routes = APIRouter(tags=["changes"])
 
     async def entries(request: Request) -> list[_Entry]:
-        found = await place.kept("feed", _latest)
+        found = await gateway.kept("feed", _latest)
         base = str(request.base_url).rstrip("/")
-        return [_entry(place.mirror, base, version, told) for version, told in found]
+        return [_entry(gateway.mirror, base, version, told) for version, told in found]
 
     def described(kind: str) -> dict[str, Any]:
         content = {kind: {}} if "json" not in kind else {kind: {"schema": {"type": "object"}}}
@@ -89,9 +89,9 @@ def router(place: Place) -> APIRouter:
 def _latest(mirror: Mirror) -> list[tuple[Version, str]]:
     """Return the latest changes, the latest first, each with what is different."""
     with mirror.store.begin() as t:
-        pairs = [(one, before(t, one)) for one in t.versions(limit=_COUNT, latest_first=True)]
+        pairs = [(one, before(t, one)) for one in t.versions(limit=_MOST_ENTRIES, latest_first=True)]
     return [
-        (new, "" if old is None else between(mirror, old, new, lines=_LINES, largest=_LARGEST) or "")
+        (new, "" if old is None else between(mirror, old, new, lines=_MOST_LINES, largest=_MOST_BYTES) or "")
         for new, old in pairs
     ]
 
@@ -105,10 +105,10 @@ def _entry(mirror: Mirror, base: str, version: Version, told: str) -> _Entry:
     return _Entry(
         version=version,
         name=f"urn:unstale:{own}:{version.id}",
-        title=_clean(f"{what}{' '.join(title.split())}")[:_TITLE],
+        title=_clean(f"{what}{' '.join(title.split())}")[:_LONGEST_TITLE],
         text=_clean(told or f"{version.size:,} bytes, {version.media_type}"),
         link=_address(version.key) or page,
-        copy=f"{base}{copy_path(version.key)}?version={version.id}",
+        copy=f"{base}{copy_path(version.key, version.id)}",
     )
 
 

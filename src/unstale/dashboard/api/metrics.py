@@ -14,10 +14,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 
 from unstale.dashboard.guard import ADMITTED
-from unstale.dashboard.mirror_gateway import Place
+from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.errors import Trouble
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.reports.status import Status, dead
+from unstale.mirror.reports.status import Status, live_workers
 
 from .models import Health, problems
 
@@ -27,14 +27,14 @@ _MOST_GROUPS = 50
 """Groups that are told apart; the others are one."""
 _OTHER = "other"
 _SECRET = "the store cannot be used; why is told to those who show the token"  # noqa: S105
-_AT_ONCE, _TURNS = 50_000, 10
-"""Polls that are counted in one go, and in how many goes at each look."""
+_POLLS_PER_READ, _MOST_READS = 50_000, 10
+"""Polls that are counted at once, and how often at each request."""
 
 
-def router(place: Place) -> APIRouter:
+def router(gateway: MirrorGateway) -> APIRouter:
     """Return the routes."""
     routes = APIRouter(tags=["mirror"])
-    polls = _Polls()
+    polls = _PollCounter()
 
     @routes.get(
         "/metrics",
@@ -43,10 +43,10 @@ def router(place: Place) -> APIRouter:
     )
     async def metrics(request: Request) -> Response:
         """Tell what Prometheus collects."""
-        status = await place.status()
-        counted = await place.do(polls.count)
+        status = await gateway.status()
+        counted = await gateway.do(polls.count)
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Told(status, counted))
+        registry.register(_Collector(status, counted))
         try:
             encode, kind = choose_encoder(request.headers.get("accept", ""))
         except (TypeError, ValueError):  # it asks for a version that is no number
@@ -61,7 +61,7 @@ def router(place: Place) -> APIRouter:
     ) -> Health:
         """Tell whether the mirror can be used."""
         try:
-            runs = await place.kept("workers", _runs, fresh_for=1.0)
+            runs = await gateway.kept("workers", _runs, fresh_for=1.0)
         except Trouble as trouble:
             detail = str(trouble) if request.scope.get(ADMITTED) else _SECRET
             health = Health(status="trouble", running=False, detail=detail)
@@ -78,10 +78,10 @@ def router(place: Place) -> APIRouter:
 def _runs(mirror: Mirror) -> bool:
     """Tell whether somebody polls."""
     with mirror.store.begin() as t:
-        return any(not dead(worker) for worker in t.workers(mirror.clock.now()))
+        return bool(live_workers(t, mirror.clock.now()))
 
 
-class _Polls:
+class _PollCounter:
     """Counts polls, from the first look on, so that numbers never fall."""
 
     def __init__(self) -> None:
@@ -98,8 +98,8 @@ class _Polls:
             if self._last is None:
                 latest = t.polls(None, 1)
                 self._last = latest[0].id if latest else 0
-            for _ in range(_TURNS):
-                heard = t.heard(self._last, _AT_ONCE)
+            for _ in range(_MOST_READS):
+                heard = t.heard(self._last, _POLLS_PER_READ)
                 if not heard.poll.size:
                     break
                 self._last = int(heard.poll[-1])
@@ -121,7 +121,7 @@ class _Polls:
         return _OTHER
 
 
-class _Told:
+class _Collector:
     """Tells Prometheus what is known."""
 
     def __init__(self, status: Status, counted: tuple[dict[tuple[str, str], int], float]) -> None:

@@ -1,65 +1,24 @@
-"""What the API takes and gives. What is not known is null."""
+"""What the API takes, and a description of what it gives, for OpenAPI.
+
+The answers themselves are made by `unstale.mirror.as_json`; a test insists that they are as described here,
+member for member. What is not known is null.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from math import isfinite
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from unstale.dashboard.pages.glance import Glance
-from unstale.mirror.reports import (
-    element as portrait,
-)
-from unstale.mirror.reports import (
-    status as insight,
-)
-from unstale.mirror.reports import (
-    what_if as prospect,
-)
-from unstale.mirror.store import contract as store
-
-from .copy_headers import copy_path
-
 __all__ = [
-    "Added", "Budget", "BudgetFor", "Change", "Changes", "Difference", "Element", "Elements", "Explanation",
-    "Group", "Groups", "Health", "Hinted", "Hints", "NewElements", "Problem", "Prospect", "Removed", "Sample",
-    "Samples", "Status", "Versions", "moment", "number", "problems",
+    "Added", "Audit", "Budget", "BudgetFor", "Budgets", "Changes", "Difference", "Element", "Elements",
+    "Explanation", "Group", "Groups", "Health", "Hinted", "Hints", "NewElements", "Poll", "Problem",
+    "Removed", "Sample", "Samples", "Status", "Version", "Versions", "WhatIf", "problems",
 ]  # fmt: skip
 
 State = Literal["new", "ok", "gone", "failing", "refused", "removed"]
 Share = Annotated[float | None, Field(ge=0, le=1)]
-
-
-def number(value: float | None) -> float | None:
-    """Return a number, or None for what JSON cannot hold.
-
-    >>> number(1.5), number(float("nan")), number(None)
-    (1.5, None, None)
-    """
-    return float(value) if value is not None and isfinite(value) else None
-
-
-def moment(seconds: float | None) -> datetime | None:
-    """Return a moment, from seconds since 1970; None if it cannot be.
-
-    >>> moment(0.0).isoformat(), moment(1e300)
-    ('1970-01-01T00:00:00+00:00', None)
-    """
-    if seconds is None or not -6e10 < seconds < 2.5e11:  # years 70 to 9892
-        return None
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def _plain(value: object) -> Any:  # noqa: ANN401  (JSON)
-    """Return JSON without numbers that JSON cannot hold."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return number(value) if isinstance(value, float) else value
 
 
 class Problem(BaseModel):
@@ -105,11 +64,6 @@ class Interval(BaseModel):
     low: Share = Field(description="Lower end of the interval.")
     high: Share = Field(description="Upper end of the interval.")
 
-    @classmethod
-    def of(cls, share: insight.Share) -> Interval:
-        """Tell it."""
-        return cls(value=number(share.value), low=number(share.low), high=number(share.high))
-
 
 class Group(BaseModel):
     """How a group does."""
@@ -127,16 +81,6 @@ class Group(BaseModel):
     spacing: float = Field(description="Seconds between the starts of two polls.")
     fastest: float | None = Field(description="Polls per second that the spacing allows; null: any.")
 
-    @classmethod
-    def of(cls, one: insight.GroupStatus, now: float) -> Group:
-        """Tell it."""
-        until = moment(one.blocked_until) if one.blocked_until > now else None
-        return cls(
-            name=one.name, elements=one.elements, polls=one.polls, failed=one.failed, traffic=one.traffic,
-            freshness=number(one.freshness), blocked_until=until, why=one.why if until else "",
-            spacing=one.spacing, fastest=number(one.fastest),
-        )  # fmt: skip
-
 
 class Groups(BaseModel):
     """Groups, those with most elements first."""
@@ -151,7 +95,7 @@ class Neglected(BaseModel):
     key: str
     last: datetime | None = Field(description="Last poll that saw something.")
     since: float | None = Field(description="Seconds since then, or since it was added.")
-    why: str
+    why: str = Field(description="The reason, in words.")
 
 
 class Audit(BaseModel):
@@ -166,14 +110,6 @@ class Audit(BaseModel):
     agrees: bool = Field(description="Whether what was expected is within the interval.")
     failed: int = Field(description="Polls that saw nothing.")
 
-    @classmethod
-    def of(cls, one: insight.Audit) -> Audit:
-        """Tell it."""
-        return cls(
-            time=moment(one.time), sample=one.sample, predicted=number(one.predicted), true=number(one.true),
-            low=number(one.low), high=number(one.high), agrees=one.agrees, failed=one.failed,
-        )  # fmt: skip
-
 
 class Budgets(BaseModel):
     """Budgets of polls and of bytes."""
@@ -185,7 +121,7 @@ class Budgets(BaseModel):
 class Status(BaseModel):
     """How the mirror does."""
 
-    now: datetime | None
+    now: datetime | None = Field(description="When that was so.")
     running: bool = Field(description="Whether somebody polls.")
     workers: int = Field(description="Processes that poll.")
     elements: dict[str, int] = Field(description="How many there are in each state.")
@@ -195,34 +131,20 @@ class Status(BaseModel):
     price: float | None = Field(description="What a poll must be worth, per unit of budget.")
     budget: float | None = Field(description="Polls per second; null: no limit by polls.")
     byte_budget: float | None = Field(description="Bytes per second; null: no limit by bytes.")
-    spent: float | None = Field(description="Polls per second, in the last day.")
-    traffic: float | None = Field(description="Bytes per second, in the last day.")
-    polls: dict[str, int] = Field(description="Polls of the last day by outcome.")
-    changes: int = Field(description="Changes seen in the last day.")
+    span: float = Field(
+        description="Seconds in which polls are counted: the last day, or less if the mirror is younger."
+    )
+    spent: float | None = Field(description="Polls per second, in that time.")
+    traffic: float | None = Field(description="Bytes per second, in that time.")
+    polls: dict[str, int] = Field(description="Polls of that time by outcome.")
+    changes: int = Field(description="Changes seen in that time.")
     overdue: int = Field(description="Elements that are worth far more than the price.")
-    neglected: list[Neglected]
-    groups: int = Field(description="How many there are; see /api/groups.")
-    trouble: list[str]
+    groups: list[Group] = Field(description="Those with most elements first; all are in /api/groups.")
+    group_count: int = Field(description="How many groups there are.")
+    neglected: list[Neglected] = Field(description="Those that matter most first.")
+    trouble: list[str] = Field(description="What is wrong, in words.")
     audit: Audit | None = Field(description="The last one.")
     instead_of: Budgets | None = Field(description="What the configuration says, if others were set since.")
-
-    @classmethod
-    def of(cls, one: insight.Status) -> Status:
-        """Tell it."""
-        neglected = [
-            Neglected(key=n.key, last=moment(n.last), since=number(n.since), why=n.why) for n in one.neglected
-        ]
-        return cls(
-            now=moment(one.now), running=one.running, workers=one.workers, elements=dict(one.elements),
-            freshness=Interval.of(one.freshness), predicted=number(one.predicted), age=number(one.age),
-            price=number(one.price), budget=number(one.budget), byte_budget=number(one.byte_budget),
-            spent=number(one.spent), traffic=number(one.traffic), polls=dict(one.polls), changes=one.changes,
-            overdue=one.overdue, neglected=neglected, groups=len(one.groups), trouble=list(one.trouble),
-            audit=None if one.audit is None else Audit.of(one.audit),
-            instead_of=None if one.instead_of is None else Budgets(
-                budget=number(one.instead_of[0]), byte_budget=number(one.instead_of[1])
-            ),
-        )  # fmt: skip
 
 
 class Sample(BaseModel):
@@ -237,17 +159,6 @@ class Sample(BaseModel):
     failed: int = Field(description="Polls that failed or were refused.")
     traffic: int = Field(description="Bytes.")
     beside: dict[str, float | None] = Field(description="What else was measured, by name.")
-
-    @classmethod
-    def of(cls, one: store.Sample) -> Sample:
-        """Tell it."""
-        return cls(
-            time=moment(one.time),
-            freshness=Interval(value=number(one.freshness), low=number(one.low), high=number(one.high)),
-            age=number(one.age), predicted=number(one.predicted), price=number(one.price), polls=one.polls,
-            failed=one.failed, traffic=one.traffic,
-            beside={name: number(value) for name, value in one.beside.items()},
-        )  # fmt: skip
 
 
 class Samples(BaseModel):
@@ -281,6 +192,7 @@ class Element(BaseModel):
     not_before: datetime | None = Field(description="It is not polled before; null if it may be.")
     failures: int = Field(description="Polls in a row that saw nothing.")
     version: int | None = Field(description="Number of the latest version.")
+    via: int | None = Field(description="Number of the feed or sitemap that named it; null: a user did.")
     weight: float = Field(description="How much its freshness matters, compared with others.")
     max_age: float | None = Field(description="Seconds within which it must be polled.")
     min_interval: float = Field(description="Seconds between two polls, at least.")
@@ -289,29 +201,19 @@ class Element(BaseModel):
     size: float | None = Field(description="Bytes that a poll takes, on average.")
     moved: str | None = Field(description="Where it is now for good.")
     copy_path: str = Field(description="Where its copy is served.")
-    fresh: Share = Field(
-        None, description="Probability that its copy is fresh; null: see the element itself."
-    )
-    rate: float | None = Field(None, description="Changes per second, as estimated.")
 
-    @classmethod
-    def of(cls, one: store.Element, glance: Glance | None = None) -> Element:
-        """Tell it; not what its source is told, which may be secret."""
-        return cls(
-            id=one.id, key=one.key, source=one.source, group=one.group, state=one.state, detail=one.detail,
-            added=moment(one.added), last=moment(one.last), not_before=moment(one.not_before or None),
-            failures=one.failures, version=one.version, weight=one.weight, max_age=number(one.max_age),
-            min_interval=one.min_interval, jitter=one.jitter, windows=one.windows, size=number(one.size),
-            moved=one.moved, copy_path=copy_path(one.key),
-            fresh=None if glance is None else number(glance.fresh),
-            rate=None if glance is None else number(glance.rate),
-        )  # fmt: skip
+
+class ListedElement(Element):
+    """An element, and what is known of its copy."""
+
+    fresh: Share = Field(description="Probability that its copy is fresh; null if there is none.")
+    rate: float | None = Field(description="Changes per second, as estimated.")
 
 
 class Elements(BaseModel):
     """Some of the elements."""
 
-    elements: list[Element]
+    elements: list[ListedElement]
     total: int = Field(description="How many there are that fit.")
     offset: int = Field(description="How many come before these.")
 
@@ -320,27 +222,19 @@ class Poll(BaseModel):
     """What is kept of a poll."""
 
     id: int = Field(description="Its number; they grow.")
-    time: datetime | None
-    outcome: str
+    element: int = Field(description="Number of the element.")
+    time: datetime | None = Field(description="Its start.")
+    outcome: str = Field(description="new, changed, unchanged, gone, failed or refused.")
     elapsed: float | None = Field(description="Seconds since the last poll that saw something.")
     seconds: float | None = Field(description="How long it took.")
     traffic: int = Field(description="Bytes.")
-    detail: str
+    detail: str = Field(description="What happened, in words.")
     version: int | None = Field(description="Number of the version that it brought.")
     planned: bool = Field(description="False for those of an audit.")
     predicted: Share = Field(description="Probability, before the poll, that the copy was fresh.")
 
-    @classmethod
-    def of(cls, one: store.PollRecord) -> Poll:
-        """Tell it."""
-        return cls(
-            id=one.id, time=moment(one.time), outcome=one.outcome, elapsed=number(one.elapsed),
-            seconds=number(one.seconds), traffic=one.traffic, detail=one.detail, version=one.version,
-            planned=one.planned, predicted=number(one.predicted),
-        )  # fmt: skip
 
-
-class Change(BaseModel):
+class Version(BaseModel):
     """A version of a copy, which is a change unless it is the first."""
 
     id: int = Field(description="Numbers of versions grow, so the last one seen says where to go on.")
@@ -355,34 +249,25 @@ class Change(BaseModel):
     meta: dict[str, Any] = Field(description="What else the source says: title, rows, status, headers.")
     copy_path: str = Field(description="Where this version is served.")
 
-    @classmethod
-    def of(cls, one: store.Version) -> Change:
-        """Tell it."""
-        return cls(
-            id=one.id, element=one.element, key=one.key, time=moment(one.time), digest=one.digest,
-            size=one.size, media_type=one.media_type, modified=moment(one.modified), first=one.first,
-            meta=_plain(one.meta), copy_path=f"{copy_path(one.key)}?version={one.id}",
-        )  # fmt: skip
-
 
 class Versions(BaseModel):
     """Versions of an element, the latest first."""
 
-    versions: list[Change]
+    versions: list[Version]
 
 
 class Changes(BaseModel):
     """Changes, in the order in which they were recorded."""
 
-    changes: list[Change]
+    changes: list[Version]
     next: int = Field(description="Give it as `after` to go on.")
 
 
 class Difference(BaseModel):
     """What is different between two versions."""
 
-    old: Change
-    new: Change
+    old: Version
+    new: Version
     difference: str = Field(description="Of text, a unified difference of lines; of tables, of rows.")
 
 
@@ -396,14 +281,14 @@ class Worth(BaseModel):
 class Explanation(BaseModel):
     """Why an element is polled when it is."""
 
-    element: Element
-    why: str
+    element: Element = Field(description="The element itself.")
+    why: str = Field(description="The reason, in a sentence.")
     rate: float | None = Field(description="Changes per second, as estimated.")
     low: float | None = Field(description="A 90 % interval of the rate.")
     high: float | None = Field(description="Its upper end.")
     hopeless: Share = Field(description="Probability that it changes all the time, so that no poll helps.")
     half_life: float | None = Field(description="Seconds in which what polls saw comes to count half.")
-    fresh: Share = Field(description="Probability that the copy is fresh.")
+    fresh: Share = Field(description="Probability that the copy is fresh; null if there is none.")
     weight: float | None = Field(description="With how often its copy is read, if that counts.")
     size: float | None = Field(description="Bytes that a poll takes, as expected.")
     worth: float | None = Field(description="Of a poll now; null without a copy: more than any price.")
@@ -416,23 +301,7 @@ class Explanation(BaseModel):
     law_why: str = Field(description="How sure that is, or why it cannot be told.")
     worths: list[Worth] = Field(description="Over the coming time.")
     polls: list[Poll] = Field(description="The latest first.")
-    versions: list[Change] = Field(description="The latest first.")
-
-    @classmethod
-    def of(cls, drawn: portrait.Portrait) -> Explanation:
-        """Tell it."""
-        one = drawn.explanation
-        times, worths = (array.tolist() for array in drawn.worths)
-        return cls(
-            element=Element.of(one.element), why=one.why, rate=number(one.rate), low=number(one.low),
-            high=number(one.high), hopeless=number(one.hopeless), half_life=number(one.half_life),
-            fresh=number(one.fresh), weight=number(one.weight), size=number(one.size),
-            worth=number(one.worth), price=number(one.price), next_poll=moment(one.next_poll),
-            hints=one.hints, reads=one.reads, reads_per_day=number(drawn.reads_per_day), law=drawn.law,
-            law_why=drawn.why, polls=[Poll.of(poll) for poll in drawn.polls],
-            worths=[Worth(time=moment(t), worth=number(w)) for t, w in zip(times, worths, strict=True)],
-            versions=[Change.of(version) for version in drawn.versions],
-        )  # fmt: skip
+    versions: list[Version] = Field(description="The latest first.")
 
 
 # --- budgets
@@ -449,32 +318,17 @@ class Bought(BaseModel):
     )
 
 
-class Prospect(BaseModel):
+class WhatIf(BaseModel):
     """What other budgets would buy."""
 
     objective: Literal["freshness", "age"] = Field(description="What is told: freshness, or age in seconds.")
     unit: Literal["polls", "bytes"] = Field(description="What budgets count, per second.")
     present: float = Field(description="The budget of today, per second.")
     present_value: float | None = Field(description="What it buys.")
+    byte_budget: float | None = Field(
+        description="Bytes per second of today, if there is such a budget beside one of polls."
+    )
     points: list[Bought]
-
-    @classmethod
-    def of(cls, one: prospect.Prospect) -> Prospect:
-        """Tell it."""
-        columns = (
-            one.budgets.tolist(),
-            one.optimal.tolist(),
-            one.uniform.tolist(),
-            one.proportional.tolist(),
-        )
-        points = [
-            Bought(budget=b, optimal=number(o), uniform=number(u), proportional=number(p))
-            for b, o, u, p in zip(*columns, strict=True)
-        ]
-        return cls(
-            objective="age" if one.objective == "age" else "freshness", unit=one.unit, present=one.present,
-            present_value=number(one.present_value), points=points,
-        )  # fmt: skip
 
 
 class BudgetFor(BaseModel):
@@ -515,6 +369,7 @@ class Hinted(BaseModel):
     """What became of hints."""
 
     hinted: int = Field(description="Elements that they were about.")
+    time: datetime = Field(description="When these changed, as far as is known.")
 
 
 class NewElement(_Strict):
@@ -562,3 +417,4 @@ class Removed(BaseModel):
     """What was removed."""
 
     removed: int = Field(description="How many elements.")
+    forgotten: bool = Field(description="Whether their copies and history are deleted, too.")

@@ -25,8 +25,8 @@ _SIDE = 1000.0
 """Of the stretched picture, in units of its own."""
 _TOP, _BOTTOM = 14.0, 24.0
 """Pixels above the plot, and below it for the labels."""
-_MOST = 500
-"""Points of a line that are drawn."""
+_MOST_POINTS = 500
+"""Of a line."""
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ def _dot(plot: _Plot, dot: Dot) -> Markup:
 
 def _runs(line: Line, values: Sequence[float]) -> list[list[tuple[float, float, int]]]:
     """Return the stretches of a line without gaps, thinned to what can be seen."""
-    every = max(1, -(-len(line.xs) // _MOST))
+    every = max(1, -(-len(line.xs) // _MOST_POINTS))
     runs: list[list[tuple[float, float, int]]] = [[]]
     for number, (a, b) in enumerate(zip(line.xs, values, strict=True)):
         if not (isfinite(a) and isfinite(b)):

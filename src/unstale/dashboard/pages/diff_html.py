@@ -8,25 +8,26 @@ from collections.abc import Iterator
 
 from markupsafe import Markup, escape
 
-__all__ = ["marked"]
+__all__ = ["difference_html"]
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_ALIKE = 0.5
-"""How alike two lines are, at least, for their words to be compared."""
-_LONGEST = 400
+_LEAST_LIKENESS = 0.5
+"""Of two lines, from 0 to 1, for their words to be compared."""
+_LONGEST_LINE = 400
+"""Characters of a line whose words are compared."""
 _MOST_PAIRS = 400
 """Lines that went, times lines that came, up to which those that are alike are looked for."""
 _TAGS = {"-": ("del", "removed"), "+": ("ins", "added")}
 
 
-def marked(text: str) -> Markup:
+def difference_html(text: str) -> Markup:
     r"""Return a difference, as `unstale.mirror.differences.text` tells it, as HTML.
 
     Lines that were added are in ``<ins>``, removed ones in ``<del>``, each with a word for screen readers;
     where a line was replaced by one like it, the words that differ stand out.
 
-    >>> marked("+<b>")
+    >>> difference_html("+<b>")
     Markup('<ins><span class="ears">added: </span>&lt;b&gt;\n</ins>')
     """
     lines = text.split("\n")
@@ -76,10 +77,10 @@ def _replaced(gone: list[str], came: list[str]) -> Iterator[Markup]:
 
 
 def _alike(old: str, new: str) -> bool:
-    if max(len(old), len(new)) > _LONGEST:
+    if max(len(old), len(new)) > _LONGEST_LINE:
         return False
     matcher = difflib.SequenceMatcher(None, re.findall(r"\w+", old), re.findall(r"\w+", new), autojunk=False)
-    return matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE
+    return matcher.quick_ratio() >= _LEAST_LIKENESS and matcher.ratio() >= _LEAST_LIKENESS
 
 
 def _line(sign: str, inside: Markup) -> Markup:

@@ -13,31 +13,32 @@ from unstale.mirror.store.contract import Transaction, Version
 
 __all__ = ["before", "between"]
 
-_LARGEST = 50_000_000
-"""Bytes of a version beyond which it is not compared."""
-_KEPT, _ROOM = 200, 8_000_000
-"""How many are kept, and bytes of them."""
-_AT_ONCE, _PATIENCE = 2, 10.0
-"""How many are worked out at a time, for each takes memory, and seconds for which others wait."""
-_LOOK = 200
+_MOST_BYTES = 50_000_000
+"""Of a version that is compared."""
+_MOST_KEPT, _MOST_KEPT_BYTES = 200, 8_000_000
+"""How many differences are kept, and bytes of them."""
+_AT_A_TIME, _WAIT_SECONDS = 2, 10.0
+"""How many are worked out at a time, for each takes memory, and how long others wait for their turn."""
+_MOST_VERSIONS = 200
+"""Among which the one before is looked for."""
 
 _Name = tuple[str, str, str, int]
 _found: OrderedDict[_Name, str] = OrderedDict()
 _size = 0
 _lock = threading.Lock()
-_turns = threading.BoundedSemaphore(_AT_ONCE)
+_turns = threading.BoundedSemaphore(_AT_A_TIME)
 
 
 def before(t: Transaction, version: Version) -> Version | None:
     """Return the version before one, if it is still kept."""
     if version.first:
         return None
-    some = t.versions(element=version.element, limit=_LOOK, latest_first=True)
+    some = t.versions(element=version.element, limit=_MOST_VERSIONS, latest_first=True)
     return next((one for one in some if one.id < version.id), None)
 
 
 def between(
-    mirror: Mirror, old: Version, new: Version, *, lines: int = 200, largest: int = _LARGEST
+    mirror: Mirror, old: Version, new: Version, *, lines: int = 200, largest: int = _MOST_BYTES
 ) -> str | None:
     """Return what is different, in words; None if a version is too large, or lost."""
     if max(old.size, new.size) > largest:
@@ -46,7 +47,7 @@ def between(
     told = _known(name)
     if told is not None:
         return told
-    if not _turns.acquire(timeout=_PATIENCE):
+    if not _turns.acquire(timeout=_WAIT_SECONDS):
         raise Trouble("many versions are being compared just now; ask again")
     try:
         told = _known(name)  # somebody else may have asked for the same
@@ -75,5 +76,5 @@ def _keep(name: _Name, told: str) -> None:
         if name not in _found:
             _found[name] = told
             _size += getsizeof(told)
-        while len(_found) > _KEPT or _size > _ROOM:
+        while len(_found) > _MOST_KEPT or _size > _MOST_KEPT_BYTES:
             _size -= getsizeof(_found.popitem(last=False)[1])

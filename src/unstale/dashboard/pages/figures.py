@@ -12,18 +12,19 @@ from markupsafe import Markup
 
 from unstale import wording
 from unstale.arguments import Floats
-from unstale.mirror.reports.element import Portrait
-from unstale.mirror.reports.status import Audit, Status
-from unstale.mirror.reports.what_if import Prospect
+from unstale.mirror.reports.audit import Audit
+from unstale.mirror.reports.explain import Explanation
+from unstale.mirror.reports.status import Status
+from unstale.mirror.reports.what_if import WhatIf
 from unstale.mirror.store.contract import PollRecord, Sample
 
-from . import filters as shown
+from . import filters
 from .charts import Axis, Dot, Kind, Level, Line, Mark, bar, chart, sparkline, time_line
 from .scales import Scale, duration_ticks, fitting, log_fitting
 
 __all__ = [
     "Figure",
-    "Small",
+    "SmallChart",
     "bought",
     "budget_of",
     "freshness",
@@ -35,12 +36,12 @@ __all__ = [
     "worth",
 ]
 
-_ROWS = 40
-"""Of a table beside a chart, at most."""
-_SEEN = 90
-"""Points of a small chart that can be told apart."""
+_MOST_ROWS = 40
+"""Of a table beside a chart."""
+_MOST_POINTS = 90
+"""Of a small chart, that can be told apart."""
 _BESIDE = {"true": "True", "uniform": "Uniform polling", "proportional": "Proportional polling"}
-_MOST_WORTH = 3.0
+_HIGHEST_WORTH = 3.0
 """Times the price, up to which the worth of a poll is drawn."""
 _OUTCOMES = ("changed", "unchanged", "new", "gone", "refused", "failed")
 
@@ -60,7 +61,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Small:
+class SmallChart:
     """One of several small charts."""
 
     name: str
@@ -102,24 +103,25 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     values = [value for line in lines for value in (*line.ys, *line.low, *line.high)]
     values += [value for dot in dots for value in (dot.y, dot.low, dot.high)]
     last = samples[-1] if samples else None
-    legend = [("estimated", "Estimated", shown.percent(last.freshness) if last else "")]
+    legend = [("estimated", "Estimated", filters.percent(last.freshness) if last else "")]
     legend += [
         (
             name,
             _BESIDE[name],
-            next(shown.percent(s.beside[name]) for s in reversed(samples) if name in s.beside),
+            next(filters.percent(s.beside[name]) for s in reversed(samples) if name in s.beside),
         )
         for name in beside
     ]
     if last is not None and any(isfinite(sample.predicted) for sample in samples):
-        legend.append(("predicted", "Plan predicts", shown.percent(last.predicted)))
+        legend.append(("predicted", "Plan predicts", filters.percent(last.predicted)))
     if dots:
-        legend.append(("audit", "Corrected by audits", shown.percent(dots[-1].y)))
+        legend.append(("audit", "Corrected by audits", filters.percent(dots[-1].y)))
     description = "No figures yet."
     if last is not None:
         description = (
             f"From {wording.show_time(start)} to {wording.show_time(times[-1])}. Last: estimated "
-            f"{shown.percent(last.freshness)}, from {shown.percent(last.low)} to {shown.percent(last.high)}"
+            f"{filters.percent(last.freshness)}, from {filters.percent(last.low)} "
+            f"to {filters.percent(last.high)}"
             + "".join(f"; {name.lower()} {value}" for _, name, value in legend[1:])
             + "."
         )
@@ -138,8 +140,8 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     rows = [
         [
             wording.show_time(sample.time),
-            *map(shown.percent, (sample.freshness, sample.low, sample.high, sample.predicted)),
-            *(shown.percent(sample.beside.get(name, nan)) for name in beside),
+            *map(filters.percent, (sample.freshness, sample.low, sample.high, sample.predicted)),
+            *(filters.percent(sample.beside.get(name, nan)) for name in beside),
         ]
         for sample in _thinned(samples)
     ]
@@ -157,8 +159,8 @@ def _corrected(samples: Sequence[Sample], audit: Audit) -> Dot:
     by = nearest.freshness - audit.predicted
     copies = "copy was" if audit.sample == 1 else "copies were"
     text = (
-        f"Audit: of {audit.sample} {copies} {shown.percent(audit.true)} fresh, and "
-        f"{shown.percent(audit.predicted)} expected to be"
+        f"Audit: of {audit.sample} {copies} {filters.percent(audit.true)} fresh, and "
+        f"{filters.percent(audit.predicted)} expected to be"
     )
     low, high = (min(max(value + by, 0.0), 1.0) for value in (audit.low, audit.high))
     return Dot("audit", audit.time, min(max(audit.true + by, 0.0), 1.0), text, low, high)
@@ -171,11 +173,11 @@ def _percent(value: float) -> str:
 
 def _thinned(entries: Sequence[Sample]) -> list[Sample]:
     """Return some of many, evenly, with the last."""
-    every = max(1, -(-len(entries) // _ROWS))
+    every = max(1, -(-len(entries) // _MOST_ROWS))
     return list(entries[::-1][::every][::-1])
 
 
-def small_multiples(samples: Sequence[Sample], objective: str, *, present: bool = False) -> list[Small]:
+def small_multiples(samples: Sequence[Sample], objective: str, *, present: bool = False) -> list[SmallChart]:
     """Draw what else is measured, side by side on the same time; the last may be the present, uncounted."""
     times = [sample.time for sample in samples]
     gaps = [b - a for a, b in pairwise(times)]
@@ -183,7 +185,7 @@ def small_multiples(samples: Sequence[Sample], objective: str, *, present: bool 
     if present and spans:
         spans[-1] = nan
     known_spans = [span for span in spans if span > 0]
-    window = shown.window(known_spans[-1]) if known_spans else "known a minute after the start"
+    window = filters.window(known_spans[-1]) if known_spans else "known a minute after the start"
 
     def over_time(values: Sequence[float]) -> list[float]:
         return [value / span if span > 0 else nan for value, span in zip(values, spans, strict=True)]
@@ -192,7 +194,7 @@ def small_multiples(samples: Sequence[Sample], objective: str, *, present: bool 
         return wording.show_price(value, objective)
 
     kinds: list[tuple[str, str, list[float], Callable[[float], str]]] = [
-        ("age", "Expected age of a copy", [sample.age for sample in samples], shown.duration),
+        ("age", "Expected age of a copy", [sample.age for sample in samples], filters.duration),
         ("price", "Price of a poll", [sample.price for sample in samples], price),
         ("rate", "Polls", over_time([float(s.polls) for s in samples]), wording.show_amount),
         ("failed", "Polls that failed", over_time([float(s.failed) for s in samples]), _or_none),
@@ -206,13 +208,13 @@ def small_multiples(samples: Sequence[Sample], objective: str, *, present: bool 
         text = f"Last {value}" + (f"; between {show(min(known))} and {show(max(known))}." if known else ".")
         line = Line("small", *_means(times, values))
         svg = sparkline(f"{name}-spark", line, title=title, description=text, from_zero=counted)
-        found.append(Small(title, value, svg, window if counted else "now"))
+        found.append(SmallChart(title, value, svg, window if counted else "now"))
     return found
 
 
 def _means(times: list[float], values: list[float]) -> tuple[list[float], list[float]]:
     """Return the means of so many values in a row that what is left can be seen."""
-    wide = max(1, -(-len(times) // _SEEN))
+    wide = max(1, -(-len(times) // _MOST_POINTS))
     parts = [slice(n, n + wide) for n in range(0, len(times), wide)]
     known = [[v for v in values[part] if isfinite(v)] for part in parts]
     return [times[part][-1] for part in parts], [sum(k) / len(k) if k else nan for k in known]
@@ -239,20 +241,20 @@ def outcomes(counts: dict[str, int]) -> Figure:
 # --- what if
 
 
-def bought(prospect: Prospect, budget: float, policy: str = "optimal") -> float:
+def bought(curves: WhatIf, budget: float, policy: str = "optimal") -> float:
     """Return what a budget buys, between what has been worked out."""
-    values = np.asarray(getattr(prospect, policy), float)
-    return float(np.interp(np.log(max(budget, 1e-300)), np.log(np.asarray(prospect.budgets, float)), values))
+    values = np.asarray(getattr(curves, policy), float)
+    return float(np.interp(np.log(max(budget, 1e-300)), np.log(np.asarray(curves.budgets, float)), values))
 
 
-def budget_of(prospect: Prospect, value: float, policy: str) -> float:
+def budget_of(curves: WhatIf, value: float, policy: str) -> float:
     """Return the budget with which a policy reaches a value; inf if none of those looked at does."""
-    values = np.asarray(getattr(prospect, policy), float)
-    better = values >= value if prospect.objective == "freshness" else values <= value
+    values = np.asarray(getattr(curves, policy), float)
+    better = values >= value if curves.objective == "freshness" else values <= value
     if not better.any():
         return inf
     at = int(np.argmax(better))
-    budgets = np.asarray(prospect.budgets, float)
+    budgets = np.asarray(curves.budgets, float)
     if at == 0:
         return float(budgets[0])
     ends, logs = values[at - 1 : at + 1], np.log(budgets[at - 1 : at + 1])
@@ -261,23 +263,23 @@ def budget_of(prospect: Prospect, value: float, policy: str) -> float:
     return float(np.exp(np.interp(value, ends, logs)))
 
 
-def what_if(prospect: Prospect, tried: float | None) -> Figure:
+def what_if(curves: WhatIf, tried: float | None) -> Figure:
     """Draw what other budgets would buy."""
-    budgets = [float(budget) for budget in prospect.budgets]
-    fresh, kind = prospect.objective == "freshness", prospect.unit
-    show: Callable[[float], str] = shown.percent if fresh else shown.duration
+    budgets = [float(budget) for budget in curves.budgets]
+    fresh, kind = curves.objective == "freshness", curves.unit
+    show: Callable[[float], str] = filters.percent if fresh else filters.duration
     lines = [
-        Line(name, budgets, [float(v) for v in getattr(prospect, name)])
+        Line(name, budgets, [float(v) for v in getattr(curves, name)])
         for name in ("proportional", "uniform", "optimal")
     ]
-    values = [value for line in lines for value in line.ys] + [prospect.present_value]
-    marks = [Mark("present", prospect.present, "now")]
-    dots = [Dot("present", prospect.present, prospect.present_value, "The present budget")]
+    values = [value for line in lines for value in line.ys] + [curves.present_value]
+    marks = [Mark("present", curves.present, "now")]
+    dots = [Dot("present", curves.present, curves.present_value, "The present budget")]
     inside = tried is not None and budgets[0] <= tried <= budgets[-1]
     if tried is not None and inside:
-        marks.append(Mark("tried", tried, "tried" if abs(np.log(tried / prospect.present)) > 0.5 else ""))
-        dots.append(Dot("tried", tried, bought(prospect, tried), "The budget you try"))
-    unit = wording.amount_unit(max(prospect.present, tried or 0.0))
+        marks.append(Mark("tried", tried, "tried" if abs(np.log(tried / curves.present)) > 0.5 else ""))
+        dots.append(Dot("tried", tried, bought(curves, tried), "The budget you try"))
+    unit = wording.amount_unit(max(curves.present, tried or 0.0))
 
     def budget_label(per_second: float) -> str:
         text = wording.show_amount(per_second / unit.seconds, kind, unit)
@@ -288,9 +290,9 @@ def what_if(prospect: Prospect, tried: float | None) -> Figure:
     dots = [Dot(dot.kind, dot.x * unit.seconds, dot.y, dot.title) for dot in dots]
     marks = [Mark(mark.kind, mark.x * unit.seconds, mark.label) for mark in marks]
     title = "Freshness against budget" if fresh else "Expected age against budget"
-    at = prospect.present if tried is None else tried
+    at = curves.present if tried is None else tried
     legend = [
-        (name, label, show(bought(prospect, at, name)))
+        (name, label, show(bought(curves, at, name)))
         for name, label in (
             ("optimal", "Optimal (unstale)"),
             ("uniform", "Uniform"),
@@ -303,17 +305,17 @@ def what_if(prospect: Prospect, tried: float | None) -> Figure:
         title=title,
         description=f"At {wording.show_amount(at, kind)}: "
         + ", ".join(f"{name} {value}" for _, name, value in legend)
-        + f". The present budget is {wording.show_amount(prospect.present, kind)}.",
+        + f". The present budget is {wording.show_amount(curves.present, kind)}.",
         x=Axis(scale, budget_label, count=5),
         y=Axis(fitting(values, least=0.1, floor_at=0.0, top=1.0), _percent) if fresh else _ages(values),
         dots=dots,
         marks=marks,
         height=340,
     )
-    every = max(1, len(budgets) // _ROWS)
+    every = max(1, len(budgets) // _MOST_ROWS)
     rows = [
         [wording.show_amount(budgets[n], kind, unit if kind == "polls" else None)]
-        + [show(float(getattr(prospect, name)[n])) for name in ("optimal", "uniform", "proportional")]
+        + [show(float(getattr(curves, name)[n])) for name in ("optimal", "uniform", "proportional")]
         for n in range(0, len(budgets), every)
     ]
     places = [scale(budgets[n] * unit.seconds) for n in range(0, len(budgets), every)]
@@ -323,19 +325,19 @@ def what_if(prospect: Prospect, tried: float | None) -> Figure:
 def _ages(values: Sequence[float]) -> Axis:
     """Return an axis of ages: they differ by factors, so it is logarithmic."""
     scale = log_fitting(values)
-    return Axis(scale, shown.short_duration, at=duration_ticks(scale))
+    return Axis(scale, filters.short_duration, at=duration_ticks(scale))
 
 
 # --- one element
 
 
-def polls(portrait: Portrait, now: float, *, running: bool = True) -> Figure:
+def polls(explanation: Explanation, now: float, *, running: bool = True) -> Figure:
     """Draw polls and changes of an element on a line of time, up to the next poll if anybody makes it."""
-    records = sorted(portrait.polls, key=lambda poll: poll.time)
-    element = portrait.explanation.element
+    records = sorted(explanation.polls, key=lambda poll: poll.time)
+    element = explanation.element
     start = records[0].time if records else element.added
     end = now
-    upcoming = portrait.explanation.next_poll if running else inf
+    upcoming = explanation.next_poll if running else inf
     if isfinite(upcoming) and upcoming > now:
         end = min(upcoming, now + max(0.5 * (now - start), 60.0))
     room = 0.02 * max(end - start, 1.0)
@@ -360,11 +362,11 @@ def polls(portrait: Portrait, now: float, *, running: bool = True) -> Figure:
         [
             wording.show_time(poll.time),
             poll.outcome,
-            shown.duration(poll.elapsed),
-            shown.percent(poll.predicted),
+            filters.duration(poll.elapsed),
+            filters.percent(poll.predicted),
             poll.detail,
         ]
-        for poll in records[: -_ROWS - 1 : -1]
+        for poll in records[: -_MOST_ROWS - 1 : -1]
     ]
     legend = [("seen", "Poll, no change", ""), ("change", "Change seen", ""), ("failed", "Failed", "")]
     columns = ["Time", "Outcome", "After", "Was thought fresh", "Detail"]
@@ -379,17 +381,17 @@ def _kind(poll: PollRecord) -> Kind:
     return "seen" if poll.planned else "audit"
 
 
-def worth(portrait: Portrait, now: float, *, running: bool = True) -> Figure | None:
+def worth(explanation: Explanation, now: float, *, running: bool = True) -> Figure | None:
     """Draw the worth of a poll over the coming time, against the price; None if there is nothing to draw."""
-    times, worths = (np.asarray(part, float) for part in portrait.worths)
-    price, upcoming = portrait.price, portrait.explanation.next_poll
+    times, worths = (np.asarray(part, float) for part in explanation.worths)
+    price, upcoming = explanation.price, explanation.next_poll
     known = np.isfinite(times) & np.isfinite(worths)
     if np.count_nonzero(known) < 2 or not price > 0:
         return None
     times, worths = times[known], worths[known] / price
-    if not np.any(worths <= _MOST_WORTH):
+    if not np.any(worths <= _HIGHEST_WORTH):
         return None
-    line = Line("estimated", *_below(times, worths, _MOST_WORTH))
+    line = Line("estimated", *_below(times, worths, _HIGHEST_WORTH))
     marks = [Mark("now", now, "now")]
     if times[0] <= upcoming <= times[-1]:
         close = abs(upcoming - now) < 0.12 * (times[-1] - times[0])
@@ -397,7 +399,7 @@ def worth(portrait: Portrait, now: float, *, running: bool = True) -> Figure | N
         marks = [Mark("now", now, "" if close else "now"), Mark("next", upcoming, label)]
     present = float(np.interp(now, times, worths))
     scale = Scale(float(times[0]), float(times[-1]))
-    text = f"Now a poll is worth {shown.percent(present, 0)} of the price" + (
+    text = f"Now a poll is worth {filters.percent(present, 0)} of the price" + (
         f"; the next poll is due {wording.distance(upcoming, now)}." if isfinite(upcoming) else "."
     )
     svg = chart(
@@ -406,7 +408,7 @@ def worth(portrait: Portrait, now: float, *, running: bool = True) -> Figure | N
         title="Worth of a poll against the price",
         description=text,
         x=Axis(scale, time=True, count=5),
-        y=Axis(fitting([0.0, 1.2, *np.minimum(worths, _MOST_WORTH).tolist()], floor_at=0.0), _percent),
+        y=Axis(fitting([0.0, 1.2, *np.minimum(worths, _HIGHEST_WORTH).tolist()], floor_at=0.0), _percent),
         levels=[Level("price", 1.0, "price")],
         dots=[Dot("present", now, present, "Now")],
         marks=marks,
@@ -414,7 +416,7 @@ def worth(portrait: Portrait, now: float, *, running: bool = True) -> Figure | N
     )
     every = max(1, times.size // 24)
     rows = [
-        [wording.show_time(float(t)), shown.percent(float(w), 0)]
+        [wording.show_time(float(t)), filters.percent(float(w), 0)]
         for t, w in zip(times[::every], worths[::every], strict=True)
     ]
     places = [scale(float(t)) for t in times[::every]]

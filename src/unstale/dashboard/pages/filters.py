@@ -6,10 +6,11 @@ import math
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import PurePath
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
+from unstale.mirror.as_json import copy_path
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.wording import (
     amount_unit,
@@ -24,7 +25,7 @@ from unstale.wording import (
 )
 
 __all__ = [
-    "FILTERS", "change", "clock", "coded", "copy_address", "count", "duration", "mirror_name", "moment",
+    "FILTERS", "change", "clock", "coded", "count", "duration", "mirror_name", "moment",
     "number", "percent", "short_duration", "window", "written",
 ]  # fmt: skip
 
@@ -178,15 +179,6 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
-def copy_address(key: str) -> str:
-    """Return where the copy of an element is read.
-
-    >>> copy_address("https://example.org/?a=b")
-    '/copies/https%3A%2F%2Fexample.org%2F%3Fa%3Db'
-    """
-    return f"/copies/{quote(key, safe='')}"
-
-
 def coded(text: str) -> Markup:
     """Return text with what is between backticks as code.
 
@@ -201,7 +193,7 @@ def coded(text: str) -> Markup:
 FILTERS = {
     "moment": moment, "ago": distance, "percent": percent, "number": number, "duration": duration,
     "bytes": show_size, "rate": show_rate, "rate_interval": show_rate_interval, "per_time": show_amount,
-    "count": count, "plural": plural, "price": show_price, "copy_address": copy_address, "coded": coded,
+    "count": count, "plural": plural, "price": show_price, "copy_path": copy_path, "coded": coded,
     "clock": clock, "window": window, "written": written, "change": change,
 }  # fmt: skip
 """By the names that templates use."""

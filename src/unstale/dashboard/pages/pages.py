@@ -16,45 +16,43 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from unstale.dashboard.api import edits
 from unstale.dashboard.api.reference import operations
 from unstale.dashboard.guard import csrf_token
-from unstale.dashboard.mirror_gateway import Place, numbered
+from unstale.dashboard.mirror_gateway import MirrorGateway, numbered
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.reports.element import Portrait
-from unstale.mirror.reports.status import dead
-from unstale.mirror.reports.what_if import Prospect
+from unstale.mirror.reports.explain import Explanation
+from unstale.mirror.reports.status import live_workers
+from unstale.mirror.reports.what_if import WhatIf
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import SORTS, STATES, Element, Transaction, Version
 from unstale.wording import show_budget
 
-from . import differences, figures
-from . import filters as shown
-from .diff_html import marked
-from .what_if_form import tried
+from . import differences, figures, filters
+from .diff_html import difference_html
+from .what_if_form import what_if_values
 
 __all__ = ["router"]
 
 SPANS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0, "year": 365 * 86400.0}
-_PAGE = 50
-_CHANGES = 30
-_LARGEST, _LARGEST_IN_A_LIST = 50_000_000, 2_000_000
-"""Bytes of versions whose difference is shown, on a page of its own and in the list of changes."""
-_OLD = 10.0
-"""Seconds after which the overview says of when it is."""
+_ELEMENTS_PER_PAGE, _CHANGES_PER_PAGE = 50, 30
+_MOST_BYTES, _MOST_BYTES_IN_A_LIST = 50_000_000, 2_000_000
+"""Of versions whose difference is shown, on a page of its own and in the list of changes."""
+_OLD_SECONDS = 10.0
+"""After which the overview says of when it is."""
 
 
-def router(place: Place) -> APIRouter:
+def router(gateway: MirrorGateway) -> APIRouter:
     """Return the routes of all pages."""
     routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
-    look = _Look(shown.mirror_name(place.mirror.store.url))
-    _overview(routes, place, look)
-    _what_if(routes, place, look)
-    _elements(routes, place, look)
-    _element(routes, place, look)
-    _edits(routes, place, look)
-    _changes(routes, place, look)
+    render = _Templates(filters.mirror_name(gateway.mirror.store.url))
+    _overview(routes, gateway, render)
+    _what_if(routes, gateway, render)
+    _elements(routes, gateway, render)
+    _element(routes, gateway, render)
+    _edits(routes, gateway, render)
+    _changes(routes, gateway, render)
     return routes
 
 
-class _Look:
+class _Templates:
     """Templates, and what all of them use."""
 
     def __init__(self, name: str) -> None:
@@ -65,7 +63,7 @@ class _Look:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters.update(shown.FILTERS)
+        self._templates.filters.update(filters.FILTERS)
         self._templates.globals.update(
             csrf=csrf_token, unstale_version=version_of("unstale"), mirror_name=name
         )
@@ -75,37 +73,37 @@ class _Look:
         return HTMLResponse(self._templates.get_template(template).render(values), code)
 
 
-def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
+def _overview(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
     async def values(span: str) -> dict[str, object]:
         if span not in SPANS:
             raise HTTPException(404, f"span must be one of {', '.join(SPANS)}")
-        view = await place.view()
+        view = await gateway.view()
         status = view.status
         since = status.now - SPANS[span]
-        kept = await place.kept(f"samples {span}", lambda mirror: mirror.samples(since))
+        kept = await gateway.kept(f"samples {span}", lambda mirror: mirror.samples(since))
         samples = figures.up_to_now(kept, status)
         present = len(samples) > 0 and samples[-1].time == status.now
-        audits = await place.kept("audits", lambda mirror: mirror.audits())
+        audits = await gateway.kept("audits", lambda mirror: mirror.audits())
         numbers = {}
         if status.neglected:
             keys = [one.key for one in status.neglected]
-            numbers = await place.do(lambda mirror: _numbers(mirror, keys))
+            numbers = await gateway.do(lambda mirror: _numbers(mirror, keys))
         limited = [g for g in status.groups if g.blocked_until > status.now or g.failed]
-        now = place.mirror.clock.now()
+        now, said = gateway.mirror.clock.now(), status.instead_of
         return {
             "status": status,
             "now": now,
-            "old": now - status.now > _OLD,
-            "counted": shown.window(status.span),
+            "old": now - status.now > _OLD_SECONDS,
+            "counted": filters.window(status.span),
             "new": status.elements.get("new", 0),
             "span": span,
             "spans": list(SPANS),
             "chart": figures.freshness(samples, audits, status.now),
-            "small": figures.small_multiples(samples, place.mirror.settings.objective, present=present),
-            "objective": place.mirror.settings.objective,
-            "instead_of": show_budget(*(status.instead_of or (None, None))),
+            "small": figures.small_multiples(samples, gateway.mirror.settings.objective, present=present),
+            "objective": gateway.mirror.settings.objective,
+            "instead_of": show_budget(said.budget, said.byte_budget) if said else "",
             "outcomes": figures.outcomes(dict(status.polls)),
-            "coming": view.coming,
+            "next_polls": view.next_polls,
             "limited": limited[:20],
             "groups": [g for g in status.groups if g not in limited][:8],
             "numbers": numbers,
@@ -115,11 +113,11 @@ def _overview(routes: APIRouter, place: Place, look: _Look) -> None:
 
     @routes.get("/")
     async def overview(span: str = "day") -> Response:
-        return look("overview.html", **await values(span))
+        return render("overview.html", **await values(span))
 
     @routes.get("/fragments/overview")
     async def overview_fragment(span: str = "day") -> Response:
-        return look("_overview.html", **await values(span))
+        return render("_overview.html", **await values(span))
 
 
 def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:
@@ -130,43 +128,43 @@ def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:
 # --- what if
 
 
-def _what_if(routes: APIRouter, place: Place, look: _Look) -> None:
+def _what_if(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
     async def values(budget: str, freshness: str = "", objective: str = "") -> dict[str, object]:
         if objective not in {"", "freshness", "age"}:
             raise HTTPException(404, "objective must be freshness or age")
-        return await tried(place, budget, freshness, objective)
+        return await what_if_values(gateway, budget, freshness, objective)
 
     @routes.get("/what-if")
     async def what_if(budget: str = "", freshness: str = "", objective: str = "", said: str = "") -> Response:
         found = await values(budget, freshness, objective)
-        wrong = found["complaint"] and found["prospect"] is not None
-        return look("what_if.html", 422 if wrong else 200, said=said, **found)
+        wrong = found["complaint"] and found["what_if"] is not None
+        return render("what_if.html", 422 if wrong else 200, said=said, **found)
 
     @routes.get("/fragments/what-if")
     async def what_if_fragment(budget: str = "", freshness: str = "", objective: str = "") -> Response:
-        return look("_what_if.html", **await values(budget, freshness, objective))
+        return render("_what_if.html", **await values(budget, freshness, objective))
 
     @routes.get("/what-if/apply")
     async def ask(budget: str) -> Response:
         found = await values(budget)
         if found["tried"] is None:
             raise HTTPException(422, str(found["complaint"]) or "budget is missing")
-        return look("apply.html", **found)
+        return render("apply.html", **found)
 
     @routes.post("/what-if/apply")
     async def apply(budget: Annotated[str, Form()]) -> Response:
         found = await values(budget)
-        prospect, amount = found["prospect"], found["tried"]
-        if not isinstance(prospect, Prospect) or not isinstance(amount, float):
+        what_if, amount = found["what_if"], found["tried"]
+        if not isinstance(what_if, WhatIf) or not isinstance(amount, float):
             raise HTTPException(422, str(found["complaint"]) or "budget is missing")
-        await place.change(lambda mirror: mirror.set_budget(*prospect.split(amount)))
+        await gateway.change(lambda mirror: mirror.set_budget(*what_if.split(amount)))
         return RedirectResponse("/what-if?said=applied", 303)
 
 
 # --- elements
 
 
-def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
+def _elements(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
     @routes.get("/elements")
     async def elements(
         search: str = "",
@@ -194,9 +192,9 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
         weight: str = "",
     ) -> Response:
         given = {"search": search, "state": state, "group": group, "sort": sort, "down": "1" if down else ""}
-        found, total, page = await place.do(lambda mirror: _on_page(mirror, given, page, down=down))
-        status = await place.status()
-        glances = await place.glances(one.id for one in found)
+        found, total, page = await gateway.do(lambda mirror: _on_page(mirror, given, page, down=down))
+        status = await gateway.status()
+        copies = await gateway.freshness_of(found)
 
         def link(**other: object) -> str:
             new = {name: str(value) for name, value in {**given, **other}.items() if value}
@@ -204,20 +202,20 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
                 del new["sort"]
             return "/elements" + (f"?{urlencode(new)}" if new else "")
 
-        return look(
+        return render(
             "elements.html",
             422 if complaint else 200,
             found=found,
-            glances=glances,
+            copies=copies,
             total=total,
-            now=place.mirror.clock.now(),
+            now=gateway.mirror.clock.now(),
             counts=status.elements,
             groups=[one.name for one in status.groups[:200]],
             states=STATES,
             sorts=SORTS,
             page=page,
-            pages=max(-(-total // _PAGE), 1),
-            first=(page - 1) * _PAGE + 1,
+            pages=max(-(-total // _ELEMENTS_PER_PAGE), 1),
+            first=(page - 1) * _ELEMENTS_PER_PAGE + 1,
             link=link,
             down=down,
             said=said,
@@ -237,14 +235,14 @@ def _elements(routes: APIRouter, place: Place, look: _Look) -> None:
         given: dict[str, Json] = {} if amount is None else {"weight": amount}
 
         def work(mirror: Mirror) -> tuple[str, int]:
-            done = edits.add(mirror, [(key.strip(), given)], trusted=place.trusted)
+            done = edits.add(mirror, [(key.strip(), given)], trusted=gateway.trusted)
             if done.refused:
                 return done.refused[0][1], 0
             with mirror.store.begin() as t:
                 found = edits.find(t, mirror, [key.strip()])[0]
             return "", 0 if found is None else found.id
 
-        complaint, number = await place.change(work)
+        complaint, number = await gateway.change(work)
         if complaint:
             return await table(complaint=complaint, key=key, weight=weight)
         return RedirectResponse(f"/elements/{number}?said=added" if number else "/elements", 303)
@@ -256,33 +254,38 @@ def _on_page(
     """Return the elements on a page, how many there are, and the page: the last, if beyond it."""
     chosen = [given[name] for name in ("search", "state", "group", "sort")]
     page = min(max(page, 1), 10**9)
-    found, total = mirror.page(*chosen, descending=down, offset=(page - 1) * _PAGE, limit=_PAGE)
+    found, total = mirror.page(
+        *chosen, descending=down, offset=(page - 1) * _ELEMENTS_PER_PAGE, limit=_ELEMENTS_PER_PAGE
+    )
     if total and not found:
-        page = -(-total // _PAGE)
-        found, total = mirror.page(*chosen, descending=down, offset=(page - 1) * _PAGE, limit=_PAGE)
+        page = -(-total // _ELEMENTS_PER_PAGE)
+        found, total = mirror.page(
+            *chosen, descending=down, offset=(page - 1) * _ELEMENTS_PER_PAGE, limit=_ELEMENTS_PER_PAGE
+        )
     return found, total, page
 
 
-def _element(routes: APIRouter, place: Place, look: _Look) -> None:
+def _element(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
     @routes.get("/elements/{number}")
     async def element(number: int, said: str = "") -> Response:
-        def work(mirror: Mirror) -> tuple[Portrait, float, bool]:
+        def work(mirror: Mirror) -> tuple[Explanation, float, bool]:
             now = mirror.clock.now()
             with mirror.store.begin() as t:
-                running = any(not dead(worker) for worker in t.workers(now))
-            return mirror.portrait(numbered(mirror, number).key), now, running
+                running = bool(live_workers(t, now))
+            explanation = mirror.explain(numbered(mirror, number).key)
+            _ = explanation.law  # which takes a while, so it is fitted in this thread
+            return explanation, now, running
 
-        portrait, now, running = await place.do(work)
-        return look(
+        explanation, now, running = await gateway.do(work)
+        return render(
             "element.html",
-            portrait=portrait,
-            why=portrait.explanation,
-            element=portrait.explanation.element,
+            explanation=explanation,
+            element=explanation.element,
             now=now,
             running=running,
             said=said,
-            polls=figures.polls(portrait, now, running=running),
-            worth=figures.worth(portrait, now, running=running),
+            polls=figures.polls(explanation, now, running=running),
+            worth=figures.worth(explanation, now, running=running),
         )
 
     @routes.get("/elements/{number}/versions/{version}")
@@ -301,64 +304,64 @@ def _element(routes: APIRouter, place: Place, look: _Look) -> None:
                 "before": before,
                 "after": versions[at - 1] if at else None,
                 "latest": at == 0,
-                "difference": _difference(mirror, before, versions[at], lines=2000, largest=_LARGEST),
+                "difference": _difference(mirror, before, versions[at], lines=2000, largest=_MOST_BYTES),
                 "now": mirror.clock.now(),
             }
 
-        return look("version.html", **await place.do(work))
+        return render("version.html", **await gateway.do(work))
 
 
 def _difference(mirror: Mirror, old: Version | None, new: Version, *, lines: int, largest: int) -> object:
     """Return what is different, as HTML; None if there is nothing to compare, or too much."""
     told = None if old is None else differences.between(mirror, old, new, lines=lines, largest=largest)
-    return None if told is None else marked(told)
+    return None if told is None else difference_html(told)
 
 
-def _edits(routes: APIRouter, place: Place, look: _Look) -> None:
+def _edits(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
     @routes.post("/elements/{number}/hint")
     async def hint(number: int) -> Response:
-        await place.change(lambda mirror: mirror.hint([numbered(mirror, number).key], channel="dashboard"))
+        await gateway.change(lambda mirror: mirror.hint([numbered(mirror, number).key], channel="dashboard"))
         return RedirectResponse(f"/elements/{number}?said=hint", 303)
 
     @routes.get("/elements/{number}/remove")
     async def ask(number: int) -> Response:
-        return look("remove.html", element=await place.do(lambda mirror: numbered(mirror, number)))
+        return render("remove.html", element=await gateway.do(lambda mirror: numbered(mirror, number)))
 
     @routes.post("/elements/{number}/remove")
     async def remove(number: int) -> Response:
-        await place.change(lambda mirror: mirror.remove([numbered(mirror, number).key]))
+        await gateway.change(lambda mirror: mirror.remove([numbered(mirror, number).key]))
         return RedirectResponse("/elements?said=removed", 303)
 
 
 # --- changes, and the reference of the API
 
 
-def _changes(routes: APIRouter, place: Place, look: _Look) -> None:
+def _changes(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
     @routes.get("/changes")
     async def changes(before: int = 0) -> Response:
         def work(mirror: Mirror) -> tuple[list[dict[str, object]], float, int]:
             with mirror.store.begin() as t:
                 found = _latest(t, before)
-                more = found[_CHANGES].id + 1 if len(found) > _CHANGES else 0
-                shown_ones = found[:_CHANGES]
+                more = found[_CHANGES_PER_PAGE].id + 1 if len(found) > _CHANGES_PER_PAGE else 0
+                shown_ones = found[:_CHANGES_PER_PAGE]
                 pairs = [(one, differences.before(t, one)) for one in shown_ones]
             rows = [
                 {
                     "version": new,
                     "before": old,
-                    "difference": _difference(mirror, old, new, lines=40, largest=_LARGEST_IN_A_LIST),
+                    "difference": _difference(mirror, old, new, lines=40, largest=_MOST_BYTES_IN_A_LIST),
                 }
                 for new, old in pairs
             ]
             return rows, mirror.clock.now(), more
 
-        rows, now, more = await place.do(work)
-        return look("changes.html", rows=rows, now=now, more=more, before=before)
+        rows, now, more = await gateway.do(work)
+        return render("changes.html", rows=rows, now=now, more=more, before=before)
 
     @routes.get("/docs")
     async def docs(request: Request) -> Response:
         document = request.app.openapi()
-        return look("docs.html", document=document, operations=operations(document))
+        return render("docs.html", document=document, operations=operations(document))
 
 
 def _latest(t: Transaction, before: int) -> list[Version]:
@@ -366,11 +369,11 @@ def _latest(t: Transaction, before: int) -> list[Version]:
     found = t.versions(limit=1, latest_first=True)
     top = found[0].id if found else 0
     top = min(top, before - 1) if before > 0 else top
-    width = 4 * _CHANGES
+    width = 4 * _CHANGES_PER_PAGE
     rows: list[Version] = []
-    while top > 0 and len(rows) <= _CHANGES:
+    while top > 0 and len(rows) <= _CHANGES_PER_PAGE:
         start = max(top - width, 0)
         some = [one for one in t.versions(start, width) if one.id <= top]
         rows += some[::-1]
         top, width = start, width * 4
-    return rows[: _CHANGES + 1]
+    return rows[: _CHANGES_PER_PAGE + 1]

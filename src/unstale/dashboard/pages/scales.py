@@ -12,7 +12,7 @@ __all__ = [
     "Scale", "clock_labels", "duration_ticks", "fitting", "log_fitting", "log_ticks", "ticks", "time_ticks",
 ]  # fmt: skip
 
-_HUGE = 1e290
+_LARGEST_DRAWN = 1e290
 """What is larger is not drawn."""
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
 _DAYS = (1, 2, 7, 14, 30, 60, 90, 180, 365, 730, 1825, 3650, 36500)
@@ -75,7 +75,7 @@ def fitting(
     >>> fitting([])
     Scale(low=0.0, high=1.0, log=False)
     """
-    known = [value for value in values if abs(value) < _HUGE]
+    known = [value for value in values if abs(value) < _LARGEST_DRAWN]
     if not known:
         return Scale(0.0, 1.0)
     low, high = min(known), max(known)
@@ -99,7 +99,7 @@ def log_fitting(values: Iterable[float]) -> Scale:
     >>> log_fitting([])
     Scale(low=1.0, high=10.0, log=True)
     """
-    known = [value for value in values if 1.0 / _HUGE < value < _HUGE]
+    known = [value for value in values if 1.0 / _LARGEST_DRAWN < value < _LARGEST_DRAWN]
     if not known:
         return Scale(1.0, 10.0, log=True)
     return Scale(_tidy(0.8 * min(known)), _tidy(1.25 * max(known)), log=True)

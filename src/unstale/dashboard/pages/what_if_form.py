@@ -8,55 +8,59 @@ from math import isfinite
 import numpy as np
 
 from unstale import quantities, wording
-from unstale.dashboard.mirror_gateway import Place
+from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.errors import InvalidInput, NoAnswer
-from unstale.mirror.reports.what_if import Market, Prospect
+from unstale.mirror.reports.what_if import Demand, WhatIf
 
-from . import figures
-from . import filters as shown
+from . import figures, filters
 
-__all__ = ["tried"]
+__all__ = ["what_if_values"]
+
+_MOST_TIMES = 1e6
+"""How many times the present budget, or less, another may be."""
 
 
-async def tried(place: Place, budget: str, freshness: str, objective: str) -> dict[str, object]:
+async def what_if_values(
+    gateway: MirrorGateway, budget: str, freshness: str, objective: str
+) -> dict[str, object]:
     """Return what a budget, or the one that a freshness takes, would buy.
 
-    What cannot be understood or reached is told in ``complaint``; without a ``prospect`` there is nothing to
+    What cannot be understood or reached is told in ``complaint``; without a ``what_if`` there is nothing to
     be said at all, without ``tried`` it is about the present budget.
     """
     found: dict[str, object] = {
-        "budget": budget.strip(), "freshness": freshness.strip(), "complaint": "", "prospect": None,
+        "budget": budget.strip(), "freshness": freshness.strip(), "complaint": "", "what_if": None,
         "tried": None, "new": 0, "total": 0,
     }  # fmt: skip
-    chosen = objective or place.mirror.settings.objective
+    chosen = objective or gateway.mirror.settings.objective
     try:
-        status = await place.status()
+        status = await gateway.status()
         found["new"] = status.elements.get("new", 0)
         found["total"] = sum(count for state, count in status.elements.items() if state != "removed")
-        market = await place.market(chosen)
-        prospect = await place.kept(f"prospect {chosen}", lambda _: market.prospect(), fresh_for=15.0)
+        demand = await gateway.demand(chosen)
+        curves = await gateway.what_if(chosen)
     except (InvalidInput, NoAnswer) as error:
         return found | {"complaint": str(error)}
     amount = None
     try:
         if freshness.strip():
-            amount = await _for_freshness(place, freshness.strip())
+            amount = await _for_freshness(gateway, freshness.strip())
         elif budget.strip():
-            amount = _amount(budget.strip(), prospect)
+            amount = _amount(budget.strip(), curves)
         if amount is not None:
             wanted = amount
-            prospect = await place.do(lambda _: _wide_enough(market, prospect, wanted))
+            curves = await gateway.do(lambda _: _wide_enough(demand, curves, wanted))
     except (InvalidInput, NoAnswer) as error:
         found["complaint"], amount = str(error), None
-    return found | _verdict(prospect, amount)
+    return found | _verdict(curves, amount)
 
 
-async def _for_freshness(place: Place, text: str) -> float:
+async def _for_freshness(gateway: MirrorGateway, text: str) -> float:
     share = quantities.share("freshness", _with_percent(text))
-    market = await place.market("freshness")
-    amount = await place.do(lambda _: market.budget_for(share))
+    demand = await gateway.demand("freshness")
+    amount = await gateway.do(lambda _: demand.budget_for(share))
     if not isfinite(amount):
-        counts = (await place.status()).elements
+        counts = (await gateway.status()).elements
         raise InvalidInput(_out_of_reach(share, counts))
     return amount
 
@@ -72,11 +76,11 @@ def _out_of_reach(share: float, counts: Mapping[str, int]) -> str:
         some = f"{new:,} of {wording.plural(total, 'element')}"
         one = "has not been polled yet, and is" if new == 1 else "have not been polled yet, and are"
         return (
-            f"As far as is known, no budget makes {shown.percent(share)} of this mirror fresh: {some} {one} "
-            "taken to be like the others."
+            f"As far as is known, no budget makes {filters.percent(share)} of this mirror fresh: {some} "
+            f"{one} taken to be like the others."
         )
     return (
-        f"No budget makes {shown.percent(share)} of this mirror fresh: some elements seem to change so "
+        f"No budget makes {filters.percent(share)} of this mirror fresh: some elements seem to change so "
         "often, or are so limited, that no polling keeps up."
     )
 
@@ -93,55 +97,55 @@ def _with_percent(text: str) -> str:
         return text
 
 
-def _amount(text: str, prospect: Prospect) -> float:
+def _amount(text: str, curves: WhatIf) -> float:
     """Read a budget, per second; a plain number has the unit that the page shows."""
     plain = text.replace(",", "")
     if plain.replace(".", "", 1).isdecimal():
-        plain += shown.written(prospect.present, prospect.unit).lstrip("0123456789.")
+        plain += filters.written(curves.present, curves.unit).lstrip("0123456789.")
     given = quantities.flow("budget", plain)
-    if given.kind != prospect.unit:
-        example = "1000/day" if prospect.unit == "polls" else "20MB/h"
+    if given.kind != curves.unit:
+        example = "1000/day" if curves.unit == "polls" else "20MB/h"
         raise InvalidInput(
-            f"budget must be in {prospect.unit}, as that of this mirror is, such as {example}; it is {text!r}"
+            f"budget must be in {curves.unit}, as that of this mirror is, such as {example}; it is {text!r}"
         )
     if not given.amount > 0:
         raise InvalidInput(f"budget must be above 0; it is {text!r}")
     return given.amount / given.unit.seconds
 
 
-def _wide_enough(market: Market, prospect: Prospect, amount: float) -> Prospect:
-    """Return a prospect with this budget in it, however far from the present that is."""
-    low, high = float(prospect.budgets[0]), float(prospect.budgets[-1])
+def _wide_enough(demand: Demand, curves: WhatIf, amount: float) -> WhatIf:
+    """Return curves with this budget in it, however far from the present that is."""
+    low, high = float(curves.budgets[0]), float(curves.budgets[-1])
     if low <= amount <= high:
-        return prospect
-    if not prospect.present * 1e-6 <= amount <= prospect.present * 1e6:
+        return curves
+    if not curves.present / _MOST_TIMES <= amount <= curves.present * _MOST_TIMES:
         raise InvalidInput("budget must be within a million times of the present one")
     low, high = min(low, amount / 2), max(high, amount * 2)
-    return market.prospect(np.geomspace(low, high, 41))
+    return demand.what_if(np.geomspace(low, high, 41))
 
 
-def _verdict(prospect: Prospect, amount: float | None) -> dict[str, object]:
+def _verdict(curves: WhatIf, amount: float | None) -> dict[str, object]:
     """Return the figures that the words of the page are made of."""
-    at = prospect.present if amount is None else amount
-    buys = figures.bought(prospect, at)
-    kind = prospect.unit
-    polls, traffic = prospect.split(at)
+    at = curves.present if amount is None else amount
+    buys = figures.bought(curves, at)
+    kind = curves.unit
+    polls, traffic = curves.split(at)
     return {
-        "prospect": prospect,
-        "fresh": prospect.objective == "freshness",
+        "what_if": curves,
+        "fresh": curves.objective == "freshness",
         "tried": amount,
         "at": at,
         "buys": buys,
-        "times": at / prospect.present,
-        "gain": buys - prospect.present_value,
-        "more": figures.bought(prospect, at * 1.1) - buys,
-        "uniform": figures.budget_of(prospect, buys, "uniform"),
-        "proportional": figures.budget_of(prospect, buys, "proportional"),
-        "exact": shown.written(at, kind, 6),
-        "unit": wording.amount_unit(max(at, prospect.present)),
+        "times": at / curves.present,
+        "gain": buys - curves.present_value,
+        "more": figures.bought(curves, at * 1.1) - buys,
+        "uniform": figures.budget_of(curves, buys, "uniform"),
+        "proportional": figures.budget_of(curves, buys, "proportional"),
+        "exact": filters.written(at, kind, 6),
+        "unit": wording.amount_unit(max(at, curves.present)),
         "polls": polls,
         "traffic": traffic,
-        "low": float(prospect.budgets[0]),
-        "high": float(prospect.budgets[-1]),
-        "chart": figures.what_if(prospect, amount),
+        "low": float(curves.budgets[0]),
+        "high": float(curves.budgets[-1]),
+        "chart": figures.what_if(curves, amount),
     }

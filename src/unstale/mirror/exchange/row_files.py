@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast
 
 from unstale.errors import InvalidInput, need
-from unstale.mirror.notify.record import timestamp
+from unstale.mirror.as_json import timestamp
 from unstale.mirror.source import Json
 from unstale.tables.elements import bad_column, bad_value, find_columns, is_utf8
 from unstale.tables.history import moment

@@ -25,11 +25,11 @@ from typing import TypeVar
 
 from unstale.backoff import doubling_wait
 from unstale.errors import InvalidInput, Trouble
+from unstale.mirror.as_json import version_json
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.settings import Notify
 from unstale.mirror.store.contract import Store, Version
 
-from .record import change_record
 from .targets import CommandTarget, NotifyTarget, Undelivered, WebhookTarget
 
 __all__ = ["Notifier", "TargetStatus"]
@@ -244,7 +244,7 @@ class Notifier:
         recorded = self._clock.now()
         for version in versions:
             if fnmatchcase(version.key, delivery.match):
-                body = json.dumps(change_record(version), ensure_ascii=False).encode()
+                body = json.dumps(version_json(version), ensure_ascii=False).encode()
                 try:
                     with self._clock.busy():
                         await delivery.target.send(f"change-{version.id}", self._clock.now(), body)

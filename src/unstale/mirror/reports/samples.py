@@ -14,14 +14,14 @@ from unstale.mirror.store.contract import Sample
 from unstale.policy.element_table import Places
 from unstale.polling import worth
 
-from .what_if import SAMPLE, bought
+from .what_if import MOST_ELEMENTS, freshness_bought
 
-__all__ = ["SURE", "Sample", "Share", "ages", "mean", "mean_age", "sampled"]
+__all__ = ["STANDARD_ERRORS", "Sample", "Share", "ages", "mean_age", "sampled", "weighted_share"]
 
-SURE = 1.645
+STANDARD_ERRORS = 1.645
 """Standard errors of a 90 % interval."""
-_FEWER = 5000
-"""Elements from which a sample tells what the plan buys, in a tenth of a second."""
+_MOST_ELEMENTS_PLANNED = 5000
+"""Elements of the sample that says what the plan buys, in a tenth of a second."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ def ages(policy: MirrorPolicy, places: Places, now: float) -> Floats:
     return np.where(np.isnan(table["last"][places]), since, age)
 
 
-def mean(fresh: Floats, weights: Floats) -> Share:
+def weighted_share(fresh: Floats, weights: Floats) -> Share:
     """Return the weighted mean of probabilities, and an interval of the share that is."""
     total = float(weights.sum())
     if not total > 0:
         return Share(nan, nan, nan)
     value = float(fresh @ weights) / total
-    error = SURE * sqrt(float((weights**2) @ (fresh * (1.0 - fresh)))) / total
+    error = STANDARD_ERRORS * sqrt(float((weights**2) @ (fresh * (1.0 - fresh)))) / total
     return Share(value, max(value - error, 0.0), min(value + error, 1.0))
 
 
@@ -70,10 +70,10 @@ def sampled(
 ) -> Sample:
     """Return how the mirror does, from what the planner has in memory; ``counted``: polls, failed, bytes."""
     places = np.flatnonzero(policy.table.wanted)
-    if places.size > SAMPLE:
-        places = np.random.default_rng(0).choice(places, SAMPLE, replace=False)
+    if places.size > MOST_ELEMENTS:
+        places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
-    share = mean(policy.fresh(places, now), weights)
+    share = weighted_share(policy.fresh(places, now), weights)
     polls, failed, traffic = counted
     return Sample(
         time=now,
@@ -81,7 +81,7 @@ def sampled(
         low=share.low,
         high=share.high,
         age=mean_age(policy, places, weights, now),
-        predicted=bought(policy, np.flatnonzero(policy.table.wanted), now, _FEWER),
+        predicted=freshness_bought(policy, np.flatnonzero(policy.table.wanted), now, _MOST_ELEMENTS_PLANNED),
         price=policy.price,
         polls=polls,
         failed=failed,

@@ -1,4 +1,4 @@
-"""What the mirror knows of itself: how fresh it is, and why each element is polled when it is."""
+"""How the mirror does: how fresh it is, what it spends, how its groups do, and what is neglected."""
 
 from __future__ import annotations
 
@@ -6,42 +6,48 @@ import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import inf, isfinite, nan, sqrt
+from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from unstale.arguments import Floats
-from unstale.mirror.engine.policy import MirrorPolicy, load_policy
-from unstale.mirror.settings import Settings
-from unstale.mirror.store.contract import Element, PollRecord, Transaction, Version
-from unstale.policy import PATIENCE
-from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, REMOVED, Places
+from unstale.mirror.as_json import as_json, fields_json
+from unstale.mirror.engine.policy import MirrorPolicy
+from unstale.mirror.source import Json
+from unstale.mirror.store.contract import Element, Transaction
+from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, Places
 from unstale.quantities import show_duration, show_number
+from unstale.wording import plural
 
-from .samples import SURE, Share, ages, mean, mean_age
-from .what_if import SAMPLE, bought
+from .audit import Audit, kept_audits
+from .samples import Share, mean_age, weighted_share
+from .what_if import MOST_ELEMENTS, freshness_bought
 
 __all__ = [
-    "Audit",
-    "Explanation",
-    "GroupStatus",
-    "Neglected",
-    "Share",
-    "Status",
-    "ages",
-    "audits",
-    "explain",
-    "explanation_of",
-    "judged",
-    "status",
-]
+    "TOP", "Budgets", "GroupStatus", "Neglected", "Status", "live_workers", "overview", "status",
+]  # fmt: skip
 
+TOP = 10
+"""Groups, and neglected elements, in the JSON of a status, unless another number is asked for."""
 _DAY = 86400.0
-_AUDITS = 100
-"""Audits that are kept."""
+_MOST_NEGLECTED = 20
+_LONG_BLOCK_SECONDS = 60.0
+"""A group that has to wait longer than that for its next poll is held up."""
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Budgets of a mirror, per second; None: no limit."""
+
+    budget: float | None
+    """Polls."""
+    byte_budget: float | None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return them as JSON."""
+        return fields_json(self)
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,17 @@ class GroupStatus:
     """In the last day, as the following."""
     failed: int
     traffic: int
+    """Bytes."""
     freshness: float
+    """Weighted mean probability that its copies are fresh; nan if none counts."""
     blocked_until: float
+    """Nobody polls it before; nan if nothing is to be waited for."""
     why: str
+    """It is blocked."""
     spacing: float
+    """Seconds between the starts of two polls."""
     fastest: float
-    """Polls per second that its spacing allows."""
+    """Polls per second that its spacing allows; inf: any."""
 
 
 @dataclass(frozen=True)
@@ -68,26 +79,10 @@ class Neglected:
 
     key: str
     last: float
+    """Start of the last poll that saw something; nan if there was none."""
     why: str
     since: float
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What a random sample of polls said about the estimates."""
-
-    time: float
-    sample: int
-    predicted: float
-    """Share of fresh copies that was expected of the sample."""
-    true: float
-    low: float
-    """A 90 % interval of the true share of all copies."""
-    high: float
-    agrees: bool
-    """Whether what was expected is within it."""
-    failed: int
-    """Polls of the sample that saw nothing."""
+    """Seconds since then, or since it was added."""
 
 
 @dataclass(frozen=True)
@@ -95,72 +90,57 @@ class Status:
     """How the mirror does."""
 
     now: float
+    running: bool
+    """Whether somebody polls."""
+    workers: int
+    """Processes that poll."""
     elements: Mapping[str, int]
+    """How many there are in each state."""
     freshness: Share
-    age: float
+    """Weighted share of copies that are fresh now, as estimated."""
     predicted: float
+    """Freshness that the budget buys on average, by the plan."""
+    age: float
+    """Weighted mean of the expected ages of copies, in seconds."""
     price: float
+    """What a poll must be worth, per unit of budget."""
     budget: float | None
+    """Polls per second."""
     byte_budget: float | None
-    polls: Mapping[str, int]
+    """Bytes per second."""
     span: float
     """Seconds in which polls and bytes were counted: the last day, or less if the mirror is younger."""
     spent: float
+    """Polls per second, in that time."""
     traffic: float
-    overdue: int
-    groups: Sequence[GroupStatus]
-    neglected: Sequence[Neglected]
-    trouble: Sequence[str]
-    running: bool
-    workers: int
+    """Bytes per second, in that time."""
+    polls: Mapping[str, int]
+    """Of that time, by outcome."""
     changes: int
+    """Seen in that time."""
+    overdue: int
+    """Elements that are worth far more than the price."""
+    groups: Sequence[GroupStatus]
+    """Those with most elements first."""
+    neglected: Sequence[Neglected]
+    """Those that matter most first."""
+    trouble: Sequence[str]
     audit: Audit | None = None
-    instead_of: tuple[float | None, float | None] | None = None
-    """The budgets that the settings say, of polls and of bytes, if others were set since."""
+    """The last one."""
+    instead_of: Budgets | None = None
+    """What the settings say, if other budgets were set since."""
 
-    @property
-    def budgets(self) -> dict[str, float | None]:
-        """Of polls and of bytes, per second."""
-        return {"budget": self.budget, "byte_budget": self.byte_budget}
+    def to_json(self, top: int = TOP) -> dict[str, Json]:
+        """Return it as JSON, as `unstale.mirror.as_json` says.
 
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why an element is polled when it is."""
-
-    element: Element
-    rate: float
-    low: float
-    high: float
-    hopeless: float
-    half_life: float
-    fresh: float
-    weight: float
-    size: float
-    worth: float
-    price: float
-    next_poll: float
-    why: str
-    hints: int
-    reads: int
-    polls: Sequence[PollRecord]
-    versions: Sequence[Version]
-
-
-def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
-    """Return when elements will be worth the price of today; inf if never."""
-    table = policy.table
-    low, high = np.full(places.size, -2.0), np.full(places.size, 10.0)  # seconds, as powers of ten
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        enough = policy.worths(places, 10.0**middle) >= policy.price
-        high, low = np.where(enough, middle, high), np.where(enough, low, middle)
-    wait = np.where(high >= 10.0 - 1e-6, inf, 10.0**high)
-    wait = np.minimum(wait, np.minimum(table["max_age"][places].astype(float), PATIENCE * policy.round))
-    wait = np.maximum(wait, table["min_interval"][places])
-    last = np.where(np.isnan(table["last"][places]), -inf, table["last"][places])
-    moment = np.maximum(np.maximum(last + wait, table["not_before"][places]), policy.limits.next(now))
-    return np.where(table["state"][places] == REMOVED, inf, moment)
+        There are so many groups and neglected elements at most; ``group_count`` says how many groups there
+        are.
+        """
+        return fields_json(self) | {
+            "groups": as_json(list(self.groups[:top])),
+            "group_count": len(self.groups),
+            "neglected": as_json(list(self.neglected[:top])),
+        }
 
 
 def status(policy: MirrorPolicy, kept_state: Mapping[str, Any], t: Transaction, now: float) -> Status:
@@ -175,48 +155,52 @@ def status(policy: MirrorPolicy, kept_state: Mapping[str, Any], t: Transaction, 
         outcomes[outcome] = outcomes.get(outcome, 0) + count
     begun = float(table["added"].min()) if len(table) else now
     span = max(min(now - begun, _DAY), 60.0)
-    workers = [worker for worker in t.workers(now) if not dead(worker)]
+    workers = live_workers(t, now)
     state = t.state()
     said = [policy.limits.budget, policy.limits.byte_budget]
     used = kept_state.get("budgets", said) if workers else said
     trouble = ["the budget has been changed since the mirror was started; restart it"] if used != said else []
+    audits = kept_audits(state)
     return Status(
         now=now,
+        running=bool(workers),
+        workers=len(workers),
         elements=t.count(),
-        freshness=mean(fresh, weights),
+        freshness=weighted_share(fresh, weights),
+        predicted=freshness_bought(policy, places, now),
         age=mean_age(policy, places, weights, now),
-        predicted=bought(policy, places, now),
         price=policy.price,
         budget=used[0],
         byte_budget=used[1],
-        polls=outcomes,
         span=span,
         spent=sum(outcomes.values()) / span,
         traffic=sum(size for _, _, _, size in tally) / span,
+        polls=outcomes,
+        changes=outcomes.get("changed", 0),
         overdue=_overdue(policy, places, now),
         groups=_groups(policy, t, places, fresh=fresh, weights=weights, now=now),
         neglected=_neglected(policy, t, now),
         trouble=trouble,
-        running=bool(workers),
-        workers=len(workers),
-        changes=outcomes.get("changed", 0),
-        audit=audits(state)[-1] if audits(state) else None,
+        audit=audits[-1] if audits else None,
         instead_of=_instead_of(state, said),
     )
 
 
-def _instead_of(
-    state: Mapping[str, bytes], said: Sequence[float | None]
-) -> tuple[float | None, float | None] | None:
+def _instead_of(state: Mapping[str, bytes], said: Sequence[float | None]) -> Budgets | None:
     """Return the budgets of the settings, if others have been set since."""
     changed = json.loads(state.get("budgets", b"{}"))
     settings = changed.get("instead_of", said)
     if settings == said or [changed["budget"], changed["byte_budget"]] != said:
         return None
-    return settings[0], settings[1]
+    return Budgets(*settings)
 
 
-def dead(worker: str) -> bool:
+def live_workers(t: Transaction, now: float) -> list[str]:
+    """Return the workers that poll, without those that are known to have died."""
+    return [worker for worker in t.workers(now) if not _has_died(worker)]
+
+
+def _has_died(worker: str) -> bool:
     """Tell whether a worker is known to have died: it was on this machine, and has no process any more."""
     host, _, rest = worker.partition(":")
     number = rest.partition(":")[0]
@@ -234,10 +218,10 @@ def dead(worker: str) -> bool:
 def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:
     """Return what can be told in a moment, from what the planner has in memory."""
     places = np.flatnonzero(policy.table.wanted)
-    if places.size > SAMPLE:
-        places = np.random.default_rng(0).choice(places, SAMPLE, replace=False)
+    if places.size > MOST_ELEMENTS:
+        places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
-    share = mean(policy.fresh(places, now), weights)
+    share = weighted_share(policy.fresh(places, now), weights)
     return {
         "elements": int(np.count_nonzero(policy.table.wanted)),
         "freshness": share.value,
@@ -280,6 +264,7 @@ def _groups(
             polls, failed, traffic = seen.get(group.name, [0, 0, 0])
             value = float(sums[group.id] / heavy[group.id]) if heavy[group.id] > 0 else nan
             limits = policy.limits.group(group.id)
+            blocked = group.blocked_until > now
             found.append(
                 GroupStatus(
                     name=group.name,
@@ -288,8 +273,8 @@ def _groups(
                     failed=failed,
                     traffic=traffic,
                     freshness=value,
-                    blocked_until=group.blocked_until,
-                    why=group.why,
+                    blocked_until=group.blocked_until if blocked else nan,
+                    why=group.why if blocked else "",
                     spacing=limits.spacing,
                     fastest=limits.fastest,
                 )
@@ -297,21 +282,21 @@ def _groups(
     return sorted(found, key=lambda one: (-one.elements, one.name))
 
 
-def _neglected(policy: MirrorPolicy, t: Transaction, now: float, most: int = 20) -> list[Neglected]:
+def _neglected(policy: MirrorPolicy, t: Transaction, now: float) -> list[Neglected]:
     """Return elements that are polled less than one would think: those that matter most first."""
     table = policy.table
     state, wanted = table["state"], table.wanted
     blocked = np.zeros(int(table["group"].max(initial=0)) + 1, np.bool_)
     for number, group in policy.limits.groups():
         if number < blocked.size:
-            blocked[number] = group.blocked > now or group.paid > now + 60.0
+            blocked[number] = group.blocked > now or group.paid > now + _LONG_BLOCK_SECONDS
     patience = max(10.0 * policy.round, 3600.0)
     since = table.since(np.arange(len(table)), now)
     odd = wanted & (np.isin(state, [FAILING, REFUSED]) | blocked[table["group"]] | (since > patience))
     never = (state == GONE) & (table["last"] - table["added"] < _DAY)  # maybe there never was such a thing
     odd = (odd & (state != GONE)) | (wanted & never)
     places = np.flatnonzero(odd)
-    places = places[np.argsort(-table["weight"][places] * since[places], kind="stable")][:most]
+    places = places[np.argsort(-table["weight"][places] * since[places], kind="stable")][:_MOST_NEGLECTED]
     found = []
     for place in places.tolist():
         element = next(iter(t.elements(int(table["id"][place]) - 1, 1)), None)
@@ -338,137 +323,16 @@ def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
     if state == GONE:
         return f"it was never there: {element.detail}; check its key"
     if state == FAILING:
-        times = "1 failure" if element.failures == 1 else f"{element.failures} failures in a row"
+        times = plural(element.failures, "failure") + (" in a row" if element.failures > 1 else "")
         return (
             f"{times}: {element.detail}; tried again in {show_duration(max(element.not_before - now, 1.0))}"
         )
     if group.blocked > now:
         return f"{group.name} asked to wait for {show_duration(group.blocked - now)} more: {group.why}"
-    if group.paid > now + 60.0:
+    if group.paid > now + _LONG_BLOCK_SECONDS:
         return f"polls of {group.name} fail, so it is left alone for {show_duration(group.paid - now)}"
     if state == NEW:
         return "it waits for its first poll"
     law = table.learner.law(table.since(np.array([place]), now), np.array([place]))
     rate = float(np.asarray(law.rate)[0]) * _DAY
     return f"a poll is worth less than the price: it seems to change {show_number(rate)} times a day"
-
-
-def explain(settings: Settings, t: Transaction, element: Element, now: float) -> Explanation:
-    """Return why an element is polled when it is."""
-    return explanation_of(load_policy(settings, t, element.id)[0], t, element, now)
-
-
-def explanation_of(policy: MirrorPolicy, t: Transaction, element: Element, now: float) -> Explanation:
-    """Return why an element is polled when it is, by an policy that has been read."""
-    table = policy.table
-    reads = sum(count for _, _, count in t.reads(now - 30 * _DAY, element.id))
-    polls, versions = t.polls(element.id, 20), t.versions(element=element.id, limit=20, latest_first=True)
-    if not table.has([element.id])[0]:
-        return Explanation(
-            element, nan, nan, nan, nan, nan, nan, element.weight, element.size, 0.0, policy.price, inf,
-            "It was removed, so it is polled no more.", 0, reads, polls, versions,
-        )  # fmt: skip
-    at = table.places([element.id])
-    since = table.since(at, now)
-    law, hope = table.learner.outlook(since, at)
-    shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
-    moment = float(due(policy, at, now)[0])
-    value = inf if np.isnan(table["last"][at][0]) else float(policy.worths(at, since)[0])
-    low, high = (float(special.gammaincinv(shape, share)) * scale for share in (0.05, 0.95))
-    return Explanation(
-        element=element,
-        rate=shape * scale,
-        low=low,
-        high=high,
-        hopeless=1.0 - float(hope[0]),
-        half_life=float(table.learner.half_life[0]),
-        fresh=float(policy.fresh(at, now)[0]) if element.version is not None else 0.0,
-        weight=float(table["weight"][at][0]) * float(table["reads"][at][0]),
-        size=float(policy.sizes(at)[0]),
-        worth=value,
-        price=policy.price,
-        next_poll=moment,
-        why=_why(policy, int(at[0]), element, value=value, moment=moment, now=now),
-        hints=int(table["hints"][at][0]),
-        reads=reads,
-        polls=polls,
-        versions=versions,
-    )
-
-
-def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
-    policy: MirrorPolicy, place: int, element: Element, *, value: float, moment: float, now: float
-) -> str:
-    """Say why the next poll comes when it does."""
-    table = policy.table
-    group = policy.limits.group(int(table["group"][place]))
-    state = int(table["state"][place])
-    if state == NEW:
-        return "It has no copy yet: new elements are polled first, as far as half of the budget goes."
-    if state == REFUSED:
-        return f"It must not be polled ({element.detail}); that is looked at again from time to time."
-    if state == FAILING:
-        return f"Its last polls failed ({element.detail}), so it is tried again later and later."
-    if state == GONE and element.version is None:
-        return f"It is not there ({element.detail}), and never was since it was added."
-    if state == GONE:
-        return "It is gone at its source. The last copy stays, and it is looked for less and less often."
-    if group.blocked > now:
-        return f"Its group, {group.name}, asked to wait: {group.why}."
-    if table["window"][place] and not _is_open(policy, place, now):
-        return f"It is polled only at certain times: {element.windows}."
-    wait = moment - (element.last if isfinite(element.last) else now)
-    if wait >= float(table["max_age"][place]) * 0.999:
-        return f"Its max_age of {show_duration(float(table['max_age'][place]))} demands a poll then."
-    if 0 < wait <= float(table["min_interval"][place]) * 1.001:
-        return f"Its min_interval of {show_duration(wait)} allows no earlier poll."
-    _, hope = table.learner.outlook(table.since(np.array([place]), now), np.array([place]))
-    if hope[0] < 0.5:
-        return (
-            "It seems to change all the time, so no copy of it stays fresh: it is polled now and then only."
-        )
-    if wait >= 0.999 * PATIENCE * policy.round:
-        return "It is polled now and then whatever that seems to be worth."
-    if not isfinite(moment):
-        return "A poll will never be worth the price: it changes so often that a copy is stale again at once."
-    if value >= policy.price:
-        return "A poll is worth the price now, so it is next in line."
-    share = show_number(100 * value / policy.price)
-    return f"The worth of a poll reaches the price then; now it is {share} % of it."
-
-
-def _is_open(policy: MirrorPolicy, place: int, now: float) -> bool:
-    """Tell whether the windows of an element allow polls now."""
-    hours = policy.table.hours[int(policy.table["window"][place])]
-    return hours is None or bool(hours.is_open(now))
-
-
-def judged(polls: Sequence[PollRecord], now: float) -> Audit:
-    """Return what polls of a random sample say about the estimates.
-
-    The interval is Wilson's, for the share of copies that were fresh.
-    """
-    saw = [poll for poll in polls if poll.outcome in {"changed", "unchanged"} and isfinite(poll.predicted)]
-    count = len(saw)
-    if not count:
-        return Audit(now, 0, nan, nan, 0.0, 1.0, agrees=True, failed=len(polls))
-    predicted = sum(poll.predicted for poll in saw) / count
-    true = sum(poll.outcome == "unchanged" for poll in saw) / count
-    z2 = SURE**2 / count
-    middle = (true + 0.5 * z2) / (1.0 + z2)
-    half = sqrt(true * (1.0 - true) * z2 + 0.25 * z2**2) / (1.0 + z2)
-    low, high = max(middle - half, 0.0), min(middle + half, 1.0)
-    return Audit(now, count, predicted, true, low, high, low <= predicted <= high, len(polls) - count)
-
-
-def kept(audit: Audit, state: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return what is to be kept of an audit, together with those before."""
-    known = [asdict(one) for one in (*audits(state), audit)][-_AUDITS:]
-    return {"audits": json.dumps(known).encode()}
-
-
-def audits(state: Mapping[str, bytes]) -> list[Audit]:
-    """Return the last audits, the oldest first, from what is kept."""
-    if "audits" in state:
-        return [Audit(**one) for one in json.loads(state["audits"])]
-    return [Audit(**json.loads(state["audit"]))] if "audit" in state else []  # until version 2 only the last

@@ -15,23 +15,33 @@ from numpy.typing import ArrayLike, NDArray
 
 from unstale.arguments import Floats, choice, scalar, whole
 from unstale.errors import InvalidInput, NoAnswer
+from unstale.mirror.as_json import fields_json
 from unstale.mirror.engine.policy import MirrorPolicy
+from unstale.mirror.source import Json
 from unstale.planning import Plan, budget_for, plan
 from unstale.policy.element_table import Places
 from unstale.processes import UncertainPoisson
 
-__all__ = ["SAMPLE", "Market", "Prospect", "Wanted", "bought", "market", "wanted"]
+__all__ = [
+    "MOST_ELEMENTS",
+    "Demand",
+    "PlannerInput",
+    "WhatIf",
+    "demand_of",
+    "freshness_bought",
+    "planner_input",
+]
 
-SAMPLE = 20_000
-"""Elements from which is told what a plan buys, if there are more."""
-_SURE = 1e15
-"""Shape of a rate that is certain."""
-_SPAN = 16.0
+MOST_ELEMENTS = 20_000
+"""Elements that are planned for; of more, a random sample."""
+_CERTAIN_SHAPE = 1e15
+"""Shape of the gamma law of a rate that is certain."""
+_CURVE_FACTOR = 16.0
 """How many times the present budget the largest of the curve is, and how many times less the smallest."""
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class PlannerInput:
     """Elements among which a budget is divided, as the library's planner takes them."""
 
     law: UncertainPoisson
@@ -58,7 +68,9 @@ class Wanted:
         return plan(self.law, self.rate, objective=objective, policy=policy, **self.options)
 
 
-def wanted(policy: MirrorPolicy, places: Places, now: float, most: int = SAMPLE) -> Wanted | None:
+def planner_input(
+    policy: MirrorPolicy, places: Places, now: float, most: int = MOST_ELEMENTS
+) -> PlannerInput | None:
     """Return what a plan starts from, by ``most`` elements if there are more; None if there is nothing."""
     table = policy.table
     weights = table["weight"][places].astype(float) * table["reads"][places]
@@ -77,9 +89,9 @@ def wanted(policy: MirrorPolicy, places: Places, now: float, most: int = SAMPLE)
         sizes = policy.sizes(places) / policy.mean_size
     groups, limits = _limits(policy, table["group"][places], share)
     shape = np.asarray(law.shape)
-    sure = np.minimum(shape, _SURE)
+    sure = np.minimum(shape, _CERTAIN_SHAPE)
     scale = np.asarray(law.scale) * (shape / sure)
-    return Wanted(
+    return PlannerInput(
         law=UncertainPoisson(sure[able], scale[able]),
         weights=worthy[able],
         sizes=sizes[able],
@@ -104,16 +116,16 @@ def _limits(
     return place[groups], np.concatenate([[inf], fastest[limited]])
 
 
-def bought(policy: MirrorPolicy, places: Places, now: float, most: int = SAMPLE) -> float:
+def freshness_bought(policy: MirrorPolicy, places: Places, now: float, most: int = MOST_ELEMENTS) -> float:
     """Return the freshness that the budget buys on average, by the plan for what is known."""
-    elements = wanted(policy, places, now, most)
+    elements = planner_input(policy, places, now, most)
     if elements is None:
         return nan
     return elements.plan().freshness * elements.hope if elements.hope > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
-class Prospect:
+class WhatIf:
     """What budgets buy: by the optimal plan, and by two others."""
 
     budgets: Floats
@@ -132,6 +144,16 @@ class Prospect:
     byte_budget: float | None = None
     """That of today, if there is one beside a budget of polls."""
 
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON, as `unstale.mirror.as_json` says: the columns are a list of ``points``."""
+        told = fields_json(self)
+        columns = {
+            "budget": told.pop("budgets"),
+            **{name: told.pop(name) for name in ("optimal", "uniform", "proportional")},
+        }
+        rows = zip(*columns.values(), strict=True)
+        return told | {"points": [dict(zip(columns, row, strict=True)) for row in rows]}
+
     def split(self, budget: float) -> tuple[float | None, float | None]:
         """Return what to set for this budget: polls and bytes per second, for `Mirror.set_budget`."""
         if self.unit == "bytes":
@@ -140,10 +162,10 @@ class Prospect:
 
 
 @dataclass(frozen=True, eq=False)
-class Market:
-    """What elements ask for: it tells what budgets buy, without another look at the elements."""
+class Demand:
+    """What elements ask for at a moment: it says what budgets buy, without another look at the elements."""
 
-    elements: Wanted
+    elements: PlannerInput
     objective: Literal["freshness", "age"]
     present: float
     unit: Literal["polls", "bytes"]
@@ -154,10 +176,12 @@ class Market:
         """The library's plan for the present budget."""
         return self.elements.plan(self.objective)
 
-    def prospect(self, budgets: ArrayLike | None = None, points: int = 41) -> Prospect:
+    def what_if(self, budgets: ArrayLike | None = None, points: int = 41) -> WhatIf:
         """Return what other budgets would buy: those given, or some around that of today."""
         if budgets is None:
-            tried = self.present * np.geomspace(1.0 / _SPAN, _SPAN, whole("points", points, at_least=2))
+            tried = self.present * np.geomspace(
+                1.0 / _CURVE_FACTOR, _CURVE_FACTOR, whole("points", points, at_least=2)
+            )
         else:
             tried = np.atleast_1d(np.asarray(budgets, float))
             if not (tried.ndim == 1 and tried.size and np.isfinite(tried).all() and (tried > 0).all()):
@@ -167,7 +191,7 @@ class Market:
         optimal, uniform, proportional = (
             self._worthy(getattr(one.curve(rates), self.objective)) for one in (self.plan, *others)
         )
-        return Prospect(
+        return WhatIf(
             budgets=tried,
             optimal=optimal,
             uniform=uniform,
@@ -195,15 +219,15 @@ class Market:
         return needed / elements.rate * self.present
 
 
-def market(policy: MirrorPolicy, now: float, objective: str) -> Market:
+def demand_of(policy: MirrorPolicy, now: float, objective: str) -> Demand:
     """Return what elements ask for, for freshness or for age."""
     choice("objective", objective, ("freshness", "age"))
     chosen: Literal["freshness", "age"] = "age" if objective == "age" else "freshness"
-    elements = wanted(policy, np.flatnonzero(policy.table.wanted), now)
+    elements = planner_input(policy, np.flatnonzero(policy.table.wanted), now)
     if elements is None or not elements.hope > 0:
         raise InvalidInput("there is nothing to plan yet: add elements first, with weights above 0")
     polls, traffic = policy.limits.budget, policy.limits.byte_budget
     present = traffic if polls is None else polls
     assert present is not None  # noqa: S101  (checked when the mirror was opened)
     unit: Literal["polls", "bytes"] = "bytes" if polls is None else "polls"
-    return Market(elements, chosen, present, unit, None if polls is None else traffic)
+    return Demand(elements, chosen, present, unit, None if polls is None else traffic)

@@ -1,4 +1,4 @@
-"""One element in pictures."""
+"""Why one element is polled when it is, and what its polls saw."""
 
 import shutil
 
@@ -9,7 +9,7 @@ from mirror.engine.worlds import DAY, add, make, run
 from unstale import InvalidInput
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.engine.policy import load_policy
-from unstale.mirror.reports.status import explanation_of
+from unstale.mirror.reports.explain import explain
 
 CONTENT = {"python:regular": lambda now: str(int(now // 21600)).encode(), "python:still": b"same"}
 
@@ -37,25 +37,24 @@ def mirror(tmp_path, lived):
 
 def test_an_element_that_changes_is_shown_with_its_law(mirror):
     mirror.read("python:regular")
-    found = mirror.portrait("python:regular")
-    assert found.explanation == mirror.explain("python:regular")
+    found = mirror.explain("python:regular")
     assert 100 < len(found.polls) <= 500
     assert found.polls[0].time > found.polls[-1].time
     assert len(found.versions) == 5
-    assert found.law is not None
-    assert "sure" in found.why
+    law, how_sure = found.law
+    assert law is not None
+    assert "sure" in how_sure
     assert found.reads_per_day == pytest.approx(1 / 15, rel=0.01)
 
 
 def test_the_next_poll_is_where_worth_reaches_the_price(mirror):
     for key in ("python:regular", "python:still"):
-        found = mirror.portrait(key)
+        found = mirror.explain(key)
         times, worths = found.worths
         assert times[0] == mirror.clock.now()
         assert (np.diff(worths) >= -1e-12 * np.max(worths)).all()
-        assert found.price == found.explanation.price
-        assert worths[0] == pytest.approx(found.explanation.worth)
-        moment = found.explanation.next_poll
+        assert worths[0] == pytest.approx(found.worth)
+        moment = found.next_poll
         if worths[0] < found.price < worths[-1]:
             assert np.interp(found.price, worths, times) == pytest.approx(
                 moment, abs=0.05 * (times[-1] - times[0])
@@ -63,17 +62,16 @@ def test_the_next_poll_is_where_worth_reaches_the_price(mirror):
 
 
 def test_what_cannot_be_told_is_said(mirror):
-    found = mirror.portrait("python:still")
-    assert found.law is None
-    assert found.why == "0 changes have been seen; from 20 on a law can be told"
+    found = mirror.explain("python:still")
+    assert found.law == (None, "0 changes have been seen; from 20 on a law can be told")
     mirror.remove(["python:still"])
-    gone = mirror.portrait("python:still")
+    gone = mirror.explain("python:still")
     assert gone.worths[0].size == 0
-    assert gone.explanation.why == "It was removed, so it is polled no more."
+    assert gone.why == "It was removed, so it is polled no more."
     mirror.add("python:new")
-    assert mirror.portrait("python:new").worths[0].size == 0
+    assert mirror.explain("python:new").worths[0].size == 0
     with pytest.raises(InvalidInput, match="no element"):
-        mirror.portrait("python:nobody")
+        mirror.explain("python:nobody")
 
 
 def test_elements_are_paged_and_found_by_number(mirror):
@@ -93,5 +91,5 @@ def test_one_element_is_read_alone_and_explained_as_among_all(mirror):
             alone = load_policy(mirror.settings, t, element.id)[0]
             assert len(alone.table) == 1 < len(whole.table)
             assert alone.round == whole.round
-            one, among = (explanation_of(policy, t, element, now) for policy in (alone, whole))
+            one, among = (explain(policy, t, element, now) for policy in (alone, whole))
             assert repr(one) == repr(among)  # nan is like nan

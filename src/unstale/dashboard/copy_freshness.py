@@ -18,16 +18,16 @@ import numpy as np
 
 from unstale.mirror.engine.policy import MirrorPolicy, budgets, new_policy, unpacked
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.reports.status import ages
+from unstale.mirror.reports.samples import ages
 from unstale.policy import Channels, ElementColumns, ElementTable
 
-__all__ = ["Glance", "Outlook"]
+__all__ = ["CopyFreshness", "FreshnessEstimator"]
 
 _ONE = np.zeros(1, np.intp)
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class CopyFreshness:
     """How fresh a copy is."""
 
     fresh: float
@@ -38,7 +38,7 @@ class Glance:
     """Changes per second, if that was asked for."""
 
 
-class Outlook:
+class FreshnessEstimator:
     """What was learned of all elements together."""
 
     def __init__(self, mirror: Mirror) -> None:
@@ -53,16 +53,16 @@ class Outlook:
             self._channels.number(channel)  # now: it is used by many threads
         self._local = threading.local()
 
-    def glance(self, columns: ElementColumns | None, now: float) -> Glance:
+    def of_one(self, columns: ElementColumns | None, now: float) -> CopyFreshness:
         """Tell how fresh the copy of an element is, by its row."""
         if columns is None or columns.id.size != 1 or not np.isfinite(columns.last[0]):
-            return Glance(nan, nan)
+            return CopyFreshness(nan, nan)
         policy = self._one()
         policy.table.learner.evidence[:] = 0.0
         self._fill(policy.table, 0, columns)
-        return Glance(float(policy.fresh(_ONE, now)[0]), float(ages(policy, _ONE, now)[0]))
+        return CopyFreshness(float(policy.fresh(_ONE, now)[0]), float(ages(policy, _ONE, now)[0]))
 
-    def glances(self, parts: Iterable[ElementColumns], now: float) -> dict[int, Glance]:
+    def of_many(self, parts: Iterable[ElementColumns], now: float) -> dict[int, CopyFreshness]:
         """Tell of some elements how fresh their copies are and how often they change, by number."""
         parts = list(parts)
         policy = self._for(sum(columns.id.size for columns in parts))
@@ -79,7 +79,7 @@ class Outlook:
             ages(policy, places, now).tolist(), (np.asarray(law.shape) * np.asarray(law.scale)).tolist(),
             strict=True,
         )  # fmt: skip
-        return {number: Glance(fresh, age, rate) for number, fresh, age, rate in told}
+        return {number: CopyFreshness(fresh, age, rate) for number, fresh, age, rate in told}
 
     def _fill(self, table: ElementTable, start: int, columns: ElementColumns) -> None:
         """Take up elements, with the hints that there are."""

@@ -8,17 +8,21 @@ import numpy as np
 
 from unstale.arguments import Floats
 from unstale.mirror.engine.policy import MirrorPolicy
-from unstale.mirror.reports.status import due
+from unstale.mirror.reports.explain import due
 from unstale.mirror.store.contract import Transaction
 
-__all__ = ["Coming", "coming"]
+__all__ = ["NextPoll", "next_polls"]
 
-_LOOKED_AT = 200
-"""Elements, the worthiest, of which is worked out when they are due."""
+_MOST_ELEMENTS = 200
+"""The worthiest, of which is worked out when they are due."""
+_LATER_SECONDS = 3600.0
+"""What waits longer after failures is not among the next polls."""
+_HELD_UP_SECONDS = 60.0
+"""A group that waits longer for its next poll holds up its elements."""
 
 
 @dataclass(frozen=True)
-class Coming:
+class NextPoll:
     """A poll that comes soon."""
 
     id: int
@@ -29,18 +33,18 @@ class Coming:
     under_way: bool
 
 
-def coming(policy: MirrorPolicy, t: Transaction, now: float, most: int = 8) -> list[Coming]:
+def next_polls(policy: MirrorPolicy, t: Transaction, now: float, most: int = 8) -> list[NextPoll]:
     """Return the next polls, the earliest first."""
     table = policy.table
     handed_out = {element for element, _, _ in t.leased()}
-    places = np.flatnonzero(table.wanted & ~(table["not_before"] > now + 3600.0))
+    places = np.flatnonzero(table.wanted & ~(table["not_before"] > now + _LATER_SECONDS))
     if not places.size:
         return []
     never = np.isnan(table["last"][places])
     values = np.where(never, np.inf, policy.worths(places, table.since(places, now)))
     values += np.where(table.since(places, now) > table["max_age"][places], np.inf, 0.0)
     waits = _waits(policy, now)[table["group"][places]]
-    best = np.lexsort((-values, waits > now))[:_LOOKED_AT]
+    best = np.lexsort((-values, waits > now))[:_MOST_ELEMENTS]
     places, values, waits = places[best], values[best], waits[best]
     moments = np.maximum(due(policy, places, now), waits)
     numbers = table["id"][places]
@@ -52,7 +56,7 @@ def coming(policy: MirrorPolicy, t: Transaction, now: float, most: int = 8) -> l
         element = known.get(int(numbers[n]))
         if element is not None and np.isfinite(moments[n]):
             share = float(values[n]) / policy.price if policy.price > 0 else np.inf
-            found.append(Coming(element.id, element.key, float(moments[n]), share, bool(under_way[n])))
+            found.append(NextPoll(element.id, element.key, float(moments[n]), share, bool(under_way[n])))
     return found
 
 
@@ -61,5 +65,5 @@ def _waits(policy: MirrorPolicy, now: float) -> Floats:
     waits = np.zeros(int(policy.table["group"].max(initial=0)) + 1)
     for number, group in policy.limits.groups():
         if number < waits.size:
-            waits[number] = max(group.blocked, group.paid if group.paid > now + 60.0 else 0.0)
+            waits[number] = max(group.blocked, group.paid if group.paid > now + _HELD_UP_SECONDS else 0.0)
     return waits

@@ -1,0 +1,229 @@
+"""Why an element is polled when it is: what is known of it, what a poll is worth, when the next one comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, isfinite, nan
+
+import numpy as np
+from scipy import special
+
+from unstale.arguments import Floats
+from unstale.errors import InvalidInput
+from unstale.estimation import fit_polls
+from unstale.mirror.as_json import as_json, fields_json, moment, number
+from unstale.mirror.engine.policy import MirrorPolicy
+from unstale.mirror.source import Json
+from unstale.mirror.store.contract import Element, PollRecord, Transaction, Version
+from unstale.policy import PATIENCE
+from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, REMOVED, Places
+from unstale.quantities import show_duration, show_number
+from unstale.wording import plural
+
+__all__ = ["POLLS_TOLD", "Explanation", "due", "explain"]
+
+POLLS_TOLD = 10
+"""Polls and versions in the JSON of an explanation, unless another number is asked for."""
+_DAY = 86400.0
+_READS_SECONDS = 30 * _DAY
+_MOST_POLLS, _MOST_VERSIONS = 500, 200
+_WORTHS = 121
+"""Moments for which it is worked out what a poll is worth."""
+_WORTHS_PAST_NEXT_POLL, _WORTHS_SHORTEST_SECONDS = 2.5, 5.0
+"""They span so many times the wait for the next poll, and so many seconds at least."""
+_FEWEST_CHANGES_FOR_LAW = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why an element is polled when it is, and what its polls saw."""
+
+    element: Element
+    why: str
+    """The reason, in a sentence."""
+    rate: float
+    """Changes per second, as estimated; nan if it was removed."""
+    low: float
+    """A 90 % interval of the rate."""
+    high: float
+    hopeless: float
+    """Probability that it changes all the time, so that no poll helps."""
+    half_life: float
+    """Seconds in which what polls saw comes to count half."""
+    fresh: float
+    """Probability that the copy is fresh; nan if there is none."""
+    weight: float
+    """With how often its copy is read, if that counts."""
+    size: float
+    """Bytes that a poll takes, as expected."""
+    worth: float
+    """Of a poll now, per unit of budget; inf without a copy."""
+    price: float
+    """What a poll must be worth, per unit of budget."""
+    next_poll: float
+    """When the worth reaches the price; inf: never."""
+    hints: int
+    """Since the last poll."""
+    reads: int
+    """Of its copy, in the last 30 days."""
+    reads_per_day: float
+    """In the last 30 days, or since it was added."""
+    worths: tuple[Floats, Floats]
+    """Moments from now on, and what a poll would be worth; none if that cannot be told."""
+    polls: Sequence[PollRecord]
+    """The latest first."""
+    versions: Sequence[Version]
+    """The latest first."""
+
+    @cached_property
+    def law(self) -> tuple[str | None, str]:
+        """Name of the law that fits its changes best, and how sure that is; or None, and why.
+
+        It is fitted when it is first asked for, which takes about a second.
+        """
+        saw = [p for p in reversed(self.polls) if p.outcome in {"changed", "unchanged"} and p.elapsed > 0]
+        changed = [poll.outcome == "changed" for poll in saw]
+        if sum(changed) < _FEWEST_CHANGES_FOR_LAW:
+            seen = f"{plural(sum(changed), 'change')} {'has' if sum(changed) == 1 else 'have'} been seen"
+            return None, f"{seen}; from {_FEWEST_CHANGES_FOR_LAW} on a law can be told"
+        try:
+            found = fit_polls([poll.elapsed for poll in saw], changed)
+        except InvalidInput:  # every poll saw a change
+            return None, "every poll saw a change, so nothing is known of the time between changes"
+        return found.best.name, f"{100 * found.best.weight:.0f} % sure, among {len(found)} laws"
+
+    def to_json(self, polls: int = POLLS_TOLD) -> dict[str, Json]:
+        """Return it as JSON, as `unstale.mirror.as_json` says, with so many polls and versions at most."""
+        name, law_why = self.law
+        times, worths = (column.tolist() for column in self.worths)
+        return fields_json(self) | {
+            "law": name,
+            "law_why": law_why,
+            "worths": [
+                {"time": moment(time), "worth": number(worth)}
+                for time, worth in zip(times, worths, strict=True)
+            ],
+            "polls": as_json(list(self.polls[:polls])),
+            "versions": as_json(list(self.versions[:polls])),
+        }
+
+
+def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
+    """Return when elements will be worth the price of today; inf if never."""
+    table = policy.table
+    low, high = np.full(places.size, -2.0), np.full(places.size, 10.0)  # seconds, as powers of ten
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        enough = policy.worths(places, 10.0**middle) >= policy.price
+        high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+    wait = np.where(high >= 10.0 - 1e-6, inf, 10.0**high)
+    wait = np.minimum(wait, np.minimum(table["max_age"][places].astype(float), PATIENCE * policy.round))
+    wait = np.maximum(wait, table["min_interval"][places])
+    last = np.where(np.isnan(table["last"][places]), -inf, table["last"][places])
+    moment = np.maximum(np.maximum(last + wait, table["not_before"][places]), policy.limits.next(now))
+    return np.where(table["state"][places] == REMOVED, inf, moment)
+
+
+def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) -> Explanation:
+    """Return why an element is polled when it is, by a policy that has read it, alone or among others."""
+    table = policy.table
+    reads = sum(count for _, _, count in t.reads(now - _READS_SECONDS, element.id))
+    days = min(max(now - element.added, _DAY), _READS_SECONDS) / _DAY
+    polls = t.polls(element.id, _MOST_POLLS)
+    versions = t.versions(element=element.id, limit=_MOST_VERSIONS, latest_first=True)
+    if not table.has([element.id])[0]:
+        return Explanation(
+            element=element, why="It was removed, so it is polled no more.", rate=nan, low=nan, high=nan,
+            hopeless=nan, half_life=nan, fresh=nan, weight=element.weight, size=element.size, worth=0.0,
+            price=policy.price, next_poll=inf, hints=0, reads=reads, reads_per_day=reads / days,
+            worths=(np.empty(0), np.empty(0)), polls=polls, versions=versions,
+        )  # fmt: skip
+    at = table.places([element.id])
+    since = table.since(at, now)
+    law, hope = table.learner.outlook(since, at)
+    shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
+    next_poll = float(due(policy, at, now)[0])
+    value = inf if np.isnan(table["last"][at][0]) else float(policy.worths(at, since)[0])
+    low, high = (float(special.gammaincinv(shape, share)) * scale for share in (0.05, 0.95))
+    return Explanation(
+        element=element,
+        why=_why(policy, int(at[0]), element, value=value, moment=next_poll, now=now),
+        rate=shape * scale,
+        low=low,
+        high=high,
+        hopeless=1.0 - float(hope[0]),
+        half_life=float(table.learner.half_life[0]),
+        fresh=float(policy.fresh(at, now)[0]) if element.version is not None else nan,
+        weight=float(table["weight"][at][0]) * float(table["reads"][at][0]),
+        size=float(policy.sizes(at)[0]),
+        worth=value,
+        price=policy.price,
+        next_poll=next_poll,
+        hints=int(table["hints"][at][0]),
+        reads=reads,
+        reads_per_day=reads / days,
+        worths=_worths(policy, int(at[0]), element.last, next_poll, now),
+        polls=polls,
+        versions=versions,
+    )
+
+
+def _worths(
+    policy: MirrorPolicy, place: int, last: float, next_poll: float, now: float
+) -> tuple[Floats, Floats]:
+    """Return what a poll is worth over the coming time, past the next poll."""
+    if np.isnan(last):
+        return np.empty(0), np.empty(0)
+    span = max(_WORTHS_PAST_NEXT_POLL * (next_poll - now), 0.5 * (now - last), _WORTHS_SHORTEST_SECONDS)
+    span = min(span, 60 * _DAY) if isfinite(span) else 7 * _DAY
+    times = now + np.linspace(0.0, span, _WORTHS)
+    return times, policy.worths(np.full(_WORTHS, place), np.maximum(times - last, 0.0))
+
+
+def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
+    policy: MirrorPolicy, place: int, element: Element, *, value: float, moment: float, now: float
+) -> str:
+    """Say why the next poll comes when it does."""
+    table = policy.table
+    group = policy.limits.group(int(table["group"][place]))
+    state = int(table["state"][place])
+    if state == NEW:
+        return "It has no copy yet: new elements are polled first, as far as half of the budget goes."
+    if state == REFUSED:
+        return f"It must not be polled ({element.detail}); that is looked at again from time to time."
+    if state == FAILING:
+        return f"Its last polls failed ({element.detail}), so it is tried again later and later."
+    if state == GONE and element.version is None:
+        return f"It is not there ({element.detail}), and never was since it was added."
+    if state == GONE:
+        return "It is gone at its source. The last copy stays, and it is looked for less and less often."
+    if group.blocked > now:
+        return f"Its group, {group.name}, asked to wait: {group.why}."
+    if table["window"][place] and not _is_open(policy, place, now):
+        return f"It is polled only at certain times: {element.windows}."
+    wait = moment - (element.last if isfinite(element.last) else now)
+    if wait >= float(table["max_age"][place]) * 0.999:
+        return f"Its max_age of {show_duration(float(table['max_age'][place]))} demands a poll then."
+    if 0 < wait <= float(table["min_interval"][place]) * 1.001:
+        return f"Its min_interval of {show_duration(wait)} allows no earlier poll."
+    _, hope = table.learner.outlook(table.since(np.array([place]), now), np.array([place]))
+    if hope[0] < 0.5:
+        return (
+            "It seems to change all the time, so no copy of it stays fresh: it is polled now and then only."
+        )
+    if wait >= 0.999 * PATIENCE * policy.round:
+        return "It is polled now and then whatever that seems to be worth."
+    if not isfinite(moment):
+        return "A poll will never be worth the price: it changes so often that a copy is stale again at once."
+    if value >= policy.price:
+        return "A poll is worth the price now, so it is next in line."
+    share = show_number(100 * value / policy.price)
+    return f"The worth of a poll reaches the price then; now it is {share} % of it."
+
+
+def _is_open(policy: MirrorPolicy, place: int, now: float) -> bool:
+    """Tell whether the windows of an element allow polls now."""
+    hours = policy.table.hours[int(policy.table["window"][place])]
+    return hours is None or bool(hours.is_open(now))
