@@ -30,6 +30,8 @@ __all__ = ["average_cost", "interval", "interval_moment", "mean_cost", "reaching
 
 _AROUND = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 100.0])
 """Cuts for quadrature, in mean gaps: what is sharp is sharp about there."""
+_ORDER_CODES = {Periodic: kernels.FIXED, RandomOrder: kernels.RANDOM, Poisson: kernels.PURELY_RANDOM}
+"""Which order polls are in, by their process."""
 
 
 def mean_cost(
@@ -75,9 +77,10 @@ def average_cost(objective: str | Objective, law: Process | ArrayLike, polls: Pr
 
 
 def _average(objective: Objective, law: Process, polls: Process) -> Floats:
-    if isinstance(polls, Periodic) and isinstance(law, UncertainPoisson) and objective.kernel is not None:
+    order = _ORDER_CODES.get(type(polls))
+    if order is not None and isinstance(law, UncertainPoisson) and objective.kernel is not None:
         with np.errstate(all="ignore"):
-            cost = uncertain_kernels.cost(objective.kernel, law.shape, law.scale * polls.period)
+            cost = uncertain_kernels.cost(objective.kernel, order, law.shape, law.scale / polls.rate)
         return unwrap(np.asarray(cost / law.scale if objective.kernel == kernels.AGE else cost))
     if isinstance(polls, Periodic) and (not isinstance(law, Poisson) or objective.kernel is None):
         return objective.accrued(law, polls.period) / polls.period
@@ -153,9 +156,7 @@ def _kinks(objective: Objective, law: Process) -> Floats:
 def _poisson_average(
     kernel: int | None, rate: Floats, polls: Periodic | RandomOrder | Poisson
 ) -> Floats | None:
-    order = {Periodic: kernels.FIXED, RandomOrder: kernels.RANDOM, Poisson: kernels.PURELY_RANDOM}[
-        type(polls)
-    ]
+    order = _ORDER_CODES[type(polls)]
     if kernel == kernels.FRESHNESS:
         return kernels.staleness(rate, polls.rate, order)
     if kernel == kernels.AGE:
@@ -217,8 +218,8 @@ def worth(
             scaled = kernels.worth(objective.kernel, code, rate * t) / rate
             scaled = scaled / rate if objective.kernel == kernels.AGE else scaled
             return unwrap(np.where(law.rate > 0, scaled, 0.0))
-        if isinstance(law, UncertainPoisson) and objective.kernel is not None and code == kernels.FIXED:
-            scaled = uncertain_kernels.worth(objective.kernel, law.shape, law.scale * t) / law.scale
+        if isinstance(law, UncertainPoisson) and objective.kernel is not None:
+            scaled = uncertain_kernels.worth(objective.kernel, code, law.shape, law.scale * t) / law.scale
             return unwrap(np.asarray(scaled / law.scale if objective.kernel == kernels.AGE else scaled))
         if code == kernels.FIXED:
             return unwrap(np.asarray(objective.worth(law, t)))
@@ -319,9 +320,9 @@ def interval(
         if isinstance(law, Poisson) and objective.kernel is not None:
             x = w * rate * rate if objective.kernel == kernels.AGE else w * rate
             found = kernels.inverse_worth(objective.kernel, code, x) / rate
-        elif isinstance(law, UncertainPoisson) and objective.kernel is not None and code == kernels.FIXED:
+        elif isinstance(law, UncertainPoisson) and objective.kernel is not None:
             x = w * law.scale * law.scale if objective.kernel == kernels.AGE else w * law.scale
-            found = uncertain_kernels.inverse_worth(objective.kernel, law.shape, x) / law.scale
+            found = uncertain_kernels.inverse_worth(objective.kernel, code, law.shape, x) / law.scale
         elif (
             isinstance(law, Poisson) and code == kernels.FIXED and (tau := _threshold(objective)) is not None
         ):

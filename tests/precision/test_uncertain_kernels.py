@@ -47,17 +47,17 @@ def test_worth_cost_and_interval(a):
         for name, kind in KINDS.items():
             if not FLOATS[0] < worths[name] < FLOATS[1]:
                 continue
-            assert uncertain_kernels.worth(kind, a, v) == pytest.approx(float(worths[name]), rel=1e-12)
-            found = uncertain_kernels.inverse_worth(kind, a, float(worths[name]))
+            assert uncertain_kernels.worth(kind, kernels.FIXED, a, v) == pytest.approx(float(worths[name]), rel=1e-12)
+            found = uncertain_kernels.inverse_worth(kind, kernels.FIXED, a, float(worths[name]))
             # where worth hardly grows any more, the last digit of it is many of the interval
             loose = 1e-12 + 2e-15 / slopes[name] if slopes[name] > 1e-14 else np.inf
             assert abs(found / v - 1.0) <= loose, (name, a, v, found)
         for name, value in costs.items():
             if FLOATS[0] < value < FLOATS[1]:
-                assert uncertain_kernels.cost(KINDS[name], a, v) == pytest.approx(float(value), rel=1e-12)
+                assert uncertain_kernels.cost(KINDS[name], kernels.FIXED, a, v) == pytest.approx(float(value), rel=1e-12)
         fresh = float(1 - costs["freshness"])
         if fresh > FLOATS[0]:
-            assert uncertain_kernels.freshness(a, v) == pytest.approx(fresh, rel=1e-12)
+            assert uncertain_kernels.freshness(kernels.FIXED, a, v) == pytest.approx(fresh, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_harmonic_cost(a, v):
         inside = [low, *(x for x in cuts if low < x < top), top]
         total = mp.quad(lambda w: 1 - mp.power(1 + mp.exp(w), -mp.mpf(a)), inside)
         value = float(total - exact(a, v)[1]["freshness"])
-    assert uncertain_kernels.cost(kernels.HARMONIC, a, v) == pytest.approx(value, rel=1e-12)
+    assert uncertain_kernels.cost(kernels.HARMONIC, kernels.FIXED, a, v) == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -100,24 +100,24 @@ def test_certain_rates_are_poisson(name):
 def test_the_interval_grows_with_the_price(kind, shape, logs):
     low, high = (10.0**x / shape for x in sorted(logs))
     first, second = (
-        uncertain_kernels.inverse_worth(kind, shape, low),
-        uncertain_kernels.inverse_worth(kind, shape, high),
+        uncertain_kernels.inverse_worth(kind, kernels.FIXED, shape, low),
+        uncertain_kernels.inverse_worth(kind, kernels.FIXED, shape, high),
     )
     assert 0.0 < first <= second * (1.0 + 1e-12)
-    limit = uncertain_kernels.worth(kind, shape, np.inf)
+    limit = uncertain_kernels.worth(kind, kernels.FIXED, shape, np.inf)
     assert (second == np.inf) == (high >= limit) or second > 1e300 or high > limit * (1 - 1e-12)
 
 
 @np.errstate(all="ignore")
 def test_the_ends():
     for kind in KINDS.values():
-        assert uncertain_kernels.inverse_worth(kind, 2.0, 0.0) == 0.0
-        assert uncertain_kernels.inverse_worth(kind, 2.0, np.inf) == np.inf
-        assert np.isnan(uncertain_kernels.inverse_worth(kind, 2.0, -1.0))
-        assert uncertain_kernels.cost(kind, 2.0, 0.0) == 0.0
-    assert uncertain_kernels.worth(kernels.FRESHNESS, 3.0, np.inf) == pytest.approx(0.5, rel=1e-15)
-    assert uncertain_kernels.worth(kernels.FRESHNESS, 1.0, np.inf) == np.inf
-    assert uncertain_kernels.inverse_worth(kernels.FRESHNESS, 3.0, 0.5) == np.inf
-    assert uncertain_kernels.cost(kernels.FRESHNESS, 3.0, np.inf) == 1.0
-    assert uncertain_kernels.cost(kernels.AGE, 3.0, np.inf) == np.inf
-    assert uncertain_kernels.freshness(3.0, np.inf) == 0.0
+        assert uncertain_kernels.inverse_worth(kind, kernels.FIXED, 2.0, 0.0) == 0.0
+        assert uncertain_kernels.inverse_worth(kind, kernels.FIXED, 2.0, np.inf) == np.inf
+        assert np.isnan(uncertain_kernels.inverse_worth(kind, kernels.FIXED, 2.0, -1.0))
+        assert uncertain_kernels.cost(kind, kernels.FIXED, 2.0, 0.0) == 0.0
+    assert uncertain_kernels.worth(kernels.FRESHNESS, kernels.FIXED, 3.0, np.inf) == pytest.approx(0.5, rel=1e-15)
+    assert uncertain_kernels.worth(kernels.FRESHNESS, kernels.FIXED, 1.0, np.inf) == np.inf
+    assert uncertain_kernels.inverse_worth(kernels.FRESHNESS, kernels.FIXED, 3.0, 0.5) == np.inf
+    assert uncertain_kernels.cost(kernels.FRESHNESS, kernels.FIXED, 3.0, np.inf) == 1.0
+    assert uncertain_kernels.cost(kernels.AGE, kernels.FIXED, 3.0, np.inf) == np.inf
+    assert uncertain_kernels.freshness(kernels.FIXED, 3.0, np.inf) == 0.0
