@@ -11,12 +11,21 @@ import numpy as np
 from scipy import special
 from scipy.optimize import elementwise
 
-from . import kernels, uncertain_kernels
+from . import gap_kernels, kernels, uncertain_kernels
 from .arguments import Floats, broadcast, numbers, order_code, unwrap
 from .errors import InvalidInput, NoAnswer
 from .objectives import Harmonic, Objective, SourcePenalty, UpdatePenalty, by_law, ein, objective_named
 from .penalties import Penalty
-from .processes import Periodic, Poisson, Process, RandomOrder, UncertainPoisson, process
+from .processes import (
+    Empirical,
+    Observed,
+    Periodic,
+    Poisson,
+    Process,
+    RandomOrder,
+    UncertainPoisson,
+    process,
+)
 from .quadrature import integrate, integrate_pieces
 
 if TYPE_CHECKING:
@@ -84,6 +93,12 @@ def _average(objective: Objective, law: Process, polls: Process) -> Floats:
         return unwrap(np.asarray(cost / law.scale if objective.kernel == kernels.AGE else cost))
     if isinstance(polls, Periodic) and (not isinstance(law, Poisson) or objective.kernel is None):
         return objective.accrued(law, polls.period) / polls.period
+    seen = isinstance(law, Empirical | Observed) and order is not None and bool(np.all(polls.rate > 0))
+    if seen and objective.kernel in {kernels.FRESHNESS, kernels.AGE}:
+        t, lagging = 1.0 / polls.rate, objective.kernel == kernels.AGE
+        kind = gap_kernels.AGE_COST if lagging else kernels.HARMONIC
+        share = _over_gaps(kind, law, t, order or 0) * law.rate * t
+        return unwrap(np.asarray(share * t if lagging else share))
     if isinstance(objective, UpdatePenalty) and objective.penalty.exponent in (0.0, 1.0):
         k = int(objective.penalty.exponent) + 1
         moment = np.where(polls.rate > 0, polls.moment(k, np.inf), np.inf)
@@ -106,6 +121,17 @@ def _average(objective: Objective, law: Process, polls: Process) -> Floats:
     for i in np.ndindex(shape):
         out[i] = _integrated_cost(objective, law.element(i), polls.element(i))
     return unwrap(out)
+
+
+def _over_gaps(kind: int, law: Process, t: Floats, order: int) -> Floats:
+    """Mean over the gaps that were observed, of one function of each over the interval."""
+    laws = law if isinstance(law, Observed) else Observed.of([law])  # type: ignore[list-item]
+    gaps, starts = laws.gaps_and_starts
+    shape = np.broadcast_shapes(law.shape_of, np.shape(t))
+    times = np.ascontiguousarray(np.broadcast_to(t, shape)).ravel()
+    which = np.broadcast_to(laws.which if law.shape_of else 0, shape).ravel()
+    found = gap_kernels.mean_over_gaps(gaps, starts, which.astype(np.intp), times, kind, order)
+    return found.reshape(shape)
 
 
 def _exponential_mean(penalty: Penalty, rate: Floats) -> Floats:
@@ -223,6 +249,11 @@ def worth(
             return unwrap(np.asarray(scaled / law.scale if objective.kernel == kernels.AGE else scaled))
         if code == kernels.FIXED:
             return unwrap(np.asarray(objective.worth(law, t)))
+        if isinstance(law, Empirical | Observed) and objective.kernel is not None:
+            inside = (t > 0) & (t < np.inf)
+            scaled = _over_gaps(objective.kernel, law, np.where(inside, t, 1.0), code) * law.rate * t * t
+            scaled = scaled * t if objective.kernel == kernels.AGE else scaled
+            return unwrap(np.where(inside, scaled, objective.worth(law, t)))
         if isinstance(objective, UpdatePenalty) and objective.penalty.exponent is not None:
             return objective.worth(law, t) * interval_moment(objective.penalty.exponent + 2.0, code)
 

@@ -50,7 +50,7 @@ _STEP = 0.25
 """Of the trapezoidal rule, on a logarithmic scale."""
 _REACH = 19.0
 """Left of their bulk, integrands fall with the square of x: after so many logarithms nothing is left."""
-_FIRST_NODE = -320.0
+_FIRST_NODE = -700.0
 _EXPONENTIAL_X = np.exp(np.arange(_FIRST_NODE, 4.0, _STEP))
 _EXPONENTIAL_WEIGHT = _STEP * _EXPONENTIAL_X * np.exp(-_EXPONENTIAL_X)
 _EXPONENTIAL_RISE = _EXPONENTIAL_WEIGHT * _EXPONENTIAL_X

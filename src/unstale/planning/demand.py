@@ -32,7 +32,7 @@ ALONE: Codes = np.zeros(1, np.int64)
 _NOWHERE: Floats = np.empty(0)
 _CUTOFF_BLUR = 0.02
 """Relative distance from the price at which elements are cut off, within which slopes are averaged."""
-_ROUGH_ERROR, _FINE_ERROR = 1e-7, 2e-15
+_ROUGH_ERROR, _FINE_ERROR = 1e-5, 2e-15
 """How far worths may be from the price in a rough pass, and how far they should be in a fine one."""
 _MOST_STEPS = 80
 """Evaluations of a worth until an interval must be found."""
