@@ -6,8 +6,9 @@ function of ``x = gap / interval``; with ``S`` the survival of the poll interval
 integral of ``S`` from ``x`` on,
 
     worth of freshness   rate t^2  integral of u S(u) up to x
-    worth of harmonic    rate t^2  integral of min(u, x) S(u)           staleness   worth of harmonic / t
-    worth of age         rate t^3  integral of u min(u, x) S(u)         age         rate t^2  integral of min(u, x) T(u)
+    worth of harmonic    rate t^2  integral of min(u, x) S(u)      (staleness is that over t)
+    worth of age         rate t^3  integral of u min(u, x) S(u)
+    age                  rate t^2  integral of min(u, x) T(u)
 """
 
 import math

@@ -39,7 +39,11 @@ __all__ = ["average_cost", "interval", "interval_moment", "mean_cost", "reaching
 
 _AROUND = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 100.0])
 """Cuts for quadrature, in mean gaps: what is sharp is sharp about there."""
-_ORDER_CODES = {Periodic: kernels.FIXED, RandomOrder: kernels.RANDOM, Poisson: kernels.PURELY_RANDOM}
+_ORDER_CODES: dict[type[Process], int] = {
+    Periodic: kernels.FIXED,
+    RandomOrder: kernels.RANDOM,
+    Poisson: kernels.PURELY_RANDOM,
+}
 """Which order polls are in, by their process."""
 
 
@@ -85,7 +89,7 @@ def average_cost(objective: str | Objective, law: Process | ArrayLike, polls: Pr
         return _average(objective, law, polls)
 
 
-def _average(objective: Objective, law: Process, polls: Process) -> Floats:
+def _average(objective: Objective, law: Process, polls: Process) -> Floats:  # noqa: PLR0911  (one for each closed form)
     order = _ORDER_CODES.get(type(polls))
     if order is not None and isinstance(law, UncertainPoisson) and objective.kernel is not None:
         with np.errstate(all="ignore"):
@@ -93,12 +97,8 @@ def _average(objective: Objective, law: Process, polls: Process) -> Floats:
         return unwrap(np.asarray(cost / law.scale if objective.kernel == kernels.AGE else cost))
     if isinstance(polls, Periodic) and (not isinstance(law, Poisson) or objective.kernel is None):
         return objective.accrued(law, polls.period) / polls.period
-    seen = isinstance(law, Empirical | Observed) and order is not None and bool(np.all(polls.rate > 0))
-    if seen and objective.kernel in {kernels.FRESHNESS, kernels.AGE}:
-        t, lagging = 1.0 / polls.rate, objective.kernel == kernels.AGE
-        kind = gap_kernels.AGE_COST if lagging else kernels.HARMONIC
-        share = _over_gaps(kind, law, t, order or 0) * law.rate * t
-        return unwrap(np.asarray(share * t if lagging else share))
+    if order is not None and (found := _gaps_average(objective.kernel, law, polls.rate, order)) is not None:
+        return found
     if isinstance(objective, UpdatePenalty) and objective.penalty.exponent in (0.0, 1.0):
         k = int(objective.penalty.exponent) + 1
         moment = np.where(polls.rate > 0, polls.moment(k, np.inf), np.inf)
@@ -121,6 +121,25 @@ def _average(objective: Objective, law: Process, polls: Process) -> Floats:
     for i in np.ndindex(shape):
         out[i] = _integrated_cost(objective, law.element(i), polls.element(i))
     return unwrap(out)
+
+
+def _gaps_average(kernel: int | None, law: Process, frequency: Floats, order: int) -> Floats | None:
+    """Staleness or age of elements whose gaps were observed, in a random order; None for anything else."""
+    known = isinstance(law, Empirical | Observed) and bool(np.all(frequency > 0))
+    if not known or kernel not in {kernels.FRESHNESS, kernels.AGE}:
+        return None
+    t = 1.0 / frequency
+    if kernel == kernels.FRESHNESS:
+        return unwrap(np.asarray(_over_gaps(kernels.HARMONIC, law, t, order) * law.rate * t))
+    return unwrap(np.asarray(_over_gaps(gap_kernels.AGE_COST, law, t, order) * law.rate * t * t))
+
+
+def _gaps_worth(objective: Objective, law: Process, t: Floats, order: int) -> Floats:
+    """Worth of a poll of elements whose gaps were observed, in a random order."""
+    inside, kernel = (t > 0) & (t < np.inf), objective.kernel or 0
+    scaled = _over_gaps(kernel, law, np.where(inside, t, 1.0), order) * law.rate * t * t
+    scaled = scaled * t if kernel == kernels.AGE else scaled
+    return unwrap(np.where(inside, scaled, objective.worth(law, t)))
 
 
 def _over_gaps(kind: int, law: Process, t: Floats, order: int) -> Floats:
@@ -223,7 +242,7 @@ def _harmonic_random(r: Floats) -> Floats:
 # --- worth and its inverse -------------------------------------------------------------------------
 
 
-def worth(
+def worth(  # noqa: C901, PLR0911  (one way for each closed form)
     objective: str | Objective, law: Process | ArrayLike, interval: ArrayLike, order: Order = "fixed"
 ) -> Floats:
     """Worth of a poll: what one more poll per unit time saves, at polls this far apart (on average).
@@ -250,10 +269,7 @@ def worth(
         if code == kernels.FIXED:
             return unwrap(np.asarray(objective.worth(law, t)))
         if isinstance(law, Empirical | Observed) and objective.kernel is not None:
-            inside = (t > 0) & (t < np.inf)
-            scaled = _over_gaps(objective.kernel, law, np.where(inside, t, 1.0), code) * law.rate * t * t
-            scaled = scaled * t if objective.kernel == kernels.AGE else scaled
-            return unwrap(np.where(inside, scaled, objective.worth(law, t)))
+            return _gaps_worth(objective, law, t, code)
         if isinstance(objective, UpdatePenalty) and objective.penalty.exponent is not None:
             return objective.worth(law, t) * interval_moment(objective.penalty.exponent + 2.0, code)
 

@@ -393,7 +393,7 @@ def _mean_of_rest(what, order, a, v, reach):
 @njit
 def _worth_in(kind, order, a, v):
     """Worth of a poll in any order."""
-    if order == FIXED or v == 0.0 or v == _INF:
+    if order == FIXED or not 0.0 < v < _INF:
         return _worth(kind, a, v)
     return _worth_and_growth(kind, order, a, v)[0]
 
@@ -401,7 +401,7 @@ def _worth_in(kind, order, a, v):
 @njit
 def _freshness_in(order, a, v):
     """Mean freshness in any order, with all digits where it is small."""
-    if order == FIXED or v == 0.0 or v == _INF:
+    if order == FIXED or not 0.0 < v < _INF:
         return _freshness(a, v)
     stale = _mean(_CHANGED, order, a, v, _REACH)
     return 1.0 - stale if stale < 0.5 else _mean(_LEFT, order, a, v, 2.0 * _REACH)
@@ -410,7 +410,7 @@ def _freshness_in(order, a, v):
 @njit
 def _cost_in(kind, order, a, v):
     """Mean cost in any order."""
-    if order == FIXED or v == 0.0 or v == _INF:
+    if order == FIXED or not 0.0 < v < _INF:
         return _cost(kind, a, v)
     if kind == FRESHNESS:
         return _mean(_CHANGED, order, a, v, _REACH)

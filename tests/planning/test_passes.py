@@ -1,4 +1,4 @@
-"""The compiled passes: the table against kernels, cells against elements, the fast path against the sure one."""
+"""The compiled passes: table against kernels, cells against elements, the fast path against the sure one."""
 
 import numpy as np
 import pytest

@@ -229,7 +229,10 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
         )
         raise NoAnswer(msg)
     spent = problem.market.spent(f)
-    if not any(part.bounded or part.conditional for part in demand.parts) and abs(spent - budget) < 1e-9 * budget:
+    if (
+        not any(part.bounded or part.conditional for part in demand.parts)
+        and abs(spent - budget) < 1e-9 * budget
+    ):
         f, spent = f * (budget / spent), budget  # the last digits
     if policy != "optimal":
         return Plan(problem.unsorted(f), np.nan, spent, budget, policy, problem, None, summary)

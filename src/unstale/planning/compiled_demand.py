@@ -27,8 +27,8 @@ __all__ = [
     "SPENT",
     "ask_given",
     "ask_known",
-    "copied",
     "changes_paid",
+    "copied",
     "scale_within",
     "step_prices",
 ]
@@ -376,14 +376,13 @@ def step_prices(sums, goals, prices, bounds, close, state):
     """Step the price of each group towards the one at which it spends its goal.
 
     ``bounds`` are the prices around it, with what is spent there: columns low, high, more, less. ``state`` of
-    a group is 0 while it is searched for; then 1, after a step from where spending was ``close``; or 2, where
-    demand jumps, and the price is the upper one. Returns how many are searched for still.
+    a group is 0 while it is searched for; then 1, where it spends its goal to a relative ``close``; or 2,
+    where demand jumps, and the price is the upper one.
     """
-    left = 0
     for h in range(goals.size):
         if state[h] != 0:
             continue
-        spent, slope, goal = sums[h, 0], sums[h, 1], goals[h]
+        spent, slope, goal = sums[h, SPENT], sums[h, SLOPE], goals[h]
         if spent > goal:
             bounds[h, 0], bounds[h, 2] = prices[h], spent
         else:
@@ -392,8 +391,7 @@ def step_prices(sums, goals, prices, bounds, close, state):
         if high <= low * (1.0 + _JUMP_WIDTH):
             prices[h], state[h] = high, 2
             continue
-        new = _newton(prices[h], spent, slope, goal, low, high)
-        state[h] = 1 if abs(spent - goal) <= close * goal and abs(new / prices[h] - 1.0) <= 8.0 * close else 0
-        left += state[h] == 0
-        prices[h] = new
-    return left
+        if abs(spent - goal) <= close * goal:
+            state[h] = 1
+            continue
+        prices[h] = _newton(prices[h], spent, slope, goal, low, high)

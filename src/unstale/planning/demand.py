@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import kernels
 from ..arguments import Floats
 from ..objectives import UpdatePenalty
 from ..polling import interval_moment, worth
@@ -152,7 +151,7 @@ class Searched:
         if not part.conditional:
             settle(self.columns, codes, asked, change, off, sums, out)
             return
-        low, high, cost = self.columns
+        low, high, _ = self.columns
         free = (asked > low) & (asked < high)
         f = np.clip(asked, low, high)
         with np.errstate(all="ignore"):
@@ -197,9 +196,7 @@ class Searched:
             if not kept.any():
                 return found, off
             before = np.stack([u, value])[:, kept]
-            index, u, steep, aim, low, high = (
-                column[kept] for column in (index, new, steep, aim, low, high)
-            )
+            index, u, steep, aim, low, high = (column[kept] for column in (index, new, steep, aim, low, high))
         found[index], off[index] = np.exp(-u), np.inf
         return found, off
 

@@ -125,14 +125,9 @@ class Elements:
 
     def _looked_up(self, goal: Goal, price: float | Floats) -> Floats:
         """Frequencies from a table, without bounds."""
-        columns = {
-            "size": price * self.size,
-            "change_size": price * self.change_size,
-            "low": np.zeros(()),
-            "high": np.full((), np.inf),
-        }
-        f = np.empty(self.n)
-        demand = demand_of(replace(self, **columns), goal)
+        size, change_size = price * self.size, price * self.change_size
+        free = replace(self, size=size, change_size=change_size, low=np.zeros(()), high=np.full((), np.inf))
+        f, demand = np.empty(self.n), demand_of(free, goal)
         if demand is not None:
             demand(np.ones(1), ALONE, np.zeros((1, 4)), f)
         return f
@@ -199,7 +194,10 @@ class Elements:
             kind, law = goal.objective.kernel or 0, self.law
             assert isinstance(law, UncertainPoisson)  # noqa: S101  (for the type checker)
             more = self.change_size / self.size
-            return uncertain_kernels.inverse_conditional(kind, law.shape, price * self.unit(kind), more) / law.scale
+            return (
+                uncertain_kernels.inverse_conditional(kind, law.shape, price * self.unit(kind), more)
+                / law.scale
+            )
 
         def per_cost(t: Floats, index: slice | NDArray[np.intp]) -> Floats:
             some = self.take(index)

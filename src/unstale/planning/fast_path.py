@@ -37,8 +37,10 @@ _SMALLEST_SAMPLE, _SAMPLE_GROWTH = 1 << 12, 8
 """Elements of the first sample, and by how much samples grow."""
 _SAMPLE_DISTANCE, _LAST_DISTANCE = 0.02, 3e-3
 """Relative distance from the budget from which the last step is made: on a sample, and on all elements."""
-_GROUP_DISTANCE = 1e-3
-"""Relative distance from its limit from which the last step of a group is made."""
+_GROUP_DISTANCE = 1e-5
+"""Relative distance from its limit at which the search for the price of a group ends."""
+_NEAR_LIMIT = 0.9
+"""Share of its limit from which on a group may turn out to be held at it."""
 _MOST_STEPS = 40
 """Passes in search of a price."""
 _LARGE_GROUP = 1000
@@ -90,19 +92,24 @@ class _Asking:
                 total += share * own
         return total
 
-    def take(self, index: NDArray[np.intp], groups: NDArray[np.intp]) -> _Asking:
-        """Some of the elements, by their places; all those of these groups."""
-        number = np.zeros(self.limits.size, np.int64)
+    def members(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Places of the elements of these groups."""
+        chosen = np.zeros(self.limits.size, np.bool_)
+        chosen[groups] = True
+        return np.flatnonzero(chosen[self.codes])
+
+    def some_groups(self, groups: NDArray[np.intp]) -> _Asking:
+        """The elements of these groups alone."""
+        index, number = self.members(groups), np.zeros(self.limits.size, np.int64)
         number[groups] = np.arange(groups.size)
-        parts, kept = [], []
+        parts = []
         for part, (place, _) in zip(self.market.parts, self.pieces(), strict=True):
-            own = index[(index >= place.start) & (index < place.stop)] if len(self.demands) > 1 else index
-            parts.append(part.take(own - place.start))
-            kept.append(own)
+            first, last = np.searchsorted(index, [place.start, place.stop])
+            parts.append(part.take(index[first:last] - place.start))
         market = replace(self.market, parts=tuple(parts))
-        taken = _Asking.of(market, number[self.codes[np.concatenate(kept)]], self.limits[groups])
-        assert taken is not None  # noqa: S101  (for the type checker)
-        return taken
+        some = _Asking.of(market, number[self.codes[index]], self.limits[groups])
+        assert some is not None  # noqa: S101  (for the type checker)
+        return some
 
 
 def fast_plan(
@@ -131,7 +138,8 @@ def fast_plan(
 def _sampled(asking: _Asking, budget: float) -> float:
     """The price that samples suggest, each larger than the one before."""
     market, price, stride = asking.market, None, 1
-    while len(market) // stride > _SMALLEST_SAMPLE:
+    smallest = _SMALLEST_SAMPLE * (1 if asking.codes.size == 1 else _SAMPLE_GROWTH)
+    while len(market) // stride > smallest:
         stride *= _SAMPLE_GROWTH
     while stride > 1:
         sample = _sample(asking, stride)
@@ -140,33 +148,33 @@ def _sampled(asking: _Asking, budget: float) -> float:
                 price = sample.market.guess(budget * len(sample.market) / len(market))
             better = _searched(sample, budget, price, _SAMPLE_DISTANCE)
             price = price if better is None else better[0]
-        stride //= _SAMPLE_GROWTH
+        # a sample of groups has to be looked for among all elements
+        stride = 1 if asking.codes.size > 1 else stride // _SAMPLE_GROWTH
     return market.guess(budget) if price is None else price
 
 
 def _sample(asking: _Asking, stride: int) -> _Asking | None:
-    """Some of the elements of each group, with a part of its limit; or some of the groups, if these are small."""
-    count, by_group = asking.limits.size, asking.limits.size * _LARGE_GROUP > len(asking.market)
-    grouped = asking.codes.size > 1
+    """Some of the elements of each group, with all of its limit; or the first groups, if these are small."""
+    market, count = asking.market, asking.limits.size
+    if asking.codes.size > 1 and count * _LARGE_GROUP > len(market):
+        some = asking.some_groups(np.arange(max(1, count // stride)))
+        if not all(part.n for part in some.market.parts):
+            return None
+        shares = [whole.n / part.n for whole, part in zip(market.parts, some.market.parts, strict=True)]
+        return replace(some, shares=shares, limits=some.limits * (count / some.limits.size))
     parts, shares, codes = [], [], []
-    for part, (place, _) in zip(asking.market.parts, asking.pieces(), strict=True):
+    for part, (place, _) in zip(market.parts, asking.pieces(), strict=True):
         own = min(stride, max(1, part.n // 64))
-        index: slice | NDArray[np.intp] = slice(own // 2, None, own)
-        if grouped and by_group:
-            index = np.flatnonzero(asking.codes[place] % stride == 0)
-            if not index.size:
-                return None
-        parts.append(part.take(index))
+        parts.append(part.take(slice(own // 2, None, own)))
         shares.append(part.n / parts[-1].n)
-        codes.append(asking.codes[place][index] if grouped else ALONE)
-    numbers = np.concatenate(codes) if grouped else ALONE
-    limits = asking.limits
-    if grouped and by_group:
-        numbers, limits = numbers // stride, limits[::stride] * (count / limits[::stride].size)
-    return _Asking.of(replace(asking.market, parts=tuple(parts)), numbers, limits, shares)
+        codes.append(asking.codes[place][own // 2 :: own])
+    numbers = asking.codes if asking.codes.size == 1 else np.concatenate(codes)
+    return _Asking.of(replace(market, parts=tuple(parts)), numbers, asking.limits, shares)
 
 
-def _searched(asking: _Asking, budget: float, guess: float, close: float) -> tuple[float, float, Floats] | None:
+def _searched(
+    asking: _Asking, budget: float, guess: float, close: float
+) -> tuple[float, float, Floats] | None:
     """The price at which the budget is spent, by steps of Newton's on logarithms inside a bracket.
 
     The last step is made from a price at which spending is ``close`` to the budget, relatively. Returns the
@@ -204,48 +212,47 @@ def _searched(asking: _Asking, budget: float, guess: float, close: float) -> tup
 # --- the prices of groups ----------------------------------------------------------------------------
 
 
-class _GroupPrices(NamedTuple):
-    """The prices of groups that are held at their limits; where demand jumps there, the mix of two."""
+@dataclass(frozen=True, eq=False)
+class _GroupPrices:
+    """The prices of groups. Some are held at their limits; where demand jumps there, it is a mix of two."""
 
     held: NDArray[np.bool_]
     prices: Floats
     unders: Floats
     mixes: Floats
 
+    @classmethod
+    def of(cls, count: int, price: float) -> _GroupPrices:
+        """No group is held yet."""
+        return cls(np.zeros(count, np.bool_), np.full(count, price), np.full(count, price), np.zeros(count))
 
-def _group_prices(asking: _Asking, price: float, before: float, sums: Floats) -> _GroupPrices:
-    """Raise the price of each group that would spend more than its limit, until it meets it."""
-    limits, count = asking.limits, asking.limits.size
-    prices, unders, mixes = np.full(count, price), np.full(count, price), np.zeros(count)
-    spent, slope = sums[:, SPENT], sums[:, SLOPE]
-    moved = np.where(spent > 0.0, (price / before) ** (slope / np.where(spent > 0.0, spent, 1.0)), 1.0)
-    held = spent * moved > limits
-    if not held.any():
-        return _GroupPrices(held, prices, unders, mixes)
-    groups = np.flatnonzero(held)
-    own, bounds = np.full(groups.size, before), np.tile([0.0, np.inf, np.inf, 0.0], (groups.size, 1))
-    state = np.zeros(groups.size, np.int64)
-    part, some, at = None, groups, np.ascontiguousarray(sums[groups])
-    active = np.arange(groups.size)  # places of `some` in `groups`
-    for _ in range(4 * _MOST_STEPS):
-        step, edges, done = own[active], bounds[active], state[active]
-        compiled.step_prices(at, limits[some], step, edges, _GROUP_DISTANCE, done)
-        own[active], bounds[active], state[active] = step, edges, done
-        left = np.count_nonzero(done == 0)
-        if left == 0:
-            break
-        if part is None or 2 * left < some.size:
-            active = np.flatnonzero(state == 0)
-            some = groups[active]
-            chosen = np.zeros(count, np.bool_)
-            chosen[some] = True
-            part = asking.take(np.flatnonzero(chosen[asking.codes]), some)
-        at = part.sums(own[active])
-    jump = state == 2
-    prices[groups] = own
-    unders[groups] = np.where(jump, bounds[:, 0], own)
-    mixes[groups] = np.where(jump, (limits[groups] - bounds[:, 3]) / (bounds[:, 2] - bounds[:, 3]), 0.0)
-    return _GroupPrices(held, prices, unders, mixes)
+    def hold(self, asking: _Asking, groups: NDArray[np.intp], price: float, start: float, at: Floats) -> None:
+        """Find the prices at which these groups meet their limits; hold those above the price of all.
+
+        The search begins at a price where the sums of the groups are known.
+        """
+        limits = asking.limits[groups]
+        own, bounds = np.full(groups.size, start), np.tile([0.0, np.inf, np.inf, 0.0], (groups.size, 1))
+        state = np.zeros(groups.size, np.int64)
+        part, places = asking, np.arange(groups.size)  # what is searched for still: its elements, its groups
+        numbers = groups  # of these groups in `part`
+        for step in range(4 * _MOST_STEPS):
+            own_prices, edges, done = own[places], bounds[places], state[places]
+            compiled.step_prices(at, limits[places], own_prices, edges, _GROUP_DISTANCE, done)
+            own[places], bounds[places], state[places] = own_prices, edges, done
+            left = np.flatnonzero(done == 0)
+            if not left.size:
+                break
+            if step == 0 or 2 * left.size < places.size:
+                part, places, numbers = part.some_groups(numbers[left]), places[left], np.arange(left.size)
+            at = part.sums(own[places])
+        jump = (state == 2) & (own > price)
+        with np.errstate(all="ignore"):
+            mixes = np.where(jump, (limits - bounds[:, 3]) / (bounds[:, 2] - bounds[:, 3]), 0.0)
+        self.held[groups] = own > price
+        self.prices[groups] = np.maximum(own, price)
+        self.unders[groups] = np.where(jump, bounds[:, 0], np.maximum(own, price))
+        self.mixes[groups] = mixes
 
 
 # --- the allocation ----------------------------------------------------------------------------------
@@ -255,13 +262,22 @@ def _allocated(
     asking: _Asking, budget: float, price: float, before: float, sums: Floats, scaling: float
 ) -> Found | None:
     """Frequencies at these prices, scaled to what may be spent."""
-    f = np.empty(len(asking.market))
-    groups = _group_prices(asking, price, before, sums)
-    held, limits = groups.held, asking.limits
+    f, limits = np.empty(len(asking.market)), asking.limits
+    groups = _GroupPrices.of(limits.size, price)
+    first, slope = sums[:, SPENT], sums[:, SLOPE]
+    expected = first * (price / before) ** (slope / np.where(first > 0.0, first, np.inf))
+    near = np.flatnonzero(expected > _NEAR_LIMIT * limits)
+    if near.size:
+        groups.hold(asking, near, price, before, np.ascontiguousarray(sums[near]))
+    held, last = groups.held, None
     power = float(sums[~held, SLOPE].sum() / sums[~held, FREE].sum())
-    last = None
     for _ in range(6):
         at = _fine(asking, groups, f)
+        crossed = np.flatnonzero(~held & (at[:, SPENT] > limits * (1.0 + 10.0 * scaling)))
+        if crossed.size:
+            part = asking.some_groups(crossed)
+            groups.hold(asking, crossed, price, price, part.sums(np.full(crossed.size, price)))
+            continue
         room = budget - float(limits[held].sum())
         spent, free = (float(at[~held, k].sum()) for k in (SPENT, FREE))
         if not (power < 0.0 and 0.0 < spent < np.inf):
@@ -279,18 +295,18 @@ def _allocated(
     scaled = _scaled(asking, f, at, held, budget)
     if scaled is None:
         return None
-    spent, factors, free_factor = scaled
+    total, factors, free_factor = scaled
     moved = free_factor ** (1.0 / power)  # of the price, by the scaling
     missed = groups.prices * (2.02 * at[:, RESIDUAL] + 4.0 * (factors - 1.0) ** 2 * at[:, FREE])
     # Twice the residual: for what frequencies miss at the price, and for the bound that the price gives.
     # A worth falls no faster than the third power of the frequency, so scaling misses less than four squares.
-    total, paid = float(missed.sum()), float(groups.prices @ at[:, SPENT])
+    most, paid = float(missed.sum()), float(groups.prices @ at[:, SPENT])
     worst = float(np.abs(factors - 1.0).max(initial=0.0, where=at[:, FREE] > 0.0))
-    if not (abs(spent - budget) <= 1e-13 * budget and abs(moved - 1.0) <= 1e-3):
+    if not (abs(total - budget) <= 1e-13 * budget and abs(moved - 1.0) <= 1e-3):
         return None
-    if not (total <= 1e-9 * paid and (limits.size == 1 or worst <= 1e-3)):
+    if not (most <= 1e-9 * paid and (limits.size == 1 or worst <= 1e-3)):
         return None
-    return Found(f, price * moved, spent, total)
+    return Found(f, price * moved, total, most)
 
 
 def _fine(asking: _Asking, groups: _GroupPrices, f: Floats) -> Floats:
@@ -299,10 +315,8 @@ def _fine(asking: _Asking, groups: _GroupPrices, f: Floats) -> Floats:
     jump = np.flatnonzero(groups.mixes)
     if not jump.size:
         return at
-    chosen = np.zeros(asking.limits.size, np.bool_)
-    chosen[jump] = True
-    index = np.flatnonzero(chosen[asking.codes])
-    part, more = asking.take(index, jump), np.empty(index.size)
+    index = asking.members(jump)
+    part, more = asking.some_groups(jump), np.empty(index.size)
     under = part.sums(groups.unders[jump], more)
     mix = groups.mixes[jump]
     f[index] += groups.mixes[asking.codes[index]] * (more - f[index])
@@ -325,7 +339,11 @@ def _scaled(
         f *= factor
         return budget, np.array([factor]), factor
     spent, free = at[:, SPENT].copy(), at[:, FREE].copy()
-    total_factors, free_factor, conditional = np.ones(limits.size), 1.0, any(part.conditional for part in parts)
+    total_factors, free_factor, conditional = (
+        np.ones(limits.size),
+        1.0,
+        any(part.conditional for part in parts),
+    )
     for _ in range(6):
         while True:  # a group that scaling would lead beyond its limit is held there
             common = (budget - limits[held].sum() - spent[~held].sum()) / free[~held].sum()

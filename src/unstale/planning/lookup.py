@@ -89,8 +89,6 @@ def _error(rows: Floats, kind: int, order: int, *, saturated: bool) -> float:
     centre = rows[:, :1]
     half = np.ldexp(1.0, np.frexp(centre)[1] - 2 - PIECE_BITS)
     u = half * np.cos(np.pi * np.arange(_DEGREE + 2) / (_DEGREE + 1)) * (1.0 - 1e-9)
-    phi = rows[:, 1:2] + u * (
-        rows[:, 2:3] + u * (rows[:, 3:4] + u * (rows[:, 4:5] + u * rows[:, 5:6]))
-    )
+    phi = rows[:, 1:2] + u * (rows[:, 2:3] + u * (rows[:, 3:4] + u * (rows[:, 4:5] + u * rows[:, 5:6])))
     x = 1.0 - (centre + u) if saturated else centre + u
     return float(np.abs(kernels.worth(kind, order, 1.0 / phi) / x - 1.0).max())

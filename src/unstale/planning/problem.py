@@ -216,7 +216,7 @@ Laws = tuple[tuple[Process | Floats, NDArray[np.intp] | None], ...]
 
 
 def laws_of(rates: ArrayLike | Process | Sequence[Process]) -> tuple[int, Laws]:
-    """Sort out how elements change: rates (as they are given), one process for all, or a list of processes."""
+    """Sort out how elements change: rates (as given), one process for all, or a list of processes."""
     if hasattr(rates, "survival"):
         law = process("rates", rates)
         if len(law.shape_of) > 1:

@@ -149,7 +149,12 @@ def _gathered(part: Elements, goal: Goal) -> Elements | None:
     """Cells of many elements with Poisson changes and no options, in one pass; None if they are others."""
     kernel = goal.objective.kernel
     alone = np.ndim(part.count) == 0 and part.count == 1.0
-    if kernel is None or not (part.n > EXACT and part.tabled(goal) and alone) or part.bounded or part.conditional:
+    if (
+        kernel is None
+        or not (part.n > EXACT and part.tabled(goal) and alone)
+        or part.bounded
+        or part.conditional
+    ):
         return None
     # The memory of cells that stay empty is never touched: a map has zeros without writing them.
     count = compiled_cells.CELLS
@@ -158,7 +163,8 @@ def _gathered(part: Elements, goal: Goal) -> Elements | None:
         return None
     first, last = span >> (52 - compiled_cells.CELL_BITS)
     used = sums[first : last + 1]
-    return _twofold(*used[used[:, 1] > 0].T, goal)
+    mass, weight, share, spread = used[used[:, 1] > 0].T
+    return _twofold(mass, weight, share, spread, goal)
 
 
 def _summary(parts: list[Elements], market: Market, bits: int) -> Summary:
@@ -272,7 +278,7 @@ def _scaled_cells(elements: Elements, goal: Goal, total: Callable[[Floats], Floa
     most = float(shape.max())  # rounding must not lead beyond what a shape can be
     shapes = np.minimum(np.concatenate([(mean - spread)[order], (mean + spread)[order]]), most)
     twice = {name: np.tile(value, 2) for name, value in cells.columns.items() if np.ndim(value)}
-    twice |= {"weight": 0.5 * twice["weight"], "size": 0.5 * twice["size"]}
+    twice |= {name: 0.5 * twice[name] for name in ("weight", "size", "change_size")}
     return replace(cells, n=2 * cells.n, law=UncertainPoisson(shapes, np.tile(cells.law.rate, 2)), **twice)
 
 
