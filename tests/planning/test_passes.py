@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose
 
 from unstale import kernels, plan
 from unstale.objectives import objective_named
-from unstale.planning import allocation, compiled_cells
-from unstale.planning.compiled_demand import RESIDUAL, SPENT
+from unstale.planning import allocation
+from unstale.planning.compiled import cells as compiled_cells
+from unstale.planning.compiled.demand import RESIDUAL, SPENT
 from unstale.planning.demand import ALONE, demand_of
 from unstale.planning.elements import Goal
 from unstale.planning.lookup import lookup

@@ -20,7 +20,8 @@ from unstale import (
     worth,
 )
 from unstale.objectives import objective_named
-from unstale.planning import allocation, compiled_uncertain, demand, fast_path, market, summary_of
+from unstale.planning import allocation, demand, fast_path, market, summary_of
+from unstale.planning.compiled import uncertain as compiled_uncertain
 from unstale.planning.elements import Goal
 from unstale.planning.problem import Problem
 from unstale.planning.uncertain_lookup import uncertain_lookup

@@ -1,7 +1,7 @@
 """What elements of each kind ask for at a price: known rates, uncertain ones, other laws, other policies.
 
 `demand_of` finds the kind of some elements. What it returns adds, at the prices of their groups, what they
-spend to the sums of these (see `compiled_demand`), and writes their frequencies if there is a place for them.
+spend to the sums of these (see `compiled.demand`), and writes their frequencies if there is a place for them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ..arguments import Floats
 from ..objectives import UpdatePenalty
 from ..polling import interval_moment, worth
 from ..processes import Poisson, UncertainPoisson
-from . import compiled_demand, compiled_uncertain
+from .compiled import demand as compiled_demand
+from .compiled import uncertain as compiled_uncertain
 from .lookup import lookup
 from .uncertain_lookup import uncertain_lookup
 

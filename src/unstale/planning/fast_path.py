@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ..arguments import Floats
 from ..processes import Poisson
-from . import compiled_demand as compiled
-from .compiled_demand import FREE, RESIDUAL, SLOPE, SPENT
+from .compiled import demand as compiled
+from .compiled.demand import FREE, RESIDUAL, SLOPE, SPENT
 from .demand import ALONE, Codes, Demand, bounds_and_costs, columns_of, demand_of
 from .limits import Groups
 from .market import Market
@@ -83,7 +83,7 @@ class _Asking:
         return [(place, self.codes if self.codes.size == 1 else self.codes[place]) for place in places]
 
     def sums(self, prices: Floats, out: Floats | None = None) -> Floats:
-        """What each group asks for at its price, as `compiled_demand` adds it up."""
+        """What each group asks for at its price, as `compiled.demand` adds it up."""
         total = np.zeros((self.limits.size, 4))
         for demand, share, (place, codes) in zip(self.demands, self.shares, self.pieces(), strict=True):
             own = total if share == 1.0 else np.zeros(total.shape)

@@ -14,7 +14,7 @@ from .. import kernels
 from ..arguments import Floats, as_floats, numbers, order_code
 from ..errors import InvalidInput
 from ..processes import Empirical, Observed, Poisson, Process, UncertainPoisson, process
-from .compiled_demand import copied
+from .compiled.demand import copied
 from .elements import Elements, Goal
 from .limits import Groups, group_codes
 from .market import Market

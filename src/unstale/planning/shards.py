@@ -20,7 +20,7 @@ import numpy as np
 from ..arguments import Floats, Order, order_code, scalar
 from ..errors import InvalidInput
 from ..objectives import Objective, objective_named
-from .compiled_demand import RESIDUAL, SPENT
+from .compiled.demand import RESIDUAL, SPENT
 from .demand import ALONE, demand_of
 from .elements import EXACT, Goal
 from .market import Market

@@ -21,7 +21,7 @@ from ..arguments import Floats, scalar
 from ..errors import InvalidInput
 from ..penalties import named
 from ..processes import Observed, Poisson, Process, UncertainPoisson
-from . import compiled_cells
+from .compiled import cells as compiled_cells
 from .demand import columns_of
 from .elements import EXACT, Elements, Goal
 from .fast_path import fast_plan

@@ -17,8 +17,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ..kernels import AGE, FIXED, _decay, _freshness, _horner, _inverse_worth
-from .lookup import PIECE_BITS
+from ...kernels import AGE, FIXED, _decay, _freshness, _horner, _inverse_worth
+from ..lookup import PIECE_BITS
 
 __all__ = [
     "FREE",

@@ -1,4 +1,4 @@
-"""Compiled: what elements with uncertain rates ask for at a price (see `compiled_demand`).
+"""Compiled: what elements with uncertain rates ask for at a price (see `compiled.demand`).
 
 In fixed order a table says where to begin, and a step or two of Halley's give all digits. Where it does not,
 where polls come in random order or cost more if they find a change, each element is solved for.
@@ -9,8 +9,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ..kernels import AGE, FIXED, FRESHNESS, _decay, _log1p
-from ..uncertain_kernels import (
+from ...kernels import AGE, FIXED, FRESHNESS, _decay, _log1p
+from ...uncertain_kernels import (
     _changed,
     _conditional_interval,
     _inverse_worth,
@@ -19,8 +19,8 @@ from ..uncertain_kernels import (
     _worth,
     _worth_and_growth,
 )
-from .compiled_demand import CHUNK, FAST_MATH, _filled, _piece, _priced, settle
-from .uncertain_lookup import COLUMNS, PIECE_BITS
+from ..uncertain_lookup import COLUMNS, PIECE_BITS
+from .demand import CHUNK, FAST_MATH, _filled, _piece, _priced, settle
 
 __all__ = ["ask_uncertain", "lengthen_freshness", "locate", "refine"]
 

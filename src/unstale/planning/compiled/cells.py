@@ -3,8 +3,8 @@
 import numpy as np
 from numba import njit
 
-from ..kernels import AGE
-from .compiled_demand import CHUNK, FAST_MATH, _filled, _piece
+from ...kernels import AGE
+from .demand import CHUNK, FAST_MATH, _filled, _piece
 
 __all__ = ["CELLS", "CELL_BITS", "gather", "label"]
 
