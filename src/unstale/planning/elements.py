@@ -22,7 +22,7 @@ from ..polling import interval, mean_cost, reaching, worth
 from ..processes import Observed, Poisson, Process, UncertainPoisson
 from .demand import ALONE, demand_of
 
-__all__ = ["BLOCK", "EXACT", "Elements", "Goal"]
+__all__ = ["BLOCK", "EXACT", "Elements", "Goal", "poisson_of"]
 
 BLOCK = 1 << 18
 """Elements that are worked on at once, so that what comes between stays small."""
@@ -40,6 +40,14 @@ class Goal(NamedTuple):
     def code(self) -> int:
         """Number of the order in the kernels."""
         return order_code(self.order)
+
+
+def poisson_of(rates: Floats) -> Poisson:
+    """Poisson changes at rates that are checked and nobody else's, without copying them again."""
+    law = Poisson.__new__(Poisson)
+    rates.setflags(write=False)
+    object.__setattr__(law, "rate", rates)
+    return law
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +105,11 @@ class Elements:
     def take(self, index: slice | NDArray[np.intp]) -> Self:
         """Some of the elements."""
         columns = {name: value[index] if np.ndim(value) else value for name, value in self.columns.items()}
-        law = self.law.take(index)
+        law = self.law
+        if isinstance(law, Poisson) and np.ndim(law.rate):
+            law = poisson_of(np.ascontiguousarray(law.rate[index]))
+        else:
+            law = law.take(index)
         n = len(range(*index.indices(self.n))) if isinstance(index, slice) else len(index)
         return replace(self, n=n, law=law, **columns)
 

@@ -1,6 +1,6 @@
 """The fast path: many elements of any kind, with or without groups, in a few compiled passes.
 
-1. Samples, each eight times as large as the one before, suggest the price.
+1. Samples, each sixteen times as large as the one before, suggest the price.
 2. Passes over all elements find it, by Newton's method on logarithms. A group that would spend more than its
    limit gets a price of its own, at which it meets the limit.
 3. A last, fine pass gives each element its frequency at its price.
@@ -33,9 +33,9 @@ MANY = 1 << 18
 """Elements from which on a pass is dear."""
 LARGEST_SCALING, CHEAP_SCALING = 1e-5, 1e-9
 """Largest relative correction by scaling, for many elements and for fewer; 1e-5 leaves a gap below 4e-10."""
-_SMALLEST_SAMPLE, _SAMPLE_GROWTH = 1 << 12, 8
+_SMALLEST_SAMPLE, _SAMPLE_GROWTH = 1 << 12, 16
 """Elements of the first sample, and by how much samples grow."""
-_SAMPLE_DISTANCE, _LAST_DISTANCE = 0.02, 3e-3
+_SAMPLE_DISTANCE, _LAST_DISTANCE = 0.02, 5e-3
 """Relative distance from the budget from which the last step is made: on a sample, and on all elements."""
 _GROUP_DISTANCE = 1e-5
 """Relative distance from its limit at which the search for the price of a group ends."""

@@ -15,7 +15,7 @@ from ..arguments import Floats, as_floats, numbers, order_code
 from ..errors import InvalidInput
 from ..processes import Empirical, Observed, Poisson, Process, UncertainPoisson, process
 from .compiled.demand import copied
-from .elements import Elements, Goal
+from .elements import Elements, Goal, poisson_of
 from .limits import Groups, group_codes
 from .market import Market
 
@@ -171,7 +171,7 @@ class Problem:
                 for name, (values, *_) in self.given.items()
             }
             n = self.n if place is None else place.size
-            changes = _poisson(law.values) if isinstance(law, Column) else law
+            changes = poisson_of(law.values) if isinstance(law, Column) else law
             parts.append(Elements(n=n, law=changes, count=np.asarray(1.0), **columns))
         return Market(tuple(parts), self.goal)
 
@@ -192,14 +192,6 @@ class Problem:
         columns = (law.values, given["weights"].values, given["sizes"].values)  # type: ignore[union-attr]
         rate, weight, size = (np.broadcast_to(column, (self.n,)) for column in columns)
         return rate, weight, size
-
-
-def _poisson(rates: Floats) -> Poisson:
-    """Poisson changes at rates that are checked and nobody else's, without copying them again."""
-    law = Poisson.__new__(Poisson)
-    rates.setflags(write=False)
-    object.__setattr__(law, "rate", rates)
-    return law
 
 
 def _column(name: str, value: ArrayLike, n: int) -> Column:

