@@ -334,16 +334,11 @@ def _scaled(
     Returns what is spent, by how much each group was scaled, and by how much those that no limit holds.
     """
     parts, limits = asking.market.parts, asking.limits
-    if limits.size == 1 and not any(part.bounded or part.conditional for part in parts):
-        factor = budget / float(at[0, SPENT])
-        f *= factor
-        return budget, np.array([factor]), factor
-    spent, free = at[:, SPENT].copy(), at[:, FREE].copy()
-    total_factors, free_factor, conditional = (
-        np.ones(limits.size),
-        1.0,
-        any(part.conditional for part in parts),
-    )
+    conditional = any(part.conditional for part in parts)
+    simple = not conditional and not any(part.bounded for part in parts)
+    spent = at[:, SPENT].copy()
+    free = spent if simple else at[:, FREE].copy()
+    total_factors, free_factor = np.ones(limits.size), 1.0
     for _ in range(6):
         while True:  # a group that scaling would lead beyond its limit is held there
             common = (budget - limits[held].sum() - spent[~held].sum()) / free[~held].sum()
@@ -357,6 +352,9 @@ def _scaled(
         factors = np.where(free > 0.0, 1.0 + off / np.where(free > 0.0, free, 1.0), 1.0)
         total_factors *= factors
         free_factor *= 1.0 + common
+        if simple:
+            f *= factors if factors.size == 1 else factors[asking.codes]
+            return budget, factors, free_factor
         sums = np.zeros(at.shape)
         for part, (place, codes) in zip(parts, asking.pieces(), strict=True):
             own = f[place]

@@ -199,7 +199,7 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums):
     fills, price_fill = _filled(columns), np.full(CHUNK, prices[0])
     more_size, low, high = columns[3], columns[4], columns[5]
     conditional = more_size.size > 1 or more_size[0] > 0.0
-    simple = codes.size == 1 and low.size == high.size == 1 and low[0] == 0.0 and high[0] == math.inf
+    simple = low.size == high.size == 1 and low[0] == 0.0 and high[0] == math.inf
     simple &= not conditional
     x, z, phi, bend, cost, off = np.empty((6, CHUNK))
     row = np.empty(CHUNK, np.int64)
@@ -209,6 +209,7 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums):
     if turn < math.inf and blur > 0.0:
         fall = -0.5 / (blur * _inverse_worth(kind, order, 1.0 - blur))
     spare = np.empty(CHUNK if conditional else 0)
+    totals = np.zeros((sums.shape[0], 2))
     for start in range(0, n, CHUNK):
         m = min(CHUNK, n - start)
         # indices that begin at 0 spare the code for negative ones, and so the loops can be vectorised
@@ -258,23 +259,33 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums):
                     phi[j] = 1.0 / _inverse_worth(kind, order, x[j])
                     bend[j] = phi[j] * (-0.5 if x[j] < turn else -1.0)
         if simple and fine:
-            spent = 0.0
             given = out[start:][:m]
-            for j in range(m):
-                given[j] = rate[j] * phi[j]
-                spent += count[j] * size[j] * rate[j] * phi[j]
-            sums[0, 0] += spent
-            sums[0, 2] += spent
-            sums[0, 3] += error * spent
-        elif simple:
+            if codes.size == 1:
+                spent = 0.0
+                for j in range(m):
+                    given[j] = rate[j] * phi[j]
+                    spent += count[j] * size[j] * rate[j] * phi[j]
+                totals[0, 0] += spent
+            else:
+                own = codes[start:][:m].view(np.uint64)
+                for j in range(m):
+                    given[j] = rate[j] * phi[j]
+                    totals[own[j], 0] += count[j] * size[j] * given[j]
+        elif simple and codes.size == 1:
             spent = slope = 0.0
             for j in range(m):
                 mass = count[j] * size[j] * rate[j]
                 spent += mass * phi[j]
                 slope += mass * bend[j] if bend[j] < 0.0 else 0.0
-            sums[0, 0] += spent
-            sums[0, 1] += slope
-            sums[0, 2] += spent
+            totals[0, 0] += spent
+            totals[0, 1] += slope
+        elif simple:
+            own = codes[start:][:m].view(np.uint64)
+            for j in range(m):
+                mass = count[j] * size[j] * rate[j]
+                a, b = totals[own[j], 0], totals[own[j], 1]
+                totals[own[j], 0] = a + mass * phi[j]
+                totals[own[j], 1] = b + (mass * bend[j] if bend[j] < 0.0 else 0.0)
         else:
             for j in range(m):
                 phi[j] *= rate[j]
@@ -298,6 +309,12 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums):
             )
             if conditional:
                 _add_changes(given, rate, more, count, codes, start, order, sums)
+    if simple:  # all that is spent is free
+        for h in range(sums.shape[0]):
+            sums[h, 0] += totals[h, 0]
+            sums[h, 1] += totals[h, 1]
+            sums[h, 2] += totals[h, 0]
+            sums[h, 3] += error * totals[h, 0] if fine else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
