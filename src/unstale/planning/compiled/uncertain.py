@@ -110,7 +110,7 @@ def _refine_freshness(shapes, level, v, off):
         small = (1.0 + a) * z < _SERIES_CHANGES
         start = a * z * z * _near_zero(a, z, 1 / 2, 2 / 3, 3 / 4, 4 / 5, 5 / 6, 6 / 7, 7 / 8, 8 / 9)
         value = start if small else (1.0 - (1.0 + a * z) * tail) / (a - 1.0)
-        sure = small | (abs(a - 1.0) * lev > 1e-4)
+        sure = (z > 0.0) & (small | (abs(a - 1.0) * lev > 1e-4))
         share = z / (1.0 + z)
         growth = z * share * a * tail / value
         step, off[j] = _halley(value, lev, growth, 2.0 - (a + 1.0) * share - growth, sure)
@@ -129,7 +129,7 @@ def _refine_age(shapes, level, v, off):
         near = (a - 1.0) * (a - 2.0)
         second = (changed - a * z * (1.0 + 0.5 * (a - 1.0) * z) * tail) / (near * z)
         value = start if small else 0.5 * z * changed - second  # worth over z
-        sure = small | (abs(near) * lev > 1e-4)
+        sure = (z > 0.0) & (small | (abs(near) * lev > 1e-4))
         changed = a * z * _near_zero(a, z, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) if small else changed
         growth = z * changed / value
         curve = 2.0 + z / (1.0 + z) * a * tail / changed - growth
@@ -147,7 +147,7 @@ def _refine_harmonic(shapes, level, v, off):
         start = a * z * z * _near_zero(a, z, 1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 6, 1 / 7, 1 / 8, 1 / 9)
         changed = 1.0 - tail
         value = start if small else z * changed - (changed - a * z * tail) / (a - 1.0)
-        sure = small | (abs(a - 1.0) * lev > 1e-4)
+        sure = (z > 0.0) & (small | (abs(a - 1.0) * lev > 1e-4))
         changed = a * z * _near_zero(a, z, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) if small else changed
         growth = z * changed / value
         curve = 1.0 + z / (1.0 + z) * a * tail / changed - growth
