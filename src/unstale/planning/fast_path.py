@@ -37,8 +37,8 @@ _SMALLEST_SAMPLE, _SAMPLE_GROWTH = 1 << 12, 16
 """Elements of the first sample, and by how much samples grow."""
 _SAMPLE_DISTANCE, _LAST_DISTANCE = 0.02, 5e-3
 """Relative distance from the budget from which the last step is made: on a sample, and on all elements."""
-_GROUP_DISTANCE = 1e-5
-"""Relative distance from its limit at which the search for the price of a group ends."""
+_GROUP_SCALINGS = 5.0
+"""Distance from its limit at which the search for the price of a group ends, in corrections by scaling."""
 _NEAR_LIMIT = 0.9
 """Share of its limit from which on a group may turn out to be held at it."""
 _MOST_STEPS = 40
@@ -226,10 +226,18 @@ class _GroupPrices:
         """No group is held yet."""
         return cls(np.zeros(count, np.bool_), np.full(count, price), np.full(count, price), np.zeros(count))
 
-    def hold(self, asking: _Asking, groups: NDArray[np.intp], price: float, start: float, at: Floats) -> None:
+    def hold(
+        self,
+        asking: _Asking,
+        groups: NDArray[np.intp],
+        price: float,
+        start: float,
+        at: Floats,
+        close: float,
+    ) -> None:
         """Find the prices at which these groups meet their limits; hold those above the price of all.
 
-        The search begins at a price where the sums of the groups are known.
+        The search begins at a price where the sums of the groups are known, and ends ``close`` to limits.
         """
         limits = asking.limits[groups]
         own, bounds = np.full(groups.size, start), np.tile([0.0, np.inf, np.inf, 0.0], (groups.size, 1))
@@ -238,7 +246,7 @@ class _GroupPrices:
         numbers = groups  # of these groups in `part`
         for step in range(4 * _MOST_STEPS):
             own_prices, edges, done = own[places], bounds[places], state[places]
-            compiled.step_prices(at, limits[places], own_prices, edges, _GROUP_DISTANCE, done)
+            compiled.step_prices(at, limits[places], own_prices, edges, close, done)
             own[places], bounds[places], state[places] = own_prices, edges, done
             left = np.flatnonzero(done == 0)
             if not left.size:
@@ -268,7 +276,7 @@ def _allocated(
     expected = first * (price / before) ** (slope / np.where(first > 0.0, first, np.inf))
     near = np.flatnonzero(expected > _NEAR_LIMIT * limits)
     if near.size:
-        groups.hold(asking, near, price, before, np.ascontiguousarray(sums[near]))
+        groups.hold(asking, near, price, before, np.ascontiguousarray(sums[near]), _GROUP_SCALINGS * scaling)
     held, last = groups.held, None
     power = float(sums[~held, SLOPE].sum() / sums[~held, FREE].sum())
     for _ in range(6):
@@ -276,7 +284,8 @@ def _allocated(
         crossed = np.flatnonzero(~held & (at[:, SPENT] > limits * (1.0 + 10.0 * scaling)))
         if crossed.size:
             part = asking.some_groups(crossed)
-            groups.hold(asking, crossed, price, price, part.sums(np.full(crossed.size, price)))
+            at_price = part.sums(np.full(crossed.size, price))
+            groups.hold(asking, crossed, price, price, at_price, _GROUP_SCALINGS * scaling)
             continue
         room = budget - float(limits[held].sum())
         spent, free = (float(at[~held, k].sum()) for k in (SPENT, FREE))
