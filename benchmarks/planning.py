@@ -16,10 +16,13 @@ from benchmarks import peak
 from benchmarks.timing import best, required, side_by_side
 from unstale import (
     Empirical,
+    Gamma,
+    Lognormal,
     Plan,
     Poisson,
     Process,
     UncertainPoisson,
+    Weibull,
     currency,
     freshness,
     plan,
@@ -33,12 +36,15 @@ MANY = 10_000_000
 MILLION = 1_000_000
 GROUPS = 100_000
 EMPIRICAL = 7_000
+UNCERTAIN = 100_000
+LAWS = 3_000
 SHARDS = 16
 
 
 def run() -> None:
     optimal_freshness()
     uncertain_rates()
+    uncertain_options()
     options()
     laws()
     group_limits()
@@ -212,6 +218,28 @@ def measure_uncertain() -> None:
     print(f"{best(lambda: plan(law, float(MANY), weights=weights), repeat=2):.2f}")
 
 
+def uncertain_options() -> None:
+    """Uncertain rates where each element is solved for: random orders, and polls that pay for changes."""
+    rates, weights = elements(UNCERTAIN)
+    law, budget = uncertain_law(rates), float(UNCERTAIN)
+    simple = partial(plan, law, budget, weights=weights)
+    print(f"\nuncertain rates with options, {UNCERTAIN:,} elements; yardstick: the same without options")
+    for name, job in (
+        ("random order", partial(simple, order="random")),
+        ("purely random order", partial(simple, order="purely-random")),
+        ("sizes of changes", partial(simple, change_sizes=2.0)),
+    ):
+        found = job()
+        error, gap = budget_error(found.spent, budget), relative_gap(found)
+        assert error < 1e-9, (name, error)
+        assert gap < 1e-9, (name, gap)
+        first, ours = side_by_side(simple, job, repeat=3)
+        print(
+            f"  {name:<22} {required(ours, 10, 's')}; yardstick {first:.3f} s ({ours / first:.0f} x);"
+            f" gap {gap:.0e}, budget error {error:.0e}"
+        )
+
+
 # --- other objectives and options ----------------------------------------------------------------
 
 
@@ -273,6 +301,20 @@ def laws() -> None:
     shown = ", ".join(f"{name} {part:.2f} s" for name, part in zip(kinds, parts, strict=True))
     print(f"a mixture of laws, {len(mixture):,} elements; yardstick: its parts ({shown})")
     print(f"  {whole:.2f} s; {required(whole / sum(parts), 1.5, 'x')}")
+    shapes, scales = rng.uniform(0.5, 3.0, LAWS), rng.lognormal(size=LAWS)
+    families: list[tuple[str, list[Process]]] = [
+        ("Weibull", [Weibull(a, b) for a, b in zip(shapes, scales, strict=True)]),
+        ("lognormal", [Lognormal(np.log(b), 0.5 * a) for a, b in zip(shapes, scales, strict=True)]),
+        ("gamma", [Gamma(a, b) for a, b in zip(shapes, scales, strict=True)]),
+        ("observed gaps", list(observed[:LAWS])),
+    ]
+    families.append(("all of them in turn", [families[i % 4][1][i] for i in range(LAWS)]))
+    print(f"{LAWS:,} laws, each another one; yardstick: as many known rates")
+    first = best(lambda: plan([Poisson(scale) for scale in scales], float(LAWS)), repeat=3)
+    for name, own in families:
+        for order in ("fixed", "random"):
+            seconds = best(lambda own=own, order=order: plan(own, float(LAWS), order=order), repeat=1)  # type: ignore[misc]
+            print(f"  {name:<22} {order:<8} {required(seconds, 30, 's')}; yardstick {first:.3f} s")
     rates = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     one = best(lambda: plan(rates, 6.0, objective=currency(0.25)), repeat=9)
     print(f"tau-currency for six elements: {required(one * 1e3, 100, 'ms')}")

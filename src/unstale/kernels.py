@@ -19,6 +19,7 @@ A scalar function has a leading underscore; the same name without it is a NumPy 
 
 import math
 
+import numpy as np
 from numba import njit, vectorize
 
 __all__ = [
@@ -81,6 +82,33 @@ def _horner(coefficients, x):
     for i in range(len(coefficients) - 1, -1, -1):
         total = total * x + coefficients[i]
     return total
+
+
+_PER_LOG2 = 1.0 / math.log(2.0)
+_LOG2_HIGH, _LOG2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # log(2), so that k * high is exact
+_EXP = tuple(1.0 / math.factorial(k) for k in range(12))  # complete for |u| <= log(2)/2
+_ATANH = tuple(1.0 / (2 * k + 1) for k in range(11))
+_ROOT_HALF = np.float64(math.sqrt(0.5)).view(np.uint64)
+
+
+@njit(inline="always")
+def _decay(t):
+    """exp(-t) for t >= 0, so that the compiler can vectorise it: 2^-k exp(u)."""
+    t = min(t, 700.0)
+    k = math.floor(t * _PER_LOG2 + 0.5)
+    u = (k * _LOG2_HIGH - t) + k * _LOG2_LOW
+    return np.int64((1023 - np.int64(k)) << 52).view(np.float64) * _horner(_EXP, u)
+
+
+@njit(inline="always")
+def _log1p(v):
+    """Logarithm of 1 + v for v >= 0, likewise."""
+    bits = np.float64(1.0 + v).view(np.uint64)
+    k = (bits - _ROOT_HALF) >> np.uint64(52)
+    f = np.uint64(bits - (k << np.uint64(52))).view(np.float64) - 1.0
+    f = v if v < 0.4 else f  # with all its digits
+    s = f / (2.0 + f)
+    return np.float64(np.int64(k)) * math.log(2.0) + 2.0 * s * _horner(_ATANH, s * s)
 
 
 @njit

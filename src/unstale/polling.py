@@ -11,12 +11,21 @@ import numpy as np
 from scipy import special
 from scipy.optimize import elementwise
 
-from . import kernels, uncertain_kernels
+from . import gap_kernels, kernels, uncertain_kernels
 from .arguments import Floats, broadcast, numbers, order_code, unwrap
 from .errors import InvalidInput, NoAnswer
 from .objectives import Harmonic, Objective, SourcePenalty, UpdatePenalty, by_law, ein, objective_named
 from .penalties import Penalty
-from .processes import Periodic, Poisson, Process, RandomOrder, UncertainPoisson, process
+from .processes import (
+    Empirical,
+    Observed,
+    Periodic,
+    Poisson,
+    Process,
+    RandomOrder,
+    UncertainPoisson,
+    process,
+)
 from .quadrature import integrate, integrate_pieces
 
 if TYPE_CHECKING:
@@ -30,6 +39,12 @@ __all__ = ["average_cost", "interval", "interval_moment", "mean_cost", "reaching
 
 _AROUND = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 100.0])
 """Cuts for quadrature, in mean gaps: what is sharp is sharp about there."""
+_ORDER_CODES: dict[type[Process], int] = {
+    Periodic: kernels.FIXED,
+    RandomOrder: kernels.RANDOM,
+    Poisson: kernels.PURELY_RANDOM,
+}
+"""Which order polls are in, by their process."""
 
 
 def mean_cost(
@@ -74,13 +89,16 @@ def average_cost(objective: str | Objective, law: Process | ArrayLike, polls: Pr
         return _average(objective, law, polls)
 
 
-def _average(objective: Objective, law: Process, polls: Process) -> Floats:
-    if isinstance(polls, Periodic) and isinstance(law, UncertainPoisson) and objective.kernel is not None:
+def _average(objective: Objective, law: Process, polls: Process) -> Floats:  # noqa: PLR0911  (one for each closed form)
+    order = _ORDER_CODES.get(type(polls))
+    if order is not None and isinstance(law, UncertainPoisson) and objective.kernel is not None:
         with np.errstate(all="ignore"):
-            cost = uncertain_kernels.cost(objective.kernel, law.shape, law.scale * polls.period)
+            cost = uncertain_kernels.cost(objective.kernel, order, law.shape, law.scale / polls.rate)
         return unwrap(np.asarray(cost / law.scale if objective.kernel == kernels.AGE else cost))
     if isinstance(polls, Periodic) and (not isinstance(law, Poisson) or objective.kernel is None):
         return objective.accrued(law, polls.period) / polls.period
+    if order is not None and (found := _gaps_average(objective.kernel, law, polls.rate, order)) is not None:
+        return found
     if isinstance(objective, UpdatePenalty) and objective.penalty.exponent in (0.0, 1.0):
         k = int(objective.penalty.exponent) + 1
         moment = np.where(polls.rate > 0, polls.moment(k, np.inf), np.inf)
@@ -103,6 +121,36 @@ def _average(objective: Objective, law: Process, polls: Process) -> Floats:
     for i in np.ndindex(shape):
         out[i] = _integrated_cost(objective, law.element(i), polls.element(i))
     return unwrap(out)
+
+
+def _gaps_average(kernel: int | None, law: Process, frequency: Floats, order: int) -> Floats | None:
+    """Staleness or age of elements whose gaps were observed, in a random order; None for anything else."""
+    known = isinstance(law, Empirical | Observed) and bool(np.all(frequency > 0))
+    if not known or kernel not in {kernels.FRESHNESS, kernels.AGE}:
+        return None
+    t = 1.0 / frequency
+    if kernel == kernels.FRESHNESS:
+        return unwrap(np.asarray(_over_gaps(kernels.HARMONIC, law, t, order) * law.rate * t))
+    return unwrap(np.asarray(_over_gaps(gap_kernels.AGE_COST, law, t, order) * law.rate * t * t))
+
+
+def _gaps_worth(objective: Objective, law: Process, t: Floats, order: int) -> Floats:
+    """Worth of a poll of elements whose gaps were observed, in a random order."""
+    inside, kernel = (t > 0) & (t < np.inf), objective.kernel or 0
+    scaled = _over_gaps(kernel, law, np.where(inside, t, 1.0), order) * law.rate * t * t
+    scaled = scaled * t if kernel == kernels.AGE else scaled
+    return unwrap(np.where(inside, scaled, objective.worth(law, t)))
+
+
+def _over_gaps(kind: int, law: Process, t: Floats, order: int) -> Floats:
+    """Mean over the gaps that were observed, of one function of each over the interval."""
+    laws = law if isinstance(law, Observed) else Observed.of([law])  # type: ignore[list-item]
+    gaps, starts = laws.gaps_and_starts
+    shape = np.broadcast_shapes(law.shape_of, np.shape(t))
+    times = np.ascontiguousarray(np.broadcast_to(t, shape)).ravel()
+    which = np.broadcast_to(laws.which if law.shape_of else 0, shape).ravel()
+    found = gap_kernels.mean_over_gaps(gaps, starts, which.astype(np.intp), times, kind, order)
+    return found.reshape(shape)
 
 
 def _exponential_mean(penalty: Penalty, rate: Floats) -> Floats:
@@ -153,9 +201,7 @@ def _kinks(objective: Objective, law: Process) -> Floats:
 def _poisson_average(
     kernel: int | None, rate: Floats, polls: Periodic | RandomOrder | Poisson
 ) -> Floats | None:
-    order = {Periodic: kernels.FIXED, RandomOrder: kernels.RANDOM, Poisson: kernels.PURELY_RANDOM}[
-        type(polls)
-    ]
+    order = _ORDER_CODES[type(polls)]
     if kernel == kernels.FRESHNESS:
         return kernels.staleness(rate, polls.rate, order)
     if kernel == kernels.AGE:
@@ -196,7 +242,7 @@ def _harmonic_random(r: Floats) -> Floats:
 # --- worth and its inverse -------------------------------------------------------------------------
 
 
-def worth(
+def worth(  # noqa: C901, PLR0911  (one way for each closed form)
     objective: str | Objective, law: Process | ArrayLike, interval: ArrayLike, order: Order = "fixed"
 ) -> Floats:
     """Worth of a poll: what one more poll per unit time saves, at polls this far apart (on average).
@@ -217,11 +263,13 @@ def worth(
             scaled = kernels.worth(objective.kernel, code, rate * t) / rate
             scaled = scaled / rate if objective.kernel == kernels.AGE else scaled
             return unwrap(np.where(law.rate > 0, scaled, 0.0))
-        if isinstance(law, UncertainPoisson) and objective.kernel is not None and code == kernels.FIXED:
-            scaled = uncertain_kernels.worth(objective.kernel, law.shape, law.scale * t) / law.scale
+        if isinstance(law, UncertainPoisson) and objective.kernel is not None:
+            scaled = uncertain_kernels.worth(objective.kernel, code, law.shape, law.scale * t) / law.scale
             return unwrap(np.asarray(scaled / law.scale if objective.kernel == kernels.AGE else scaled))
         if code == kernels.FIXED:
             return unwrap(np.asarray(objective.worth(law, t)))
+        if isinstance(law, Empirical | Observed) and objective.kernel is not None:
+            return _gaps_worth(objective, law, t, code)
         if isinstance(objective, UpdatePenalty) and objective.penalty.exponent is not None:
             return objective.worth(law, t) * interval_moment(objective.penalty.exponent + 2.0, code)
 
@@ -319,9 +367,9 @@ def interval(
         if isinstance(law, Poisson) and objective.kernel is not None:
             x = w * rate * rate if objective.kernel == kernels.AGE else w * rate
             found = kernels.inverse_worth(objective.kernel, code, x) / rate
-        elif isinstance(law, UncertainPoisson) and objective.kernel is not None and code == kernels.FIXED:
+        elif isinstance(law, UncertainPoisson) and objective.kernel is not None:
             x = w * law.scale * law.scale if objective.kernel == kernels.AGE else w * law.scale
-            found = uncertain_kernels.inverse_worth(objective.kernel, law.shape, x) / law.scale
+            found = uncertain_kernels.inverse_worth(objective.kernel, code, law.shape, x) / law.scale
         elif (
             isinstance(law, Poisson) and code == kernels.FIXED and (tau := _threshold(objective)) is not None
         ):

@@ -20,7 +20,8 @@ from unstale import (
     worth,
 )
 from unstale.objectives import objective_named
-from unstale.planning import allocation, compiled_asking, market, quick, summary_of
+from unstale.planning import allocation, demand, fast_path, market, summary_of
+from unstale.planning.compiled import uncertain as compiled_uncertain
 from unstale.planning.elements import Goal
 from unstale.planning.problem import Problem
 from unstale.planning.uncertain_lookup import uncertain_lookup
@@ -73,14 +74,14 @@ def test_long_intervals_have_the_worth_that_is_asked_for():
         [np.full(100, 1.0), 1.0 + rng.choice([-1, 1], 4000) * 10.0 ** rng.uniform(-12, -0.4, 4000)]
     )
     long = 10.0 ** rng.uniform(0.7, 20, shape.size)
-    level = uncertain_kernels.worth(kernels.FRESHNESS, shape, long)
+    level = uncertain_kernels.worth(kernels.FRESHNESS, kernels.FIXED, shape, long)
     v, bend, off = np.full(shape.size, -1.0), np.zeros(shape.size), np.zeros(shape.size)
-    compiled_asking.lengthen_freshness(shape, level, v, bend, off)
+    compiled_uncertain.lengthen_freshness(shape, level, v, bend, off)
     solved = v > 0
     assert solved.mean() > 0.8
-    found = uncertain_kernels.worth(kernels.FRESHNESS, shape, v)
+    found = uncertain_kernels.worth(kernels.FRESHNESS, kernels.FIXED, shape, v)
     assert_allclose(found[solved], level[solved], rtol=1e-13)
-    more = uncertain_kernels.worth(kernels.FRESHNESS, shape, v * (1 + 1e-4))
+    more = uncertain_kernels.worth(kernels.FRESHNESS, kernels.FIXED, shape, v * (1 + 1e-4))
     growing = solved & (np.abs(bend) < 100)
     assert_allclose((np.log(more / found) / 1e-4)[growing], -1.0 / bend[growing], rtol=1e-3)
     assert (off[solved] < 1e-11).all()
@@ -88,14 +89,14 @@ def test_long_intervals_have_the_worth_that_is_asked_for():
 
 def test_shape_one_never_saturates_and_divides_by_nothing():
     with np.errstate(all="raise"):
-        assert uncertain_kernels.worth(kernels.FRESHNESS, 1.0, np.inf) == np.inf
+        assert uncertain_kernels.worth(kernels.FRESHNESS, kernels.FIXED, 1.0, np.inf) == np.inf
 
 
 def test_intervals_that_are_not_long_are_left_to_others():
     shape = np.array([0.5, 1.0, 2.0, 50.0])
-    level = uncertain_kernels.worth(kernels.FRESHNESS, shape, np.array([1e-9, 0.1, 1.0, 3.0]))
+    level = uncertain_kernels.worth(kernels.FRESHNESS, kernels.FIXED, shape, np.array([1e-9, 0.1, 1.0, 3.0]))
     v, bend, off = np.full(4, -1.0), np.zeros(4), np.zeros(4)
-    compiled_asking.lengthen_freshness(shape, level, v, bend, off)
+    compiled_uncertain.lengthen_freshness(shape, level, v, bend, off)
     assert (v == -1.0).all()
 
 
@@ -108,7 +109,7 @@ def test_a_wrong_table_does_no_harm(kind, monkeypatch):
     table = uncertain_lookup(kind)
     for wrong in (1 + 1e-5, 1 + 1e-2):
         monkeypatch.setattr(
-            quick, "uncertain_lookup", lambda _, by=wrong: table._replace(rows=table.rows * by)
+            demand, "uncertain_lookup", lambda _, by=wrong: table._replace(rows=table.rows * by)
         )
         found = plan(law, float(N), objective=name, **given_too)
         assert found.cost == pytest.approx(right.cost, rel=1e-9)
@@ -207,13 +208,13 @@ def test_the_interval_of_currency_has_its_worth(delay, rate, beyond):
         assert found > tau
 
 
-def test_quick_takes_what_entries_stand_for():
+def test_the_fast_path_takes_what_entries_stand_for():
     """Cells of a summary stand for many elements: they ask for as much as these."""
     rate, shape = np.array([1.0, 2.0, 3.0]), np.array([0.5, 2.0, 30.0])
     goal = Goal(objective_named("freshness"), "fixed")
     one = Problem.of(UncertainPoisson(shape, rate / shape), goal=goal).market
     parts = (allocation.replace(one.parts[0], count=np.array([4.0, 1.0, 2.0])),)
-    some = quick.quick_plan(allocation.replace(one, parts=parts), 5.0)
+    some = fast_path.fast_plan(allocation.replace(one, parts=parts), 5.0)
     repeated = np.repeat(np.arange(3), [4, 1, 2])
     all_of_them = plan(UncertainPoisson(shape[repeated], (rate / shape)[repeated]), 5.0)
     assert_allclose(some.frequencies[repeated], all_of_them.frequencies, rtol=1e-6)

@@ -2,10 +2,10 @@
 
 Data flows one way through these files: `problem` (what is given) makes a `market` of `elements`; `search`
 finds the price; `limits` turns the limits of groups into bounds; `allocation` puts a plan together. For many
-elements `quick` does the same in a few compiled passes (`compiled_asking`) with the tables of `lookup` and
-`uncertain_lookup`; for known rates without options `plain` and `grouped` do it in fewer (`passes`). `summary`
-and `shards` answer for elements that are not at hand. `azar` and `partitions` are the allocations of other
-papers.
+elements `fast_path` does the same in a few passes: `demand` says by which kind elements ask for polls, and
+`compiled.demand` and `compiled.uncertain` are the passes, with the tables of `lookup` and `uncertain_lookup`.
+`summary` and `shards` answer for elements that are not at hand, from cells that `compiled.cells` adds up.
+`azar` and `partitions` are the allocations of other papers.
 """
 
 from .allocation import POLICIES, Curve, Plan, budget_for, plan

@@ -19,13 +19,11 @@ from ..errors import InvalidInput, NoAnswer
 from ..objectives import Objective, objective_named
 from ..processes import Process
 from .elements import EXACT, Elements, Goal
-from .grouped import solved_groups
-from .limits import limited
+from .fast_path import fast_plan
+from .limits import check_limits, limited
 from .market import Market, check_weight, mixed
 from .partitions import Partitioning, partitioned
-from .plain import solved
 from .problem import Problem
-from .quick import quick_plan
 from .search import Clearing, meet
 from .summary import Outlook, Summary, summarise
 
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["POLICIES", "Curve", "Plan", "budget_for", "plan"]
 
 Policy = Literal["optimal", "uniform", "proportional", "random-optimal", "square-root"]
+FEW_SCALING = 1e-11
+"""Largest relative correction by scaling where the elements are few, and every digit can be had."""
 POLICIES = ("uniform", "proportional", "square-root", "random-optimal", "optimal")
 
 
@@ -206,16 +206,14 @@ def plan(
 
 
 def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Plan:
-    if policy == "optimal" and budget > 0 and problem.n > EXACT and (found := _plain(problem, budget)):
-        return found
     problem.check()
     check_weight(problem.weight)
     if isinstance(policy, Partitioning):
         return _partitioned(problem, budget, policy)
+    if (found := _fast(problem, budget, policy)) is not None:
+        return found
     demand, prices = _demand(problem, policy)
     demand.check_budget(budget)
-    if len(demand) > EXACT and (quick := _quick(problem, demand, prices, budget, policy)):
-        return quick
     summary = _summary(demand)
     guess = None
     if len(demand) > EXACT:
@@ -231,7 +229,10 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
         )
         raise NoAnswer(msg)
     spent = problem.market.spent(f)
-    if problem.columns is not None and problem.groups is None and abs(spent - budget) < 1e-9 * budget:
+    if (
+        not any(part.bounded or part.conditional for part in demand.parts)
+        and abs(spent - budget) < 1e-9 * budget
+    ):
         f, spent = f * (budget / spent), budget  # the last digits
     if policy != "optimal":
         return Plan(problem.unsorted(f), np.nan, spent, budget, policy, problem, None, summary)
@@ -243,57 +244,38 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
     return Plan(problem.unsorted(f), price, spent, budget, policy, problem, missed, summary)
 
 
-def _quick(
-    problem: Problem, demand: Market, prices: Floats | None, budget: float, policy: Policy
-) -> Plan | None:
-    """The quick way for many elements of most kinds, if it is one."""
-    if not demand.least < budget < demand.most:
+def _fast(problem: Problem, budget: float, policy: Policy) -> Plan | None:
+    """The fast path, for many elements, or for some whose intervals must be searched for."""
+    market = _asking(problem, policy)
+    goal = market.asking or market.goal
+    few = problem.n <= EXACT
+    if few and not any(part.searched(goal) for part in market.parts):
         return None
-    got = quick_plan(demand, budget) if prices is None else quick_plan(demand, budget, 1e-11)
+    if problem.groups is not None:
+        check_limits(market, problem.groups)
+    market.check_budget(budget)
+    if not market.least < budget or (any(part.bounded for part in market.parts) and budget >= market.most):
+        return None
+    got = fast_plan(market, budget, problem.groups, FEW_SCALING if few else None)
     if got is None:
         return None
     f, price, missed = problem.unsorted(got.frequencies), np.nan, None
     if policy == "optimal":
-        price, total = got.price, got.missed
-        if prices is not None:
-            total = _missed(problem, got.frequencies, price, prices, budget - got.spent)
-            if total > 1e-9 * price * budget:
-                return None
-        missed = total / problem.weight
+        price, missed = got.price, got.missed / problem.weight
     return Plan(f, price, got.spent, budget, policy, problem, missed)
-
-
-def _plain(problem: Problem, budget: float) -> Plan | None:
-    """The quick way for many elements with Poisson changes and no bounds, if it is one."""
-    columns = problem.columns
-    if columns is None:
-        return None
-    if problem.groups is not None:
-        found = solved_groups(columns, problem.goal, budget, problem.groups)
-    else:
-        found = solved(columns, problem.goal, budget)
-    if found is not None:
-        missed = found.missed / (problem.weight if found.summary is None else found.summary.cells.weight)
-        return Plan(
-            found.frequencies, found.price, found.spent, budget, "optimal", problem, missed, found.summary
-        )
-    problem.check()
-    wanted = problem.market.wanted
-    if problem.groups is not None or wanted.all() or not wanted.any():
-        return None
-    part = _plain(problem.part(wanted), budget)
-    if part is None:
-        return None
-    f = np.zeros(problem.n)
-    f[wanted] = part.frequencies
-    idle = Market((problem.market.parts[0].take(np.flatnonzero(~wanted)),), problem.goal)
-    summary = part.summary + summarise(idle)
-    missed = part.gap * part.problem.weight / problem.weight
-    return Plan(f, part.price, part.spent, budget, "optimal", problem, missed, summary)
 
 
 def _demand(problem: Problem, policy: Policy | Partitioning) -> tuple[Market, Floats | None]:
     """What elements ask for under a policy, within bounds and limits; and the prices of the groups."""
+    market = _asking(problem, policy)
+    if problem.groups is None:
+        return market, None
+    guess = market.guess(float(np.minimum(problem.groups.limits, 1e300).sum()) or 1.0)
+    return limited(market, problem.groups, guess)
+
+
+def _asking(problem: Problem, policy: Policy | Partitioning) -> Market:
+    """What elements ask for under a policy, within bounds."""
     market = problem.market
     if policy == "random-optimal":
         market = replace(market, asking=Goal(objective_named("freshness"), "purely-random"))
@@ -303,10 +285,7 @@ def _demand(problem: Problem, policy: Policy | Partitioning) -> tuple[Market, Fl
             msg = f"rates must not all be 0 for the {policy} policy; use policy='uniform'"
             raise InvalidInput(msg)
         market = replace(market, parts=parts)
-    if problem.groups is None:
-        return market, None
-    guess = market.guess(float(np.minimum(problem.groups.limits, 1e300).sum()) or 1.0)
-    return limited(market, problem.groups, guess)
+    return market
 
 
 def _share(part: Elements, policy: Policy | Partitioning) -> Floats:

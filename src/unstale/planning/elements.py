@@ -17,21 +17,12 @@ from numpy.typing import NDArray
 
 from .. import kernels, uncertain_kernels
 from ..arguments import Floats, Order, order_code
-from ..objectives import Objective, objective_named
+from ..objectives import Objective, UpdatePenalty, objective_named
 from ..polling import interval, mean_cost, reaching, worth
 from ..processes import Observed, Poisson, Process, UncertainPoisson
-from . import compiled_asking, passes
-from .lookup import lookup
-from .uncertain_lookup import uncertain_lookup
+from .demand import ALONE, demand_of
 
-__all__ = ["BLOCK", "EXACT", "REFINE", "Elements", "Goal"]
-
-REFINE = {
-    kernels.FRESHNESS: compiled_asking.refine_freshness,
-    kernels.AGE: compiled_asking.refine_age,
-    kernels.HARMONIC: compiled_asking.refine_harmonic,
-}
-"""The last step towards the intervals of uncertain rates, by objective."""
+__all__ = ["BLOCK", "EXACT", "Elements", "Goal", "poisson_of"]
 
 BLOCK = 1 << 18
 """Elements that are worked on at once, so that what comes between stays small."""
@@ -49,6 +40,14 @@ class Goal(NamedTuple):
     def code(self) -> int:
         """Number of the order in the kernels."""
         return order_code(self.order)
+
+
+def poisson_of(rates: Floats) -> Poisson:
+    """Poisson changes at rates that are checked and nobody else's, without copying them again."""
+    law = Poisson.__new__(Poisson)
+    rates.setflags(write=False)
+    object.__setattr__(law, "rate", rates)
+    return law
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +83,11 @@ class Elements:
         """Whether polls cost more if they find a change."""
         return bool(np.any(self.change_size))
 
+    @cached_property
+    def bounded(self) -> bool:
+        """Whether frequencies have bounds."""
+        return bool(np.any(self.low) or np.any(np.isfinite(self.high)))
+
     @property
     def columns(self) -> dict[str, Floats]:
         """All columns but those of the law, as they are."""
@@ -101,7 +105,11 @@ class Elements:
     def take(self, index: slice | NDArray[np.intp]) -> Self:
         """Some of the elements."""
         columns = {name: value[index] if np.ndim(value) else value for name, value in self.columns.items()}
-        law = self.law.take(index)
+        law = self.law
+        if isinstance(law, Poisson) and np.ndim(law.rate):
+            law = poisson_of(np.ascontiguousarray(law.rate[index]))
+        else:
+            law = law.take(index)
         n = len(range(*index.indices(self.n))) if isinstance(index, slice) else len(index)
         return replace(self, n=n, law=law, **columns)
 
@@ -118,19 +126,23 @@ class Elements:
 
     def frequencies(self, goal: Goal, price: float | Floats, *, exact: bool) -> Floats:
         """What each element asks for at a price > 0 (one for all, or one for each)."""
-        kernel = goal.objective.kernel
         with np.errstate(all="ignore"):
             if self.share is not None:
                 f = self.share / price
-            elif kernel is not None and self.tabled(goal) and not exact:
-                f = np.empty(self.n)
-                x = np.ascontiguousarray(np.broadcast_to(price * self.unit(kernel), (self.n,)))
-                passes.look_up(x, np.ascontiguousarray(self.column("rate")), lookup(kernel, goal.code), f)
-            elif self.uncertain(goal) and not exact:
-                f = self._refined(kernel or 0, price)
+            elif not exact and (self.tabled(goal) or self.uncertain(goal)):
+                f = self._looked_up(goal, price)
             else:
                 f = 1.0 / self._intervals(goal, np.asarray(price, float))
             return np.clip(np.where(self.wanted, f, 0.0), self.low, self.high)
+
+    def _looked_up(self, goal: Goal, price: float | Floats) -> Floats:
+        """Frequencies from a table, without bounds."""
+        size, change_size = price * self.size, price * self.change_size
+        free = replace(self, size=size, change_size=change_size, low=np.zeros(()), high=np.full((), np.inf))
+        f, demand = np.empty(self.n), demand_of(free, goal)
+        if demand is not None:
+            demand(np.ones(1), ALONE, np.zeros((1, 4)), f)
+        return f
 
     def ceiling(self, goal: Goal) -> Floats:
         """What each element asks for as the price goes to 0: its upper bound, or as often as helps at all."""
@@ -141,14 +153,25 @@ class Elements:
         return np.minimum(self.high, np.maximum(self.low, longest / delay))
 
     def tabled(self, goal: Goal) -> bool:
-        """Whether a table knows what the elements ask for."""
-        plain = isinstance(self.law, Poisson) and self.share is None and not self.conditional
-        return plain and goal.objective.kernel is not None
+        """Whether the table of known rates knows what the elements ask for."""
+        kernel = goal.objective.kernel
+        plain = isinstance(self.law, Poisson) and self.share is None and kernel is not None
+        return plain and (not self.conditional or kernel == kernels.FRESHNESS)
 
     def uncertain(self, goal: Goal) -> bool:
-        """Whether the table of uncertain rates knows what the elements ask for."""
-        kind = isinstance(self.law, UncertainPoisson) and self.share is None and not self.conditional
-        return kind and goal.objective.kernel is not None and goal.code == kernels.FIXED
+        """Whether compiled code knows what elements with uncertain rates ask for."""
+        kind = isinstance(self.law, UncertainPoisson) and self.share is None
+        return kind and goal.objective.kernel is not None
+
+    def searched(self, goal: Goal) -> bool:
+        """Whether intervals are searched for, by many evaluations of a worth."""
+        penalty = getattr(goal.objective, "penalty", None)
+        if self.share is not None or self.tabled(goal) or self.uncertain(goal):
+            return False
+        if isinstance(goal.objective, UpdatePenalty) and not self.conditional:
+            return goal.objective.penalty.exponent is None
+        known = isinstance(self.law, Poisson) and goal.code == kernels.FIXED and not self.conditional
+        return not (known and getattr(penalty, "threshold", None) is not None)
 
     @property
     def pace(self) -> Floats:
@@ -161,20 +184,6 @@ class Elements:
             unit = self.size * self.pace / self.weight
             unit = unit * self.pace if kernel == kernels.AGE else unit
         return np.where((self.law.rate > 0) & (self.weight > 0), unit, np.inf)
-
-    def _refined(self, kernel: int, price: float | Floats) -> Floats:
-        law, size = self.law, price * self.size
-        assert isinstance(law, UncertainPoisson)  # noqa: S101  (for the type checker)
-        columns = (law.shape, law.scale, self.weight, size)
-        shape, scale, weight, size = (np.ascontiguousarray(np.broadcast_to(c, (self.n,))) for c in columns)
-        level, v, bend, off = np.empty((4, self.n))
-        compiled_asking.locate(shape, scale, weight, size, 1.0, uncertain_lookup(kernel), level, v, bend)
-        REFINE[kernel](shape, level, v, off)
-        if kernel == kernels.FRESHNESS:
-            compiled_asking.lengthen_freshness(shape, level, v, bend, off)
-        low, high, f = np.zeros(self.n), np.full(self.n, np.inf), np.empty(self.n)
-        compiled_asking.settle(kernel, shape, scale, size, low, high, level, v, bend, off, True, f)  # noqa: FBT003
-        return f
 
     def _intervals(self, goal: Goal, price: Floats) -> Floats:
         if self.conditional:
@@ -193,16 +202,24 @@ class Elements:
             left = self.weight - price * self.change_size * rate
             x = np.where(left > 0, price * self.size * rate / left, np.inf)
             return kernels.inverse_worth(kernels.FRESHNESS, goal.code, x) / rate
+        if self.uncertain(goal):
+            kind, law = goal.objective.kernel or 0, self.law
+            assert isinstance(law, UncertainPoisson)  # noqa: S101  (for the type checker)
+            more = self.change_size / self.size
+            return (
+                uncertain_kernels.inverse_conditional(kind, law.shape, price * self.unit(kind), more)
+                / law.scale
+            )
 
         def per_cost(t: Floats, index: slice | NDArray[np.intp]) -> Floats:
             some = self.take(index)
-            return worth(goal.objective, some.law, t, goal.order) / some._next_cost(goal, t)  # noqa: SLF001
+            return worth(goal.objective, some.law, t, goal.order) / some.next_cost(goal, t)
 
         target = np.where(self.wanted, price / self.weight, np.inf)
         start = 1.0 / np.where(self.wanted, rate, 1.0)
         return reaching(per_cost, target, start, per_cost(np.full(start.shape, np.inf), slice(None)))
 
-    def _next_cost(self, goal: Goal, t: Floats) -> Floats:
+    def next_cost(self, goal: Goal, t: Floats) -> Floats:
         """What one more poll per unit time costs at intervals t: size + change_size * (G - t g)."""
         if not self.conditional:
             return self.size
@@ -237,9 +254,9 @@ class Elements:
 
     def freshness(self, goal: Goal, f: Floats) -> Floats:
         """Freshness of each entry at these frequencies, times its weight, with all digits where small."""
-        if isinstance(self.law, UncertainPoisson) and goal.code == kernels.FIXED:
+        if isinstance(self.law, UncertainPoisson):
             with np.errstate(all="ignore"):
-                fresh = uncertain_kernels.freshness(self.law.shape, self.law.scale / f)
+                fresh = uncertain_kernels.freshness(goal.code, self.law.shape, self.law.scale / f)
             return self.count * self.weight * fresh
         if not isinstance(self.law, Poisson):
             return self.count * self.weight - self.costs(Goal(objective_named("freshness"), goal.order), f)
@@ -250,7 +267,7 @@ class Elements:
         """Worth of one more poll over its cost at these frequencies; 0 for elements that ask for none."""
         with np.errstate(all="ignore"):
             t = 1.0 / f
-            worths = self.weight * worth(goal.objective, self.law, t, goal.order) / self._next_cost(goal, t)
+            worths = self.weight * worth(goal.objective, self.law, t, goal.order) / self.next_cost(goal, t)
         return np.where(self.wanted, worths, 0.0)
 
     def slack(self, goal: Goal, f: Floats, price: Floats) -> tuple[float, float, float]:
@@ -263,7 +280,7 @@ class Elements:
         with np.errstate(all="ignore"):
             # an interval beyond the floats is none that an element could miss
             excess = self.ratios(goal, np.maximum(f, 1e-300)) / price - 1.0
-            cost = price * self._next_cost(goal, 1.0 / f)
+            cost = price * self.next_cost(goal, 1.0 / f)
             paid = np.where((f > self.low) & self.wanted, self.count * cost * (f - self.low), 0.0)
             short = np.where(paid > 0, paid * np.maximum(-excess, 0.0), 0.0)
             over = float(excess.max(initial=0.0, where=(excess > 0) & (f < self.high)))

@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 
 from ..arguments import Floats, numbers, scalar
 from ..errors import InvalidInput
-from . import passes
-from .lookup import lookup
 from .market import Market, mixed
 from .search import meet_each
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Groups", "group_codes", "limited"]
+__all__ = ["Groups", "check_limits", "group_codes", "limited"]
 
 Codes = NDArray[np.int64]
 
@@ -98,8 +96,17 @@ def _limit(label: object, limit: float) -> float:
 
 def limited(market: Market, groups: Groups, guess: float) -> tuple[Market, Floats]:
     """Bound each frequency by what its group's limit allows; also return the price of each group."""
+    least = check_limits(market, groups)
     low = market.column("low")
-    least = groups.spent(market.spending(low))
+    caps, prices = _searched(market, groups, least, guess)
+    return market.bounded(low, caps), prices
+
+
+def check_limits(market: Market, groups: Groups) -> Floats:
+    """Insist on limits that pay for the lower bounds; return what these need."""
+    if not any(np.any(part.low) for part in market.parts):
+        return np.zeros(groups.limits.shape)
+    least = groups.spent(market.spending(market.column("low")))
     if (bad := least > groups.limits * (1.0 + 1e-12)).any():
         h = int(np.argmax(bad))
         msg = (
@@ -107,41 +114,7 @@ def limited(market: Market, groups: Groups, guess: float) -> tuple[Market, Float
             f"{groups.limits[h]:g}; raise the limit or lower min_frequency"
         )
         raise InvalidInput(msg)
-    tabled = (
-        len(market.parts) == 1 and len(market) > 64 and market.parts[0].tabled(market.asking or market.goal)
-    )
-    caps, prices = _compiled(market, groups, guess) if tabled else _searched(market, groups, least, guess)
-    return market.bounded(low, caps), prices
-
-
-def _compiled(market: Market, groups: Groups, guess: float) -> tuple[Floats, Floats]:
-    part, goal = market.parts[0], market.asking or market.goal
-    assert goal.objective.kernel is not None  # noqa: S101  (for the type checker)
-    columns = (
-        part.column("rate"),
-        np.broadcast_to(part.unit(goal.objective.kernel), (part.n,)),
-        part.column("size"),
-        part.column("low"),
-        part.column("high"),
-    )
-    members = np.argsort(groups.codes, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(groups.codes, minlength=groups.limits.size))])
-    caps = np.empty(part.n)
-    rate, unit, size, low, high = map(np.ascontiguousarray, columns)
-    prices = passes.cap(
-        starts,
-        members,
-        rate,
-        unit,
-        size,
-        low,
-        high,
-        groups.limits,
-        lookup(goal.objective.kernel, goal.code),
-        guess,
-        caps,
-    )
-    return caps, prices
+    return least
 
 
 def _searched(market: Market, groups: Groups, least: Floats, guess: float) -> tuple[Floats, Floats]:

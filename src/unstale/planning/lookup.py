@@ -42,6 +42,8 @@ class Lookup(NamedTuple):
     """What to add to the piece number of 1 - x to have its row."""
     kind: int
     order: int
+    error: float
+    """How far, relatively, the worth of what is looked up is from x at most."""
 
 
 @cache
@@ -54,8 +56,9 @@ def lookup(kind: int, order: int) -> Lookup:
     rest = (1023 - 53) << PIECE_BITS
     if saturates:
         rows.append(
-            _fitted(np.arange(rest, 1023 << PIECE_BITS), lambda y: kernels.inverse_saturated(order, y))
+            _fitted(np.arange(rest, (1022 << PIECE_BITS) + 1), lambda y: kernels.inverse_saturated(order, y))
         )
+    error = max(_error(own, kind, order, saturated=i > 0) for i, own in enumerate(rows))
     rows.append(np.zeros((1, 8)))
     return Lookup(
         rows=np.concatenate(rows),
@@ -64,6 +67,7 @@ def lookup(kind: int, order: int) -> Lookup:
         second=below.size - rest,
         kind=kind,
         order=order,
+        error=error,
     )
 
 
@@ -78,3 +82,13 @@ def _fitted(pieces: NDArray[np.int64], interval: Callable[[Floats], Floats]) -> 
     rows[:, 0] = centre
     rows[:, 1 : _DEGREE + 2] = values @ powers / half[:, None] ** np.arange(_DEGREE + 1)
     return rows
+
+
+def _error(rows: Floats, kind: int, order: int, *, saturated: bool) -> float:
+    """The largest relative error of worths, by trial: between the points of the fit, where it is largest."""
+    centre = rows[:, :1]
+    half = np.ldexp(1.0, np.frexp(centre)[1] - 2 - PIECE_BITS)
+    u = half * np.cos(np.pi * np.arange(_DEGREE + 2) / (_DEGREE + 1)) * (1.0 - 1e-9)
+    phi = rows[:, 1:2] + u * (rows[:, 2:3] + u * (rows[:, 3:4] + u * (rows[:, 4:5] + u * rows[:, 5:6])))
+    x = 1.0 - (centre + u) if saturated else centre + u
+    return float(np.abs(kernels.worth(kind, order, 1.0 / phi) / x - 1.0).max())

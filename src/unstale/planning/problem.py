@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,36 @@ from .. import kernels
 from ..arguments import Floats, as_floats, numbers, order_code
 from ..errors import InvalidInput
 from ..processes import Empirical, Observed, Poisson, Process, UncertainPoisson, process
-from .elements import Elements, Goal
+from .compiled.demand import copied
+from .elements import Elements, Goal, poisson_of
 from .limits import Groups, group_codes
 from .market import Market
-from .plain import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Laws", "Problem", "laws_of"]
+__all__ = ["Column", "Laws", "Problem", "laws_of"]
+
+
+class Column(NamedTuple):
+    """Numbers, one for all or one for each, as they were given, and what there is among them."""
+
+    values: Floats
+    below: int
+    """How many are below 0, or nan."""
+    zeros: int
+    infinite: int
+    total: float
+
+    @classmethod
+    def of(cls, array: Floats) -> Column:
+        """Copy an array: what was given may be changed later, and a plan is asked again."""
+        own = np.empty(array.shape)
+        return cls(own, *copied(np.ascontiguousarray(array).reshape(-1), own.reshape(-1)))
+
+    def good(self, *, zero: bool = True, infinite: bool = False) -> bool:
+        """Whether all are numbers >= 0, or > 0, and finite."""
+        return not self.below and (zero or not self.zeros) and (infinite or not self.infinite)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +51,9 @@ class Problem:
     """Elements, bounds, limits and a goal, as given; `market` has them checked and in order of their laws."""
 
     n: int
-    laws: tuple[tuple[Process | Floats, NDArray[np.intp] | None], ...]
-    """Laws (plain numbers: rates of Poisson changes), each with the places of its elements, if not all."""
-    given: Mapping[str, Floats]
+    laws: tuple[tuple[Process | Column, NDArray[np.intp] | None], ...]
+    """Laws (a column: rates of Poisson changes), each with the places of its elements, if not all."""
+    given: Mapping[str, Column]
     """Weights, sizes and so on: one number for all, or one for each."""
     goal: Goal
     groups: Groups | None
@@ -53,7 +74,8 @@ class Problem:
     ) -> Self:
         """Read the arguments of a plan."""
         order_code(goal.order)
-        n, laws = laws_of(rates)
+        n, found = laws_of(rates)
+        laws = tuple((Column.of(law) if isinstance(law, np.ndarray) else law, place) for law, place in found)
         given = {
             "weights": _column("weights", 1.0 if weights is None else weights, n),
             "sizes": _column("sizes", 1.0 if sizes is None else sizes, n),
@@ -90,49 +112,20 @@ class Problem:
         """A column of the input, in the order of the market."""
         return column if self.index is None else column[self.index]
 
-    @property
-    def columns(self) -> Columns | None:
-        """Rates, weights and sizes, if there is nothing else to know but groups."""
-        given = self.given
-        law, _ = self.laws[0]
-        if (
-            len(self.laws) > 1
-            or not isinstance(law, np.ndarray)
-            or self.goal.objective.kernel is None
-            or given["change_sizes"].ndim
-            or given["change_sizes"] != 0.0
-            or given["min_frequency"].ndim
-            or given["min_frequency"] != 0.0
-            or given["max_frequency"].ndim
-            or given["max_frequency"] != np.inf
-        ):
-            return None
-        weight, size = (
-            None
-            if column.ndim == 0 and column == 1.0
-            else np.ascontiguousarray(np.broadcast_to(column, (self.n,)))
-            for column in (given["weights"], given["sizes"])
-        )
-        return Columns(np.ascontiguousarray(law), weight, size)
-
-    def part(self, index: NDArray[np.bool_]) -> Problem:
-        """The same problem for some of the elements, for plain rates without groups."""
-        law, _ = self.laws[0]
-        assert isinstance(law, np.ndarray)  # noqa: S101  (for the type checker)
-        given = {name: column[index] if column.ndim else column for name, column in self.given.items()}
-        return replace(self, n=int(index.sum()), laws=((law[index], None),), given=given)
-
     def check(self) -> None:
         """Raise an error that names the first number that cannot be."""
-        for law, _ in self.laws:
-            if isinstance(law, np.ndarray):
-                numbers("rates", law, at_least=0)
         given = self.given
-        numbers("weights", given["weights"], at_least=0)
-        numbers("sizes", given["sizes"], above=0)
-        numbers("change_sizes", given["change_sizes"], at_least=0)
-        low = numbers("min_frequency", given["min_frequency"], at_least=0)
-        high = numbers("max_frequency", given["max_frequency"], at_least=0, infinite=True)
+        for law, _ in self.laws:
+            if isinstance(law, Column) and not law.good():
+                numbers("rates", law.values, at_least=0)
+        for name in ("weights", "change_sizes", "min_frequency"):
+            if not given[name].good():
+                numbers(name, given[name].values, at_least=0)
+        if not given["sizes"].good(zero=False):
+            numbers("sizes", given["sizes"].values, above=0)
+        if not given["max_frequency"].good(infinite=True):
+            numbers("max_frequency", given["max_frequency"].values, at_least=0, infinite=True)
+        low, high = given["min_frequency"].values, given["max_frequency"].values
         if (crossed := low > high).any():
             i = int(np.argmax(crossed))
             most, least = (float(np.broadcast_to(column, crossed.shape).ravel()[i]) for column in (high, low))
@@ -142,13 +135,13 @@ class Problem:
                 f"min_frequency{place} is {least:g}, max_frequency{place} is {most:g}"
             )
             raise InvalidInput(msg)
-        if given["change_sizes"].any():
+        if given["change_sizes"].total:
             self._check_conditional()
 
     def _check_conditional(self) -> None:
         """Insist on what makes a poll worth more per cost the later it is made."""
         for law, _ in self.laws:
-            known = isinstance(law, np.ndarray | Poisson)
+            known = isinstance(law, Column | Poisson)
             if not known and not (isinstance(law, UncertainPoisson) and self.goal.order == "fixed"):
                 msg = (
                     "change_sizes needs Poisson changes, or uncertain rates polled in fixed order; "
@@ -174,11 +167,11 @@ class Problem:
         parts = []
         for law, place in self.laws:
             columns = {
-                names[name]: column if place is None or not column.ndim else column[place]
-                for name, column in self.given.items()
+                names[name]: values if place is None or not values.ndim else values[place]
+                for name, (values, *_) in self.given.items()
             }
             n = self.n if place is None else place.size
-            changes = Poisson(law) if isinstance(law, np.ndarray) else law
+            changes = poisson_of(law.values) if isinstance(law, Column) else law
             parts.append(Elements(n=n, law=changes, count=np.asarray(1.0), **columns))
         return Market(tuple(parts), self.goal)
 
@@ -186,38 +179,36 @@ class Problem:
     def weight(self) -> float:
         """Sum of the weights."""
         weights = self.given["weights"]
-        with np.errstate(over="ignore"):
-            return float(weights.sum() if weights.ndim else self.n * weights)
+        return weights.total if weights.values.ndim else self.n * weights.total
 
     def simple(self, what: str) -> tuple[Floats, Floats, Floats]:
         """Rates, weights and sizes for a policy that knows nothing else."""
-        columns = self.columns
-        if columns is None or self.groups is not None or self.goal.objective.kernel != kernels.FRESHNESS:
+        given, (law, _) = self.given, self.laws[0]
+        plain = isinstance(law, Column) and self.goal.objective.kernel == kernels.FRESHNESS
+        bare = given["change_sizes"].total == given["min_frequency"].total == 0.0
+        if not (plain and bare and self.groups is None and given["max_frequency"].values.min() == np.inf):
             msg = f"{what} takes rates, weights and sizes, for freshness; leave out all other options"
             raise InvalidInput(msg)
-        ones = np.ones(self.n)
-        return (
-            columns.rate,
-            ones if columns.weight is None else columns.weight,
-            ones if columns.size is None else columns.size,
-        )
+        columns = (law.values, given["weights"].values, given["sizes"].values)  # type: ignore[union-attr]
+        rate, weight, size = (np.broadcast_to(column, (self.n,)) for column in columns)
+        return rate, weight, size
 
 
-def _column(name: str, value: ArrayLike, n: int) -> Floats:
+def _column(name: str, value: ArrayLike, n: int) -> Column:
     array = as_floats(name, value)
     if array.shape not in {(), (n,)}:
         msg = (
             f"{name} must be one number or one for each element; {name} has shape {array.shape}, rates ({n},)"
         )
         raise InvalidInput(msg)
-    return np.array(array)  # what was given may be changed later, and a plan is asked again
+    return Column.of(array)
 
 
 Laws = tuple[tuple[Process | Floats, NDArray[np.intp] | None], ...]
 
 
 def laws_of(rates: ArrayLike | Process | Sequence[Process]) -> tuple[int, Laws]:
-    """Sort out how elements change: rates, one process for all, or a list of processes."""
+    """Sort out how elements change: rates (as given), one process for all, or a list of processes."""
     if hasattr(rates, "survival"):
         law = process("rates", rates)
         if len(law.shape_of) > 1:
@@ -233,7 +224,7 @@ def laws_of(rates: ArrayLike | Process | Sequence[Process]) -> tuple[int, Laws]:
     if array.size == 0:
         msg = "rates must not be empty; give at least one number"
         raise InvalidInput(msg)
-    return array.size, ((np.array(array), None),)
+    return array.size, ((array, None),)
 
 
 def _sorted_laws(laws: list[Process]) -> Laws:

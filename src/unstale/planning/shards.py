@@ -20,8 +20,10 @@ import numpy as np
 from ..arguments import Floats, Order, order_code, scalar
 from ..errors import InvalidInput
 from ..objectives import Objective, objective_named
-from .elements import Elements, Goal
-from .plain import Cells, allocated
+from .compiled.demand import RESIDUAL, SPENT
+from .demand import ALONE, demand_of
+from .elements import EXACT, Goal
+from .market import Market
 from .problem import Problem
 from .search import Clearing, meet
 from .summary import Outlook, Summary, summarise
@@ -61,17 +63,8 @@ class ShardedPlan:
         problem = _problem(shard, self.summary.cells.goal)
         if problem is None:
             return np.empty(0)
-        columns = problem.columns
-        if (
-            columns is not None
-            and columns.positive()
-            and 0.0 < self.clearing.under == self.clearing.over < np.inf
-        ):
-            f = np.empty(problem.n)
-            allocated(columns, problem.goal, self.clearing.under, f)
-        else:
-            problem.check()
-            f = problem.market.at(self.clearing)
+        problem.check()
+        f = problem.market.at(self.clearing)
         if self.rest is None:
             return problem.unsorted(f * self.scale)
         return problem.unsorted(problem.market.spare(f).at(self.rest))
@@ -145,7 +138,7 @@ def plan_shards(
     if clearing.under == 0.0 and spent < total:  # nothing asks for more polls: what is left is shared
         rest = exact(cells.spare(cells.filled).clear(total), clearing)
         spent = sum(_map(executor, _spent, shards, goal, clearing, rest))
-    elif clearing.under < np.inf and not any(_bounded(part) for part in cells.parts):
+    elif clearing.under < np.inf and not any(part.bounded for part in cells.parts):
         scale = total / spent
     return ShardedPlan(
         price=clearing.under if clearing.under < np.inf else cells.first_worth(np.array(cells.column("low"))),
@@ -157,10 +150,6 @@ def plan_shards(
         scale=scale,
         rest=rest,
     )
-
-
-def _bounded(part: Elements) -> bool:
-    return bool(np.any(part.low) or np.any(np.isfinite(part.high)))
 
 
 def _check(shards: object, executor: object) -> None:
@@ -256,10 +245,6 @@ def _summarise(shard: Shard, goal: Goal) -> Summary | None:
     problem = _problem(shard, goal)
     if problem is None:
         return None
-    cells, columns = Cells(goal), problem.columns
-    with np.errstate(all="ignore"):
-        if columns is not None and cells.add(columns):
-            return cells.summary()
     problem.check()
     return summarise(problem.market)
 
@@ -268,20 +253,32 @@ def _spent(shard: Shard, goal: Goal, clearing: Clearing, rest: Clearing | None =
     problem = _problem(shard, goal)
     if problem is None:
         return 0.0
-    columns = problem.columns
-    if columns is not None and columns.positive() and 0.0 < clearing.under == clearing.over < np.inf:
-        return allocated(columns, goal, clearing.under, np.empty(problem.n))[0]
-    f = problem.market.at(clearing)
-    return problem.market.spent(f if rest is None else problem.market.spare(f).at(rest))
+    market = problem.market
+    if rest is None and (sums := _sums(market, clearing)) is not None:
+        return float(sums[SPENT])
+    f = market.at(clearing)
+    return market.spent(f if rest is None else market.spare(f).at(rest))
+
+
+def _sums(market: Market, clearing: Clearing) -> Floats | None:
+    """What elements spend at a price, and their residual, in one pass; None if a table has no answer."""
+    if not 0.0 < clearing.under == clearing.over < np.inf or len(market) <= EXACT:
+        return None
+    sums = np.zeros((1, 4))
+    for part in market.parts:
+        if not (part.tabled(market.goal) or part.uncertain(market.goal)):
+            return None
+        demand = demand_of(part, market.goal)
+        if demand is not None:
+            demand(np.array([clearing.under]), ALONE, sums, np.empty(part.n))
+    return sums[0]
 
 
 def _slack(shard: Shard, goal: Goal, clearing: Clearing) -> tuple[float, float, float]:
     problem = _problem(shard, goal)
     if problem is None:
         return 0.0, 0.0, 0.0
-    columns = problem.columns
-    if columns is not None and columns.positive() and clearing.under == clearing.over:
-        _, residual = allocated(columns, goal, clearing.under, np.empty(problem.n))
-        return 0.0, 2.02 * clearing.under * residual, 0.0
+    if (sums := _sums(problem.market, clearing)) is not None:
+        return 0.0, 2.02 * clearing.under * float(sums[RESIDUAL]), 0.0
     f = problem.market.at(clearing)
     return problem.market.slack(f, np.full(f.shape, clearing.under))

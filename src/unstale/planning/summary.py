@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from mmap import mmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +21,18 @@ from ..arguments import Floats, scalar
 from ..errors import InvalidInput
 from ..penalties import named
 from ..processes import Observed, Poisson, Process, UncertainPoisson
-from . import passes
+from .compiled import cells as compiled_cells
+from .demand import columns_of
 from .elements import EXACT, Elements, Goal
+from .fast_path import fast_plan
 from .market import Market, check_weight
-from .quick import quick_plan
 from .search import Clearing
 
-__all__ = ["Outlook", "Summary", "summarise", "twofold"]
+__all__ = ["Outlook", "Summary", "summarise"]
 
 MOST_CELLS, MOST_UNCERTAIN = 1 << 15, 1 << 14
-FINEST = passes.CELL_BITS
+FINEST = compiled_cells.CELL_BITS
+LARGEST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Summary:
         total = scalar("budget", budget, at_least=0)
         self.cells.check_budget(total)
         if any(part.uncertain(self.cells.asking or self.cells.goal) for part in self.cells.parts) and (
-            self.cells.least < total < self.cells.most and (found := quick_plan(self.cells, total))
+            self.cells.least < total < self.cells.most and (found := fast_plan(self.cells, total))
         ):
             return self._of(found.frequencies, total, found.price)
         return self.at(self.clear(total), total)
@@ -137,7 +140,31 @@ def _law(elements: Elements, parameters: list[Floats]) -> Process:
 
 def summarise(market: Market) -> Summary:
     """Add the elements up in cells."""
+    if len(market.parts) == 1 and (cells := _gathered(market.parts[0], market.asking or market.goal)):
+        return Summary(replace(market, parts=(cells,)))
     return _summary(list(market.parts), market, FINEST)
+
+
+def _gathered(part: Elements, goal: Goal) -> Elements | None:
+    """Cells of many elements with Poisson changes and no options, in one pass; None if they are others."""
+    kernel = goal.objective.kernel
+    alone = np.ndim(part.count) == 0 and part.count == 1.0
+    if (
+        kernel is None
+        or not (part.n > EXACT and part.tabled(goal) and alone)
+        or part.bounded
+        or part.conditional
+    ):
+        return None
+    # The memory of cells that stay empty is never touched: a map has zeros without writing them.
+    count = compiled_cells.CELLS
+    sums, span = np.frombuffer(mmap(-1, count * 4 * 8)).reshape(count, 4), np.array([LARGEST, 0])
+    if compiled_cells.gather(part.n, columns_of(part, "rate", "weight", "size"), kernel, sums, span):
+        return None
+    first, last = span >> (52 - compiled_cells.CELL_BITS)
+    used = sums[first : last + 1]
+    mass, weight, share, spread = used[used[:, 1] > 0].T
+    return _twofold(mass, weight, share, spread, goal)
 
 
 def _summary(parts: list[Elements], market: Market, bits: int) -> Summary:
@@ -166,7 +193,7 @@ def _compressed(elements: Elements, goal: Goal, bits: int) -> Elements | None:
     )
     numbers = np.empty(elements.n, np.int64)
     most = MOST_UNCERTAIN if uncertain else MOST_CELLS
-    count = passes.label(_keys(columns, elements.column("rate") == 0, bits), most, numbers)
+    count = compiled_cells.label(_keys(columns, elements.column("rate") == 0, bits), most, numbers)
     if count < 0:
         return None
 
@@ -225,7 +252,7 @@ def _scaled_cells(elements: Elements, goal: Goal, total: Callable[[Floats], Floa
         columns = {name: total(n * size * elements.column(name)) / sizes for name in names}
         found = total(n * elements.column("change_size") * rate)
         columns["change_size"] = np.where(rates > 0, found / rates, 0.0)
-    halves = twofold(masses[wanted], weights[wanted], shares[wanted], spreads[wanted], goal)
+    halves = _twofold(masses[wanted], weights[wanted], shares[wanted], spreads[wanted], goal)
     idle = ~wanted
     rest = {
         name: np.concatenate([column[wanted], column[wanted], column[idle]])
@@ -251,11 +278,11 @@ def _scaled_cells(elements: Elements, goal: Goal, total: Callable[[Floats], Floa
     most = float(shape.max())  # rounding must not lead beyond what a shape can be
     shapes = np.minimum(np.concatenate([(mean - spread)[order], (mean + spread)[order]]), most)
     twice = {name: np.tile(value, 2) for name, value in cells.columns.items() if np.ndim(value)}
-    twice |= {"weight": 0.5 * twice["weight"], "size": 0.5 * twice["size"]}
+    twice |= {name: 0.5 * twice[name] for name in ("weight", "size", "change_size")}
     return replace(cells, n=2 * cells.n, law=UncertainPoisson(shapes, np.tile(cells.law.rate, 2)), **twice)
 
 
-def twofold(mass: Floats, weight: Floats, share: Floats, spread: Floats, goal: Goal) -> Elements:
+def _twofold(mass: Floats, weight: Floats, share: Floats, spread: Floats, goal: Goal) -> Elements:
     """Two elements for each cell, which have the sums of its elements and the spread of their units.
 
     The sums are those of mass (size times rate), weight, weight/rate and mass*unit.

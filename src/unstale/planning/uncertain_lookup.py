@@ -62,7 +62,7 @@ def uncertain_lookup(kind: int) -> UncertainLookup:
         return level * b if kind == kernels.AGE else level
 
     def plain(q: Floats, b: Floats) -> Floats:
-        return uncertain_kernels.inverse_worth(kind, 1.0 / b - 1.0, level(q, b))
+        return uncertain_kernels.inverse_worth(kind, kernels.FIXED, 1.0 / b - 1.0, level(q, b))
 
     def saturated(left: Floats, b: Floats) -> Floats:
         shape = np.maximum(1.0 / b - 1.0, 1.0 + 1e-9)

@@ -351,7 +351,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             law = UncertainPoisson(shape, 1.0 / time)
             return np.asarray(hope * unit * worth(self._objective, law, since), float)
         with np.errstate(all="ignore"):  # as in `unstale.worth`
-            values = unit * time * uncertain_kernels.worth(kind, shape, since / time)
+            values = unit * time * uncertain_kernels.worth(kind, kernels.FIXED, shape, since / time)
         if kind != kernels.FRESHNESS:
             return hope * (values * time if kind == kernels.AGE else values)
         told = np.flatnonzero(table["channel"][places] > 0)

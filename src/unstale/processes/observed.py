@@ -70,6 +70,12 @@ class Observed(Law):
         """Mean changes per unit time."""
         return self._table[1][self.which]
 
+    @property
+    def gaps_and_starts(self) -> tuple[Floats, NDArray[np.int64]]:
+        """All gaps, and where those of each law start."""
+        gaps, _, starts, _ = self._table
+        return gaps, starts
+
     @cached_property
     def _table(self) -> tuple[Floats, Floats, NDArray[np.int64], Floats]:
         """All gaps, the rates, where the gaps of each law start, and sums as those of `Empirical`.

@@ -52,7 +52,7 @@ class World:
     def __post_init__(self) -> None:
         n, laws = laws_of(self.rates)
         if len(laws) == 1 and isinstance(laws[0][0], np.ndarray):
-            numbers("rates", laws[0][0], at_least=0)
+            laws = ((numbers("rates", laws[0][0], at_least=0).copy(), None),)
         object.__setattr__(self, "_laws", laws)
         object.__setattr__(self, "_n", n)
         for name in ("weights", "sizes", "change_sizes"):

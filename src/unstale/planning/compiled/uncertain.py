@@ -1,0 +1,361 @@
+"""Compiled: what elements with uncertain rates ask for at a price (see `compiled.demand`).
+
+In fixed order a table says where to begin, and a step or two of Halley's give all digits. Where it does not,
+where polls come in random order or cost more if they find a change, each element is solved for.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from ...kernels import AGE, FIXED, FRESHNESS, _decay, _log1p
+from ...uncertain_kernels import (
+    _changed,
+    _conditional_interval,
+    _inverse_worth,
+    _next_change,
+    _steps,
+    _worth,
+    _worth_and_growth,
+)
+from ..uncertain_lookup import COLUMNS, PIECE_BITS
+from .demand import CHUNK, FAST_MATH, _filled, _piece, _priced, settle
+
+__all__ = ["ask_uncertain", "lengthen_freshness", "locate", "refine"]
+
+_SHIFT = 52 - PIECE_BITS
+_INSIDE = (1 << _SHIFT) - 1
+_UNIT = 2.0 ** (1 - _SHIFT)
+_MANTISSA = (1 << 52) - 1
+_ONE = 1023 << 52
+_STEEP = 2.0 * (1 << PIECE_BITS)
+_SERIES_CHANGES = 0.05
+"""Changes expected within an interval, below which eight terms of a series are enough."""
+_LAST_STEP, _TRUSTED_STEP = 2e-5, 0.02
+"""After a shorter step, relatively, nothing is left to improve; a longer one is not trusted."""
+_LONGEST_LOG = 690.0
+"""Logarithm of an interval that is as good as none."""
+_LONG_INTERVAL = 4.0
+"""From here on intervals are long: what an element has not seen by then hardly matters."""
+
+
+@njit(error_model="numpy")
+def _worth_near(kind, a, v):
+    """Worth at v, with the first two derivatives of its logarithm by that of v."""
+    value = _worth(kind, a, v)
+    first, bend = _steps(kind, a, v, value)
+    return value, first, bend
+
+
+@njit(error_model="numpy")
+def _stepped(kind, a, level, v):
+    """Improve the interval at which a poll is worth ``level``; return also how far from it worth may be."""
+    for _ in range(3 if v > 0.0 else 0):
+        value, steep, curve = _worth_near(kind, a, v)
+        miss = (level - value) / value
+        step = miss * (1.0 - 0.5 * miss) / steep
+        if not (abs(step) < _TRUSTED_STEP and abs(step * curve) < 0.1 and steep > 1e-6):
+            break
+        v *= 1.0 + step * (1.0 + 0.5 * step * (1.0 - curve))
+        if abs(step) < _LAST_STEP:
+            return v, steep, steep * abs(curve) * step * step + 1e-15
+    v = _inverse_worth(kind, FIXED, a, level)
+    if not 0.0 < v < math.inf:
+        return v, 1.0, 0.0
+    value, steep, _ = _worth_near(kind, a, v)
+    return v, (max(1e-09, steep)), abs(1.0 - value / level)
+
+
+@njit(inline="always")
+def _near_zero(a, z, c1, c2, c3, c4, c5, c6, c7, c8):
+    """Sum of c_n (a)_n (-z)^(n-1) / n!, for n from 1, divided by a z: the start of a worth."""
+    return c1 - (a + 1.0) * z * 0.5 * (
+        c2
+        - (a + 2.0)
+        * z
+        / 3.0
+        * (
+            c3
+            - (a + 3.0)
+            * z
+            * 0.25
+            * (
+                c4
+                - (a + 4.0)
+                * z
+                * 0.2
+                * (c5 - (a + 5.0) * z / 6.0 * (c6 - (a + 6.0) * z / 7.0 * (c7 - (a + 7.0) * z * 0.125 * c8)))
+            )
+        )
+    )
+
+
+@njit(inline="always")
+def _halley(value, level, growth, curve, sure):
+    """A step towards the level, in parts of the interval, and how far off worth is after it; -1 if unsure."""
+    miss = (level - value) / value
+    step = miss * (1.0 - 0.5 * miss) / growth
+    good = sure & (abs(step) < _LAST_STEP) & (growth > 1e-3)
+    off = growth * abs(curve) * step * step + 1e-15
+    return (step * (1.0 + 0.5 * step * (1.0 - curve)) if good else 0.0), (off if good else -1.0)
+
+
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _refine_freshness(shapes, level, v, off):
+    """Improve intervals by one step of Halley's; where that is not enough, say so by ``off < 0``."""
+    for j in range(v.size):
+        a, z, lev = shapes[j], v[j], level[j]
+        tail = _decay(a * _log1p(z))
+        small = (1.0 + a) * z < _SERIES_CHANGES
+        start = a * z * z * _near_zero(a, z, 1 / 2, 2 / 3, 3 / 4, 4 / 5, 5 / 6, 6 / 7, 7 / 8, 8 / 9)
+        value = start if small else (1.0 - (1.0 + a * z) * tail) / (a - 1.0)
+        sure = (z > 0.0) & (small | (abs(a - 1.0) * lev > 1e-4))
+        share = z / (1.0 + z)
+        growth = z * share * a * tail / value
+        step, off[j] = _halley(value, lev, growth, 2.0 - (a + 1.0) * share - growth, sure)
+        v[j] = z * (1.0 + step)
+
+
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _refine_age(shapes, level, v, off):
+    """Likewise."""
+    for j in range(v.size):
+        a, z, lev = shapes[j], v[j], level[j]
+        tail = _decay(a * _log1p(z))
+        small = (1.0 + a) * z < _SERIES_CHANGES
+        start = a * z * z * _near_zero(a, z, 1 / 3, 1 / 4, 1 / 5, 1 / 6, 1 / 7, 1 / 8, 1 / 9, 1 / 10)
+        changed = 1.0 - tail
+        near = (a - 1.0) * (a - 2.0)
+        second = (changed - a * z * (1.0 + 0.5 * (a - 1.0) * z) * tail) / (near * z)
+        value = start if small else 0.5 * z * changed - second  # worth over z
+        sure = (z > 0.0) & (small | (abs(near) * lev > 1e-4))
+        changed = a * z * _near_zero(a, z, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) if small else changed
+        growth = z * changed / value
+        curve = 2.0 + z / (1.0 + z) * a * tail / changed - growth
+        step, off[j] = _halley(value, lev / z, growth, curve, sure)
+        v[j] = z * (1.0 + step)
+
+
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _refine_harmonic(shapes, level, v, off):
+    """Likewise."""
+    for j in range(v.size):
+        a, z, lev = shapes[j], v[j], level[j]
+        tail = _decay(a * _log1p(z))
+        small = (1.0 + a) * z < _SERIES_CHANGES
+        start = a * z * z * _near_zero(a, z, 1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 6, 1 / 7, 1 / 8, 1 / 9)
+        changed = 1.0 - tail
+        value = start if small else z * changed - (changed - a * z * tail) / (a - 1.0)
+        sure = (z > 0.0) & (small | (abs(a - 1.0) * lev > 1e-4))
+        changed = a * z * _near_zero(a, z, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) if small else changed
+        growth = z * changed / value
+        curve = 1.0 + z / (1.0 + z) * a * tail / changed - growth
+        step, off[j] = _halley(value, lev, growth, curve, sure)
+        v[j] = z * (1.0 + step)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def lengthen_freshness(shapes, level, v, bend, off):
+    """Solve for long intervals that the table does not have, or that one step does not make good enough.
+
+    With ``tail = (1+v)^-a`` the worth is ``level`` where ``u = log(1+v)`` solves
+
+        u = log(1 + (1-a) y) / (1-a),   y = (1 + level - tail) / a.
+
+    The right side depends on u by the tail alone: its slope is about ``1 / (1+v)``, so Newton's steps from no
+    tail at all are good from the first on. Where they are not, nothing is changed.
+    """
+    n = 0
+    place = np.empty(v.size, np.int64)
+    for j in range(v.size):  # without a jump, as none could be foreseen
+        place[n] = j
+        n += (v[j] < 0.0) | ((off[j] < 0.0) & (v[j] >= _LONG_INTERVAL) & (v[j] < math.inf))
+    shape, goal, u, step = np.empty(n), np.empty(n), np.full(n, 1e4), np.empty(n)
+    for i in range(n):
+        shape[i], goal[i] = shapes[place[i]], level[place[i]]
+    for _ in range(4):
+        for i in range(n):
+            a, lev = shape[i], goal[i]
+            tail = _decay(a * u[i])
+            y = (1.0 + lev - tail) / a
+            above = (a - 1.0) * y
+            left = (1.0 - (a - 1.0) * lev + (a - 1.0) * tail) / a  # 1 - above, with all its digits
+            log = _log1p(above / left if above > 0.0 else -above)
+            new = log / abs(a - 1.0) if a != 1.0 else y
+            step[i] = (new - u[i]) / (1.0 - tail / left)
+            u[i] += step[i]
+    for i in range(n):
+        a, j = shape[i], place[i]
+        long = 1.0 / _decay(u[i]) - 1.0
+        growth = long * (long / (1.0 + long)) * a * _decay(a * u[i]) / goal[i]
+        if u[i] > _LONGEST_LOG and abs(step[i]) < 1.0:
+            v[j] = math.inf
+            off[j] = bend[j] = 0.0
+        elif abs(step[i]) < _LAST_STEP and long >= _LONG_INTERVAL and growth > 1e-9:
+            v[j], bend[j] = long, -1.0 / growth
+            off[j] = growth * ((1.0 + a) * step[i] * step[i] / long + 1e-16 * u[i]) + 1e-15
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
+def refine(kind, shapes, level, v, off):
+    """Improve intervals by one step of Halley's; where that is not enough, say so by ``off < 0``."""
+    if kind == FRESHNESS:
+        _refine_freshness(shapes, level, v, off)
+    elif kind == AGE:
+        _refine_age(shapes, level, v, off)
+    else:
+        _refine_harmonic(shapes, level, v, off)
+
+
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def levels_of(kind, price, scale, weight, size, level):
+    """The worths that polls are to have, in units of the scale."""
+    for j in range(level.size):
+        lev = price[j] * (size[j] * scale[j] / weight[j])
+        level[j] = lev * scale[j] if kind == AGE else lev
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
+def locate(shape, level, table, v, bend):
+    """Look up the intervals ``v`` that are worth ``level``, and elasticities, for a chunk of elements.
+
+    Where the table has no answer, ``v`` is -1; where there are no polls, inf.
+    """
+    rows, first, count, second, rest, kind = table
+    last = rows.shape[0] - 1
+    saturates = rest > 0
+    m = shape.size
+    place = np.empty(m, np.int64)
+    index = place.view(np.uint64)
+    x, y, z, unit, share = np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+    bits, unit_bits = z.view(np.int64), unit.view(np.int64)
+    for j in range(m):
+        a, lev = shape[j], level[j]
+        b = 1.0 / (1.0 + a)
+        q = lev / (b * (1.0 - b))
+        x[j] = q / b if kind == AGE else q
+        share[j] = lev * (a - 1.0) if saturates else 0.0
+        y[j] = b * COLUMNS
+    for j in range(m):
+        z[j] = x[j] if share[j] < 0.5 else max(1.0 - share[j], 0.0)
+    for j in range(m):
+        main = share[j] < 0.5
+        k = (bits[j] >> _SHIFT) - (first if main else second)
+        known = (k >= 0) & (k < (count if main else rest))
+        c = np.int64(min(y[j], COLUMNS - 1.0))
+        place[j] = (k + (0 if main else count)) * COLUMNS + c if known else last
+        x[j] = np.float64(bits[j] & _INSIDE) * _UNIT - 1.0
+        y[j] = 2.0 * (y[j] - np.float64(c)) - 1.0
+        unit_bits[j] = (bits[j] & _MANTISSA) | _ONE
+        bend[j] = _STEEP if main else -_STEEP * share[j] / z[j]
+    for j in range(m):
+        k = index[j]
+        t, u = x[j], y[j]
+        c0 = rows[k, 0] + u * (rows[k, 1] + u * (rows[k, 2] + u * rows[k, 3]))
+        c1 = rows[k, 4] + u * (rows[k, 5] + u * (rows[k, 6] + u * rows[k, 7]))
+        c2 = rows[k, 8] + u * (rows[k, 9] + u * (rows[k, 10] + u * rows[k, 11]))
+        c3 = rows[k, 12] + u * (rows[k, 13] + u * (rows[k, 14] + u * rows[k, 15]))
+        psi = c0 + t * (c1 + t * (c2 + t * c3))
+        bend[j] *= unit[j] * (c1 + t * (2.0 * c2 + t * (3.0 * c3))) / psi
+        v[j] = psi
+    for j in range(m):
+        known = v[j] > 0.0
+        never = (share[j] >= 1.0) | (level[j] == math.inf)
+        interval = 1.0 / ((1.0 + shape[j]) * v[j])
+        v[j] = math.inf if never else (interval if known else -1.0)
+
+
+@njit(error_model="numpy")
+def _solve_rest(kind, shape, level, v, bend, off, fine):
+    """Solve for intervals that are not known well enough."""
+    for j in range(shape.size):
+        if v[j] < 0.0 or (fine and off[j] < 0.0):
+            if v[j] < math.inf:
+                v[j], steep, off[j] = _stepped(kind, shape[j], level[j], v[j])
+                bend[j] = -1.0 / steep
+            else:
+                off[j] = bend[j] = 0.0
+
+
+@njit(error_model="numpy")
+def _solve_each(kind, order, shape, level, more, v, bend, off):
+    """Solve for all intervals: in random order, or where found changes cost ``more`` times a poll."""
+    for j in range(shape.size):
+        a, lev = shape[j], level[j]
+        bend[j] = off[j] = 0.0
+        if not lev < math.inf:
+            v[j] = math.inf
+        elif order == FIXED:
+            v[j], steep, off[j] = _conditional_interval(kind, a, lev, more[j])
+            bend[j] = -1.0 / steep
+        else:
+            v[j] = _inverse_worth(kind, order, a, lev)
+            if 0.0 < v[j] < math.inf:
+                value, growth = _worth_and_growth(kind, order, a, v[j])
+                bend[j], off[j] = -1.0 / max(growth, 1e-9), abs(1.0 - value / lev)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
+def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums):
+    """Pass over elements with uncertain rates; ``columns`` are those of `demand.Uncertain`."""
+    kind = table[5]
+    fills, price_fill = _filled(columns), np.full(CHUNK, prices[0])
+    conditional = columns[4].size > 1 or columns[4][0] > 0.0
+    level, v, bend, off, more, cost, free_cost = np.empty((7, CHUNK))
+    spare = np.empty(CHUNK if conditional else 0)
+    for start in range(0, n, CHUNK):
+        m = min(CHUNK, n - start)
+        shape, scale, weight = (
+            _piece(columns[0], start, m, fills[0]),
+            _piece(columns[1], start, m, fills[1]),
+            _piece(columns[2], start, m, fills[2]),
+        )
+        size, change_size = _piece(columns[3], start, m, fills[3]), _piece(columns[4], start, m, fills[4])
+        count = _piece(columns[7], start, m, fills[7])
+        price = _priced(prices, codes, start, m, price_fill)
+        levels_of(kind, price, scale, weight, size, level[:m])
+        if order == FIXED and not conditional:
+            locate(shape, level[:m], table, v[:m], bend[:m])
+            off[:m] = 0.0
+            if fine:
+                refine(kind, shape, level[:m], v[:m], off[:m])
+            if kind == FRESHNESS:
+                lengthen_freshness(shape, level[:m], v[:m], bend[:m], off[:m])
+            _solve_rest(kind, shape, level[:m], v[:m], bend[:m], off[:m], fine)
+        else:
+            for j in range(m):
+                more[j] = change_size[j] / size[j]
+            _solve_each(kind, order, shape, level[:m], more[:m], v[:m], bend[:m], off[:m])
+        for j in range(m):
+            asked = scale[j] / v[j]
+            cost[j] = free_cost[j] = count[j] * size[j]
+            bend[j] = asked * bend[j] if asked > 0.0 else 0.0
+            if conditional and v[j] < math.inf:
+                free_cost[j] += count[j] * change_size[j] * _next_change(shape[j], v[j])
+            v[j] = asked
+        given = out[start:][:m] if fine else spare[:m]
+        settle(
+            v[:m],
+            bend[:m],
+            off[:m],
+            cost[:m],
+            _piece(columns[5], start, m, fills[5]),
+            _piece(columns[6], start, m, fills[6]),
+            free_cost[:m],
+            codes,
+            start,
+            given,
+            sums,
+        )
+        if conditional:
+            add_found(shape, scale, change_size, count, given, codes, start, sums)
+
+
+@njit(error_model="numpy")
+def add_found(shape, scale, change_size, count, f, codes, start, sums):
+    """Add to SPENT what is paid for the changes that polls find, for a chunk of elements."""
+    for j in range(f.size):
+        if f[j] > 0.0:
+            h = 0 if codes.size == 1 else codes[start + j]
+            sums[h, 0] += count[j] * change_size[j] * f[j] * _changed(shape[j], scale[j] / f[j])

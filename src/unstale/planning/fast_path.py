@@ -1,0 +1,379 @@
+"""The fast path: many elements of any kind, with or without groups, in a few compiled passes.
+
+1. Samples, each sixteen times as large as the one before, suggest the price.
+2. Passes over all elements find it, by Newton's method on logarithms. A group that would spend more than its
+   limit gets a price of its own, at which it meets the limit.
+3. A last, fine pass gives each element its frequency at its price.
+4. What these spend differs from what they may by a relative 2e-6 at most (groups: 1e-5), mostly by far
+   less, and frequencies inside their bounds are scaled by that; the scaling costs the square of it.
+
+Where demand jumps at the price of all, this way leads to no plan, and `search` has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arguments import Floats
+from ..processes import Poisson
+from .compiled import demand as compiled
+from .compiled.demand import FREE, RESIDUAL, SLOPE, SPENT
+from .demand import ALONE, Codes, Demand, bounds_and_costs, columns_of, demand_of
+from .limits import Groups
+from .market import Market
+
+__all__ = ["Found", "fast_plan"]
+
+MANY = 1 << 18
+"""Elements from which on a pass is dear."""
+LARGEST_SCALING, CHEAP_SCALING = 2e-6, 1e-9
+"""Largest relative correction by scaling, for many elements and for fewer; it costs four squares of it."""
+_SMALLEST_SAMPLE, _SAMPLE_GROWTH = 1 << 12, 16
+"""Elements of the first sample, and by how much samples grow."""
+_SAMPLE_DISTANCE, _LAST_DISTANCE = 0.02, 5e-3
+"""Relative distance from the budget from which the last step is made: on a sample, and on all elements."""
+_GROUP_SCALINGS = 5.0
+"""Distance from its limit at which the search for the price of a group ends, in corrections by scaling."""
+_NEAR_LIMIT = 0.9
+"""Share of its limit from which on a group may turn out to be held at it."""
+_MOST_STEPS = 40
+"""Passes in search of a price."""
+_LARGE_GROUP = 1000
+"""Elements per group from which on a sample has some of each group; else it has some of the groups."""
+
+
+class Found(NamedTuple):
+    """An allocation of a budget, with its price and an upper bound on what it misses."""
+
+    frequencies: Floats
+    price: float
+    spent: float
+    missed: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Asking:
+    """Elements that share a budget, and what each group of them may spend."""
+
+    market: Market
+    demands: Sequence[Demand]
+    codes: Codes
+    limits: Floats
+    shares: Sequence[float]
+    """How many elements each of a sample stands for, by parts."""
+
+    @classmethod
+    def of(cls, market: Market, codes: Codes, limits: Floats, shares: Sequence[float] = ()) -> _Asking | None:
+        """What they ask for; None if some of them ask by no price."""
+        goal = market.asking or market.goal
+        demands = [demand for part in market.parts if (demand := demand_of(part, goal)) is not None]
+        if len(demands) < len(market.parts):
+            return None
+        return cls(market, demands, codes, limits, shares or [1.0] * len(demands))
+
+    def pieces(self) -> list[tuple[slice, Codes]]:
+        """Where the elements of each part are, and their groups."""
+        ends = np.cumsum([0, *(part.n for part in self.market.parts)])
+        places = [slice(*ends[i : i + 2]) for i in range(len(self.demands))]
+        return [(place, self.codes if self.codes.size == 1 else self.codes[place]) for place in places]
+
+    def sums(self, prices: Floats, out: Floats | None = None) -> Floats:
+        """What each group asks for at its price, as `compiled.demand` adds it up."""
+        total = np.zeros((self.limits.size, 4))
+        for demand, share, (place, codes) in zip(self.demands, self.shares, self.pieces(), strict=True):
+            own = total if share == 1.0 else np.zeros(total.shape)
+            demand(prices, codes, own, None if out is None else out[place])
+            if share != 1.0:
+                total += share * own
+        return total
+
+    def members(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Places of the elements of these groups."""
+        chosen = np.zeros(self.limits.size, np.bool_)
+        chosen[groups] = True
+        return np.flatnonzero(chosen[self.codes])
+
+    def some_groups(self, groups: NDArray[np.intp]) -> _Asking:
+        """The elements of these groups alone."""
+        index, number = self.members(groups), np.zeros(self.limits.size, np.int64)
+        number[groups] = np.arange(groups.size)
+        parts = []
+        for part, (place, _) in zip(self.market.parts, self.pieces(), strict=True):
+            first, last = np.searchsorted(index, [place.start, place.stop])
+            parts.append(part.take(index[first:last] - place.start))
+        market = replace(self.market, parts=tuple(parts))
+        some = _Asking.of(market, number[self.codes[index]], self.limits[groups])
+        assert some is not None  # noqa: S101  (for the type checker)
+        return some
+
+
+def fast_plan(
+    market: Market, budget: float, groups: Groups | None = None, scaling: float | None = None
+) -> Found | None:
+    """Spend a budget; None where this way does not lead to a plan that is proven good.
+
+    ``scaling`` is the largest relative correction by scaling, if not the usual one.
+    """
+    if scaling is None:
+        scaling = LARGEST_SCALING if len(market) >= MANY else CHEAP_SCALING
+    codes, limits = (ALONE, np.array([np.inf])) if groups is None else (groups.codes, groups.limits)
+    if not (limits > 0.0).all() or not 0.0 < budget < limits.sum():
+        return None
+    asking = _Asking.of(market, codes, limits)
+    if asking is None:
+        return None
+    with np.errstate(all="ignore"):
+        found = _searched(asking, budget, _sampled(asking, budget), _LAST_DISTANCE)
+        return None if found is None else _allocated(asking, budget, *found, scaling)
+
+
+# --- the price of all --------------------------------------------------------------------------------
+
+
+def _sampled(asking: _Asking, budget: float) -> float:
+    """The price that samples suggest, each larger than the one before."""
+    market, price, stride = asking.market, None, 1
+    smallest = _SMALLEST_SAMPLE * (1 if asking.codes.size == 1 else _SAMPLE_GROWTH)
+    while len(market) // stride > smallest:
+        stride *= _SAMPLE_GROWTH
+    while stride > 1:
+        sample = _sample(asking, stride)
+        if sample is not None:
+            if price is None:
+                price = sample.market.guess(budget * len(sample.market) / len(market))
+            better = _searched(sample, budget, price, _SAMPLE_DISTANCE)
+            price = price if better is None else better[0]
+        # a sample of groups has to be looked for among all elements
+        stride = 1 if asking.codes.size > 1 else stride // _SAMPLE_GROWTH
+    return market.guess(budget) if price is None else price
+
+
+def _sample(asking: _Asking, stride: int) -> _Asking | None:
+    """Some of the elements of each group, with all of its limit; or the first groups, if these are small."""
+    market, count = asking.market, asking.limits.size
+    if asking.codes.size > 1 and count * _LARGE_GROUP > len(market):
+        some = asking.some_groups(np.arange(max(1, count // stride)))
+        if not all(part.n for part in some.market.parts):
+            return None
+        shares = [whole.n / part.n for whole, part in zip(market.parts, some.market.parts, strict=True)]
+        return replace(some, shares=shares, limits=some.limits * (count / some.limits.size))
+    parts, shares, codes = [], [], []
+    for part, (place, _) in zip(market.parts, asking.pieces(), strict=True):
+        own = min(stride, max(1, part.n // 64))
+        parts.append(part.take(slice(own // 2, None, own)))
+        shares.append(part.n / parts[-1].n)
+        codes.append(asking.codes[place][own // 2 :: own])
+    numbers = asking.codes if asking.codes.size == 1 else np.concatenate(codes)
+    return _Asking.of(replace(market, parts=tuple(parts)), numbers, asking.limits, shares)
+
+
+def _searched(
+    asking: _Asking, budget: float, guess: float, close: float
+) -> tuple[float, float, Floats] | None:
+    """The price at which the budget is spent, by steps of Newton's on logarithms inside a bracket.
+
+    The last step is made from a price at which spending is ``close`` to the budget, relatively. Returns the
+    price after it, the price before it, and the sums there.
+    """
+    price, low, high = guess, 0.0, np.inf
+    for _ in range(_MOST_STEPS):
+        sums = asking.sums(np.full(asking.limits.size, price))
+        held = sums[:, SPENT] > asking.limits
+        room = budget - float(asking.limits[held].sum())
+        free, slope = (float(sums[~held, k].sum()) for k in (SPENT, SLOPE))
+        if not free < np.inf:
+            return None
+        if free >= room:
+            low = price
+        else:
+            high = price
+        step = np.nan
+        if free > 0.0 > slope:
+            more = np.log(max(room, 1e-3 * free) / free) * free / slope
+            step = price * float(np.exp(np.clip(more, -8.0, 8.0)))
+        if abs(free - room) <= close * free:
+            return (step if low < step < high or step == price else price), price, sums
+        if low < step < high:
+            price = step
+        elif low == 0.0:
+            price = high / 16.0
+        else:
+            price = low * 16.0 if high == np.inf else float(np.sqrt(low) * np.sqrt(high))
+        if not 0.0 < price < np.inf or high <= low * (1.0 + 1e-14):
+            return None
+    return None
+
+
+# --- the prices of groups ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _GroupPrices:
+    """The prices of groups. Some are held at their limits; where demand jumps there, it is a mix of two."""
+
+    held: NDArray[np.bool_]
+    prices: Floats
+    unders: Floats
+    mixes: Floats
+
+    @classmethod
+    def of(cls, count: int, price: float) -> _GroupPrices:
+        """No group is held yet."""
+        return cls(np.zeros(count, np.bool_), np.full(count, price), np.full(count, price), np.zeros(count))
+
+    def hold(
+        self,
+        asking: _Asking,
+        groups: NDArray[np.intp],
+        price: float,
+        start: float,
+        at: Floats,
+        close: float,
+    ) -> None:
+        """Find the prices at which these groups meet their limits; hold those above the price of all.
+
+        The search begins at a price where the sums of the groups are known, and ends ``close`` to limits.
+        """
+        limits = asking.limits[groups]
+        own, bounds = np.full(groups.size, start), np.tile([0.0, np.inf, np.inf, 0.0], (groups.size, 1))
+        state = np.zeros(groups.size, np.int64)
+        part, places = asking, np.arange(groups.size)  # what is searched for still: its elements, its groups
+        numbers = groups  # of these groups in `part`
+        for step in range(4 * _MOST_STEPS):
+            own_prices, edges, done = own[places], bounds[places], state[places]
+            compiled.step_prices(at, limits[places], own_prices, edges, close, done)
+            own[places], bounds[places], state[places] = own_prices, edges, done
+            left = np.flatnonzero(done == 0)
+            if not left.size:
+                break
+            if step == 0 or 2 * left.size < places.size:
+                part, places, numbers = part.some_groups(numbers[left]), places[left], np.arange(left.size)
+            at = part.sums(own[places])
+        jump = (state == 2) & (own > price)
+        with np.errstate(all="ignore"):
+            mixes = np.where(jump, (limits - bounds[:, 3]) / (bounds[:, 2] - bounds[:, 3]), 0.0)
+        self.held[groups] = own > price
+        self.prices[groups] = np.maximum(own, price)
+        self.unders[groups] = np.where(jump, bounds[:, 0], np.maximum(own, price))
+        self.mixes[groups] = mixes
+
+
+# --- the allocation ----------------------------------------------------------------------------------
+
+
+def _allocated(
+    asking: _Asking, budget: float, price: float, before: float, sums: Floats, scaling: float
+) -> Found | None:
+    """Frequencies at these prices, scaled to what may be spent."""
+    f, limits = np.empty(len(asking.market)), asking.limits
+    groups = _GroupPrices.of(limits.size, price)
+    first, slope = sums[:, SPENT], sums[:, SLOPE]
+    expected = first * (price / before) ** (slope / np.where(first > 0.0, first, np.inf))
+    near = np.flatnonzero(expected > _NEAR_LIMIT * limits)
+    if near.size:
+        groups.hold(asking, near, price, before, np.ascontiguousarray(sums[near]), _GROUP_SCALINGS * scaling)
+    held, last = groups.held, None
+    power = float(sums[~held, SLOPE].sum() / sums[~held, FREE].sum())
+    for _ in range(6):
+        at = _fine(asking, groups, f)
+        crossed = np.flatnonzero(~held & (at[:, SPENT] > limits * (1.0 + 10.0 * scaling)))
+        if crossed.size:
+            part = asking.some_groups(crossed)
+            at_price = part.sums(np.full(crossed.size, price))
+            groups.hold(asking, crossed, price, price, at_price, _GROUP_SCALINGS * scaling)
+            continue
+        room = budget - float(limits[held].sum())
+        spent, free = (float(at[~held, k].sum()) for k in (SPENT, FREE))
+        if not (power < 0.0 and 0.0 < spent < np.inf):
+            return None
+        if abs(spent - room) <= scaling * free:
+            break
+        if last is not None:  # two passes tell the slope better than one, where elements are cut off
+            secant = np.log(spent / last[1]) * spent / (np.log(price / last[0]) * free)
+            power = float(secant) if 2.0 * power < secant < 0.5 * power else power
+        last = price, spent
+        price *= float(np.exp(np.clip(np.log(room / spent) * spent / (power * free), -0.1, 0.1)))
+        groups.prices[~held] = groups.unders[~held] = price
+    else:
+        return None
+    scaled = _scaled(asking, f, at, held, budget)
+    if scaled is None:
+        return None
+    total, factors, free_factor = scaled
+    moved = free_factor ** (1.0 / power)  # of the price, by the scaling
+    missed = groups.prices * (2.02 * at[:, RESIDUAL] + 4.0 * (factors - 1.0) ** 2 * at[:, FREE])
+    # Twice the residual: for what frequencies miss at the price, and for the bound that the price gives.
+    # A worth falls no faster than the third power of the frequency, so scaling misses less than four squares.
+    most, paid = float(missed.sum()), float(groups.prices @ at[:, SPENT])
+    worst = float(np.abs(factors - 1.0).max(initial=0.0, where=at[:, FREE] > 0.0))
+    if not (abs(total - budget) <= 1e-13 * budget and abs(moved - 1.0) <= 1e-3):
+        return None
+    if not (most <= 1e-9 * paid and (limits.size == 1 or worst <= 1e-3)):
+        return None
+    return Found(f, price * moved, total, most)
+
+
+def _fine(asking: _Asking, groups: _GroupPrices, f: Floats) -> Floats:
+    """Write frequencies; return what groups spend. Where demand jumps, it is mixed."""
+    at = asking.sums(groups.prices, f)
+    jump = np.flatnonzero(groups.mixes)
+    if not jump.size:
+        return at
+    index = asking.members(jump)
+    part, more = asking.some_groups(jump), np.empty(index.size)
+    under = part.sums(groups.unders[jump], more)
+    mix = groups.mixes[jump]
+    f[index] += groups.mixes[asking.codes[index]] * (more - f[index])
+    at[jump, SPENT] += mix * (under[:, SPENT] - at[jump, SPENT])
+    at[jump, FREE] = np.maximum(at[jump, FREE], under[:, FREE])
+    at[jump, RESIDUAL] += under[:, RESIDUAL] + 1e-10 * under[:, SPENT]
+    return at
+
+
+def _scaled(
+    asking: _Asking, f: Floats, at: Floats, held: NDArray[np.bool_], budget: float
+) -> tuple[float, Floats, float] | None:
+    """Scale frequencies inside their bounds so that limits and budget are met.
+
+    Returns what is spent, by how much each group was scaled, and by how much those that no limit holds.
+    """
+    parts, limits = asking.market.parts, asking.limits
+    conditional = any(part.conditional for part in parts)
+    simple = not conditional and not any(part.bounded for part in parts)
+    spent = at[:, SPENT].copy()
+    free = spent if simple else at[:, FREE].copy()
+    total_factors, free_factor = np.ones(limits.size), 1.0
+    for _ in range(6):
+        while True:  # a group that scaling would lead beyond its limit is held there
+            common = (budget - limits[held].sum() - spent[~held].sum()) / free[~held].sum()
+            crossed = ~held & (spent + common * free > limits)
+            if not crossed.any():
+                break
+            held = held | crossed
+        off = np.where(held, limits - spent, common * free)
+        if float(np.abs(off).sum()) <= 2e-15 * budget and (limits.size == 1 or (off >= -1e-14 * spent).all()):
+            break
+        factors = np.where(free > 0.0, 1.0 + off / np.where(free > 0.0, free, 1.0), 1.0)
+        total_factors *= factors
+        free_factor *= 1.0 + common
+        if simple:
+            f *= factors if factors.size == 1 else factors[asking.codes]
+            return budget, factors, free_factor
+        sums = np.zeros(at.shape)
+        for part, (place, codes) in zip(parts, asking.pieces(), strict=True):
+            own = f[place]
+            compiled.scale_within(own, bounds_and_costs(part), factors, codes, sums)
+            if part.conditional and isinstance(part.law, Poisson):
+                columns = columns_of(part, "rate", "change_size", "count")
+                compiled.changes_paid(own, columns, codes, asking.market.goal.code, sums)
+            elif part.conditional:
+                more = part.spending(asking.market.goal, own) - part.count * part.size * own
+                sums[:, SPENT] += np.bincount(np.broadcast_to(codes, own.shape), more, limits.size)
+        spent = sums[:, SPENT]
+        free = at[:, FREE] if conditional else sums[:, FREE]  # changes that are found cost too
+    return float(spent.sum()), total_factors, free_factor
