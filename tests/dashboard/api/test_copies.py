@@ -40,7 +40,7 @@ def test_a_copy_comes_with_what_is_known_of_it(get, mirror):
     assert answer.headers["x-unstale-polled"].endswith("Z")
     assert answer.headers["cache-control"] == "no-cache"
     assert 0.9 < float(answer.headers["x-unstale-fresh"]) <= 1.0
-    assert 0.0 <= float(answer.headers["x-unstale-age"]) < 5.0
+    assert 0.0 <= float(answer.headers["x-unstale-age"]) < 100.0  # seconds
 
 
 def test_freshness_of_one_is_what_it_is_among_all(get, mirror, web):
