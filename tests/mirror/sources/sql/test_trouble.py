@@ -260,7 +260,7 @@ def test_locked_tables_wait_for_nobody_else(pg, pg_poller, postgres_url):
         async def play():
             locked, free = (pg_poller.element(f"shop#{name}") for name in ("locked", "free"))
             waiting = asyncio.create_task(pg_poller.source.poll(locked.known, pg_poller.terms()))
-            while not pg.execute(WAITS).fetchone()[0]:
+            while not pg.execute(WAITS).fetchone()[0]:  # noqa: ASYNC110  (of a server)
                 await asyncio.sleep(0.01)
             quick = await pg_poller.source.poll(free.known, pg_poller.terms())
             quick.body.unlink()
