@@ -22,7 +22,7 @@ def number(mirror, key="python:news"):
 def test_status(client, mirror):
     told = client.get("/api/status").json()
     assert told["elements"] == {"ok": 2}
-    assert 0.9 < told["freshness"]["low"] <= told["freshness"]["value"] <= told["freshness"]["high"] <= 1.0
+    assert 0.5 < told["freshness"]["low"] <= told["freshness"]["value"] <= told["freshness"]["high"] <= 1.0
     assert told["budget"] == mirror.settings.budget
     assert told["byte_budget"] is None
     assert told["polls"] == {"new": 2}
