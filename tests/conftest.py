@@ -53,7 +53,7 @@ _NUMBERS = itertools.count()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Leave to the long mode all but each n-th case of what is marked so; mark what needs a server or kills."""
+    """Leave to the long mode all but each n-th case of what is marked so; mark what needs a server."""
     seen = Counter()
     for item in items:
         if "postgres_server" in getattr(item, "fixturenames", ()) or "postgres" in item.name:
