@@ -187,9 +187,10 @@ def test_it_notices_when_elements_change_places() -> None:
 
 
 def test_polls_that_fail_teach_nothing_and_are_not_repeated_at_once() -> None:
+    policies = {"uniform": "uniform", "learning": choosing_seldom(500, 500.0)}
     result = simulate(
-        rates_of("gamma", 6, 500), 500.0, policies=["uniform", "learning"], horizon=60.0, burn_in=20.0,
-        seed=2, conditions=Conditions(fails=0.2, takes=0.01, late=0.01),
+        rates_of("gamma", 6, 500), 500.0, policies=policies, horizon=60.0, burn_in=20.0, seed=2,
+        conditions=Conditions(fails=0.2, takes=0.01, late=0.01),
     )  # fmt: skip
     lead, error = result.ahead("learning", "uniform")
     assert lead > 3.0 * error

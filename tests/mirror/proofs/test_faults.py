@@ -37,8 +37,8 @@ RULES = (
 )
 """Each fault is in a group of its own, as if it were a host."""
 SETTINGS = Settings(
-    budget=400.0, concurrency=100, timeout=4.0, max_size=3_000_000, rules=RULES,
-    groups=(GroupLimit("*", concurrency=100),), http=Http(connect_timeout=4.0, read_timeout=1.0),
+    budget=400.0, concurrency=100, timeout=2.0, max_size=3_000_000, rules=RULES,
+    groups=(GroupLimit("*", concurrency=100),), http=Http(connect_timeout=2.0, read_timeout=0.4),
 )  # fmt: skip
 CUT = re.compile(
     r"(the answer is not HTTP|the content is not \w+|the connection broke|the body broke off"
