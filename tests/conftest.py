@@ -3,6 +3,7 @@
 There is one server for each process that runs tests, and a database for each test.
 """
 
+import gc
 import itertools
 import shutil
 import tempfile
@@ -67,6 +68,12 @@ def pytest_collection_modifyitems(items):
             if seen[test] % mark.args[0]:
                 item.add_marker(pytest.mark.long)
             seen[test] += 1
+
+
+def pytest_collection_finish():
+    """Look for garbage among what tests make, not each time among all that was imported as well."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

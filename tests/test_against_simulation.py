@@ -217,6 +217,13 @@ ORDER_D = (
     *(f"{q} {tau}" for q in ("within", "lag") for tau in TAUS),
 )
 ORDER_D2 = (*ORDER_D, "source x", "missed updates", "update 1", "update log(1+x)")
+# Where changes come at constant intervals and polls do not, these are integrals of integrals.
+SLOW = ("source log(1+x)", "source 1/(1+x)")
+
+
+def quick(quantities):
+    """Those that take no long time for any pair."""
+    return [name for name in quantities if name not in SLOW]
 
 
 def simulate(changes, polls, *, size=MANY, seed=0, skip=0):
@@ -336,7 +343,8 @@ def test_formula_agrees_with_simulation(case, part):
     replications, cycles = case.size
     size = (replications // part, cycles) if case.size == SHORT else (replications, cycles // part)
     found = simulate(case.changes, case.polls, size=size, seed=seed)
-    compare(found, case.changes.process, case.polls.process, case.quantities)
+    quantities = case.quantities if part == 1 or case.name != "constant-Pareto6-2" else quick(case.quantities)
+    compare(found, case.changes.process, case.polls.process, quantities)
 
 
 @pytest.mark.every(3)
@@ -348,10 +356,10 @@ def test_formula_agrees_with_simulation(case, part):
         ((pareto(1.4, 0.93), constant(1.0), SHORT), (Poisson(0.4 / 0.93), Periodic(1.0))),
         # constant intervals in place of Pareto ones at the same rate
         ((constant(0.5), pareto_at(2.0, 3.0), FEWER), (Periodic(0.5), Periodic(0.5))),
-        # changes and polls exchanged
-        ((pareto_at(2.0, 3.0), constant(0.5), FEWER), (Periodic(0.5), Pareto(3.0, 1.0))),
         # a triangular law taken for a constant one
         ((exponential(2.0), Rounds(0.7), FEWER), (Poisson(2.0), Periodic(0.7))),
+        # changes and polls exchanged
+        ((pareto_at(2.0, 3.0), constant(0.5), FEWER), (Periodic(0.5), Pareto(3.0, 1.0))),
         # replicas taken for one Poisson process, which they are only in the limit
         ((exponential(1.0), Replicas(constant(4.0), 4, False), SHORT), (Poisson(1.0), Poisson(1.0))),
         # 1 % in the rate
@@ -361,8 +369,8 @@ def test_formula_agrees_with_simulation(case, part):
         "Poisson-for-Pareto",
         "Poisson-for-heavy",
         "constant-for-Pareto",
-        "exchanged",
         "rounds",
+        "exchanged",
         "replicas",
         "1%",
     ],
@@ -420,7 +428,7 @@ def test_polls_in_step_with_changes_are_as_stale_as_the_phase_says(phase):
 def test_polls_off_the_lattice_forget_the_phase(polls, phase, size):
     assert not renewal.phase_lock(Periodic(1.0), polls.process).possible
     found = simulate(AtPhase(phase), polls, size=size, seed=11, skip=500)
-    compare(found, Periodic(1.0), polls.process, ALL)
+    compare(found, Periodic(1.0), polls.process, ALL if size == MANY else quick(ALL))
 
 
 def test_two_gaps_forget_the_phase_if_their_ratio_is_irrational():

@@ -318,7 +318,7 @@ def test_constant_polls_are_best(changes, polls):
         )
 
 
-@settings(max_examples=percent(10))  # each takes a double integral
+@settings(max_examples=percent(6))  # each takes a double integral
 @given(change_laws, st.sampled_from(POLLS), some_penalties)
 def test_constant_polls_are_best_for_some_penalties(changes, polls, penalty):
     assert_constant_is_best(changes, polls, penalty)

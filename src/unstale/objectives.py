@@ -264,6 +264,8 @@ class Harmonic:
         t = np.asarray(t, float)
         if isinstance(law, Poisson):
             return ein(law.rate * np.where(law.rate > 0, t, 0.0))
+        if np.isinf(t).all():
+            return unwrap(np.where(law.rate > 0, t, 0.0))
 
         def many(law: Process, t: Floats) -> Floats:
             turn = 1.0 / float(law.rate)

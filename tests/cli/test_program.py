@@ -90,7 +90,8 @@ def test_full_streams():
 
 STOPPED = """
 import os, sys
-from signal import {name}
+from signal import SIG_DFL, {name}, signal
+signal({name}, SIG_DFL)  # under nohup, programs are not stopped when the terminal goes
 os.fsync = lambda _: print(*os.listdir(), sep="\\n", flush=True) or os.kill(os.getpid(), {name})
 from unstale.cli import main
 sys.exit(main(sys.argv[1:]))

@@ -54,7 +54,7 @@ def test_all_pages_and_answers(client):
 def test_elements_may_come_and_go_meanwhile(client):
     def visit(seed):
         rng, seen = random.Random(seed), Counter()  # noqa: S311
-        for _ in range(25):
+        for _ in range(12):
             if rng.random() < 0.4:
                 new = {"key": f"https://example.org/{rng.randrange(10**6)}"}
                 seen[client.post("/api/elements", json={"elements": [new]}).status_code] += 1
@@ -67,4 +67,4 @@ def test_elements_may_come_and_go_meanwhile(client):
     with ThreadPoolExecutor(8) as threads:
         seen = sum(threads.map(visit, range(8)), Counter())
     assert set(seen) <= {200, 404}, seen
-    assert seen[200] > 100
+    assert seen[200] > 48

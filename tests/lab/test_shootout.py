@@ -41,7 +41,7 @@ def made_up():
 
 @pytest.fixture(scope="module")
 def played(made_up):
-    return shootout(made_up, seeds=2, rules=RULES)
+    return shootout(made_up, seeds=1, rules=RULES)
 
 
 def test_all_cases_are_played(made_up, played):
@@ -114,7 +114,8 @@ def test_without_weights_what_is_perceived_is_freshness(played):
 
 def test_weights(made_up):
     weights = np.where(np.arange(24) < 6, 10.0, 0.1)
-    played = shootout(made_up, seeds=1, objectives=["freshness"], rules=[], weights=weights)
+    options = {"objectives": ["freshness"], "rules": [], "policies": ["optimal"]}
+    played = shootout(made_up, seeds=1, weights=weights, **options)
     assert played.weighted
     for case in played.cases:
         assert case["optimal"].perceived.value > case["uniform"].perceived.value
@@ -283,7 +284,7 @@ def test_elements_that_no_longer_exist():
     gone = Recorded(
         "gone", ["a", "b"], np.repeat([0, 1], 30), np.concatenate([short, long]), 100.0, 0.0, np.zeros(2)
     )
-    played = shootout(gone, seeds=1, rules=["heritrix"], skip=0.5)
+    played = shootout(gone, seeds=1, rules=["heritrix"], skip=0.5, policies=["learning"])
     assert all(case["learning"].freshness.value > 0.3 for case in played.cases)
 
 

@@ -82,7 +82,7 @@ def test_at_first_everything_is_polled_once() -> None:
 
 def test_slow_ones_and_hopeless_ones_get_less() -> None:
     rates = np.repeat([0.02, 1.0, 40.0], 100)
-    learning = Learning(300, 150.0, seed=1)
+    learning = Learning(300, 150.0, steps=10, seed=1)
     play(learning, rates, 60.0, np.random.default_rng(0))
     counts = play(learning, rates, 200.0, np.random.default_rng(1)).reshape(3, -1).mean(axis=1) / 140.0
     slow, middle, fast = counts

@@ -49,9 +49,7 @@ def play(limits, wishes, ticks, tick, *, gap=0.0, room=10_000):
 
 def most_in(times, window):
     times = np.sort(times)
-    return (
-        max(np.searchsorted(times, t + window, "left") - i for i, t in enumerate(times)) if times.size else 0
-    )
+    return np.max(np.searchsorted(times, times + window, "left") - np.arange(times.size), initial=0)
 
 
 @given(

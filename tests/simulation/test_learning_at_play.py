@@ -23,6 +23,11 @@ def rates_of(kind: str, seed: int, count: int = MANY) -> np.ndarray:
     return rng.gamma(0.5, 2.0, count) if kind == "gamma" else rng.lognormal(-0.5, 1.0, count)
 
 
+def choosing_seldom(count: int, budget: float, **options: float) -> LearningAtPlay:
+    """The policy that chooses ten times a round, not fifty: it takes a fifth of the time."""
+    return LearningAtPlay(Learning(count, budget, steps=10.0, seed=1, **options))
+
+
 @pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["gamma", "lognormal"])
 @pytest.mark.parametrize("seed", [1, 2])
@@ -56,9 +61,8 @@ def test_ahead_of_every_rule_at_equal_polls(name: str, days: float) -> None:
     rates = np.random.default_rng(1).lognormal(np.log(0.22), 1.0, 500)
     rule = simulate(rates, 0.0, policies=[name], horizon=days, burn_in=days / 2, seed=1)[name]
     budget = rule.polls / (days / 2)
-    learning = simulate(rates, budget, policies=["learning"], horizon=days, burn_in=days / 2, seed=1)[
-        "learning"
-    ]
+    policies = {"learning": choosing_seldom(500, budget)}
+    learning = simulate(rates, budget, policies=policies, horizon=days, burn_in=days / 2, seed=1)["learning"]
     assert learning.polls <= rule.polls + 1
     assert learning.freshness > rule.freshness + 3.0 * np.hypot(
         learning.freshness_error, rule.freshness_error
@@ -71,7 +75,7 @@ def test_every_adaptive_rule_is_among_them() -> None:
 
 def test_equal_elements_lose_next_to_nothing_to_uniform() -> None:
     for rate in (0.05, 1.0, 5.0):
-        result = simulate(np.full(MANY, rate), MANY, policies=["uniform", "learning"], horizon=40.0, seed=3)
+        result = simulate(np.full(MANY, rate), MANY, policies=["uniform", "learning"], horizon=24.0, seed=3)
         lead, error = result.ahead("learning", "uniform")
         assert lead > -0.002 - 3.0 * error, rate
 
@@ -119,11 +123,11 @@ def test_in_bursts_it_is_ahead_of_the_same_without_forgetting(law: Weibull | Log
     n = 800
     pace = np.random.default_rng(3).gamma(0.7, 1.0, n) + 0.01
     world = World(law.at_rate(pace))
-    constant = LearningAtPlay(Learning(n, 0.5 * n, half_life=np.inf, seed=1))
-    result = simulate(
-        world, 0.5 * n, policies={"uniform": "uniform", "learning": "learning", "constant": constant},
-        horizon=200.0, burn_in=60.0, seed=4,
-    )  # fmt: skip
+    learners = {
+        "learning": choosing_seldom(n, 0.5 * n), "constant": choosing_seldom(n, 0.5 * n, half_life=np.inf),
+    }  # fmt: skip
+    policies = {"uniform": "uniform"} | learners
+    result = simulate(world, 0.5 * n, policies=policies, horizon=200.0, burn_in=60.0, seed=4)
     for name in ("uniform", "constant"):
         lead, error = result.ahead("learning", name)
         assert lead > 2.0 * error, name
@@ -150,19 +154,13 @@ class Turning:
 
 def test_it_follows_another_budget() -> None:
     rates = rates_of("gamma", 4, 500)
-    turning: Policy = Turning(Learning(500, 500.0, seed=1), 30.0, 1500.0)  # type: ignore[assignment]
+    turning: Policy = Turning(Learning(500, 500.0, seed=1), 15.0, 1500.0)  # type: ignore[assignment]
     result = simulate(
-        rates,
-        500.0,
-        policies={"turning": turning, "learning": "learning"},
-        horizon=60.0,
-        burn_in=0.0,
-        batches=6,
-        seed=4,
+        rates, 500.0, policies={"turning": turning}, horizon=30.0, burn_in=0.0, batches=6, seed=4
     )
     before = result["turning"].freshness_over_time[1][:3]
     after = result["turning"].freshness_over_time[1][3:]
-    assert result["turning"].polls == pytest.approx(500 * 30 + 1500 * 30, rel=0.01)
+    assert result["turning"].polls == pytest.approx(500 * 15 + 1500 * 15, rel=0.01)
     assert after.min() > before.max() + 0.05
 
 
@@ -180,7 +178,8 @@ def test_it_notices_when_elements_change_places() -> None:
     elements = np.concatenate([np.full(times.size, k) for k, times in parts])
     times = np.concatenate([times for _, times in parts])
     world = World.recorded(elements, times, end=2 * half, count=n)
-    result = simulate(world, float(n), policies=["uniform", "learning"], burn_in=0.0, batches=12, seed=1)
+    policies = {"uniform": "uniform", "learning": choosing_seldom(n, float(n))}
+    result = simulate(world, float(n), policies=policies, burn_in=0.0, batches=12, seed=1)
     lead = result["learning"].freshness_over_time[1] - result["uniform"].freshness_over_time[1]
     assert lead[3:6].min() > 0.02
     assert lead[10:].min() > 0.015  # learned anew
@@ -188,9 +187,10 @@ def test_it_notices_when_elements_change_places() -> None:
 
 
 def test_polls_that_fail_teach_nothing_and_are_not_repeated_at_once() -> None:
+    policies = {"uniform": "uniform", "learning": choosing_seldom(500, 500.0)}
     result = simulate(
-        rates_of("gamma", 6, 500), 500.0, policies=["uniform", "learning"], horizon=60.0, burn_in=20.0,
-        seed=2, conditions=Conditions(fails=0.2, takes=0.01, late=0.01),
+        rates_of("gamma", 6, 500), 500.0, policies=policies, horizon=60.0, burn_in=20.0, seed=2,
+        conditions=Conditions(fails=0.2, takes=0.01, late=0.01),
     )  # fmt: skip
     lead, error = result.ahead("learning", "uniform")
     assert lead > 3.0 * error

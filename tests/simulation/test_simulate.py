@@ -54,7 +54,7 @@ def run(policies=NAMES, **options):
 
 @pytest.mark.parametrize("conditions", [None, ROUGH], ids=["smooth", "rough"])
 def test_a_seed_reproduces_a_run_bit_for_bit(conditions):
-    first, again, other = (run(seed=seed, conditions=conditions) for seed in (3, 3, 4))
+    first, again, other = (run(seed=seed, conditions=conditions, horizon=30.0) for seed in (3, 3, 4))
     for name in NAMES:
         same(first[name], again[name])
         assert not np.array_equal(numbers_of(first[name]), numbers_of(other[name]))
@@ -62,9 +62,10 @@ def test_a_seed_reproduces_a_run_bit_for_bit(conditions):
 
 @pytest.mark.parametrize("conditions", [None, ROUGH], ids=["smooth", "rough"])
 def test_a_policy_does_the_same_alone_as_with_others(conditions):
-    together, backwards = run(conditions=conditions), run(NAMES[::-1], conditions=conditions)
+    options = {"conditions": conditions, "horizon": 30.0}
+    together, backwards = run(**options), run(NAMES[::-1], **options)
     for name in NAMES:
-        same(run([name], conditions=conditions)[name], together[name])
+        same(run([name], **options)[name], together[name])
         same(backwards[name], together[name])
 
 
@@ -80,7 +81,7 @@ def test_a_busy_neighbour_changes_nothing(monkeypatch):
 
 
 def test_all_policies_meet_the_same_changes_and_requests():
-    result = run()
+    result = run(horizon=30.0)
     for name in NAMES[1:]:
         assert_array_equal(result[name].elements.changes, result["uniform"].elements.changes)
         assert_array_equal(result[name].elements.accesses, result["uniform"].elements.accesses)
@@ -92,10 +93,11 @@ def test_all_policies_meet_the_same_changes_and_requests():
 def test_pieces_of_time_do_not_matter(name, conditions, monkeypatch):
     """Neither how much is held in memory at once, nor how many batches there are."""
     objectives = [LOG, UpdatePenalty("x")]
-    whole = run([name], conditions=conditions, objectives=objectives)[name]
-    batches = run([name], conditions=conditions, objectives=objectives, batches=7)[name]
+    options = {"conditions": conditions, "objectives": objectives, "horizon": 40.0}
+    whole = run([name], **options)[name]
+    batches = run([name], **options, batches=7)[name]
     monkeypatch.setattr(simulator, "_EVENTS_PER_SPAN", 9)
-    pieces = run([name], conditions=conditions, objectives=objectives)[name]
+    pieces = run([name], **options)[name]
     for other in (batches, pieces):
         for measure in ("changes", "polls", "failed", "found", "accesses"):
             assert getattr(other, measure) == getattr(whole, measure)
@@ -309,7 +311,7 @@ def test_estimated_proportional_copes_with_failures_and_with_what_never_changes(
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in RULES])
 def test_policies_with_a_budget_spend_it(name):
     sizes = np.array([1.0, 2.0, 0.5, 4.0])
-    outcome = simulate(World(RATES, sizes=sizes), 9.0, policies=[name], horizon=800.0)[name]
+    outcome = simulate(World(RATES, sizes=sizes), 9.0, policies=[name], horizon=200.0)[name]
     assert outcome.spent == pytest.approx(9.0, rel=0.03)
     assert outcome.spent == pytest.approx(float(outcome.elements.polls @ sizes) / outcome.duration)
 
@@ -385,7 +387,7 @@ def test_progress_is_told_the_time():
 @pytest.mark.parametrize("name", NAMES)
 def test_edges_have_answers(name):
     def one(rates, budget=1.0, **options):
-        outcome = simulate(rates, budget, policies=[name], horizon=400.0, seed=1, **options)[name]
+        outcome = simulate(rates, budget, policies=[name], horizon=80.0, seed=1, **options)[name]
         assert 0.0 <= outcome.freshness <= 1.0
         assert np.isfinite(
             [outcome.age, outcome.missed_updates, outcome.spent, outcome.freshness_error]
@@ -398,7 +400,7 @@ def test_edges_have_answers(name):
     never = one([0.0, 0.0])  # nothing ever changes
     assert (never.freshness, never.age, never.changes, never.found) == (1.0, 0.0, 0, 0)
     assert never.lag(1.0) == 0.0
-    assert one([2.0]).changes > 500
+    assert one([2.0]).changes > 100
     assert one([0.0, 2.0]).elements.freshness[0] == 1.0
     assert one([1.0, 2.0], weights=[0.0, 1.0]).freshness > 0.0
     assert one([1e-12, 1.0]).freshness > 0.4

@@ -67,7 +67,7 @@ def test_columns_and_weights(ask, run, changes):
     (changes / "views.csv").write_text(
         (changes / "weights.csv").read_text().replace("key,weight", "url,views")
     )
-    quick = (*QUICK, "--objective", "freshness", "--budget", "10/day")
+    quick = (*ONE, "--policy", "optimal", "--objective", "freshness", "--budget", "10/day")
     plain = ask("lab", "shootout", "changes.csv", *quick, "--weights", "weights.csv")
     columns = ("element=url", "t=when", "key=url", "weight=views")
     named = [part for column in columns for part in ("--column", column)]

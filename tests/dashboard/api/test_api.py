@@ -1,5 +1,7 @@
 """The API: what it tells, and what it takes."""
 
+from itertools import pairwise
+
 import pytest
 
 from dashboard.conftest import HOSTILE
@@ -20,7 +22,7 @@ def number(mirror, key="python:news"):
 def test_status(client, mirror):
     told = client.get("/api/status").json()
     assert told["elements"] == {"ok": 2}
-    assert 0.9 < told["freshness"]["low"] <= told["freshness"]["value"] <= told["freshness"]["high"] <= 1.0
+    assert 0.5 < told["freshness"]["low"] <= told["freshness"]["value"] <= told["freshness"]["high"] <= 1.0
     assert told["budget"] == mirror.settings.budget
     assert told["byte_budget"] is None
     assert told["polls"] == {"new": 2}
@@ -175,7 +177,7 @@ def test_what_budgets_buy(client, mirror):
     assert told["unit"] == "polls"
     assert told["present"] == mirror.settings.budget
     optimal = [point["optimal"] for point in told["points"]]
-    assert optimal == sorted(optimal)
+    assert all(more >= less - 1e-9 for less, more in pairwise(optimal))
     assert all(point["optimal"] >= point["uniform"] - 1e-6 for point in told["points"])
     assert client.get("/api/what-if?objective=age").json()["objective"] == "age"
     assert client.get("/api/what-if?objective=luck").status_code == 422

@@ -181,7 +181,7 @@ def test_hints_are_followed_if_they_prove_right_and_not_if_they_do_not(tmp_path)
     waits = {"good": [], "bad": []}
     with mirror:
         add(mirror, *(key.removeprefix("python:") for key in changes))
-        for day in range(28):
+        for day in range(20):
             told = {kind: f"python:{kind}/{rng.integers(40)}" for kind in ("good", "bad")}
             for key in changes:
                 if key == told["good"] or ("bad" in key and rng.random() < 1 / 40):
@@ -190,7 +190,7 @@ def test_hints_are_followed_if_they_prove_right_and_not_if_they_do_not(tmp_path)
             for kind, key in told.items():
                 mirror.hint([key], channel=kind)
             run(mirror, DAY)
-            if day >= 14:
+            if day >= 10:
                 for kind, key in told.items():
                     after = [time for time in world.times(key) if time > now]
                     waits[kind].append((min(after) if after else now + DAY) - now)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import worker
 
-PATIENCE = 30.0
+PATIENCE = 100.0
 """Seconds: what takes longer will not come."""
 
 
@@ -41,7 +41,7 @@ class Worker:
     def __exit__(self, *_):
         try:
             self._process.stdin.close()
-            self._process.wait(10.0)
+            self._process.wait(PATIENCE)
         finally:
             self._process.kill()
             self._process.wait()

@@ -51,7 +51,7 @@ class Site:
 
     def __enter__(self):
         self._thread.start()
-        assert self._ready.wait(10.0)
+        assert self._ready.wait(60.0)
         return self
 
     def __exit__(self, *_):
@@ -108,7 +108,9 @@ class Site:
 GRACE = 0.5
 """Seconds by which a poll may be late; a budget allows for it."""
 JITTER = 0.02
-"""Seconds that a request may take to the server longer than another."""
+"""Seconds by which clocks of processes on one machine may differ."""
+LATENESS = 0.2
+"""Seconds that a request may take to the server longer than another, on a machine that is busy."""
 
 
 def assert_within_budget(starts, budget, grace=GRACE):
@@ -116,7 +118,7 @@ def assert_within_budget(starts, budget, grace=GRACE):
     earliest = -math.inf
     for number, start in enumerate(starts):  # k polls later, k times the price must have been paid
         paid = start - number / budget
-        assert paid >= earliest - grace - JITTER, f"{earliest - paid:.3f} s too early at {start}"
+        assert paid >= earliest - grace - LATENESS, f"{earliest - paid:.3f} s too early at {start}"
         earliest = max(earliest, paid)
     for window in (60.0, 61.5, 90.0, 200.0):
         first = 0
@@ -129,7 +131,7 @@ def assert_within_budget(starts, budget, grace=GRACE):
 def assert_spaced(starts, spacing):
     """See that visits are far enough apart."""
     closest = min(((later - at, at) for at, later in pairwise(starts)), default=(math.inf, 0.0))
-    assert closest[0] >= spacing - JITTER, f"only {closest[0]:.3f} s after {closest[1]}"
+    assert closest[0] >= spacing - LATENESS, f"only {closest[0]:.3f} s after {closest[1]}"
 
 
 def most_at_once(visits):

@@ -108,7 +108,6 @@ def test_what_a_killed_planner_had_taken_is_polled_by_another_who_plans_from_the
         wait_for(lambda: second.events("planner"))
         # All that the dead one had taken, and all else, is polled again.
         wait_for(lambda: len({visit.path for visit in fleet.visits_by(1, killed)}) == len(fleet.keys))
-        assert time.time() < killed + 10.0
         # The one who is back works, and does not plan.
         plans, back = len(first.events("planner")), time.time()
         first.start()

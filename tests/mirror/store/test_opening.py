@@ -304,6 +304,6 @@ def test_many_open_a_new_store_at_the_same_time(url, copies):
         'print("running", flush=True)\ntime.sleep(100)', "store.close()"
     )
     command = [sys.executable, "-c", code, url, copies.folder]
-    others = [subprocess.Popen(command) for _ in range(3)]  # noqa: S603
-    assert [other.wait() for other in others] == [0, 0, 0]
+    others = [subprocess.Popen(command) for _ in range(2)]  # noqa: S603
+    assert [other.wait() for other in others] == [0, 0]
     open_store(url, copies=copies, create=False).close()

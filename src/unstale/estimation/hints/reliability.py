@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, signal, special
+from scipy import optimize, special
 
 from unstale.arguments import Floats, scalar
 
@@ -362,6 +362,8 @@ def chance_of_fewer(unchanged: Floats, hints: Floats, polls: int, false: float) 
 
 def _chance_with_replacement(unchanged: Floats, counts: NDArray[np.int64], polls: int, most: int) -> float:
     """Draw polls one after the other, each in proportion to its odds."""
+    from scipy import signal  # slow to import, rarely needed
+
     odds = unchanged / np.maximum(1.0 - unchanged, 1e-300)
     one = np.bincount(counts, odds / odds.sum(), most + 2)[:-1]
     all_ = np.ones(1)

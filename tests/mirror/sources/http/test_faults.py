@@ -142,8 +142,10 @@ def test_nobody_listens(visitor):
 
 
 def test_time_outs_say_what_was_waited_for(visitor):
+    given_up = threading.Event()
+
     def silent(host, _):
-        time.sleep(0.3)
+        given_up.wait(60.0)
         raise OSError(f"{host} is unknown")
 
     async def main():
@@ -153,6 +155,7 @@ def test_time_outs_say_what_was_waited_for(visitor):
         visitor.set(robots=False, connect_timeout=0.1)
         visitor.source = HttpSource(visitor.settings, Poller(visitor.settings, lookup=silent))
         slow = await visitor.poll("http://slow.example/")
+        given_up.set()
         visitor.set(connect_timeout=60.0)
         await visitor.source.close()
         visitor.source = HttpSource(visitor.settings, Poller(visitor.settings, lookup=silent))
