@@ -185,7 +185,7 @@ def byte_flow(name: str, value: object) -> float:
 
 def _per_second(name: str, value: object, amount: float) -> float:
     if not 1e-12 <= amount <= 1e15:  # from one in 30,000 years to more than any network carries
-        _reject(name, "between 1e-12 and 1e15 per second", value)
+        _reject(name, "more than nothing, and at most 1e15 per second", value)
     return amount
 
 
