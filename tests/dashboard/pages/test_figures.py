@@ -95,8 +95,7 @@ def test_the_present_counts_no_polls():
 def test_the_price_can_be_seen_whatever_a_poll_is_worth(rise, wait):
     times = NOW + np.linspace(0.0, 2.5 * wait, 121)
     found = (times, 0.5 + rise * (times - NOW))
-    why = SimpleNamespace(next_poll=NOW + wait)
-    figure = figures.worth(SimpleNamespace(worths=found, price=1.0, explanation=why), NOW)
+    figure = figures.worth(SimpleNamespace(worths=found, price=1.0, next_poll=NOW + wait), NOW)
     assert 'class="level price"' in figure.svg
     labels = [float(one) for one in re.findall(r'class="y"[^>]*>([\d.]+) %', figure.svg)]
     assert 100.0 <= max(labels) <= 300.0
