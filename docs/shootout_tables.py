@@ -30,8 +30,9 @@ RULES = {
     "news-crawl": "news-crawl", "heritrix": "Heritrix", "miniflux": "Miniflux",
     "miniflux-round-robin": "Miniflux, round robin", "commafeed": "CommaFeed",
 }  # fmt: skip
-FREQUENT = ("miniflux-round-robin", "commafeed")
-"""Rules that poll many times a day, which keeps nearly everything fresh."""
+MOST_RULES = tuple(rule for rule in RULES if rule not in {"miniflux-round-robin", "commafeed"})
+"""Those that do not poll many times a day, which keeps nearly everything fresh."""
+FEW_RULES = ("nutch", "heritrix")
 COLUMNS = {
     "uniform": "uniform", "proportional": "proportional", "aduana": "Aduana",
     "estimated-optimal": "likeliest", "learning": "**learning**", "optimal": "rates known",
@@ -47,6 +48,8 @@ class History(NamedTuple):
     about: str
     played: tuple[str, ...]
     """Which of `PLAYS` it is played for."""
+    rules: tuple[str, ...] = MOST_RULES
+    """Rules that are played for freshness."""
 
 
 HISTORIES = {
@@ -54,11 +57,12 @@ HISTORIES = {
         "Terms of service",
         "texts of web sites' terms and policies, as the Open Terms Archive saw them change",
         ("freshness", "age", "mirror"),
+        tuple(RULES),
     ),
     "wikipedia_a": History(
         "Wikipedia",
         "revisions of articles that were already old in 2002, up to January 2008",
-        ("freshness", "age", "mirror"),
+        ("freshness", "age"),
     ),
     "nychealth_covid": History(
         "Health department",
@@ -66,7 +70,7 @@ HISTORIES = {
         ("freshness", "age", "mirror"),
     ),
     "django": History(
-        "Django", "source files, tests and documentation in git", ("freshness", "age", "mirror")
+        "Django", "source files, tests and documentation in git", ("freshness", "age"), FEW_RULES
     ),
     "homebrew_core": History("Homebrew", "package descriptions in git", ("freshness", "age", "weighted")),
     "releases": History(
@@ -81,7 +85,6 @@ HISTORIES = {
     ),
 }
 """By the name of their files, in the order of the page."""
-FEW_RULES = ("nutch", "heritrix")
 FEW_POLICIES = ("proportional", "estimated-optimal", "learning", "optimal")
 PLAYS: dict[str, dict[str, Any]] = {
     "freshness": {"objectives": ["freshness"]},
@@ -121,15 +124,11 @@ def play_all(results: Path, histories: Path) -> None:
 
 
 def play(name: str, how: str, histories: Path) -> dict[str, Any]:
-    """Play a history; the rules that poll many times a day are played on the first only."""
+    """Play a history."""
     bundled = name == "releases"
-    recorded = load(
-        None if bundled else str(histories / f"{name}.parquet"), {} if bundled else {"element": "element_id"}
-    )
-    options: dict[str, Any] = {
-        "rules": [rule for rule in RULES if rule not in FREQUENT or name == "ota_contrib"]
-    }
-    options |= PLAYS[how]
+    path, columns = str(histories / f"{name}.parquet"), {"element": "element_id"}
+    recorded = load() if bundled else load(path, columns)
+    options: dict[str, Any] = {"rules": HISTORIES[name].rules, **PLAYS[how]}
     if how == "weighted":
         columns = {"key": "element_id", "weight": "popularity"}
         options["weights"] = load_weights(str(histories / f"{name}.elements.parquet"), recorded, columns)
@@ -176,8 +175,8 @@ class Results:
     def read(cls, folder: Path) -> "Results":
         """Read what a folder has."""
         found = {}
-        for name, history in HISTORIES.items():
-            for how in history.played:
+        for name in HISTORIES:
+            for how in PLAYS:
                 path = folder / f"{name}.{how}.json"
                 if path.exists():
                     found[name, how] = json.loads(path.read_text(encoding="utf-8"))
@@ -275,7 +274,8 @@ def lead(case: Case, policy: str) -> str:
     ahead, margin = case.lead(policy)
     if case.objective == "age":
         age = case.reached("uniform")
-        return f"{-100.0 * ahead / age:+.0f} ± {100.0 * margin / age:.0f} %"
+        share = -100.0 * ahead / age
+        return f"{share:+.{int(abs(share) < 1.0)}f} ± {100.0 * margin / age:.0f} %"
     return f"{100.0 * ahead:+.2f} ± {100.0 * margin:.2f}"
 
 
@@ -336,15 +336,15 @@ def counts(results: Results) -> Iterator[str]:
         ["of a rule, at its polls", *needed(ruled)],
         ["of uniform polling, at the given budgets", *needed([case for case in fresh if not case.rule])],
     ]
-    yield from table(["polls of learning for the freshness", "median", "least", "most"], rows)
+    yield from table(["polls of learning for the freshness", "known", "of", "median", "least", "most"], rows)
     yield ""
     younger = [100.0 * case.lead("learning")[0] / case.reached("uniform") for case in age]
     if younger:
-        span = f"{min(younger):.0f} to {max(younger):.0f} %"
+        span = f"{min(younger):.2g} to {max(younger):.2g} %"
         yield f"Under learning for age, copies are {span} younger than under uniform polling."
         yield ""
     losses = [line for how in PLAYS for case in results.cases(how) for line in lost(case, how)]
-    yield "Contests in which learning or the mirror is not ahead: " + ("; ".join(losses) or "none") + "."
+    yield from ["Not ahead:", "", *losses] if losses else ["They are ahead in all contests."]
 
 
 def won(title: str, cases: list[Case], policy: str) -> list[str]:
@@ -378,9 +378,10 @@ def with_laws(cases: list[Case]) -> list[Case]:
 
 
 def needed(cases: list[Case]) -> list[str]:
-    """Median, least and most polls that learning needs for the same; a bound counts as what it is."""
-    shares = [case.needed("learning")[1] for case in cases]
-    return [f"{100.0 * found(shares):.0f} %" for found in (median, min, max)] if shares else ["", "", ""]
+    """In how many cases it is known what learning needs for the same; median, least and most of that."""
+    shares = [share for bound, share in (case.needed("learning") for case in cases) if not bound]
+    found = [f"{100.0 * one(shares):.0f} %" for one in (median, min, max)] if shares else ["", "", ""]
+    return [str(len(shares)), str(len(cases)), *found]
 
 
 def lost(case: Case, how: str) -> Iterator[str]:
@@ -396,8 +397,8 @@ def lost(case: Case, how: str) -> Iterator[str]:
             )
             against = RULES.get(other, "uniform polling")
             yield (
-                f"{policy} with {against} on {HISTORIES[case.history].title} ({how}, "
-                f"{number(case.budget / case.elements)} polls a day): {amount}"
+                f"- {policy}, with {against} on {HISTORIES[case.history].title} ({how}, "
+                f"{number(case.budget / case.elements)} polls of each a day): {amount}"
             )
 
 

@@ -102,9 +102,13 @@ def test_contests_are_counted(page):
     assert cells(page, "likeliest, behind learning")[0][1:] == ["1", "2", "15.0"]
     assert cells(page, "gaps known, ahead of learning")[0][1:] == ["1", "2", "5.0"]
     assert cells(page, "gaps known, behind learning")[0][1:] == ["1", "2", "1.0"]
-    assert cells(page, "of a rule, at its polls")[0][1:] == ["80 %", "80 %", "80 %"]
+    assert cells(page, "of a rule, at its polls")[0][1:] == ["1", "1", "80 %", "80 %", "80 %"]
+    assert cells(page, "of uniform polling, at the given budgets")[0][1:] == ["0", "1", "", "", ""]
     assert "copies are 75 to 75 % younger" in page
-    assert "learning with uniform polling on Django (freshness, 1 polls a day): -1.00 ± 1.64 points" in page
+    assert (
+        "- learning, with uniform polling on Django (freshness, 1 polls of each a day): -1.00 ± 1.64 points"
+        in page
+    )
 
 
 def test_a_page_without_a_mark_is_refused(tables, tmp_path):
