@@ -30,6 +30,8 @@ _START_SECONDS = 1.7e9
 """When the history is played, in seconds since 1970."""
 _MEMORY_FOLDER = "/dev/shm"  # noqa: S108  (a folder of its own is made in it)
 """A file system in memory, where there is one: nothing need outlive the game."""
+_TIDY = 1000.0
+"""Turns after which the store is tidied: a turn may be a day, and tidying each time takes half of it all."""
 _BODY = b"as recorded"
 """What all versions contain: copies of one content are kept once. A fingerprint tells versions apart."""
 
@@ -125,6 +127,7 @@ def mirror_polls(
                 clock=clock,
                 tick=round_ / STEPS,
                 sample_every=np.inf,
+                tidy_every=_TIDY * round_ / STEPS,
             ) as mirror:
                 if start == 0.0:
                     for weight in np.unique(heavy):

@@ -24,7 +24,7 @@ from .as_json import fields_json
 from .clock import Clock, RealClock
 from .engine.discovery import Discovery, differs
 from .engine.policy import load_policy
-from .engine.worker import SAMPLE_EVERY, Event, Loop, check_settings
+from .engine.worker import SAMPLE_EVERY, TIDY_EVERY, Event, Loop, check_settings
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain
 from .reports.status import Status, live_workers, status
@@ -102,9 +102,14 @@ class Mirror:
         sources: Mapping[str, Source] | None = None,
         tick: float | None = None,
         sample_every: float = SAMPLE_EVERY,
+        tidy_every: float = TIDY_EVERY,
         beside: Callable[[float], Mapping[str, float]] | None = None,
     ) -> None:
-        """``sample_every``: seconds between two samples; ``beside``: what else to keep with each."""
+        """Make it ready; `run` starts it.
+
+        ``sample_every`` and ``tidy_every``: seconds between two samples, and between two looks for old
+        versions and lost copies; ``beside``: what else to keep with each sample.
+        """
         settings = Settings() if settings is None else settings
         if settings.budget is None and settings.byte_budget is None:
             settings = replace(settings, budget=_DEFAULT_BUDGET)
@@ -116,7 +121,8 @@ class Mirror:
         self.store = open_store(self._url, copies=self.copies)
         self.sources: Mapping[str, Source] = load_sources(settings) if sources is None else sources
         self._discovery = Discovery(settings, self.sources)
-        self._tick, self._sample_every, self._beside = tick, sample_every, beside
+        self._tick, self._beside = tick, beside
+        self._sample_every, self._tidy_every = sample_every, tidy_every
         self._loop: Loop | None = None
 
     def __enter__(self) -> Self:
@@ -345,7 +351,8 @@ class Mirror:
             self.apply_rules()
             self._loop = Loop(
                 store, self.copies, self.sources, self.settings, self.clock, tick=self._tick,
-                on_event=on_event, sample_every=self._sample_every, beside=self._beside,
+                on_event=on_event, sample_every=self._sample_every, tidy_every=self._tidy_every,
+                beside=self._beside,
             )  # fmt: skip
             yield self._loop
         finally:

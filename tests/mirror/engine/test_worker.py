@@ -480,6 +480,16 @@ def test_copies_that_are_lost_are_fetched_again_though_the_source_says_unchanged
         assert mirror.store.check() == []
 
 
+@pytest.mark.parametrize(("tidy_every", "least", "most"), [(60.0, 1, 2), (DAY, 20, 24)])
+def test_old_versions_are_kept_until_the_store_is_tidied(tmp_path, tidy_every, least, most):
+    content = {"python:a": lambda now: str(now).encode()}
+    mirror, _ = make(tmp_path, budget=48 / DAY, content=content, tidy_every=tidy_every, keep=1)
+    with mirror:
+        add(mirror, "a")
+        run(mirror, DAY / 2)
+        assert least <= len(mirror.changes()) <= most
+
+
 def test_where_a_group_cannot_keep_up_with_max_age_all_its_elements_get_their_turn(tmp_path):
     limits = (GroupLimit("*", spacing=500.0),)
     mirror, world = make(tmp_path, budget=1.0, groups=limits, tick=100.0)

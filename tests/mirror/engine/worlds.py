@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from unstale.mirror.clock import SimulatedClock
+from unstale.mirror.engine.worker import TIDY_EVERY
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Settings
 from unstale.mirror.source import Found, New
@@ -66,6 +67,7 @@ def make(
     clock=None,
     content=None,
     sample_every=inf,
+    tidy_every=TIDY_EVERY,
     beside=None,
     **settings,
 ):
@@ -82,6 +84,7 @@ def make(
         sources={"python": world},
         tick=tick,
         sample_every=sample_every,
+        tidy_every=tidy_every,
         beside=beside,
     )
     return mirror, world

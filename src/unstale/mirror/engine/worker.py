@@ -49,8 +49,8 @@ _ALIVE = 10.0
 """Seconds after which a worker says again that it is there."""
 _LOOKED_AT = 20_000
 """Elements whose copies are looked for at a time."""
-_PRUNE = 60.0
-"""Seconds after which old versions are looked for again."""
+TIDY_EVERY = 60.0
+"""Seconds after which old versions and lost copies are looked for again."""
 SAMPLE_EVERY = 60.0
 """Seconds between two samples of how the mirror does."""
 _HINTS = 2.0
@@ -92,12 +92,18 @@ class Loop:
         tick: float | None = None,
         on_event: Callable[[Event], None] | None = None,
         sample_every: float = SAMPLE_EVERY,
+        tidy_every: float = TIDY_EVERY,
         beside: Callable[[float], Mapping[str, float]] | None = None,
     ) -> None:
-        """``sample_every``: seconds between two samples; ``beside``: what else to keep of each moment."""
+        """Make it ready; `run` starts it.
+
+        ``sample_every`` and ``tidy_every``: seconds between two samples, and between two looks for old
+        versions and lost copies; ``beside``: what else to keep of each moment.
+        """
         self._store, self._copies, self._sources = store, copies, sources
         self._settings, self._clock, self._on_event = settings, clock, on_event
-        self._tick, self._sample_every, self._beside = tick, sample_every, beside
+        self._tick, self._beside = tick, beside
+        self._sample_every, self._tidy_every = sample_every, tidy_every
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.planner: Planner | None = None
         self.workers = 1
@@ -119,7 +125,7 @@ class Loop:
         self._news = False
         self._pauses = 0
         self._next_alive = self._next_prune = self._next_hints = self._next_sample = -inf
-        self._next_sweep = self._clock.now() + _PRUNE
+        self._next_sweep = self._clock.now() + self._tidy_every
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="unstale-store")
         self._clean = self._introduced = False
         self._lead = self._shift = 0.0
@@ -179,7 +185,7 @@ class Loop:
             now = self._clock.now()
             self._finished = [replace(one, began=min(one.began, now)) for one in self._finished]
             self._next_alive = self._next_prune = self._next_hints = self._next_sample = self._told = -inf
-            self._next_sweep = self._clock.now() + _PRUNE
+            self._next_sweep = self._clock.now() + self._tidy_every
         finished, self._finished = self._finished, []
         self._set_queue(finished)
         room = self._queue - self._hands.in_hand
@@ -297,7 +303,7 @@ class Loop:
             if orphans:
                 self._store.discard(orphans)
             if planning and now >= self._next_sweep:
-                self._next_sweep = now + _SWEEP
+                self._next_sweep = now + max(_SWEEP, self._tidy_every)
                 self._store.sweep()
         except (Trouble, OSError) as error:
             self._tell("trouble", str(error))
@@ -392,7 +398,7 @@ class Loop:
             self._next_hints = now + _HINTS
             read_hints(Path(self._settings.hint_file), t, now)
         if planning and now >= self._next_prune:
-            self._next_prune = now + _PRUNE
+            self._next_prune = now + self._tidy_every
             before = now - self._settings.keep_polls
             self._look_for_copies(t)
             edits = self.planner.edited if self.planner is not None else 0
