@@ -55,10 +55,11 @@ def signature_of(value, name):
     ]
     text = f"{name}{signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)}"
     text = re.sub(r"<[^<>]* at 0x[0-9a-f]+>|<factory>|<class '[\w.]*'>", "...", text)
-    if len(text) <= 110:
-        return text
-    inner = ",\n".join(f"    {parameter}" for parameter in parameters)
-    return re.sub(r"<[^<>]* at 0x[0-9a-f]+>|<factory>", "...", f"{name}(\n{inner},\n)")
+    if len(text) > 110:
+        inner = ",\n".join(f"    {parameter}" for parameter in parameters)
+        text = re.sub(r"<[^<>]* at 0x[0-9a-f]+>|<factory>", "...", f"{name}(\n{inner},\n)")
+    text = re.sub(r"(=\w+\()[^()]{80,}\)", r"\1...)", text)
+    return text.replace("'", '"')  # as the formatter writes it
 
 
 def docstring_of(value):
