@@ -362,7 +362,7 @@ def test_standard_input(monkeypatch):
 
 @pytest.mark.parametrize("block", [7, 64, 200, 1 << 16])
 def test_lines_across_blocks(block, write, monkeypatch):
-    monkeypatch.setattr(access_logs, "BLOCK", block)
+    monkeypatch.setattr(access_logs, "BLOCK_BYTES", block)
     lines = [LINE.replace("id=7", f"id={i % 17}") for i in range(200)]
     lines[150] = "bad\n"
     found, tally = read(write("".join(lines)))
@@ -376,7 +376,7 @@ def test_lines_across_blocks(block, write, monkeypatch):
 
 def test_endless_lines_do_not_fill_the_memory(write, monkeypatch):
     monkeypatch.setattr(access_logs, "LONGEST", 1000)
-    monkeypatch.setattr(access_logs, "BLOCK", 500)
+    monkeypatch.setattr(access_logs, "BLOCK_BYTES", 500)
     found, tally = read(write(LINE + "x" * 10_000 + "\n" + LINE))
     assert len(found) == 2
     assert tally.malformed >= 1

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.errors import InvalidInput
-from unstale.tables import HistoryTable, TextFile, as_list, is_history, moment, open_file, read_history
+from unstale.tables import TextFile, as_list, history_table, is_history, moment, open_file
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -31,7 +31,7 @@ def changes_of(history):
 def read_text(text, name="changes.csv", columns=None, *, folder):
     data = text if isinstance(text, bytes) else text.encode()
     (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    return read_history(str(folder / name), columns)
+    return history_table(str(folder / name), columns).read()
 
 
 def write_parquet(path, /, **columns):
@@ -83,16 +83,16 @@ def test_times_in_text(times, tmp_path):
 )
 def test_times_in_parquet(times, tmp_path):
     path = write_parquet(tmp_path / "h.parquet", element=[key for key, _ in ROWS], t=times)
-    assert changes_of(read_history(path)) == EXPECTED
+    assert changes_of(history_table(path).read()) == EXPECTED
 
 
 def test_times_in_another_zone_are_the_same_moments(tmp_path):
     there = pa.array([30, 10, 20, 10, 0], pa.timestamp("s", "Europe/Berlin"))
     path = write_parquet(tmp_path / "h.parquet", element=[key for key, _ in ROWS], t=there)
-    assert changes_of(read_history(path)) == EXPECTED
+    assert changes_of(history_table(path).read()) == EXPECTED
     days = pa.array([1, 0], pa.date32())
     path = write_parquet(tmp_path / "d.parquet", element=["a", "a"], t=days)
-    assert changes_of(read_history(path)) == {"a": [0.0, 86400.0]}
+    assert changes_of(history_table(path).read()) == {"a": [0.0, 86400.0]}
 
 
 @pytest.mark.parametrize("kind", [pa.int32(), pa.string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
@@ -100,7 +100,7 @@ def test_elements_in_parquet_keep_their_type(kind, tmp_path):
     keys = pa.array([7, 8, 7], pa.int32()).cast(pa.int32() if kind == pa.int32() else pa.string()).cast(kind)
     path = write_parquet(tmp_path / "h.parquet", element=keys, t=[3, 2, 1])
     seven, eight = (7, 8) if kind == pa.int32() else ("7", "8")
-    assert changes_of(read_history(path)) == {seven: [1.0, 3.0], eight: [2.0]}
+    assert changes_of(history_table(path).read()) == {seven: [1.0, 3.0], eight: [2.0]}
 
 
 def test_columns_can_have_other_names(tmp_path):
@@ -113,7 +113,7 @@ def test_standard_input_and_progress(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     file, done = open_file("-"), []
     assert is_history(file, {})  # which does not use it up
-    table = HistoryTable(file)
+    table = history_table(file)
     assert table.length == len(data)
     assert changes_of(table.read(done.append)) == {"a": [1.0], "b": [2.0]}
     assert sum(done) == len(data)
@@ -143,7 +143,7 @@ def test_what_is_a_history(header, columns, answer, tmp_path):
 def test_any_rows(rows):
     file = TextFile("-", ",")
     file.__dict__["typed"] = "\n".join(["element,t", *(f"{key},{t}" for key, t in rows)]).encode()
-    history = HistoryTable(file).read()
+    history = history_table(file).read()
     expected = {key: sorted({float(t) for other, t in rows if other == key}) for key, _ in rows}
     assert changes_of(history) == expected
 
@@ -235,17 +235,17 @@ def test_mistakes_in_text_are_named(case, tmp_path):
 def test_mistakes_in_parquet_are_named(columns, message, tmp_path):
     path = write_parquet(tmp_path / "h.parquet", **columns)
     with pytest.raises(InvalidInput) as refused:
-        read_history(path)
+        history_table(path).read()
     assert str(refused.value) == f"{path}{message}"
 
 
 def test_files_that_cannot_be_read(tmp_path):
     for name in ("none.csv", "none.csv.gz", "none.parquet"):
         with pytest.raises(InvalidInput, match=rf"{name}: no such file or directory$"):
-            read_history(str(tmp_path / name))
+            history_table(str(tmp_path / name)).read()
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"element,t\n" + b"a,1\n" * 9999)[:40])
     with pytest.raises(InvalidInput, match=r"cut\.csv\.gz: cut short or damaged; "):
-        read_history(str(tmp_path / "cut.csv.gz"))
+        history_table(str(tmp_path / "cut.csv.gz")).read()
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     with pytest.raises(InvalidInput, match=r"cut\.parquet: not a Parquet file, or cut short or damaged; "):
-        read_history(str(tmp_path / "cut.parquet"))
+        history_table(str(tmp_path / "cut.parquet")).read()

@@ -16,18 +16,18 @@ from unstale import tables
 from unstale.errors import InvalidInput, MissingExtra
 from unstale.processes import Poisson, UncertainPoisson
 from unstale.tables import (
-    ROLES,
     Elements,
-    TextTable,
+    Table,
+    TextFile,
     as_list,
     check_writable,
+    element_table,
     law_of,
     open_allocation,
-    open_table,
     replacing,
 )
 from unstale.tables import output as output_module
-from unstale.tables.lines import TextFile
+from unstale.tables import table as table_module
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -35,11 +35,15 @@ pq = pytest.importorskip("pyarrow.parquet")
 GOOD = "key,rate,weight,size,group\na,1.5,2,100,x\nb,0,1,200,y\nc,1e3,0.5,300,x\n"
 
 
+def no_arrow(*_):
+    raise table_module._NotHere
+
+
 @pytest.fixture(params=["with Arrow", "without Arrow"])
 def either(request, monkeypatch):
     """The same test twice."""
     if request.param == "without Arrow":
-        monkeypatch.setattr(TextTable, "_by_arrow", lambda *_: None)
+        monkeypatch.setattr(Table, "_by_arrow", no_arrow)
     return request.param
 
 
@@ -47,7 +51,7 @@ def read_text(text, name="pages.csv", columns=None, *, folder):
     path = folder / name
     data = text if isinstance(text, bytes) else text.encode()
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    return open_table(str(path), columns).read()
+    return element_table(str(path), columns).read()
 
 
 def columns_of(elements):
@@ -98,13 +102,13 @@ def test_laws_of_uncertain_rates(blank, tmp_path):
     np.testing.assert_array_equal(elements.shapes, [2.0, np.nan, 0.5, np.nan])
     np.testing.assert_array_equal(elements.scales, [0.25, np.nan, 8.0, np.nan])
     assert elements.uncertain == 2
-    certain = open_table(str(tmp_path / "pages.csv"), certain=True)
+    certain = element_table(str(tmp_path / "pages.csv"), certain=True)
     with pytest.raises(InvalidInput, match=r"line 4, column 'rate': must be a number; it is ''"):
         certain.read()
 
 
 def test_laws_with_gaps_are_read_by_arrow(tmp_path, monkeypatch):
-    monkeypatch.setattr(TextTable, "_by_python", lambda *_: pytest.fail("Python reads slowly"))
+    monkeypatch.setattr(Table, "_by_python", lambda *_: pytest.fail("Python reads slowly"))
     assert read_text(LAWS.replace(" ", ""), folder=tmp_path).uncertain == 2
     rates = read_text("shape,scale\n1,2\n3,4\n", folder=tmp_path).rates
     np.testing.assert_allclose(rates, [2.0, 12.0], rtol=1e-14)
@@ -115,7 +119,7 @@ def test_columns_of_laws_that_are_text_are_mistakes(tmp_path):
     text = "key,rate,shape,scale\na,1,round,large\n"
     with pytest.raises(InvalidInput, match=r"line 2, column 'shape': must be a number; it is 'round'"):
         read_text(text, folder=tmp_path)
-    assert open_table(str(tmp_path / "pages.csv"), certain=True).read().rates.tolist() == [1.0]
+    assert element_table(str(tmp_path / "pages.csv"), certain=True).read().rates.tolist() == [1.0]
 
 
 def test_laws_of_elements_one_by_one_only_where_a_rate_is_zero():
@@ -154,14 +158,14 @@ def test_columns_can_have_other_names(tmp_path):
 @pytest.mark.usefixtures("either")
 def test_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GOOD.encode())))
-    assert columns_of(open_table("-").read()) == EXPECTED
+    assert columns_of(element_table("-").read()) == EXPECTED
 
 
 @pytest.mark.usefixtures("either")
 def test_progress_counts_the_bytes_of_the_file(tmp_path):
     for name in ("pages.csv", "pages.csv.gz"):
         read_text(GOOD * 1, name, folder=tmp_path)
-        table, done = open_table(str(tmp_path / name)), []
+        table, done = element_table(str(tmp_path / name)), []
         table.read(done.append)
         assert sum(done) == table.length
 
@@ -171,8 +175,8 @@ def test_many_rows_are_read_alike(tmp_path, monkeypatch):
     rates = rng.lognormal(0, 3, 300_000)
     lines = [f'"k,{i}",{rate!r},g{i % 7}' for i, rate in enumerate(rates.tolist())]
     fast = read_text("\n".join(["key,rate,group", *lines]), folder=tmp_path)
-    monkeypatch.setattr(TextTable, "_by_arrow", lambda *_: None)
-    slow = open_table(str(tmp_path / "pages.csv")).read()
+    monkeypatch.setattr(Table, "_by_arrow", no_arrow)
+    slow = element_table(str(tmp_path / "pages.csv")).read()
     assert not isinstance(fast.keys, list)
     assert fast.rates.tobytes() == slow.rates.tobytes() == rates.tobytes()
     assert columns_of(fast) == columns_of(slow)
@@ -296,7 +300,7 @@ def test_groups_and_other_columns_may_repeat(tmp_path):
 def test_closed_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InvalidInput, match=r"^standard input: it is closed$"):
-        open_table("-").read()
+        element_table("-").read()
 
 
 @pytest.mark.usefixtures("either")
@@ -321,13 +325,13 @@ def test_renamed_columns_are_named_as_in_the_file(tmp_path):
 def test_files_that_cannot_be_read(tmp_path):
     for name in ("none.csv", "none.csv.gz", "none.parquet"):
         with pytest.raises(InvalidInput, match=rf"{name}: no such file or directory$"):
-            open_table(str(tmp_path / name)).read()
+            element_table(str(tmp_path / name)).read()
     for name in ("folder.csv", "folder.parquet"):
         (tmp_path / name).mkdir()
         with pytest.raises(InvalidInput, match=rf"{name}: is a directory$"):
-            open_table(str(tmp_path / name)).read()
+            element_table(str(tmp_path / name)).read()
     with pytest.raises(InvalidInput, match=r"pages\.xlsx: its name must end in \.csv, \.csv\.gz, "):
-        open_table("pages.xlsx")
+        element_table("pages.xlsx")
 
 
 @pytest.mark.usefixtures("either")
@@ -341,7 +345,7 @@ def test_damaged_gzip(tmp_path):
     ):
         (tmp_path / "pages.csv.gz").write_bytes(data)
         with pytest.raises(InvalidInput, match=r"pages\.csv\.gz: cut short or damaged; "):
-            open_table(str(tmp_path / "pages.csv.gz")).read()
+            element_table(str(tmp_path / "pages.csv.gz")).read()
 
 
 # What people, and programs, write into files. Quotes, ends of lines and odd numbers are frequent here.
@@ -386,10 +390,10 @@ def outcome(table):
 def test_any_bytes_are_a_table_or_one_line(data):
     file = TextFile("-", ",")
     file.__dict__["typed"] = data
-    table = TextTable(file, {role: role for role in ROLES}, {"rate"})
+    table = element_table(file, {"rate": "rate"}, certain=True)
     with_arrow = outcome(table)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TextTable, "_by_arrow", lambda *_: None)
+        patch.setattr(Table, "_by_arrow", no_arrow)
         without = outcome(table)
     assert with_arrow == without
     if isinstance(without, str):
@@ -402,7 +406,7 @@ def test_any_bytes_are_a_table_or_one_line(data):
 
 def write_parquet(path, **columns):
     pq.write_table(pa.table(columns), path)
-    return open_table(str(path))
+    return element_table(str(path))
 
 
 def test_parquet(tmp_path):
@@ -442,7 +446,7 @@ def test_parquet_takes_text_of_any_kind(kind, tmp_path):
     (part,) = table.parts("key", "rate")
     with open_allocation(str(tmp_path / "out.parquet"), "polls/day") as write:
         write(part.keys, part.rates)
-    assert as_list(open_table(str(tmp_path / "out.parquet"), {"rate": "frequency"}).read().keys) == text
+    assert as_list(element_table(str(tmp_path / "out.parquet"), {"rate": "frequency"}).read().keys) == text
     repeated = write_parquet(tmp_path / "r.parquet", key=pa.array(["a", "b", "a"]).cast(kind), rate=[1.0] * 3)
     with pytest.raises(InvalidInput, match="row 3, column 'key': must not repeat a key; 'a' is in row 1"):
         repeated.read()
@@ -503,7 +507,7 @@ def test_mistakes_in_parquet_are_named(columns, message, tmp_path):
 
 
 def test_the_row_is_exact_in_later_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("unstale.tables.parquet.BATCH", 100)
+    monkeypatch.setattr("unstale.tables.files.BATCH_ROWS", 100)
     rates = np.ones(1000)
     rates[811] = -3.0
     table = write_parquet(tmp_path / "p.parquet", rate=rates)
@@ -515,7 +519,7 @@ def test_the_row_is_exact_in_later_parts(tmp_path, monkeypatch):
 
 
 def test_repeated_keys_are_found_across_parts_but_not_in_streams(tmp_path, monkeypatch):
-    monkeypatch.setattr("unstale.tables.parquet.BATCH", 100)
+    monkeypatch.setattr("unstale.tables.files.BATCH_ROWS", 100)
     keys = [str(i) for i in range(1000)]
     keys[811] = "5"
     table = write_parquet(tmp_path / "p.parquet", rate=np.ones(1000), key=keys)
@@ -540,7 +544,7 @@ def test_damaged_parquet(tmp_path):
     ):
         path.write_bytes(data)
         try:
-            open_table(str(path)).read()
+            element_table(str(path)).read()
         except InvalidInput as error:
             damaged = f"{path}: not a Parquet file, or cut short or damaged; "
             odd = f"{path}, row "  # zeros amid the bytes of a number may make another one
@@ -555,7 +559,7 @@ def test_parquet_needs_an_extra(monkeypatch):
     with pytest.raises(
         MissingExtra, match=r"Parquet files need an optional part: pip install 'unstale\[parquet\]'"
     ):
-        open_table("p.parquet").read()
+        element_table("p.parquet").read()
 
 
 # --- writing -------------------------------------------------------------------------------------------
@@ -573,7 +577,7 @@ def test_what_is_written_can_be_read_again(suffix, keys, tmp_path):
     with open_allocation(path, "polls/day") as write:
         write(keys[:3], FREQUENCIES[:3])
         write(keys[3:], FREQUENCIES[3:])
-    got = open_table(path, {"rate": "frequency"}).read()
+    got = element_table(path, {"rate": "frequency"}).read()
     assert list(map(str, as_list(got.keys))) == list(map(str, as_list(keys)))
     assert got.rates.tobytes() == FREQUENCIES.tobytes()
     assert [file.name for file in tmp_path.iterdir()] == [f"plan.{suffix}"]
@@ -584,7 +588,7 @@ def test_from_csv_to_parquet_to_csv(tmp_path):
     with open_allocation(files[0], "polls/day") as write:
         write(KEYS, FREQUENCIES)
     for source, target in pairwise(files):
-        elements = open_table(source, {"rate": "frequency"}).read()
+        elements = element_table(source, {"rate": "frequency"}).read()
         with open_allocation(target, "polls/day") as write:
             write(elements.keys, elements.rates)
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "c.csv").read_bytes()

@@ -8,7 +8,7 @@ anything but Poisson.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -18,8 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unstale.arguments import Floats
-from unstale.tables import Advance, HistoryTable, ParquetFile, TextFile, as_list, bad_file, ignore, open_file
-from unstale.tables.elements import bad_value, broken_rule, find_columns
+from unstale.tables import (
+    WEIGHT,
+    Advance,
+    Column,
+    Schema,
+    as_list,
+    bad_file,
+    history_table,
+    ignore,
+    rows_in,
+)
 
 from .git_history import Repository, histories_of
 
@@ -28,7 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BUNDLED", "WEIGHT_ROLES", "Recorded", "load", "load_weights"]
 
-WEIGHT_ROLES = ("key", "weight")
+_WEIGHTS = Schema((Column("key", "text", needed=True), replace(WEIGHT, needed=True, empty=True)), "weights")
+WEIGHT_ROLES = tuple(column.role for column in _WEIGHTS.columns)
 BUNDLED = "releases of 211 Python packages"
 _DAY_SECONDS = 86400.0
 
@@ -121,7 +131,7 @@ def load(
 
 
 def _from_file(path: str, name: str, columns: Mapping[str, str], advance: Advance) -> Recorded:
-    history = HistoryTable(open_file(path), columns).read(advance)
+    history = history_table(path, columns).read(advance)
     keys = [str(key) for key in as_list(history.keys)]
     return _recorded(path, name, keys, history.elements, history.times)
 
@@ -141,42 +151,13 @@ def load_weights(path: str, recorded: Recorded, columns: Mapping[str, str] | Non
 
     What is not in it, or has no weight there, does not matter.
     """
-    names = {role: (columns or {}).get(role, role) for role in WEIGHT_ROLES}
     found: dict[str, float] = {}
-    for place, key, value in _weights_in(open_file(path), names):
-        weight = _number(value)
-        if weight is None or (rule := broken_rule("weight", weight)):
-            raise bad_value(path, place, names["weight"], rule if weight is not None else "a number", value)
-        if key in found:
-            raise bad_value(path, place, names["key"], "a key that does not come before", key)
-        found[key] = weight
-    weights = np.array([found.get(key, 0.0) for key in recorded.keys])
+    for place, row in rows_in(path, _WEIGHTS, columns):
+        if row["key"] in found:
+            name = (columns or {}).get("key", "key")
+            raise place.wrong(name, "a key that does not come before", row["key"])
+        found[row["key"]] = row["weight"]
+    weights = np.nan_to_num([found.get(key, 0.0) for key in recorded.keys])
     if not weights.any():
         raise bad_file(path, f"no element of {recorded.name} has a weight there")
     return weights
-
-
-def _weights_in(file: TextFile | ParquetFile, names: Mapping[str, str]) -> Iterator[tuple[str, str, object]]:
-    """Yield where each row is, its key, and its weight."""
-    if isinstance(file, TextFile):
-        header = file.header(*names.values())
-        where = find_columns(file.path, header.names, names, set(names), line=header.line)
-        for line, row in file.body(len(header.names)):
-            yield f"line {line}", row[where["key"]], row[where["weight"]]
-        return
-    columns = file.columns(names, set(names))
-    table = file.read(columns.values())
-    keys, weights = (table.column(columns[role]).to_pylist() for role in WEIGHT_ROLES)
-    for number, (key, weight) in enumerate(zip(keys, weights, strict=True), 1):
-        yield f"row {number}", str(key), weight
-
-
-def _number(value: object) -> float | None:
-    """Return a weight; none at all is 0, and what is no number is None."""
-    if value is None or value == "":
-        return 0.0
-    try:
-        weight = float(value)  # type: ignore[arg-type]  # anything may stand there
-    except (TypeError, ValueError):
-        return None
-    return weight if weight == weight else 0.0  # noqa: PLR0124  (not a number is what has none)

@@ -1,125 +1,156 @@
-"""From columns of Arrow to elements, checked."""
+"""Columns as they have been read from a table, and labels: columns of text in which values may repeat."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from unstale.quantities import LEAST, MOST
-
-from .elements import LAW_ROLES, MOST_SURE, NUMBERS, POSITIVE, Elements, broken_rule
-from .laws import lacking, merged
+from .complaints import Place, bad_column
+from .schema import Column
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
-    from unstale.arguments import Floats
-
-__all__ = ["Complain", "encoded", "first_repeated", "from_arrow", "labels_of", "no_nulls"]
-
-Complain = Callable[[str, int | None, str, object], NoReturn]
-"""Is told the role of a column, the row (from 0; None: the whole column), the rule and what stands there."""
+__all__ = ["Columns", "Keys", "Labels", "Source", "as_list", "taken"]
 
 
-def from_arrow(columns: Mapping[str, Any], complain: Complain, first: int = 0) -> Elements:
-    """Return the elements of columns of Arrow, by role; ``first`` is the number of the first row."""
-    law = set(LAW_ROLES) <= set(columns)
-    numbers = {
-        role: _numbers(role, columns[role], complain, empty=law and role in {"rate", *LAW_ROLES})
-        for role in NUMBERS
-        if role in columns
-    }
-    labels = {role: labels_of(role, columns[role], complain) for role in ("key", "group") if role in columns}
-    rates, shapes, scales = numbers.get("rate"), None, None
-    if law:
-        rates, shapes, scales = merged(rates, numbers["shape"], numbers["scale"])
-        if np.isnan(rates).any():
-            row = int(np.argmax(np.isnan(rates)))
-            rate = float(numbers["rate"][row]) if "rate" in numbers else None
-            shape, scale = (float(numbers[role][row]) for role in LAW_ROLES)
-            complain(lacking(rate, shape, scale), row, "a number", None)
-    assert rates is not None  # noqa: S101  (for the type checker)
-    count = len(rates)
-    groups, names = None, list[object]()
-    if "group" in labels:
-        groups, dictionary = encoded(labels["group"])
-        names = dictionary.to_pylist()
-    return Elements(
-        rates=rates,
-        keys=labels.get("key", range(first + 1, first + count + 1)),
-        weights=numbers.get("weight"),
-        sizes=numbers.get("size"),
-        groups=groups,
-        group_names=names,
-        shapes=shapes,
-        scales=scales,
-    )
+class Keys(Protocol):
+    """A sequence of keys: a list, a range, an array, or a column of Arrow."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+    def __getitem__(self, part: slice, /) -> Any:  # noqa: ANN401  (Arrow has no types)
+        """Some of them."""
 
 
-def encoded(column: Any) -> tuple[NDArray[np.int64], Any]:  # noqa: ANN401
-    """Return a column of labels as places in the list of those that differ, and that list."""
-    chunks = column.dictionary_encode().unify_dictionaries().chunks
-    if not chunks:
-        return np.zeros(0, np.int64), pa.array([], column.type)
-    codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
-    return codes.astype(np.int64), chunks[0].dictionary
+def as_list(keys: Keys) -> list[Any]:
+    """Return keys, or another column, as values of Python; moments as text, in UTC.
+
+    >>> import numpy as np
+    >>> as_list(range(3)), as_list(np.array(["2026-01-01T12:00:00.5"], "datetime64[ms]"))
+    ([0, 1, 2], ['2026-01-01T12:00:00.500Z'])
+    """
+    part = keys[:]
+    if hasattr(part, "to_pylist"):
+        return list(part.to_pylist())
+    if not hasattr(part, "tolist"):
+        return list(part)
+    if part.dtype.kind == "M":
+        import numpy as np
+
+        part = np.datetime_as_string(part, timezone="UTC")
+    return list(part.tolist())
 
 
-def first_repeated(keys: Any) -> tuple[int, int] | None:  # noqa: ANN401
-    """Return the first row whose key has been there before, and where; None if all differ."""
-    if isinstance(keys, range) or pc.count_distinct(keys, mode="all").as_py() == len(keys):
-        return None
-    codes, _ = encoded(keys)
-    again = np.ones(len(codes), bool)
-    again[np.unique(codes, return_index=True)[1]] = False
-    row = int(np.argmax(again))
-    return row, int(np.argmax(codes == codes[row]))
+def taken(keys: Keys, places: NDArray[np.int64]) -> Any:  # noqa: ANN401
+    """Return the keys in some places.
+
+    >>> import numpy as np
+    >>> list(taken(["a", "b"], np.array([1, 0, 1]))), taken(range(1, 3), np.array([1, 0])).tolist()
+    (['b', 'a', 'b'], [2, 1])
+    """
+    whole: Any = keys
+    if hasattr(whole, "take"):
+        return whole.take(places)
+    if isinstance(whole, range):
+        return whole.start + whole.step * places
+    return [whole[place] for place in places.tolist()]
 
 
-def _numbers(role: str, column: Any, complain: Complain, *, empty: bool) -> Floats:  # noqa: ANN401
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        complain(role, None, "numbers", str(kind))
-    if not empty:
-        no_nulls(role, column, "a number", complain)
-    values: Floats = column.cast(pa.float64(), safe=False).to_numpy()  # what is empty is NaN
-    good = (values >= LEAST) & (values <= (MOST_SURE if role == "shape" else MOST))
-    if role not in POSITIVE:
-        good |= values == 0
-    if empty and column.null_count:
-        good |= column.is_null().to_numpy()
-    if not good.all():
-        row = int(np.argmin(good))
-        value = values[row].item()
-        complain(role, row, broken_rule(role, value), value)
-    return values
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A column of labels."""
+
+    values: Keys
+    """The label of each row: a list, or a column of Arrow."""
+
+    @cached_property
+    def encoded(self) -> tuple[NDArray[np.int64], Keys]:
+        """For each row the place of its label in the list of those that differ, and that list."""
+        if not isinstance(self.values, list):
+            from .arrow_columns import encoded
+
+            return encoded(self.values)
+        import numpy as np
+
+        places = {label: place for place, label in enumerate(dict.fromkeys(self.values))}
+        codes = map(places.__getitem__, self.values)
+        return np.fromiter(codes, np.int64, len(self.values)), list(places)
+
+    def first_repeated(self) -> tuple[int, int] | None:
+        """Return the first row whose label has been there before, and where; None if all differ."""
+        if isinstance(self.values, list):
+            differ = len(set(self.values))
+        else:
+            from .arrow_columns import count_different
+
+            differ = count_different(self.values)
+        if differ == len(self.values):
+            return None
+        import numpy as np
+
+        codes, _ = self.encoded
+        again = np.ones(len(codes), bool)
+        again[np.unique(codes, return_index=True)[1]] = False
+        row = int(np.argmax(again))
+        return row, int(np.argmax(codes == codes[row]))
 
 
-def labels_of(role: str, column: Any, complain: Complain) -> Any:  # noqa: ANN401
-    """Return a column of text or whole numbers, having checked that none is missing."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-        column = column.cast(kind)
-    if pa.types.is_string_view(kind):  # Arrow cannot search these
-        kind = pa.large_string()
-        column = column.cast(kind)
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    if not (is_text or pa.types.is_integer(kind)):
-        complain(role, None, "text or whole numbers", str(kind))
-    no_nulls(role, column, "text", complain)
-    if is_text:
-        empty = pc.index(column, "").as_py()
-        if empty >= 0:
-            complain(role, empty, "text", "")
-    return column
+@dataclass(frozen=True)
+class Source:
+    """Where columns come from; it makes the complaints about them."""
+
+    path: str
+    names: dict[str, str]
+    """What the file calls columns, by role."""
+    row_name: Callable[[int], str]
+    """Returns what a row (from 0) is called, such as ``line 12``; raises if that is not known."""
+
+    def place(self, row: int) -> Place:
+        """Return where a row stands."""
+        return Place(self.path, self.row_name(row))
+
+    def wrong(self, role: str, row: int, rule: str, value: object) -> NoReturn:
+        """Complain of a value."""
+        raise self.place(row).wrong(self.names[role], rule, value)
+
+    def wrong_type(self, column: Column, found: object, rule: str = "") -> NoReturn:
+        """Complain of the type of a column."""
+        self.row_name(0)  # only to raise if rows have no names: then the type is ours, not that of the file
+        rule = rule or column.must_hold
+        raise bad_column(self.path, self.names[column.role], f"must hold {rule}; it holds {found}")
 
 
-def no_nulls(role: str, column: Any, rule: str, complain: Complain) -> None:  # noqa: ANN401
-    """Complain of the first row without a value, if there is one."""
-    if column.null_count:
-        complain(role, pc.index(column.is_null(), value=True).as_py(), rule, None)
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns of equal length, by role; those that the file lacks are left out.
+
+    A number or a time is an array of floats (nan: missing), a flag an array of 0, 1 and -1 (missing), a label
+    `Labels`, and all else a list.
+    """
+
+    values: dict[str, Any]
+    count: int
+    source: Source
+    first: int = 0
+    """Number of the first row, from 0."""
+    whole: bool = True
+    """Whether these are all rows of the file."""
+    nothing: str | None = ""
+    """What stands in an empty cell."""
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return self.count
+
+    def get(self, role: str) -> Any:  # noqa: ANN401
+        """Return a column, or None."""
+        return self.values.get(role)
+
+    def wrong(self, role: str, row: int, rule: str, value: object) -> NoReturn:
+        """Complain of a value."""
+        self.source.wrong(role, row, rule, value)

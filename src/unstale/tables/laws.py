@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from .elements import MOST_SURE, Elements
+from .elements import MOST_SURE_SHAPE, Elements
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,34 +13,7 @@ if TYPE_CHECKING:
     from unstale.arguments import Floats, Order
     from unstale.objectives import Objective
 
-__all__ = ["lacking", "law_of", "mean_costs", "merged"]
-
-
-def lacking(rate: float | None, shape: float, scale: float) -> str:
-    """Return the role that a row needs a number in, if it has neither a law nor a rate (NaN: empty).
-
-    >>> from math import nan
-    >>> lacking(nan, 2.0, nan), lacking(None, nan, 1.0), lacking(1.0, nan, nan), lacking(None, 2.0, 1.0)
-    ('rate', 'shape', '', '')
-    """
-    if not (isnan(shape) or isnan(scale)):
-        return ""
-    if rate is None:
-        return "shape" if isnan(shape) else "scale"
-    return "rate" if isnan(rate) else ""
-
-
-def merged(rates: Floats | None, shapes: Floats, scales: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return mean rates, shapes and scales; the law wins, and where it is not whole it is NaN."""
-    import numpy as np
-
-    known = np.isnan(shapes) | np.isnan(scales)
-    means = shapes * scales
-    return (
-        means if rates is None else np.where(known, rates, means),
-        np.where(known, np.nan, shapes),
-        np.where(known, np.nan, scales),
-    )
+__all__ = ["law_of", "mean_costs"]
 
 
 def law_of(elements: Elements, places: slice | NDArray[np.intp] = slice(None)) -> Any:  # noqa: ANN401
@@ -58,8 +30,8 @@ def law_of(elements: Elements, places: slice | NDArray[np.intp] = slice(None)) -
     if known.all():
         return rates
     if rates.all():
-        certain = rates / MOST_SURE
-        return UncertainPoisson(np.where(known, MOST_SURE, shapes), np.where(known, certain, scales))
+        certain = rates / MOST_SURE_SHAPE
+        return UncertainPoisson(np.where(known, MOST_SURE_SHAPE, shapes), np.where(known, certain, scales))
     # no gamma law is always 0, so these have laws one by one
     columns = (column.tolist() for column in (known, rates, shapes, scales))
     return [

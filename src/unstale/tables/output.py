@@ -12,23 +12,37 @@ import csv
 import errno
 import gzip
 import io
+import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime
+from math import isnan
 from pathlib import Path
 from typing import IO, Any, cast
 
 from unstale.errors import InvalidInput, need
 
-from .elements import Keys, as_list, bad_file, reason
+from .columns import Keys, as_list
+from .complaints import bad_file, reason
+from .schema import Column, Kind
 
-__all__ = ["Write", "check_writable", "open_allocation", "open_rows", "replacing", "write_csv"]
+__all__ = [
+    "Write",
+    "check_writable",
+    "open_allocation",
+    "open_records",
+    "open_rows",
+    "replacing",
+    "write_csv",
+]
 
 Write = Callable[..., None]
 """Takes columns of equal length: keys, or arrays of numbers or moments."""
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
-_ROWS = 1 << 16
+_BLOCK_ROWS = 1 << 16
+"""Rows that are in memory as values of Python."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -73,20 +87,90 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         raise
 
 
+Records = Callable[[Sequence[Sequence[Any]]], None]
+"""Takes rows, each with the values of all columns."""
+
+
+@contextmanager
+def open_records(path: str, columns: Sequence[Column]) -> Iterator[Records]:
+    """Give a function that writes rows, which a `Table` with these columns reads back the same.
+
+    In text what is missing is empty; in Parquet it is null. Times are written as timestamps in UTC, to the
+    microsecond.
+    """
+    check_writable("the file", path)
+    units = {column.role: column.unit for column in columns}
+    if path.lower().endswith(".parquet"):
+        from .arrow_records import arrays_of, types_of
+
+        types, made = types_of(columns), arrays_of
+    else:
+        types, made = None, _cells_of
+    with open_rows(path, units, types) as write:
+
+        def write_records(rows: Sequence[Sequence[Any]]) -> None:
+            if rows:
+                write(*(made(*part) for part in zip(columns, zip(*rows, strict=True), strict=True)))
+
+        yield write_records
+
+
+def _cells_of(column: Column, values: Sequence[Any]) -> list[object]:
+    """Return values as a text file has them."""
+    return list(map(_CELLS[column.kind], values))
+
+
+def as_json(value: Mapping[str, object]) -> str:
+    """Return an object as JSON, the same text each time; nothing if it is empty."""
+    return json.dumps(dict(value), ensure_ascii=False, sort_keys=True) if value else ""
+
+
+def _text_cell(value: str) -> str:
+    return value.replace("\0", "\ufffd")  # readers of CSV stumble over it
+
+
+def _whole_cell(value: int | None) -> object:
+    return "" if value is None else int(value)
+
+
+def _number_cell(value: float) -> str:
+    return "" if isnan(value) else repr(float(value))
+
+
+def _time_cell(value: float) -> str:
+    if isnan(value):
+        return ""
+    return datetime.fromtimestamp(value, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+_CELLS: dict[Kind, Callable[[Any], object]] = {
+    "label": _text_cell,
+    "text": _text_cell,
+    "number": _number_cell,
+    "whole": _whole_cell,
+    "flag": _whole_cell,
+    "time": _time_cell,
+    "json": as_json,
+}
+
+
 def open_allocation(path: str, unit: str) -> AbstractContextManager[Write]:
     """Give a function that writes keys and frequencies, part by part."""
     return open_rows(path, {"key": "", "frequency": unit})
 
 
 @contextmanager
-def open_rows(path: str, columns: Mapping[str, str]) -> Iterator[Write]:
+def open_rows(
+    path: str, columns: Mapping[str, str], types: Mapping[str, Any] | None = None
+) -> Iterator[Write]:
     """Give a function that writes columns of equal length, part by part.
 
-    ``columns`` has a unit for each, which Parquet notes; no unit is "".
+    ``columns`` has a unit for each, which Parquet notes; no unit is "". The first part tells the types of
+    Arrow unless they are given.
     """
     with replacing(path) as file:
         if path.lower().endswith(".parquet"):
-            with _parquet(file, columns) as write:
+            with _parquet(file, columns, types) as write:
                 yield write
         elif path.lower().endswith(".gz"):
             with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:  # the same bytes each time
@@ -96,7 +180,7 @@ def open_rows(path: str, columns: Mapping[str, str]) -> Iterator[Write]:
 
 
 def _csv(file: IO[bytes], path: str, columns: Iterable[str]) -> Iterator[Write]:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
     yield write_csv(text, columns, "\t" if ".tsv" in path.lower()[-7:] else ",")
     text.flush()
     text.detach()
@@ -104,35 +188,52 @@ def _csv(file: IO[bytes], path: str, columns: Iterable[str]) -> Iterator[Write]:
 
 def write_csv(file: IO[str], columns: Iterable[str], delimiter: str = ",") -> Write:
     """Write the header, and return a function that writes rows."""
-    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    # csv quotes what has characters of the end of a line, so that all readers see it is no end
+    writer = csv.writer(_Lines(file), delimiter=delimiter, lineterminator="\r\n")
     writer.writerow(columns)
 
     def write(*parts: Keys) -> None:
-        for start in range(0, len(parts[0]), _ROWS):
-            block = slice(start, start + _ROWS)
+        for start in range(0, len(parts[0]), _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
             writer.writerows(zip(*(as_list(part[block]) for part in parts), strict=True))
 
     return write
 
 
+class _Lines:
+    """A text file whose lines end in a line feed alone."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._write = file.write
+
+    def write(self, line: str) -> None:
+        """Write a line."""
+        self._write(f"{line[:-2]}\n")
+
+
 @contextmanager
-def _parquet(file: IO[bytes], columns: Mapping[str, str]) -> Iterator[Write]:
+def _parquet(file: IO[bytes], columns: Mapping[str, str], types: Mapping[str, Any] | None) -> Iterator[Write]:
     arrow: Any = need("pyarrow", extra="parquet", needed_for="Parquet files")
     parquet: Any = need("pyarrow.parquet", extra="parquet", needed_for="Parquet files")
     opened: list[Any] = []
 
+    def begin(kinds: Iterable[Any], nullable: Iterable[bool]) -> None:
+        fields = [
+            arrow.field(name, kind, may_lack, {"unit": unit} if unit else None)
+            for (name, unit), kind, may_lack in zip(columns.items(), kinds, nullable, strict=True)
+        ]
+        opened.append(parquet.ParquetWriter(file, arrow.schema(fields), compression="zstd"))
+
     def write(*parts: Keys) -> None:
         arrays = [_arrow(arrow, part) for part in parts]
-        if not opened:  # only the first part tells the types
-            fields = [
-                arrow.field(name, array.type, bool(array.null_count), {"unit": unit} if unit else None)
-                for (name, unit), array in zip(columns.items(), arrays, strict=True)
-            ]
-            opened.append(parquet.ParquetWriter(file, arrow.schema(fields), compression="zstd"))
+        if not opened:
+            begin((array.type for array in arrays), (bool(array.null_count) for array in arrays))
         writer = opened[0]
         writer.write_table(arrow.table(arrays, schema=writer.schema))
 
     try:
+        if types is not None:
+            begin((types[name] for name in columns), (True for _ in columns))
         yield write
     finally:  # also if it is in vain: a writer that is not closed writes to a closed file later
         for writer in opened:

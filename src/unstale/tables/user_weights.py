@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from .elements import bad_file, bad_value, broken_rule, find_columns
-from .lines import TextFile
+from dataclasses import replace
+
+from .complaints import bad_file
+from .elements import WEIGHT
+from .files import TextFile
+from .schema import Column, Schema
+from .table import rows_in
 
 __all__ = ["read_user_weights"]
 
-_ROLES = ("user", "weight")
+_SCHEMA = Schema(
+    (Column("user", "text", needed=True), replace(WEIGHT, needed=True)), "users", renamable=False
+)
 _OTHERS = "*"
 
 
 def read_user_weights(path: str) -> tuple[dict[str, float], float]:
     """Return the weights of users, and that of all others: 1, unless a user called ``*`` says otherwise."""
     delimiter = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
-    file = TextFile(path, delimiter)
-    header = file.header(*_ROLES)
-    columns = {role: role for role in _ROLES}
-    where = find_columns(path, header.names, columns, set(_ROLES), line=header.line)
     weights: dict[str, float] = {}
-    for line, row in file.body(len(header.names)):
-        user, text = row[where["user"]], row[where["weight"]]
-        try:
-            weight = float(text)
-        except ValueError:
-            raise bad_value(path, f"line {line}", "weight", "a number", text) from None
-        if rule := broken_rule("weight", weight):
-            raise bad_value(path, f"line {line}", "weight", rule, text)
-        if user in weights:
-            raise bad_value(path, f"line {line}", "user", "a user who is not in a line above", user)
-        weights[user] = weight
+    for place, row in rows_in(TextFile(path, delimiter), _SCHEMA):
+        if row["user"] in weights:
+            raise place.wrong("user", "a user who is not in a line above", row["user"])
+        weights[row["user"]] = row["weight"]
     if not weights:
-        raise bad_file(path, "it has a header line, but no users below it")
+        raise bad_file(path, f"it has a header line, but no {_SCHEMA.noun} below it")
     others = weights.pop(_OTHERS, 1.0)
     return weights, others

@@ -15,7 +15,7 @@ from unstale.estimation.rates.estimators import METHODS as ALL_METHODS
 from unstale.estimation.rates.posterior import GammaPrior
 from unstale.estimation.rates.rates_of_many import estimate_rates
 from unstale.processes import Poisson
-from unstale.tables import PollTable, as_list, open_file, open_table
+from unstale.tables import as_list, element_table, poll_table
 
 N, POLLS = 40, 25
 COLUMNS = ["key", "rate", "low", "high", "polls", "changes", "shape", "scale"]
@@ -129,7 +129,7 @@ def test_a_plan_takes_the_file_as_it_is(target, polls, run, ask):
     rates = estimate_rates(*polls)
     answer = ask("plan", target, "--budget", "10/day")
     assert answer["elements"] == N
-    got = open_table(target, {"key": "key"}).read()
+    got = element_table(target, {"key": "key"}).read()
     order = np.argsort([int(key[1:]) for key in as_list(got.keys)])
     close(got.rates[order], rates.rate)
 
@@ -348,7 +348,7 @@ def test_laws_are_drawn_as_the_same_polls_would_see_them():
     from unstale.estimation import gap_shares
 
     write_polls("polls.csv", *histories(5, 150, 60)[:3])
-    watched = Watched.of(PollTable(open_file("polls.csv")).read())
+    watched = Watched.of(poll_table("polls.csv").read())
     seen, simulated = gap_shares(*watched.gaps(watched.changed)), gap_shares(*watched.gaps_of(Poisson(1.0)))
     assert simulated.gaps > 20 * seen.gaps
     error = np.sqrt(simulated.shares / seen.gaps)

@@ -45,10 +45,10 @@ def test_plan_reads_standard_input(run, monkeypatch):
 @pytest.mark.parametrize("source", ["pages.csv", "pages.parquet"])
 @pytest.mark.parametrize("target", ["plan.csv", "plan.csv.gz", "plan.tsv", "plan.parquet"])
 def test_plan_between_formats(source, target, run):
-    from unstale.tables import as_list, open_table
+    from unstale.tables import as_list, element_table
 
     run("plan", source, "--budget", "10/day", "--out", target)
-    got = open_table(target, {"rate": "frequency"}).read()
+    got = element_table(target, {"rate": "frequency"}).read()
     assert as_list(got.keys) == [row[0] for row in ROWS]
     close(got.rates, expected(10.0))
 

@@ -17,8 +17,8 @@ from unstale import InvalidInput
 from unstale.cli import main
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.engine.planner import Planner
-from unstale.mirror.exchange.row_files import Column, reading, writing
 from unstale.mirror.exchange.tables import export_elements, export_history, import_elements, import_history
+from unstale.tables import Column, Schema, open_records, rows_in
 
 from .conftest import START, fill, history, open_mirror, said
 
@@ -240,7 +240,7 @@ def test_mistakes_in_a_history_are_named_and_nothing_is_recorded(tmp_path, text,
 def test_other_endings_and_folders_are_refused(mirror, tmp_path):
     with pytest.raises(InvalidInput, match=r"must end in \.csv, "):
         export_elements(mirror, tmp_path / "elements.xls")
-    with pytest.raises(InvalidInput, match="in a folder that exists"):
+    with pytest.raises(InvalidInput, match="in a directory that exists"):
         export_history(mirror, tmp_path / "no" / "history.csv")
     with pytest.raises(InvalidInput, match="no such file"):
         import_elements(mirror, tmp_path / "none.csv")
@@ -270,19 +270,20 @@ KINDS = {
     "whole": st.none() | st.integers(0, 10**18 - 1),
     "flag": st.none() | st.booleans(),
     "json": st.dictionaries(text, flat | st.lists(flat, max_size=3), max_size=3),
-    "moment": st.integers(-(10**15), 10**16).map(lambda us: us / 1e6),
+    "time": st.integers(-(10**15), 10**16).map(lambda us: us / 1e6),
 }
+COLUMNS_OF_KINDS = tuple(Column(kind, kind, empty=True, since_1970=True) for kind in KINDS)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".parquet"])
 @given(rows=st.lists(st.tuples(text.filter(bool), *KINDS.values()), max_size=8))
 def test_rows_of_all_kinds_come_back(tmp_path, suffix, rows):
     path = str(tmp_path / f"rows{suffix}")
-    columns = {"key": Column("text", required=True)} | {kind: Column(kind) for kind in KINDS}
-    with writing(path, columns) as write:
+    columns = (Column("key", "label", needed=True), *COLUMNS_OF_KINDS)
+    with open_records(path, columns) as write:
         write(rows[:3])
         write(rows[3:])
-    read = list(reading(path, columns))
+    read = list(rows_in(path, Schema(columns, "rows")))
     assert [tuple(row.values()) for _, row in read] == rows
 
 
@@ -291,9 +292,8 @@ def test_rows_of_all_kinds_come_back(tmp_path, suffix, rows):
 def test_garbage_is_refused_or_read_but_never_crashes(tmp_path, suffix, content):
     path = tmp_path / f"garbage{suffix}"
     path.write_bytes(content)
-    columns = {kind: Column(kind) for kind in KINDS}
     with suppress(InvalidInput):
-        list(reading(str(path), columns))
+        list(rows_in(str(path), Schema(COLUMNS_OF_KINDS, "rows")))
 
 
 cell = st.sampled_from(

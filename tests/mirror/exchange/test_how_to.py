@@ -40,4 +40,4 @@ def test_what_it_shows_works(tmp_path, monkeypatch, capsys):
 def test_it_names_all_columns():
     tables = PAGE.read_text("utf-8")
     named = set(re.findall(r"`(\w+)`", tables))
-    assert named >= set(ELEMENT_COLUMNS) | set(HISTORY_COLUMNS)
+    assert named >= {column.role for column in (*ELEMENT_COLUMNS, *HISTORY_COLUMNS)}

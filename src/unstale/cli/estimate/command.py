@@ -16,7 +16,7 @@ from unstale.cli.shared.printing import console, print_json
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.errors import InvalidInput
 from unstale.quantities import TimeUnit
-from unstale.tables import POLL_ROLES, PollLog, PollTable, bad_file, open_file, open_rows, write_csv
+from unstale.tables import POLL_ROLES, PollLog, bad_file, open_rows, poll_table, write_csv
 
 from .report import EstimatedRates, EstimateReport
 
@@ -141,7 +141,7 @@ def estimate(
 
 
 def _read(file: str, columns: dict[str, str], by: str | None) -> PollLog:
-    table = PollTable(open_file(file), columns, by)
+    table = poll_table(file, columns, by)
     with progress(f"reading {Path(table.path).name}", table.length) as advance:
         return table.read(advance)
 

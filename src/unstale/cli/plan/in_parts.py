@@ -11,7 +11,7 @@ from unstale.cli.shared.problem import Task, as_objective, fitted, no_weight, op
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow, TimeUnit
-from unstale.tables import LAW_ROLES, Elements, ParquetTable, law_of, mean_costs, open_allocation
+from unstale.tables import LAW_ROLES, Elements, ParquetFile, Table, law_of, mean_costs, open_allocation
 
 from .report import PlanReport, PlanValue
 
@@ -33,7 +33,7 @@ def is_huge(file: str, out: str | None, policy: str, options: dict[str, Any]) ->
     if any(options[name] is not None for name in ("group_limit", "min_frequency", "max_frequency")):
         return False
     table = open_elements(file, **options)
-    return isinstance(table, ParquetTable) and table.length > MOST_ROWS_IN_MEMORY
+    return isinstance(table.file, ParquetFile) and table.length > MOST_ROWS_IN_MEMORY
 
 
 @dataclass
@@ -96,7 +96,7 @@ class _Measure:
 class _Shards:
     """The parts of a table, which `plan_shards` reads as often as it needs."""
 
-    table: ParquetTable
+    table: Table[Elements]
     roles: tuple[str, ...]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -183,8 +183,8 @@ def plan_in_parts(
     return report
 
 
-def _both_parquet(table: object, out: str | None) -> tuple[ParquetTable, str]:
-    if not isinstance(table, ParquetTable) or out is None or not out.lower().endswith(".parquet"):
+def _both_parquet(table: Table[Elements], out: str | None) -> tuple[Table[Elements], str]:
+    if not isinstance(table.file, ParquetFile) or out is None or not out.lower().endswith(".parquet"):
         raise InvalidInput(
             "--stream goes from Parquet to Parquet: give a FILE and an --out that end in .parquet"
         )

@@ -25,8 +25,8 @@ from unstale.tables import (
     Requests,
     Runs,
     bad_file,
+    element_table,
     open_rows,
-    open_table,
     read_user_weights,
 )
 
@@ -221,7 +221,7 @@ def _requests(
 
 
 def _elements(file: str, columns: dict[str, str]) -> Elements:
-    table = open_table(file, {"key": "key"} | columns)
+    table = element_table(file, {"key": "key"} | columns)
     with progress(f"reading {Path(file).name}", table.length) as advance:
         return table.read(advance)
 

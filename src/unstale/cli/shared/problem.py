@@ -15,13 +15,12 @@ from unstale.tables import (
     LAW_ROLES,
     Elements,
     ParquetFile,
-    ParquetTable,
+    Table,
     TextFile,
-    TextTable,
     bad_column,
     bad_file,
+    element_table,
     law_of,
-    open_table,
 )
 from unstale.wording import noun_after, plural
 
@@ -191,13 +190,13 @@ def open_elements(
     columns: tuple[tuple[str, str], ...],
     certain: bool = True,
     **_: object,
-) -> TextTable | ParquetTable:
+) -> Table[Elements]:
     """Return the table of a file; the laws of its rates count unless they are to be taken for certain."""
     named = dict(columns)
     for role in LAW_ROLES:
         if certain and role in named:
             raise InvalidInput(f"--certain cannot be had together with --column {role}={named[role]}")
-    return open_table(file, named, certain=certain)
+    return element_table(file, named, certain=certain)
 
 
 def pose(

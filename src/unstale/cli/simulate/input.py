@@ -15,11 +15,11 @@ from unstale.tables import (
     HISTORY_ROLES,
     ROLES,
     Elements,
-    HistoryTable,
     ParquetFile,
     TextFile,
     as_list,
     bad_file,
+    history_table,
     is_history,
     open_file,
 )
@@ -145,7 +145,7 @@ def _count_polls(name: str, options: dict[str, Any]) -> None:
 
 def _check_columns(file: TextFile | ParquetFile, columns: dict[str, str]) -> None:
     """Refuse a file that is neither elements nor a history, naming both."""
-    names = file.header("rate").names if isinstance(file, TextFile) else file.names
+    names = file.names
     if "rate" not in columns and "rate" not in names and len(names) > 1:
         have = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
         raise bad_file(
@@ -174,7 +174,7 @@ def _history(file: TextFile | ParquetFile, begin: float | None, options: dict[st
     if extra := set(columns) & set(ROLES):
         roles = ", ".join(HISTORY_ROLES)
         raise bad_file(file.path, f"a history has the columns {roles}; leave out --column {extra.pop()}=...")
-    table = HistoryTable(file, columns)
+    table = history_table(file, columns)
     with progress(f"reading {Path(file.path).name}", table.length) as advance:
         history = table.read(advance)
     seconds = options["rate_unit"].seconds

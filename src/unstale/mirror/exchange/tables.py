@@ -9,11 +9,11 @@ Whoever imports a history and copies should import the elements first, then the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice
-from math import inf, isfinite, isnan, nan
+from math import isfinite, isnan, nan, nextafter
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,35 +26,32 @@ from unstale.mirror.store.contract import Addition, Element, PollRecord, Version
 from unstale.mirror.store.sql.imported_polls import Past, keys_of, numbers_by_key, recall
 from unstale.policy import ElementTable
 from unstale.schedule import Windows
-
-from .row_files import Column, Place, reading, writing
+from unstale.tables import (
+    Advance,
+    Column,
+    ParquetFile,
+    Place,
+    Schema,
+    TextFile,
+    ignore,
+    open_file,
+    open_records,
+    rows_in,
+)
+from unstale.tables.schema import ANY_NUMBER, AT_LEAST_0, Interval
 
 if TYPE_CHECKING:
     from unstale.mirror.mirror import Mirror
 
 __all__ = ["export_elements", "export_history", "import_elements", "import_history"]
 
-_AT_ONCE = 5000
+_ROWS_AT_ONCE = 5000
 _DAY = 86400.0
 _T = TypeVar("_T")
-Progress = Callable[[int], None]
-"""Is told how many more rows are done."""
 
 
-def _ignore(_: int) -> None:
-    """Take no notice."""
-
-
-def _at_least_0(value: float) -> str:
-    return "" if isnan(value) or 0 <= value < inf else "finite and >= 0"
-
-
-def _above_0(value: float) -> str:
-    return "" if isnan(value) or value > 0 else "a number of seconds > 0"
-
-
-def _share(value: float) -> str:
-    return "" if isnan(value) or 0 <= value < 1 else "at least 0 and below 1"
+_ABOVE_0 = Interval("a number of seconds > 0", nextafter(0.0, 1.0))
+_SHARE = Interval("at least 0 and below 1", 0.0, nextafter(1.0, 0.0))
 
 
 def _windows(text: str) -> str:
@@ -66,47 +63,56 @@ def _windows(text: str) -> str:
     return ""
 
 
-ELEMENT_COLUMNS = {
-    "key": Column("text", required=True),
-    "rate": Column("number", "changes per day"),
-    "low": Column("number", "changes per day"),
-    "high": Column("number", "changes per day"),
-    "weight": Column("number", rule=_at_least_0),
-    "bytes": Column("number", "bytes"),
-    "group": Column("text"),
-    "source": Column("text"),
-    "max_age": Column("number", "seconds", rule=_above_0),
-    "min_interval": Column("number", "seconds", rule=_at_least_0),
-    "jitter": Column("number", rule=_share),
-    "windows": Column("text", rule=_windows),
-    "options": Column("json"),
-    "given": Column("json"),
-    "via": Column("text"),
-    "state": Column("text"),
-    "added": Column("moment"),
-    "last_poll": Column("moment"),
-    "failures": Column("whole"),
-    "moved": Column("text"),
-    "detail": Column("text"),
-}
+def _number(role: str, unit: str = "", within: Interval = ANY_NUMBER) -> Column:
+    return Column(role, "number", empty=True, unit=unit, within=within)
+
+
+def _moment(role: str) -> Column:
+    return Column(role, "time", empty=True, since_1970=True)
+
+
+ELEMENT_COLUMNS = (
+    Column("key", "label", needed=True),
+    _number("rate", "changes per day"),
+    _number("low", "changes per day"),
+    _number("high", "changes per day"),
+    _number("weight", within=AT_LEAST_0),
+    _number("bytes", "bytes"),
+    Column("group", "text"),
+    Column("source", "text"),
+    _number("max_age", "seconds", _ABOVE_0),
+    _number("min_interval", "seconds", AT_LEAST_0),
+    _number("jitter", within=_SHARE),
+    Column("windows", "text", rule=_windows),
+    Column("options", "json"),
+    Column("given", "json"),
+    Column("via", "text"),
+    Column("state", "text"),
+    _moment("added"),
+    _moment("last_poll"),
+    Column("failures", "whole"),
+    Column("moved", "text"),
+    Column("detail", "text"),
+)
 """``rate``, ``low`` and ``high`` (a 90 % interval) are as learned, ``bytes`` is what a poll takes on average,
 or what polls of all elements do if not known. ``via`` is the key of the element that named it.
 Columns from ``state`` on say how it was at the time; they are not read back."""
 
-HISTORY_COLUMNS = {
-    "key": Column("text", required=True),
-    "time": Column("moment"),
-    "changed": Column("flag"),
-    "modified": Column("moment"),
-    "outcome": Column("text"),
-    "elapsed": Column("number", "seconds", rule=_at_least_0),
-    "bytes": Column("whole", "bytes"),
-    "took": Column("number", "seconds", rule=_at_least_0),
-    "planned": Column("flag"),
-    "predicted": Column("number"),
-    "detail": Column("text"),
-    "seconds": Column("number", "seconds since 1970"),
-}
+_TIME = _moment("time")
+HISTORY_COLUMNS = (
+    Column("key", "label", needed=True),
+    _TIME,
+    Column("changed", "flag"),
+    _moment("modified"),
+    Column("outcome", "text"),
+    _number("elapsed", "seconds", AT_LEAST_0),
+    Column("bytes", "whole", unit="bytes"),
+    _number("took", "seconds", AT_LEAST_0),
+    Column("planned", "flag"),
+    _number("predicted"),
+    Column("detail", "text"),
+    _number("seconds", "seconds since 1970"),
+)
 """``seconds`` is the same moment as ``time``, to the last digit; ``elapsed`` the time since the poll before
 that saw something, ``modified`` when the content had changed, as the source said, ``predicted`` how probably
 the copy was fresh, ``planned`` is 0 for polls of an audit."""
@@ -114,13 +120,21 @@ the copy was fresh, ``planned`` is 0 for polls of an audit."""
 _SEEN = frozenset({"new", "changed", "unchanged"})
 _OUTCOMES = (*sorted(_SEEN), "gone", "failed", "refused")
 _INFORMATION = {"rate", "low", "high", "bytes", "state", "added", "last_poll", "failures", "moved", "detail"}
+_ELEMENTS = Schema(
+    tuple(column for column in ELEMENT_COLUMNS if column.role not in _INFORMATION),
+    "elements",
+    renamable=False,
+)
+_HISTORY = Schema(
+    tuple(column for column in HISTORY_COLUMNS if column.role != "modified"), "polls", renamable=False
+)
 
 
 # --- elements
 
 
 def export_elements(
-    mirror: Mirror, path: str | PathLike[str], *, pattern: str | None = None, progress: Progress = _ignore
+    mirror: Mirror, path: str | PathLike[str], *, pattern: str | None = None, progress: Advance = ignore
 ) -> int:
     """Write elements that are not removed to a file; return how many."""
     from unstale.mirror.engine.policy import load_policy
@@ -128,10 +142,10 @@ def export_elements(
     with mirror.store.begin() as t:
         policy, _ = load_policy(mirror.settings, t)
     known, count, after = _Rates(policy.table, policy.mean_size, mirror.clock.now()), 0, 0
-    with writing(fspath(path), ELEMENT_COLUMNS) as write:
+    with open_records(fspath(path), ELEMENT_COLUMNS) as write:
         while True:
             with mirror.store.begin() as t:
-                batch = t.elements(after, _AT_ONCE, pattern=pattern)
+                batch = t.elements(after, _ROWS_AT_ONCE, pattern=pattern)
                 vias = keys_of(t, (element.via for element in batch if element.via is not None))
             if not batch:
                 return count
@@ -176,19 +190,18 @@ def _element_row(element: Element, known: list[float], vias: dict[int, str]) -> 
     )  # fmt: skip
 
 
-def import_elements(mirror: Mirror, path: str | PathLike[str], *, progress: Progress = _ignore) -> int:
+def import_elements(mirror: Mirror, path: str | PathLike[str], *, progress: Advance = ignore) -> int:
     """Add the elements of a file, or change those that are there; return how many there are in it.
 
     What a file says of an element counts as said of that element. Where it says nothing, an element that is
     there keeps what was said of it before, and for a new one rules say it; but a file that was exported says
     all (in its column ``given``). With a mistake anywhere in the file nothing is added.
     """
-    name = fspath(path)
-    columns = {key: column for key, column in ELEMENT_COLUMNS.items() if key not in _INFORMATION}
+    file = open_file(fspath(path))
     wishes = _Wishes(Discovery(mirror.settings, mirror.sources))
     places: dict[str, Place] = {}
     vias: set[str] = set()
-    for place, row in reading(name, columns):
+    for place, row in rows_in(file, _ELEMENTS):
         wish = wishes.of(place, row)
         if wish.key in places:
             raise place.wrong("key", f"another than that in {places[wish.key].row}", row["key"])
@@ -197,7 +210,7 @@ def import_elements(mirror: Mirror, path: str | PathLike[str], *, progress: Prog
             vias.add(row["via"])
     now = mirror.clock.now()
     waiting: list[tuple[Addition, str]] = []
-    for batch in _batches(reading(name, columns), _AT_ONCE):
+    for batch in _batches(rows_in(file, _ELEMENTS), _ROWS_AT_ONCE):
         with mirror.store.begin() as t:
             known = numbers_by_key(t, vias)
             ready: list[tuple[Addition, str]] = []
@@ -259,17 +272,17 @@ def export_history(
     *,
     pattern: str | None = None,
     failures: bool = False,
-    progress: Progress = _ignore,
+    progress: Advance = ignore,
 ) -> int:
     """Write polls of elements that are not removed to a file, as they were recorded; return how many.
 
     Only those that saw something, as ``unstale estimate`` wants them; with ``failures`` all of them.
     """
     count, after, versions = 0, -1, _Versions(mirror)
-    with writing(fspath(path), HISTORY_COLUMNS) as write:
+    with open_records(fspath(path), HISTORY_COLUMNS) as write:
         while True:
             with mirror.store.begin() as t:
-                batch = t.polls(None, _AT_ONCE, after)
+                batch = t.polls(None, _ROWS_AT_ONCE, after)
                 keys = keys_of(t, (poll.element for poll in batch))
             if not batch:
                 return count
@@ -298,8 +311,8 @@ class _Versions:
         """Return a version; None if there is none any more."""
         while number is not None and number > self._until:
             with self._mirror.store.begin() as t:
-                batch = t.versions(self._until, _AT_ONCE)
-            recent = list(self._read.items())[-_AT_ONCE:]
+                batch = t.versions(self._until, _ROWS_AT_ONCE)
+            recent = list(self._read.items())[-_ROWS_AT_ONCE:]
             self._read = dict(recent) | {version.id: version for version in batch}
             self._until = batch[-1].id if batch else number
         return None if number is None else self._read.get(number)
@@ -314,16 +327,16 @@ def _poll_row(poll: PollRecord, key: str, version: Version | None) -> tuple[obje
     )  # fmt: skip
 
 
-def import_history(mirror: Mirror, path: str | PathLike[str], *, progress: Progress = _ignore) -> int:
+def import_history(mirror: Mirror, path: str | PathLike[str], *, progress: Advance = ignore) -> int:
     """Record the polls of a file; return how many were not there already.
 
     The planner hears of them, and learns. All elements must be there. Polls of an element must be in the
     order of time, unless the file says how much time had elapsed before each. With a mistake anywhere in the
     file nothing is recorded.
     """
-    name = fspath(path)
+    file = open_file(fspath(path))
     keys: dict[str, Place] = {}
-    for place, key, _ in _pasts(name, {}):
+    for place, key, _ in _pasts(file, {}):
         keys.setdefault(key, place)
     with mirror.store.begin() as t:
         numbers = numbers_by_key(t, keys)
@@ -331,19 +344,18 @@ def import_history(mirror: Mirror, path: str | PathLike[str], *, progress: Progr
         if key not in numbers:
             raise place.wrong("key", "an element of this mirror; import or add the elements first", key)
     count = 0
-    for batch in _batches(_pasts(name, numbers), _AT_ONCE):
+    for batch in _batches(_pasts(file, numbers), _ROWS_AT_ONCE):
         with mirror.store.begin() as t:
             count += recall(t, [past for _, _, past in batch])
         progress(len(batch))
     return count
 
 
-def _pasts(path: str, numbers: dict[str, int]) -> Iterator[tuple[Place, str, Past]]:
+def _pasts(file: TextFile | ParquetFile, numbers: dict[str, int]) -> Iterator[tuple[Place, str, Past]]:
     """Read polls from a file; each with its place and key."""
-    columns = {name: column for name, column in HISTORY_COLUMNS.items() if name != "modified"}
     last: dict[str, float] = {}
     """When each element was last seen."""
-    for place, row in reading(path, columns):
+    for place, row in rows_in(file, _HISTORY):
         key, time = row["key"], _time(place, row)
         outcome = _outcome(place, row, first=key not in last)
         before = last.get(key, nan)
@@ -379,9 +391,7 @@ def _time(place: Place, row: dict[str, Any]) -> float:
             return value
     if "seconds" not in row and "time" not in row:
         raise InvalidInput(f"{place.path}: there is no column 'time'; it says when each poll was made")
-    raise place.wrong(
-        "time", "a time: seconds or a timestamp such as 2026-01-31T12:00:00Z", row.get("time", "")
-    )
+    raise place.wrong("time", _TIME.must_be, "")
 
 
 def _outcome(place: Place, row: dict[str, Any], *, first: bool) -> str:

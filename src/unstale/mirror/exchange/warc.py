@@ -33,7 +33,7 @@ from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.source import Json, New
 from unstale.mirror.store.contract import Addition, Element, Version
 from unstale.mirror.store.sql.imported_polls import Brought, Past, numbers_by_key, recall
-from unstale.tables.elements import bad_file, reason
+from unstale.tables.complaints import bad_file, reason
 from unstale.tables.output import replacing
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
-from unstale.tables.elements import Advance, bad_file, ignore, reason, shown_path
-from unstale.tables.lines import BLOCK, Joined
+from unstale.tables.complaints import bad_file, reason, shown_path
+from unstale.tables.files import BLOCK_BYTES, Advance, Joined, ignore
 
 from .lines import Access, Complaint, Requests, said_by, text_of
 from .records import (
@@ -196,7 +196,7 @@ class AccessLog:
 
     def _open(self, advance: Advance) -> BinaryIO:
         raw = _Typed(self.path) if self.path == "-" else io.FileIO(self.path)
-        file = io.BufferedReader(Joined(raw, advance=advance), BLOCK)
+        file = io.BufferedReader(Joined(raw, advance=advance), BLOCK_BYTES)
         magic = file.peek(6)[:6]
         if magic.startswith(b"\x1f\x8b"):
             return cast("BinaryIO", gzip.open(file))
@@ -346,7 +346,7 @@ class _Typed(io.RawIOBase):
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
     """Cut a file into blocks of whole lines."""
     rest = b""
-    while more := file.read(BLOCK):
+    while more := file.read(BLOCK_BYTES):
         end = more.rfind(b"\n") + 1
         if end:
             yield rest + more[:end]

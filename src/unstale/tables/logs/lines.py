@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
-from unstale.tables.history import moment
+from unstale.tables.schema import moment
 
 if TYPE_CHECKING:
     import numpy as np

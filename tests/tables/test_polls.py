@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.errors import InvalidInput
-from unstale.tables import PollTable, TextFile, as_list, open_file
+from unstale.tables import TextFile, as_list, poll_table
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -36,12 +36,12 @@ def polls_of(log):
 def read_text(text, name="polls.csv", columns=None, by=None, *, folder):
     data = text if isinstance(text, bytes) else text.encode()
     (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    return PollTable(open_file(str(folder / name)), columns, by).read()
+    return poll_table(str(folder / name), columns, by).read()
 
 
 def read_parquet(path, columns=None, by=None, /, **data):
     pq.write_table(pa.table(data), path)
-    return PollTable(open_file(str(path)), columns, by).read()
+    return poll_table(str(path), columns, by).read()
 
 
 @pytest.fixture(params=["by Arrow", "by Python"])
@@ -203,7 +203,7 @@ def test_standard_input_and_progress(monkeypatch):
     data = b"key,time,changed\na,1,0\na,2,1\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     done = []
-    table = PollTable(open_file("-"))
+    table = poll_table("-")
     assert table.length == len(data)
     assert polls_of(table.read(done.append)) == {"a": [(2.0, 1.0, True)]}
     assert sum(done) == len(data)
@@ -234,7 +234,7 @@ def test_both_readers_read_the_same_as_a_plain_loop(rows):
             if not has_arrow:
                 patch.setitem(sys.modules, "pyarrow", None)
             try:
-                logs.append(PollTable(file).read())
+                logs.append(poll_table(file).read())
             except InvalidInput as refused:
                 assert "no element was polled twice" in str(refused)  # noqa: PT017
                 assert not any(wanted.values())
@@ -372,11 +372,11 @@ GOOD = SimpleNamespace(key=["a", "a"], time=[1, 2], changed=[0, 1])
         ({"modified": [None, "soon"]}, f", row 2, column 'modified': {TIME} 'soon'"),
         (
             {"modified": pa.array([0, 1], pa.timestamp("ms"))},
-            ", column 'modified': must hold seconds, as the times of polls are; it holds timestamp[ms]",
+            ", column 'modified': must hold seconds, as the column 'time' does; it holds timestamp[ms]",
         ),
         (
             {"time": pa.array([0, 1], pa.timestamp("s")), "modified": [0, 1]},
-            ", column 'modified': must hold timestamps, as the times of polls are; it holds int64",
+            ", column 'modified': must hold timestamps, as the column 'time' does; it holds int64",
         ),
         (
             {"key": pa.array([], pa.string()), "time": pa.array([], pa.int64()), "changed": pa.array([])},

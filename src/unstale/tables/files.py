@@ -1,4 +1,4 @@
-"""Files of rows in CSV and TSV: opened, perhaps unpacked, and cut into rows whose lines are known."""
+"""The two encodings of tables: text (CSV and TSV, perhaps gzipped), whose lines are known, and Parquet."""
 
 from __future__ import annotations
 
@@ -7,18 +7,47 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
-from .elements import Advance, bad_file, ignore, reason
+from unstale.errors import need
+from unstale.wording import plural
 
-__all__ = ["BLOCK", "Header", "Joined", "TextFile"]
+from .complaints import bad_file, reason
 
-BLOCK = 1 << 22
-"""Bytes that are read at once."""
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["BLOCK_BYTES", "Advance", "Header", "Joined", "ParquetFile", "TextFile", "ignore", "open_file"]
+
+BLOCK_BYTES = 1 << 22
+"""Bytes of text that are read at once."""
+BATCH_ROWS = 1 << 20
+"""Rows of Parquet that are read at once."""
+_DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+
+Advance = Callable[[int], None]
+"""Is told, now and then, how many more bytes or rows are done."""
+
+
+def ignore(_: int) -> None:
+    """Take no notice of progress."""
+
+
+def open_file(path: str) -> TextFile | ParquetFile:
+    """Return a file by the end of its name; nothing is read yet."""
+    if path == "-":
+        return TextFile(path, ",")
+    for suffix, delimiter in _DELIMITERS.items():
+        if path.lower().endswith(suffix):
+            return TextFile(path, delimiter)
+    if path.lower().endswith(".parquet"):
+        return ParquetFile(path)
+    suffixes = ", ".join(_DELIMITERS)
+    raise bad_file(path, f"its name must end in {suffixes} or .parquet, or be - for CSV on standard input")
 
 
 class Header(NamedTuple):
@@ -55,7 +84,7 @@ class TextFile:
     def open(self, advance: Advance = ignore) -> BinaryIO:
         """Open it, to be unpacked while it is read."""
         raw = io.BytesIO(self.typed) if self.path == "-" else io.FileIO(self.path)
-        counted = io.BufferedReader(Joined(raw, advance=advance), BLOCK)
+        counted = io.BufferedReader(Joined(raw, advance=advance), BLOCK_BYTES)
         if not self.path.lower().endswith(".gz"):
             return counted
         packed = gzip.GzipFile(fileobj=counted)
@@ -72,19 +101,24 @@ class TextFile:
         except OSError as error:
             raise bad_file(self.path, reason(error)) from None
 
-    def header(self, *wanted: str) -> Header:
-        """Return the header line; ``wanted`` are columns that it should have."""
+    @cached_property
+    def header(self) -> Header:
+        """The header line; without names if there is none."""
         with self.complaining(), self.open() as file:
             rows = _Rows(self.path, file, self.delimiter)
             for row in rows:
                 if row:
                     return Header([name.strip() for name in row], rows.start, rows.line)
-        columns = " and ".join(map(repr, wanted))
-        least = "at least the column" if len(wanted) == 1 else "the columns"
-        raise bad_file(self.path, f"empty; it needs a header line with {least} {columns}")
+        return Header([], 1, 0)
 
-    def body(self, width: int, advance: Advance = ignore) -> Iterator[tuple[int, list[str]]]:
-        """Return the rows below the header, each with the line on which it starts, of ``width`` fields."""
+    @property
+    def names(self) -> list[str]:
+        """Names of all columns; none if the file is empty."""
+        return self.header.names
+
+    def body(self, advance: Advance = ignore) -> Iterator[tuple[int, list[str]]]:
+        """Return the rows below the header, each with the line on which it starts."""
+        width = len(self.names)
         with self.complaining(), self.open(advance) as file:
             rows = _Rows(self.path, file, self.delimiter)
             body = iter(rows)
@@ -93,8 +127,8 @@ class TextFile:
                 if len(row) == width:
                     yield rows.start, row
                 elif row:
-                    found = f"{len(row)} field{'s' if len(row) > 1 else ''}"
-                    raise bad_file(self.path, f"{found}, but the header has {width}", line=rows.start)
+                    found = f"{plural(len(row), 'field')}, but the header has {width}"
+                    raise bad_file(self.path, found, line=rows.start)
 
 
 class _Rows:
@@ -159,3 +193,55 @@ class Joined(io.RawIOBase):
         for file in self._files:
             file.close()
         super().close()
+
+
+class ParquetFile:
+    """A Parquet file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @cached_property
+    def arrow(self) -> ModuleType:
+        """The library that reads it."""
+        need("pyarrow.parquet", extra="parquet", needed_for="Parquet files")
+        return need("pyarrow", extra="parquet", needed_for="Parquet files")
+
+    @cached_property
+    def _file(self) -> Any:  # noqa: ANN401  (Arrow has no types)
+        arrow = self.arrow
+        try:
+            Path(self.path).open("rb").close()
+        except OSError as error:  # the system says it better than Arrow
+            raise bad_file(self.path, reason(error)) from None
+        try:
+            # A row group may be as large as the file, so its columns are read piece by piece.
+            return arrow.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20)
+        except (arrow.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(error) from None
+
+    @property
+    def length(self) -> int:
+        """Rows of the file."""
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all columns."""
+        found: list[str] = self._file.schema_arrow.names
+        return found
+
+    def batches(
+        self, columns: Iterable[str], advance: Advance = ignore, rows: int | None = None
+    ) -> Iterator[Any]:
+        """Return some columns, batch by batch."""
+        try:
+            for batch in self._file.iter_batches(rows or BATCH_ROWS, columns=list(dict.fromkeys(columns))):
+                yield batch
+                advance(batch.num_rows)
+        except (self.arrow.ArrowException, OSError) as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: BaseException) -> Exception:
+        said = (str(error).splitlines() or [""])[0]
+        return bad_file(self.path, f"not a Parquet file, or cut short or damaged; {said}")
