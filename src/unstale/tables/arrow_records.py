@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .output import as_json
+from .output import json_cell
 from .schema import Column, Kind
 
 __all__ = ["arrays_of", "types_of"]
@@ -35,7 +35,7 @@ def arrays_of(column: Column, values: Sequence[Any]) -> Any:  # noqa: ANN401  (A
         values = [None if isnan(value) else round(value * 1e6) for value in values]
         return pa.array(values, pa.int64()).cast(_TYPES["time"])
     if column.kind == "json":
-        values = [as_json(value) or None for value in values]
+        values = [json_cell(value) or None for value in values]
     elif column.kind in {"label", "text"}:
         values = [value.encode("utf-8", "replace").decode() for value in values]
     elif column.kind == "number":

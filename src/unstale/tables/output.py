@@ -31,6 +31,7 @@ from .schema import Column, Kind
 __all__ = [
     "Write",
     "check_writable",
+    "json_cell",
     "open_allocation",
     "open_records",
     "open_rows",
@@ -120,7 +121,7 @@ def _cells_of(column: Column, values: Sequence[Any]) -> list[object]:
     return list(map(_CELLS[column.kind], values))
 
 
-def as_json(value: Mapping[str, object]) -> str:
+def json_cell(value: Mapping[str, object]) -> str:
     """Return an object as JSON, the same text each time; nothing if it is empty."""
     return json.dumps(dict(value), ensure_ascii=False, sort_keys=True) if value else ""
 
@@ -150,7 +151,7 @@ _CELLS: dict[Kind, Callable[[Any], object]] = {
     "whole": _whole_cell,
     "flag": _whole_cell,
     "time": _time_cell,
-    "json": as_json,
+    "json": json_cell,
 }
 
 

@@ -177,6 +177,10 @@ def find_columns(
 
     ``names`` says what the file calls columns, by role; these must be there.
     """
+    if not header:
+        needed = [repr(names.get(column.role, column.role)) for column in schema.columns if column.needed]
+        least = "at least the column" if len(needed) == 1 else "the columns"
+        raise bad_file(path, f"empty; it needs a header line with {least} {' and '.join(needed)}")
     called = {
         column.role: _name_in(header, column, names.get(column.role, column.role))
         for column in schema.columns

@@ -64,14 +64,7 @@ class Table(Generic[_T]):
 
     @cached_property
     def _found(self) -> dict[str, tuple[Column, int]]:
-        line = None
-        if isinstance(self.file, TextFile):
-            line = self.file.header.line
-            if not self.file.names:
-                needed = [column.role for column in self._schema.columns if column.needed]
-                shown = " and ".join(repr(self._asked.get(role, role)) for role in needed)
-                least = "at least the column" if len(needed) == 1 else "the columns"
-                raise bad_file(self.path, f"empty; it needs a header line with {least} {shown}")
+        line = self.file.header.line if isinstance(self.file, TextFile) else None
         return find_columns(self.path, self.file.names, self._schema, self._asked, line=line)
 
     def _source(self, row_name: Callable[[int], str]) -> Source:

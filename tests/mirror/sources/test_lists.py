@@ -98,10 +98,12 @@ def test_tables_with_any_separator(read, delimiter):
 
 
 def test_a_table_without_keys_is_refused(read):
-    with pytest.raises(InvalidInput, match="has no column 'key'; its columns are: a, b"):
+    with pytest.raises(InvalidInput, match=r"list: there is no column 'key' among 'a', 'b'$"):
         read("a,b\n1,2\n", "csv")
-    with pytest.raises(InvalidInput, match="has no column 'key'"):
+    with pytest.raises(InvalidInput, match="empty; it needs a header line with at least the column 'key'"):
         read("", "csv")
+    with pytest.raises(InvalidInput, match="the header has the column 'key' 2 times"):
+        read("key,key\na,b\n")
 
 
 OPML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -207,7 +209,7 @@ def test_standard_input(monkeypatch):
 
 
 def test_only_so_many_rejected_lines_are_kept(read, monkeypatch):
-    monkeypatch.setattr(lists, "_MOST_REJECTED", 10)
+    monkeypatch.setattr(lists, "_REJECTED_LINES_KEPT", 10)
     _, reader = read("nonsense\n" * 100)
     assert len(reader.rejected) == 10
     assert reader.rejections == 100

@@ -29,6 +29,7 @@ from typing import IO, Any, Literal, cast
 from unstale.errors import InvalidInput
 from unstale.mirror.source import New
 from unstale.quantities import duration
+from unstale.tables.schema import Broken, Column, Interval, Schema, find_columns, readers_of
 
 from .feeds.safe_xml import XmlElement, read_xml
 from .feeds.sitemaps import read_sitemap
@@ -39,16 +40,32 @@ __all__ = ["FORMATS", "ListReader", "Listed", "Rejected", "read_list"]
 Format = Literal["list", "csv", "opml", "sitemap"]
 FORMATS: tuple[Format, ...] = ("list", "csv", "opml", "sitemap")
 
-_MOST_REJECTED = 1000
-"""Rejected lines that are kept; the others are counted."""
-_LONGEST = 10_000
-"""Characters of a line."""
-_LARGEST = 100_000_000
-"""Bytes of XML."""
-_HEAD = 65_536
-_KEYS = ("key", "url")
-_TIMES = ("max_age", "min_interval")
-_COLUMNS = (*_KEYS, "source", "weight", *_TIMES, "jitter", "windows", "group")
+_REJECTED_LINES_KEPT = 1000
+"""The others are only counted."""
+_MOST_LINE_CHARACTERS = 10_000
+_MOST_XML_BYTES = 100_000_000
+_HEAD_BYTES = 65_536
+"""Bytes by which a format is recognized."""
+_NUMBER = Interval("a number >= 0", 0.0, sys.float_info.max)
+_KEY = Column("key", "text", needed=True, synonyms=("url",))
+_SCHEMA = Schema(
+    (
+        _KEY,
+        Column("source", "text"),
+        Column("weight", "number", words=_NUMBER.words, within=_NUMBER),
+        Column("max_age", "text"),
+        Column("min_interval", "text"),
+        Column("jitter", "number", words=_NUMBER.words, within=_NUMBER),
+        Column("windows", "text"),
+        Column("group", "text"),
+    ),
+    "elements",
+    renamable=False,
+)
+_SPANS = {"max_age", "min_interval"}
+_READERS = {
+    column.role: read for column, read in zip(_SCHEMA.columns, readers_of(_SCHEMA.columns), strict=True)
+}
 _ROOT = re.compile(r"<\s*(?:\w+:)?(opml|urlset|sitemapindex|rss|feed|rdf|html)\b", re.IGNORECASE)
 
 
@@ -104,14 +121,14 @@ class ListReader:
         return "standard input" if self.path == "-" else self.path
 
     def _read(self, stream: io.BufferedReader[Any]) -> Iterator[Listed]:
-        head = stream.peek(_HEAD)[:_HEAD]
+        head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
         encoding = "utf-16" if head[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
         if self.format is None:
             self.format = _detected(head.decode(encoding, "replace"), self._name)
         if self.format in {"opml", "sitemap"}:
-            body = stream.read(_LARGEST + 1)
-            if len(body) > _LARGEST:
-                raise InvalidInput(f"{self._name} has more than {_LARGEST:,} bytes")
+            body = stream.read(_MOST_XML_BYTES + 1)
+            if len(body) > _MOST_XML_BYTES:
+                raise InvalidInput(f"{self._name} has more than {_MOST_XML_BYTES:,} bytes")
             reader = self._opml if self.format == "opml" else _sitemap
             try:
                 found = reader(body)
@@ -138,11 +155,9 @@ class ListReader:
         header = next((line for line in lines if line.strip()), "")
         delimiter = max(",;\t", key=header.count)
         names = [name.strip().lower() for name in next(csv.reader([header], delimiter=delimiter), [])]
-        column = next((name for name in _KEYS if name in names), None)
-        if column is None:
-            shown = ", ".join(names)[:200]
-            raise InvalidInput(f"{self._name} has no column 'key'; its columns are: {shown}")
-        self.ignored = tuple(name for name in names if name not in _COLUMNS)
+        found = find_columns(self.path, names, _SCHEMA, {})
+        known = {name for column in _SCHEMA.columns for name in (column.role, *column.synonyms)}
+        self.ignored = tuple(name for name in names if name not in known)
         rows = csv.reader(lines, delimiter=delimiter)
         while True:
             try:
@@ -152,13 +167,12 @@ class ListReader:
                 continue
             if row is None:
                 return
-            cells = {name: cell.strip() for name, cell in zip(names, row, strict=False) if cell.strip()}
-            if not cells:
-                continue
-            if column not in cells:
-                self._reject(lines.number, delimiter.join(row), f"it has no {column}")
-                continue
-            yield from self._element(lines.number, cells[column], cells.get("source"), cells)
+            row = [cell.strip() for cell in row]
+            cells = {role: row[at] for role, (_, at) in found.items() if at < len(row) and row[at]}
+            if "key" in cells:
+                yield from self._element(lines.number, cells.pop("key"), cells.pop("source", None), cells)
+            elif any(row):
+                self._reject(lines.number, delimiter.join(row), f"it has no {names[found['key'][1]]}")
 
     def _element(self, line: int, key: str, source: str | None, cells: Mapping[str, str]) -> Iterator[Listed]:
         """Yield the element of a line, or reject the line."""
@@ -174,7 +188,7 @@ class ListReader:
 
     def _reject(self, line: int, text: str, why: str) -> None:
         self.rejections += 1
-        if len(self.rejected) < _MOST_REJECTED:
+        if len(self.rejected) < _REJECTED_LINES_KEPT:
             shown = text[:200].encode("utf-8", "backslashreplace").decode()
             self.rejected.append(Rejected(line, shown, why))
 
@@ -230,11 +244,11 @@ class _Counted:
 def _lines(text: IO[str]) -> Iterator[tuple[int, str]]:
     """Yield lines with their numbers; of one that is endless, no more than its beginning is kept."""
     number = 0
-    while line := text.readline(2 * _LONGEST):
+    while line := text.readline(2 * _MOST_LINE_CHARACTERS):
         number += 1
         rest = line
-        while len(rest) == 2 * _LONGEST and not rest.endswith("\n"):
-            rest = text.readline(2 * _LONGEST)
+        while len(rest) == 2 * _MOST_LINE_CHARACTERS and not rest.endswith("\n"):
+            rest = text.readline(2 * _MOST_LINE_CHARACTERS)
         yield number, line.replace("\0", "\ufffd")
 
 
@@ -245,8 +259,8 @@ def _sitemap(body: bytes) -> list[Listed]:
 
 def _printable(key: str) -> str:
     """Return a key that can be one."""
-    if len(key) > _LONGEST:
-        raise InvalidInput(f"it has more than {_LONGEST:,} characters")
+    if len(key) > _MOST_LINE_CHARACTERS:
+        raise InvalidInput(f"it has more than {_MOST_LINE_CHARACTERS:,} characters")
     if not key.isprintable() or "\ufffd" in key:
         raise InvalidInput("it has characters that cannot be printed, or are not UTF-8")
     return key
@@ -254,25 +268,13 @@ def _printable(key: str) -> str:
 
 def _given(cells: Mapping[str, str]) -> dict[str, float | str]:
     """Return what a row says besides the key."""
-    given: dict[str, float | str] = {name: cells[name] for name in ("windows", "group") if name in cells}
-    for name in ("weight", "jitter"):
-        if name in cells:
-            given[name] = _number(name, cells[name])
-    for name in _TIMES:
-        if name in cells:
-            given[name] = _seconds(name, cells[name])
+    given: dict[str, float | str] = {}
+    for role, text in cells.items():
+        try:
+            given[role] = _seconds(role, text) if role in _SPANS else _READERS[role](text)
+        except Broken as broken:
+            raise InvalidInput(f"{role} must be {broken}; it is {text!r}") from None
     return given
-
-
-def _number(name: str, text: str) -> float:
-    """Read a number that is not negative."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise InvalidInput(f"{name} must be a number >= 0; it is {text!r}")
-    return value
 
 
 def _seconds(name: str, text: str) -> float:
@@ -305,21 +307,21 @@ def _detected(head: str, name: str) -> Format:
         raise InvalidInput(f"{name} is neither OPML nor a sitemap{hint}")
     first = next((line for line in head.splitlines() if line.strip()), "").lower()
     cells = {cell.strip(" \"'\ufeff") for cell in re.split(r"[,;\t]", first)}
-    return "csv" if cells & set(_KEYS) else "list"
+    return "csv" if cells & {_KEY.role, *_KEY.synonyms} else "list"
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[io.BufferedReader[Any]]:
     """Open a file, unpacked if it is gzipped."""
     if path == "-":
-        typed = io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer), _HEAD)
+        typed = io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer), _HEAD_BYTES)
         try:
             with _unpacked(typed) as text:
                 yield text
         finally:
             typed.detach()  # it is not ours to close
         return
-    with io.BufferedReader(io.FileIO(path), _HEAD) as stream, _unpacked(stream) as text:
+    with io.BufferedReader(io.FileIO(path), _HEAD_BYTES) as stream, _unpacked(stream) as text:
         yield text
 
 
@@ -328,6 +330,6 @@ def _unpacked(stream: io.BufferedReader[Any]) -> Iterator[io.BufferedReader[Any]
     """Unpack what is gzipped."""
     if stream.peek(2)[:2] == b"\x1f\x8b":
         with gzip.GzipFile(fileobj=stream) as unpacked:
-            yield io.BufferedReader(unpacked, _HEAD)
+            yield io.BufferedReader(unpacked, _HEAD_BYTES)
     else:
         yield stream
