@@ -20,6 +20,7 @@ __all__ = [
     "choice",
     "generator",
     "numbers",
+    "numbers_of_elements",
     "order_code",
     "scalar",
     "unwrap",
@@ -103,6 +104,30 @@ def _reject(name: str, array: NDArray[np.generic], bad: NDArray[np.bool_], rule:
     shown = entry.item() if isinstance(entry, np.generic) else entry
     place = f"{name}[{', '.join(map(str, index))}]" if index else name
     raise InvalidInput(f"{name} must be {rule}; {place} is {shown!r}")
+
+
+def numbers_of_elements(
+    name: str, value: ArrayLike, size: int, noun: str = "rows", *, below: int | None = None
+) -> NDArray[np.int64]:
+    """Return the numbers of elements in a column, one for each of ``size`` rows, perhaps ``below`` a number.
+
+    >>> numbers_of_elements("elements", [0, 3], 2, "polls", below=3)
+    Traceback (most recent call last):
+    unstale.errors.InvalidInput: elements must be numbers from 0 to 2; elements[1] is 3
+    """
+    array = np.ma.asanyarray(value) if np.ma.isMaskedArray(value) else np.asarray(value)
+    if array.shape != (size,):
+        raise InvalidInput(
+            f"{name} must be one number for each of the {size} {noun}; it has shape {array.shape}"
+        )
+    if size and array.dtype.kind not in "iu":
+        if array.dtype.kind not in "fO":
+            _reject(name, array, np.ones(size, bool), "whole numbers")
+        array = as_floats(name, array)
+        _reject(name, array, array != np.floor(array), "whole numbers")
+    bad = array < 0 if below is None else (array < 0) | (array >= below)
+    _reject(name, array, bad, ">= 0" if below is None else f"numbers from 0 to {below - 1}")
+    return array.astype(np.int64, copy=False)
 
 
 def scalar(name: str, value: float, **rules: float | bool) -> float:

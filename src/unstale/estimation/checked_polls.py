@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unstale.arguments import Floats, as_floats, numbers, whole
+from unstale.arguments import Floats, as_floats, numbers, numbers_of_elements, whole
 from unstale.errors import InvalidInput
 
 from .poll_columns import column, flags
@@ -49,7 +49,8 @@ class PollColumns(NamedTuple):
         if elements is None:
             who, n = np.zeros(spans.size, np.int64), 1
         else:
-            who = _numbers_of_elements(elements, spans.size, n)
+            below = None if n is None else whole("n", n)
+            who = numbers_of_elements("elements", elements, spans.size, "polls", below=below)
         ages = np.empty(0)
         if modified is not None:
             ages = as_floats("modified", modified)
@@ -87,20 +88,3 @@ class PollColumns(NamedTuple):
             spans=self.elapsed[order],
             times=weight[order],
         )
-
-
-def _numbers_of_elements(elements: ArrayLike, size: int, n: int | None) -> Elements:
-    """Check the numbers of elements, which are below n if that is given."""
-    array = np.asarray(elements)
-    if array.shape != (size,):
-        raise InvalidInput(
-            f"elements must be one number for each of the {size} polls; it has shape {array.shape}"
-        )
-    if array.size and array.dtype.kind not in "iu":
-        raise InvalidInput(f"elements must be whole numbers; elements[0] is {array[0]!r}")
-    end = np.iinfo(np.int64).max if n is None else whole("n", n)
-    if array.size and not (array.min() >= 0 and array.max() < end):
-        i = int(np.argmax((array < 0) | (array >= end)))
-        rule = ">= 0" if n is None else f"numbers from 0 to {end - 1}, as n is {end}"
-        raise InvalidInput(f"elements must be {rule}; elements[{i}] is {array[i]}")
-    return array.astype(np.int64, copy=False)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unstale.arguments import Floats, numbers
+from unstale.arguments import Floats, numbers, numbers_of_elements
 from unstale.errors import InvalidInput
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -67,15 +67,7 @@ def grouping(elements: ArrayLike | None, size: int) -> Grouping:
             np.full(min(size, 1), size),
             np.zeros(1, np.int64),
         )
-    given = numbers("elements", elements, at_least=0)
-    if given.shape != (size,):
-        raise InvalidInput(
-            f"elements must be one number for each of the {size} rows; it has shape {given.shape}"
-        )
-    if (broken := given != np.floor(given)).any():
-        i = int(np.argmax(broken))
-        raise InvalidInput(f"elements must be whole numbers; elements[{i}] is {float(given[i])!r}")
-    names = given.astype(np.int64)
+    names = numbers_of_elements("elements", elements, size)
     order = np.argsort(names, kind="stable")
     found, starts, counts = np.unique(names[order], return_index=True, return_counts=True)
     return Grouping(order, starts, counts, found)

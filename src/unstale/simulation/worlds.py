@@ -10,7 +10,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unstale.arguments import Floats, choice, generator, numbers, scalar, whole
+from unstale.arguments import Floats, choice, generator, numbers, numbers_of_elements, scalar, whole
 from unstale.draws import CHANGES, REQUESTS
 from unstale.errors import InvalidInput
 from unstale.planning.problem import Laws, laws_of
@@ -190,16 +190,10 @@ def _listed(
     places, moments = np.asarray(elements), numbers(times_name, times, at_least=0)
     if places.shape != moments.shape or places.ndim != 1:
         shapes = f"their shapes are {places.shape} and {moments.shape}"
-        raise InvalidInput(f"{elements_name} and {times_name} must be lists of equal length; {shapes}")
-    if places.size and places.dtype.kind not in "iu":
-        entry = f"{elements_name}[0] is {places[0].item()!r}"
-        raise InvalidInput(f"{elements_name} must be whole numbers, the places of elements; {entry}")
-    bad = (places < 0) | (places >= (2**31 if count is None else count))
-    if bad.any():
-        i = int(np.argmax(bad))
-        entry = f"{elements_name}[{i}] is {places[i]}"
-        raise InvalidInput(f"{elements_name} must be numbers of elements from 0 on, below count; {entry}")
-    return places.astype(np.intp), moments
+        msg = f"{elements_name} and {times_name} must be lists of equal length; {shapes}"
+        raise InvalidInput(msg)
+    below = 2**31 if count is None else count
+    return numbers_of_elements(elements_name, places, moments.size, "times", below=below), moments
 
 
 def zipf(count: int, skew: float) -> Floats:

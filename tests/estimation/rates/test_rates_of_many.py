@@ -250,7 +250,7 @@ def test_other_methods_have_the_intervals_of_bayes():
 REFUSED = [
     ({"elements": [0]}, "elements must be one number for each of the 2 polls"),
     ({"elements": [0, -1]}, r"elements must be >= 0; elements\[1\] is -1"),
-    ({"elements": [0, 3], "n": 3}, r"elements must be numbers from 0 to 2, as n is 3; elements\[1\] is 3"),
+    ({"elements": [0, 3], "n": 3}, r"elements must be numbers from 0 to 2; elements\[1\] is 3"),
     ({"elements": [0.5, 1.0]}, r"elements must be whole numbers; elements\[0\] is"),
     ({"elements": ["a", "b"]}, "elements must be whole numbers"),
     ({"n": -1}, "n must be a whole number >= 0"),

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unstale.arguments import Floats, numbers
+from unstale.arguments import Floats, numbers, numbers_of_elements
 from unstale.errors import InvalidInput
 
 __all__ = ["HintedPolls", "insist", "whole_numbers"]
 
 _MOST_HINTS = 1e15
 """Hints between two polls."""
+_MOST_ELEMENTS = 10**9
+"""Each takes memory, whether it has polls or not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +68,10 @@ class HintedPolls:
         t = numbers("elapsed", elapsed, at_least=1e-100, at_most=1e100, nonempty=True)
         n = whole_numbers("hints", hints)
         found = _flags("changed", changed)
-        places = np.zeros(t.shape, np.int64) if elements is None else _places("elements", elements)
-        for name, column in (("hints", n), ("changed", found), ("elements", places)):
+        places = np.zeros(t.shape, np.int64)
+        if elements is not None:
+            places = numbers_of_elements("elements", elements, t.size, "polls", below=_MOST_ELEMENTS)
+        for name, column in (("hints", n), ("changed", found)):
             if t.ndim != 1 or column.shape != t.shape:
                 raise InvalidInput(
                     f"{name} must have one entry for each poll; {name} has shape {column.shape}, "
@@ -157,12 +161,6 @@ def whole_numbers(name: str, values: ArrayLike) -> Floats:
     found = numbers(name, values, at_least=0, at_most=_MOST_HINTS)
     insist(name, found, found == np.floor(found), "whole numbers")
     return found
-
-
-def _places(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    found = numbers(name, values, at_least=0, at_most=1e9)
-    insist(name, found, found == np.floor(found), "whole numbers")
-    return found.astype(np.int64)
 
 
 def insist(name: str, found: Floats, good: NDArray[np.bool_], rule: str) -> None:
