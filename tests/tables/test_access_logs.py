@@ -375,7 +375,7 @@ def test_lines_across_blocks(block, write, monkeypatch):
 
 
 def test_endless_lines_do_not_fill_the_memory(write, monkeypatch):
-    monkeypatch.setattr(access_logs, "LONGEST", 1000)
+    monkeypatch.setattr(access_logs, "MOST_LINE_BYTES", 1000)
     monkeypatch.setattr(access_logs, "BLOCK_BYTES", 500)
     found, tally = read(write(LINE + "x" * 10_000 + "\n" + LINE))
     assert len(found) == 2

@@ -190,8 +190,7 @@ def _listed(
     places, moments = np.asarray(elements), numbers(times_name, times, at_least=0)
     if places.shape != moments.shape or places.ndim != 1:
         shapes = f"their shapes are {places.shape} and {moments.shape}"
-        msg = f"{elements_name} and {times_name} must be lists of equal length; {shapes}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{elements_name} and {times_name} must be lists of equal length; {shapes}")
     below = 2**31 if count is None else count
     return numbers_of_elements(elements_name, places, moments.size, "times", below=below), moments
 

@@ -13,7 +13,7 @@ import json
 import re
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from unstale.mirror.source import Json, New
 from unstale.mirror.store.contract import Addition, Element, Version
 from unstale.mirror.store.sql.imported_polls import Brought, Past, numbers_by_key, recall
 from unstale.tables.complaints import bad_file, reason
+from unstale.tables.files import Advance, ignore
 from unstale.tables.output import replacing
 
 if TYPE_CHECKING:
@@ -41,17 +42,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Imported", "export_warc", "import_warc"]
 
-_AT_ONCE = 500
-_BLOCK = 1 << 20
+_VERSIONS_AT_ONCE = 500
+_BLOCK_BYTES = 1 << 20
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]*")
 _OURS = "unstale"
 """Our part of WARC-JSON-Metadata."""
 _NAMESPACE = uuid.UUID("7e0b2d3c-6c0f-5a0e-9d0a-2f6f0c1f3b11")
-Progress = Callable[[int], None]
-
-
-def _ignore(_: int) -> None:
-    """Take no notice."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ def export_warc(
     *,
     pattern: str | None = None,
     latest: bool = False,
-    progress: Progress = _ignore,
+    progress: Advance = ignore,
 ) -> int:
     """Write copies to an archive, all versions or the latest of each element; return how many.
 
@@ -98,7 +94,7 @@ def export_warc(
         writer.write_record(writer.create_warcinfo_record(Path(name).name, about))
         while True:
             with mirror.store.begin() as t:
-                batch = t.versions(after, _AT_ONCE)
+                batch = t.versions(after, _VERSIONS_AT_ONCE)
                 elements = t.find([version.key for version in batch])
             if not batch:
                 return count
@@ -117,7 +113,7 @@ def export_warc(
                     body = mirror.copies.open(version.digest)
                 except InvalidInput:  # it has been deleted since
                     continue
-                with body, SpooledTemporaryFile(_BLOCK) as spool:  # it is read twice, for its digests
+                with body, SpooledTemporaryFile(_BLOCK_BYTES) as spool:  # it is read twice, for its digests
                     copyfileobj(body, spool)
                     spool.seek(0)
                     writer.write_record(_record(writer, version, element, spool))
@@ -223,7 +219,7 @@ class _Read:
     brought: Brought
 
 
-def import_warc(mirror: Mirror, path: str | PathLike[str], *, progress: Progress = _ignore) -> Imported:
+def import_warc(mirror: Mirror, path: str | PathLike[str], *, progress: Advance = ignore) -> Imported:
     """Bring copies from an archive; elements that are not there are added.
 
     A copy from before the latest version that an element has is left out. Nothing is learned from them, as
@@ -370,8 +366,8 @@ def _put(mirror: Mirror, record: Any) -> tuple[str, int]:  # noqa: ANN401
     limit = mirror.settings.max_size
     with _reading():
         stream = record.content_stream()
-        start = stream.read(_BLOCK)
-        more = stream.read(_BLOCK)
+        start = stream.read(_BLOCK_BYTES)
+        more = stream.read(_BLOCK_BYTES)
     if not more and len(start) <= limit:
         return mirror.copies.put(start)
     path, size = mirror.copies.scratch / f"warc-{token_hex(8)}", 0
@@ -380,7 +376,7 @@ def _put(mirror: Mirror, record: Any) -> tuple[str, int]:  # noqa: ANN401
             for block in (start, more):
                 size += file.write(block)
             with _reading():
-                while block := stream.read(_BLOCK):
+                while block := stream.read(_BLOCK_BYTES):
                     size += len(block)
                     if size <= limit:
                         file.write(block)
@@ -423,8 +419,8 @@ def _bring(mirror: Mirror, read: list[_Read]) -> tuple[int, int]:
     added = copies = 0
     seen: dict[str, str] = {}
     """The content that each element had last."""
-    for start in range(0, len(read), _AT_ONCE):
-        batch = read[start : start + _AT_ONCE]
+    for start in range(0, len(read), _VERSIONS_AT_ONCE):
+        batch = read[start : start + _VERSIONS_AT_ONCE]
         wishes = {one.addition.key: one.addition for one in batch}
         with mirror.store.begin() as t:
             there = numbers_by_key(t, wishes)

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "AccessLog", "Accesses", "Tally"]
 
 FORMATS = ("combined", "json", "csv", "tsv")
-LONGEST = 1 << 24
+MOST_LINE_BYTES = 1 << 24
 """Bytes after which a line is cut."""
-_EXAMPLES = 5
-_SNIFFED = 20
+_COMPLAINTS_KEPT = 5
+_SNIFFED_LINES = 20
 """Lines that are looked at to see what a log is."""
 
 
@@ -108,7 +108,7 @@ class Tally:
     def complain(self, complaint: Complaint) -> None:
         """Count a line that cannot be read."""
         self.malformed += 1
-        if len(self.examples) < _EXAMPLES:
+        if len(self.examples) < _COMPLAINTS_KEPT:
             self.examples.append(complaint)
 
 
@@ -353,7 +353,7 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
             rest = more[end:]
         else:
             rest += more
-        if len(rest) > LONGEST:
+        if len(rest) > MOST_LINE_BYTES:
             yield rest
             rest = b""
     if rest:
@@ -367,7 +367,7 @@ def _again(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
 
 def _beginning(block: bytes) -> list[bytes]:
     """Return the first lines, and at least one that is whole, however long."""
-    lines = block[: 1 << 20].split(b"\n", _SNIFFED)[:_SNIFFED]
+    lines = block[: 1 << 20].split(b"\n", _SNIFFED_LINES)[:_SNIFFED_LINES]
     return lines if len(lines) > 1 else block.split(b"\n", 1)[:1]
 
 

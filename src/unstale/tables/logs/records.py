@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from unstale.errors import InvalidInput
+from unstale.wording import plural
 
 from .lines import Access, Complaint, Requests, instant, request_parts, shown, text_of
 
@@ -207,7 +208,7 @@ def rows(block: bytes, first: int, width: int, delimiter: str) -> Iterator[Recor
         if len(row) == width:
             yield number, row
         else:
-            yield Complaint(number, f"{len(row)} field{'s' if len(row) != 1 else ''} in place of {width}")
+            yield Complaint(number, f"{plural(len(row), 'field')} in place of {width}")
 
 
 def taken_from(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "Runs"]
 
-_RUNS = 64
+_MOST_RUNS = 64
 """Of more, the first ones are kept as one."""
 
 
@@ -54,13 +54,13 @@ class Runs:
         if np.ptp(times) > self.gap:
             order = np.argsort(times, kind="stable")
             parts = np.split(order, np.flatnonzero(np.diff(times[order]) > self.gap) + 1)
-        for part in parts[-_RUNS:]:
+        for part in parts[-_MOST_RUNS:]:
             last = int(part[times[part].argmax()])
             key = keys[last if places is None else int(places[last])]
             run = Run(float(times[part].min()), float(times[last]), part.size, log, key)
             self._runs.append(run)
-        if len(parts) > _RUNS:
-            rest = np.concatenate(parts[:-_RUNS])
+        if len(parts) > _MOST_RUNS:
+            rest = np.concatenate(parts[:-_MOST_RUNS])
             first, end = int(rest[0]), int(rest[-1])
             key = keys[end if places is None else int(places[end])]
             self._runs.append(Run(float(times[first]), float(times[end]), rest.size, log, key))
@@ -73,7 +73,7 @@ class Runs:
                 kept[-1] = kept[-1].joined(run)
             else:
                 kept.append(run)
-        while len(kept) > _RUNS:
+        while len(kept) > _MOST_RUNS:
             kept[:2] = [kept[0].joined(kept[1])]
         self._runs = kept
 
