@@ -28,6 +28,13 @@ def changes_of(history):
     return {key: history.times[history.elements == at].tolist() for at, key in enumerate(keys)}
 
 
+@pytest.fixture(params=["by Arrow", "by Python"])
+def reader(request, monkeypatch):
+    """Both readers of text."""
+    if request.param == "by Python":
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+
 def read_text(text, name="changes.csv", columns=None, *, folder):
     data = text if isinstance(text, bytes) else text.encode()
     (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
@@ -42,6 +49,7 @@ def write_parquet(path, /, **columns):
 # --- good files ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("name", ["changes.csv", "CHANGES.CSV", "changes.csv.gz", "changes.tsv"])
 def test_text_in_any_order(name, tmp_path):
     separator = "\t" if ".tsv" in name else ","
@@ -53,6 +61,7 @@ def test_text_in_any_order(name, tmp_path):
     assert as_list(history.keys) == ["b", "a", "c"]
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(
     "times",
     [
@@ -180,6 +189,7 @@ BAD = {
     "hole": ("element,t\na,\n", f", line 2, column 't': {TIME} ''"),
     "no such day": ("element,t\na,2026-02-30\n", f", line 2, column 't': {TIME} '2026-02-30'"),
     "underscore": ("element,t\na,1_000\n", f", line 2, column 't': {TIME} '1_000'"),
+    "hexadecimal": ("element,t\na,0x10\n", f", line 2, column 't': {TIME} '0x10'"),
     "nan": ("element,t\na,nan\n", f", line 2, column 't': {SECONDS} 'nan'"),
     "milliseconds": (
         "element,t\na,1767225600000\n",
@@ -205,6 +215,7 @@ BAD = {
 }
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("case", BAD)
 def test_mistakes_in_text_are_named(case, tmp_path):
     text, message = BAD[case]

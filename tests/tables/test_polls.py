@@ -276,6 +276,7 @@ BAD = {
     ),
     "no such time": (f"{HEAD}\na,1,0\na,soon,1\n", f", line 3, column 'time': {TIME} 'soon'"),
     "hole": (f"{HEAD}\na,,0\n", f", line 2, column 'time': {TIME} ''"),
+    "hexadecimal": (f"{HEAD}\na,0x10,0\n", f", line 2, column 'time': {TIME} '0x10'"),
     "nan": (f"{HEAD}\na,nan,0\n", f", line 2, column 'time': {SECONDS} 'nan'"),
     "milliseconds": (f"{HEAD}\na,1767225600000,0\n", f", line 2, column 'time': {SECONDS} '1767225600000'"),
     "mixed": (

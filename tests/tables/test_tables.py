@@ -16,7 +16,9 @@ from unstale import tables
 from unstale.errors import InvalidInput, MissingExtra
 from unstale.processes import Poisson, UncertainPoisson
 from unstale.tables import (
+    Column,
     Elements,
+    Schema,
     Table,
     TextFile,
     as_list,
@@ -24,7 +26,9 @@ from unstale.tables import (
     element_table,
     law_of,
     open_allocation,
+    open_rows,
     replacing,
+    rows_in,
 )
 from unstale.tables import output as output_module
 from unstale.tables import table as table_module
@@ -562,9 +566,53 @@ def test_parquet_needs_an_extra(monkeypatch):
         element_table("p.parquet").read()
 
 
+# --- parts and rows ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv.gz", "parquet"])
+def test_parts_and_rows_are_those_of_the_whole(suffix, tmp_path):
+    path = str(tmp_path / f"pages.{suffix}")
+    keys, rates = [f"k{i}" for i in range(10)], np.arange(10.0)
+    with open_rows(path, {"key": "", "other": "", "rate": ""}) as write:
+        write(keys, keys, rates)
+    parts = list(element_table(path).parts("key", "rate", rows=4))
+    assert [len(part) for part in parts] == [4, 4, 2]
+    assert [key for part in parts for key in as_list(part.keys)] == keys
+    numbered = list(element_table(path).parts("rate", rows=4))
+    assert [list(part.keys) for part in numbered] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
+    place = "row" if suffix == "parquet" else "line"
+    first = 1 if suffix == "parquet" else 2
+    found = list(element_table(path).rows())
+    assert [where.row for where, _ in found] == [f"{place} {first + i}" for i in range(10)]
+    assert [row for _, row in found] == [{"key": k, "rate": r} for k, r in zip(keys, rates, strict=True)]
+
+
+def test_lines_of_parts_are_those_of_the_file(tmp_path):
+    (tmp_path / "pages.csv").write_text("rate\n1\n\n2\n3\n-4\n")
+    table = element_table(str(tmp_path / "pages.csv"))
+    for read in (lambda: list(table.parts("rate", rows=2)), lambda: list(table.rows())):
+        with pytest.raises(InvalidInput, match="line 6, column 'rate': must be finite and >= 0; it is '-4'"):
+            read()
+
+
+def test_a_column_is_found_by_a_synonym_but_rather_by_its_name(tmp_path):
+    schema = Schema((Column("key", "label", needed=True, synonyms=("url", "id")),), "pages", renamable=False)
+    for header, found in {"id,url": "2", "url,key": "2", "id,x": "1"}.items():
+        (tmp_path / "pages.csv").write_text(f"{header}\n1,2\n")
+        assert [row for _, row in rows_in(str(tmp_path / "pages.csv"), schema)] == [{"key": found}]
+    (tmp_path / "pages.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidInput, match=r"line 1: there is no column 'key' among 'a', 'b'$"):
+        list(rows_in(str(tmp_path / "pages.csv"), schema))
+
+
+def test_nan_in_parquet_is_missing_where_laws_may_be(tmp_path):
+    table = write_parquet(tmp_path / "p.parquet", rate=[np.nan, 2.0], shape=[3.0, np.nan], scale=[2.0, 1.0])
+    np.testing.assert_allclose(table.read().rates, [6.0, 2.0], rtol=1e-14)
+
+
 # --- writing -------------------------------------------------------------------------------------------
 
-KEYS = ["a", "b,c", 'say "hi"', "naïve"]
+KEYS = ["a\rb", "b,c", 'say "hi"', "naïve"]
 FREQUENCIES = np.array([0.1, 1e-90, 0.0, 1 / 3])
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["count_different", "encoded", "values_of"]
+__all__ = ["count_different", "encoded", "is_dated", "values_of"]
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNKNOWN = -1
@@ -70,6 +70,11 @@ def _is_numeric(column: Any) -> bool:  # noqa: ANN401
 
 def _is_date(column: Any) -> bool:  # noqa: ANN401
     return pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
+
+
+def is_dated(column: Any) -> bool:  # noqa: ANN401
+    """Tell whether a column has timestamps or dates, or nothing."""
+    return _is_date(column) or bool(pa.types.is_null(column.type))
 
 
 def _no_nulls(column: Column, data: Any, source: Source) -> None:  # noqa: ANN401

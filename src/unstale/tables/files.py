@@ -7,7 +7,7 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -116,7 +116,7 @@ class TextFile:
         """Names of all columns; none if the file is empty."""
         return self.header.names
 
-    def body(self, advance: Advance = ignore) -> Iterator[tuple[int, list[str]]]:
+    def body(self, advance: Advance = ignore) -> Generator[tuple[int, list[str]], None, None]:
         """Return the rows below the header, each with the line on which it starts."""
         width = len(self.names)
         with self.complaining(), self.open(advance) as file:

@@ -12,6 +12,7 @@ import io
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import cached_property
 from itertools import islice
 from typing import Any, Generic, NoReturn, TypeVar
@@ -126,10 +127,11 @@ class Table(Generic[_T]):
             from pyarrow import csv as arrow_csv
         except ImportError:
             raise _NotHere from None
-        from .arrow_columns import values_of
+        from .arrow_columns import is_dated, values_of
 
         width = len(file.names)
-        types = {"number": pa.float64(), "time": None}
+        seconds = _in_seconds(file, found)
+        types = {"number": pa.float64(), "time": pa.float64() if seconds else None}
         column_types = {str(at): types.get(column.kind, pa.string()) for column, at in found}
         last: list[object] = [""] * width
         mark_at, mark = next(
@@ -161,8 +163,9 @@ class Table(Generic[_T]):
                 raise _NotHere
             table = table.slice(0, count)
             columns = [(column, table.column(str(at))) for column, at in found]
-            if any(column.kind == "time" and pa.types.is_string(data.type) for column, data in columns):
-                raise _NotHere  # Python reads timestamps that Arrow does not know
+            for column, data in columns:
+                if column.kind == "time" and not (seconds or is_dated(data)):
+                    raise _NotHere  # Python reads timestamps that Arrow does not know
             return Columns(values_of(columns, source), count, source)
         except (pa.ArrowException, OSError, EOFError, ValueError, zlib.error):
             raise _NotHere from None
@@ -254,6 +257,18 @@ def _as_values(column: Column, values: Any) -> list[Any]:  # noqa: ANN401
     if column.kind == "flag":
         return [(False, True, None)[seen] for seen in values.tolist()]
     return values if isinstance(values, list) else list(values.tolist())
+
+
+def _in_seconds(file: TextFile, found: _Found) -> bool:
+    """Tell whether the first row has a time in seconds; Arrow itself would take 0x10 for one as well."""
+    with closing(file.body()) as body:
+        _, row = next(body, (0, []))
+    for column, at in found:
+        if row and column.kind == "time":
+            with suppress(ValueError):
+                float(row[at])
+                return True
+    return False
 
 
 class _NotHere(Exception):  # noqa: N818  (not an error: Python takes over)

@@ -17,7 +17,7 @@ pq = pytest.importorskip("pyarrow.parquet")
     "options", [[], ["--objective", "age"], ["--objective", "harmonic"], ["--order", "random"]]
 )
 def test_stream_plans_the_same(options, ask, monkeypatch):
-    monkeypatch.setattr("unstale.tables.parquet.BATCH", 1000)
+    monkeypatch.setattr("unstale.tables.files.BATCH_ROWS", 1000)
     rng = np.random.default_rng(1)
     columns = {"key": np.arange(5000), "rate": rng.lognormal(0, 2, 5000), "weight": rng.random(5000)}
     pq.write_table(pa.table(columns), "many.parquet")
@@ -68,7 +68,7 @@ def test_stream_refuses_what_it_cannot_do(refuse):
 
 
 def test_stream_names_the_row(refuse, monkeypatch):
-    monkeypatch.setattr("unstale.tables.parquet.BATCH", 100)
+    monkeypatch.setattr("unstale.tables.files.BATCH_ROWS", 100)
     rates = np.ones(1000)
     rates[811] = -1.0
     pq.write_table(pa.table({"rate": rates}), "many.parquet")

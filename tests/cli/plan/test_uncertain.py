@@ -137,7 +137,7 @@ def test_rows_without_a_law_have_certain_rates(kind, rest, ask):
 
 @pytest.mark.parametrize("objective", ["freshness", "age", "harmonic", "currency:6h"])
 def test_stream_plans_the_same(objective, ask, monkeypatch):
-    monkeypatch.setattr("unstale.tables.parquet.BATCH", 500)
+    monkeypatch.setattr("unstale.tables.files.BATCH_ROWS", 500)
     rng, n = np.random.default_rng(1), 1500
     shape = pa.array(rng.gamma(2.0, 1.0, n) + 0.2, mask=rng.random(n) < 0.2)
     columns = {
