@@ -31,7 +31,6 @@ from .schema import Column, Kind
 __all__ = [
     "Write",
     "check_writable",
-    "json_cell",
     "open_allocation",
     "open_records",
     "open_rows",
@@ -101,47 +100,37 @@ def open_records(path: str, columns: Sequence[Column]) -> Iterator[Records]:
     """
     check_writable("the file", path)
     units = {column.role: column.unit for column in columns}
-    if path.lower().endswith(".parquet"):
-        from .arrow_records import arrays_of, types_of
-
-        types, made = types_of(columns), arrays_of
-    else:
-        types, made = None, _cells_of
-    with open_rows(path, units, types) as write:
+    cells = [_CELLS[column.kind] for column in columns]
+    with open_rows(path, units, [column.kind for column in columns]) as write:
 
         def write_records(rows: Sequence[Sequence[Any]]) -> None:
             if rows:
-                write(*(made(*part) for part in zip(columns, zip(*rows, strict=True), strict=True)))
+                parts = zip(cells, zip(*rows, strict=True), strict=True)
+                write(*(list(map(cell, values)) for cell, values in parts))
 
         yield write_records
 
 
-def _cells_of(column: Column, values: Sequence[Any]) -> list[object]:
-    """Return values as a text file has them."""
-    return list(map(_CELLS[column.kind], values))
-
-
-def json_cell(value: Mapping[str, object]) -> str:
-    """Return an object as JSON, the same text each time; nothing if it is empty."""
-    return json.dumps(dict(value), ensure_ascii=False, sort_keys=True) if value else ""
-
-
 def _text_cell(value: str) -> str:
-    return value.replace("\0", "\ufffd")  # readers of CSV stumble over it
+    return value.encode("utf-8", "replace").decode()
 
 
-def _whole_cell(value: int | None) -> object:
-    return "" if value is None else int(value)
+def _number_cell(value: float) -> float | None:
+    return None if isnan(value) else float(value)
 
 
-def _number_cell(value: float) -> str:
-    return "" if isnan(value) else repr(float(value))
+def _whole_cell(value: int | None) -> int | None:
+    return None if value is None else int(value)
 
 
-def _time_cell(value: float) -> str:
+def _time_cell(value: float) -> str | None:
     if isnan(value):
-        return ""
+        return None
     return datetime.fromtimestamp(value, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _json_cell(value: Mapping[str, object]) -> str | None:
+    return json.dumps(dict(value), ensure_ascii=False, sort_keys=True) if value else None
 
 
 _CELLS: dict[Kind, Callable[[Any], object]] = {
@@ -151,8 +140,10 @@ _CELLS: dict[Kind, Callable[[Any], object]] = {
     "whole": _whole_cell,
     "flag": _whole_cell,
     "time": _time_cell,
-    "json": json_cell,
+    "json": _json_cell,
 }
+_TYPES: dict[Kind, str] = {"number": "double", "whole": "int64", "flag": "bool"}
+"""What Arrow calls the types of kinds; others are text, but for times."""
 
 
 def open_allocation(path: str, unit: str) -> AbstractContextManager[Write]:
@@ -161,17 +152,15 @@ def open_allocation(path: str, unit: str) -> AbstractContextManager[Write]:
 
 
 @contextmanager
-def open_rows(
-    path: str, columns: Mapping[str, str], types: Mapping[str, Any] | None = None
-) -> Iterator[Write]:
+def open_rows(path: str, columns: Mapping[str, str], kinds: Sequence[Kind] | None = None) -> Iterator[Write]:
     """Give a function that writes columns of equal length, part by part.
 
-    ``columns`` has a unit for each, which Parquet notes; no unit is "". The first part tells the types of
-    Arrow unless they are given.
+    ``columns`` has a unit for each, which Parquet notes; no unit is "". The first part tells the types in
+    Parquet unless the kinds of the columns are given.
     """
     with replacing(path) as file:
         if path.lower().endswith(".parquet"):
-            with _parquet(file, columns, types) as write:
+            with _parquet(file, columns, kinds) as write:
                 yield write
         elif path.lower().endswith(".gz"):
             with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:  # the same bytes each time
@@ -209,19 +198,19 @@ class _Lines:
 
     def write(self, line: str) -> None:
         """Write a line."""
-        self._write(f"{line[:-2]}\n")
+        self._write(f"{line[:-2]}\n".replace("\0", "\ufffd"))  # readers of CSV stumble over it
 
 
 @contextmanager
-def _parquet(file: IO[bytes], columns: Mapping[str, str], types: Mapping[str, Any] | None) -> Iterator[Write]:
+def _parquet(file: IO[bytes], columns: Mapping[str, str], kinds: Sequence[Kind] | None) -> Iterator[Write]:
     arrow: Any = need("pyarrow", extra="parquet", needed_for="Parquet files")
     parquet: Any = need("pyarrow.parquet", extra="parquet", needed_for="Parquet files")
     opened: list[Any] = []
 
-    def begin(kinds: Iterable[Any], nullable: Iterable[bool]) -> None:
+    def begin(types: Iterable[Any], nullable: Iterable[bool]) -> None:
         fields = [
             arrow.field(name, kind, may_lack, {"unit": unit} if unit else None)
-            for (name, unit), kind, may_lack in zip(columns.items(), kinds, nullable, strict=True)
+            for (name, unit), kind, may_lack in zip(columns.items(), types, nullable, strict=True)
         ]
         opened.append(parquet.ParquetWriter(file, arrow.schema(fields), compression="zstd"))
 
@@ -229,12 +218,18 @@ def _parquet(file: IO[bytes], columns: Mapping[str, str], types: Mapping[str, An
         arrays = [_arrow(arrow, part) for part in parts]
         if not opened:
             begin((array.type for array in arrays), (bool(array.null_count) for array in arrays))
-        writer = opened[0]
-        writer.write_table(arrow.table(arrays, schema=writer.schema))
+        schema = opened[0].schema
+        if kinds is not None:
+            arrays = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+        opened[0].write_table(arrow.table(arrays, schema=schema))
+
+    def type_of(kind: Kind) -> Any:  # noqa: ANN401
+        moments = kind == "time"
+        return arrow.timestamp("us", "UTC") if moments else arrow.type_for_alias(_TYPES.get(kind, "string"))
 
     try:
-        if types is not None:
-            begin((types[name] for name in columns), (True for _ in columns))
+        if kinds is not None:
+            begin(map(type_of, kinds), (True for _ in kinds))
         yield write
     finally:  # also if it is in vain: a writer that is not closed writes to a closed file later
         for writer in opened:
