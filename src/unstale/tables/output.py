@@ -178,14 +178,17 @@ def _csv(file: IO[bytes], path: str, columns: Iterable[str]) -> Iterator[Write]:
 
 def write_csv(file: IO[str], columns: Iterable[str], delimiter: str = ",") -> Write:
     """Write the header, and return a function that writes rows."""
-    # csv quotes what has characters of the end of a line, so that all readers see it is no end
-    writer = csv.writer(_Lines(file), delimiter=delimiter, lineterminator="\r\n")
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    # csv quotes what has characters of the end of a line, and all readers take a carriage return for an end
+    careful = csv.writer(_Lines(file), delimiter=delimiter, lineterminator="\r\n")
     writer.writerow(columns)
 
     def write(*parts: Keys) -> None:
         for start in range(0, len(parts[0]), _BLOCK_ROWS):
-            block = slice(start, start + _BLOCK_ROWS)
-            writer.writerows(zip(*(as_list(part[block]) for part in parts), strict=True))
+            cells = [as_list(part[start : start + _BLOCK_ROWS]) for part in parts]
+            texts = [column for column, part in zip(cells, parts, strict=True) if not hasattr(part, "dtype")]
+            odd = any(isinstance(c, str) and ("\r" in c or "\0" in c) for column in texts for c in column)
+            (careful if odd else writer).writerows(zip(*cells, strict=True))
 
     return write
 
