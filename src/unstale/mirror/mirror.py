@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
-import json
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import isnan
 from os import PathLike, fspath
@@ -24,8 +23,10 @@ from unstale.wording import show_time
 
 from .clock import Clock, RealClock
 from .engine.discovery import Discovery, differs
+from .engine.events import Event
+from .engine.planner_state import BudgetPair, BudgetsSet
 from .engine.policy import load_policy
-from .engine.worker import SAMPLE_EVERY, Event, Loop, check_settings
+from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
 from .reports.element import Portrait, portrait
 from .reports.status import Audit, Explanation, Status, audits, dead, explain, judged, kept, status
 from .reports.what_if import Market, Prospect, market
@@ -89,7 +90,7 @@ class Mirror:
         clock: Clock | None = None,
         sources: Mapping[str, Source] | None = None,
         tick: float | None = None,
-        sample_every: float = SAMPLE_EVERY,
+        sample_every: float = SAMPLE_SECONDS,
         beside: Callable[[float], Mapping[str, float]] | None = None,
     ) -> None:
         """``sample_every``: seconds between two samples; ``beside``: what else to keep with each."""
@@ -105,7 +106,7 @@ class Mirror:
         self.sources: Mapping[str, Source] = load_sources(settings) if sources is None else sources
         self._discovery = Discovery(settings, self.sources)
         self._tick, self._sample_every, self._beside = tick, sample_every, beside
-        self._loop: Loop | None = None
+        self._worker: Worker | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -292,26 +293,26 @@ class Mirror:
         self, until: float | None = None, *, on_event: Callable[[Event], None] | None = None
     ) -> None:
         """Keep the copies fresh, in an event loop that is there."""
-        with self._running(on_event) as loop:
-            with _signals(loop):
-                await loop.run(until)
+        with self._working(on_event) as worker:
+            with _signals(worker):
+                await worker.run(until)
             await self._close_sources()
 
     def stop(self) -> None:
         """End `run` soon."""
-        if self._loop is not None:
-            self._loop.stop()
+        if self._worker is not None:
+            self._worker.stop()
 
     def step(self, *, on_event: Callable[[Event], None] | None = None) -> int:
         """Poll what is due now, and record it; return how many polls were made."""
 
         async def one() -> int:
-            with self._running(on_event) as loop:
-                await loop.turn()
-                await loop.finish()
-                await loop.run(until=self.clock.now())
+            with self._working(on_event) as worker:
+                await worker.turn()
+                await worker.finish()
+                await worker.run(until=self.clock.now())
                 await self._close_sources()
-                return loop.polls
+                return worker.polls
 
         return asyncio.run(one())
 
@@ -323,8 +324,21 @@ class Mirror:
         for source in self.sources.values():
             await source.close()
 
-    def _running(self, on_event: Callable[[Event], None] | None) -> _Running:
-        return _Running(self, on_event)
+    @contextmanager
+    def _working(self, on_event: Callable[[Event], None] | None) -> Iterator[Worker]:
+        """Have a worker, with a store of its own: on SQLite nobody else can run the mirror meanwhile."""
+        if self._worker is not None:
+            raise InvalidInput("this mirror is running already; stop it first")
+        with closing(open_store(self._url, copies=self.copies, run=True)) as store:
+            self.apply_rules()
+            self._worker = Worker(
+                store, self.copies, self.sources, self.settings, self.clock, tick=self._tick,
+                on_event=on_event, sample_every=self._sample_every, beside=self._beside,
+            )  # fmt: skip
+            try:
+                yield self._worker
+            finally:
+                self._worker = None
 
     def apply_rules(self) -> int:
         """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
@@ -421,10 +435,9 @@ class Mirror:
         They count until the mirror is opened with other budgets than it has now.
         """
         check_settings(replace(self.settings, budget=budget, byte_budget=byte_budget))
-        said = [self.settings.budget, self.settings.byte_budget]
+        said = BudgetPair(self.settings.budget, self.settings.byte_budget)
         with self.store.begin() as t:
-            changed = {"budget": budget, "byte_budget": byte_budget, "instead_of": said}
-            t.keep({"budgets": json.dumps(changed).encode()})
+            t.keep(BudgetsSet(BudgetPair(budget, byte_budget), instead_of=said).kept())
             t.edit([("settings", 0, self.clock.now(), "")])
 
     def audit(
@@ -452,7 +465,7 @@ class Mirror:
         if sample < 1:
             raise InvalidInput(f"sample must be at least 1; it is {sample}")
         asked, wanted, after = await asyncio.to_thread(self._ask_audit, sample, seed)
-        running = self._loop is not None or asked
+        running = self._worker is not None or asked
         polls: list[PollRecord] = []
 
         def look() -> bool:
@@ -470,12 +483,12 @@ class Mirror:
             while not await asyncio.to_thread(look):
                 await self.clock.until(self.clock.now() + 1.0)
         else:
-            with self._running(None) as loop:
+            with self._working(None) as worker:
                 while not await asyncio.to_thread(look):
-                    wait = await loop.turn()
-                    await loop.finish()
+                    wait = await worker.turn()
+                    await worker.finish()
                     await self.clock.until(self.clock.now() + min(wait, 1.0))
-                await loop.run(until=self.clock.now())
+                await worker.run(until=self.clock.now())
                 await self._close_sources()
         result = judged(polls, self.clock.now())
         with self.store.begin() as t:
@@ -506,39 +519,11 @@ class Mirror:
         return running, set(chosen.tolist()), latest[0].id if latest else 0
 
 
-class _Running:
-    """A loop that runs on a mirror, with a store of its own that nobody else runs on."""
-
-    def __init__(self, mirror: Mirror, on_event: Callable[[Event], None] | None) -> None:
-        self._mirror, self._on_event = mirror, on_event
-
-    def __enter__(self) -> Loop:
-        mirror = self._mirror
-        if mirror._loop is not None:  # noqa: SLF001
-            raise InvalidInput("this mirror is running already; stop it first")
-        self._store = open_store(mirror._url, copies=mirror.copies, run=True)  # noqa: SLF001
-        try:
-            mirror.apply_rules()
-            mirror._loop = Loop(  # noqa: SLF001
-                self._store, mirror.copies, mirror.sources, mirror.settings, mirror.clock,
-                tick=mirror._tick, on_event=self._on_event, sample_every=mirror._sample_every,  # noqa: SLF001
-                beside=mirror._beside,  # noqa: SLF001
-            )  # fmt: skip
-        except BaseException:
-            self._store.close()
-            raise
-        return mirror._loop  # noqa: SLF001
-
-    def __exit__(self, *_: object) -> None:
-        self._mirror._loop = None  # noqa: SLF001
-        self._store.close()
-
-
 class _signals:  # noqa: N801
-    """SIGINT and SIGTERM end a loop cleanly; a second one at once."""
+    """SIGINT and SIGTERM end a worker cleanly; a second one at once."""
 
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
         self._set: list[signal.Signals] = []
 
     def __enter__(self) -> None:
@@ -551,7 +536,7 @@ class _signals:  # noqa: N801
                 self._set.append(number)
 
     def _stop(self) -> None:
-        self._loop.stop()
+        self._worker.stop()
         self._remove()  # a second one has its usual effect
 
     def _remove(self) -> None:

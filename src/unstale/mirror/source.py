@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-__all__ = ["Found", "Json", "Known", "Late", "New", "Outcome", "Source", "Terms"]
+__all__ = ["Found", "Json", "Known", "Late", "New", "Outcome", "Source", "Terms", "WarmSource"]
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """What options and validators are made of."""
@@ -136,3 +136,11 @@ class Source(Protocol):
 
     async def close(self) -> None:
         """Let go of connections; they are made again if there are more polls, maybe in another event loop."""
+
+
+@runtime_checkable
+class WarmSource(Source, Protocol):
+    """A source that has something to do before its first poll that takes a while; most have not."""
+
+    def warm_up(self) -> None:
+        """Load what polls need. A worker calls it before slots are given; without it the first poll waits."""

@@ -7,7 +7,7 @@ import pytest
 from unstale import InvalidInput
 from unstale.mirror.store.sql.store import open_store
 
-from .making import additions, changed, handed_out, lease, unchanged
+from .making import additions, changed, handed_out, slot, unchanged
 
 
 def test_versions_and_polls_are_read_on_or_back(store, copies):
@@ -63,7 +63,7 @@ def test_workers_are_there_until_they_expire(store):
 def several_versions(store, copies, element, bodies, start):
     for number, body in enumerate(bodies):
         with store.begin() as t:
-            t.release([lease(element, start + number)])
+            t.hand_out([slot(element, start + number)])
             (taken,) = t.lease("w", 1, start, start + 100.0)
             t.record("w", [changed(taken, copies, body, start + number)])
 

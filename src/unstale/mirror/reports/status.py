@@ -8,12 +8,12 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isfinite, nan, sqrt
-from typing import Any
 
 import numpy as np
 from scipy import special
 
 from unstale.arguments import Floats
+from unstale.mirror.engine.planner_state import BudgetPair, BudgetsSet, PlannerState
 from unstale.mirror.engine.policy import MirrorPolicy, load_policy
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Element, PollRecord, Transaction, Version
@@ -163,7 +163,7 @@ def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
     return np.where(table["state"][places] == REMOVED, inf, moment)
 
 
-def status(policy: MirrorPolicy, kept_state: Mapping[str, Any], t: Transaction, now: float) -> Status:
+def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: float) -> Status:
     """Return how the mirror does, by what `load_policy` has read."""
     table = policy.table
     places = np.flatnonzero(table.wanted)
@@ -177,8 +177,8 @@ def status(policy: MirrorPolicy, kept_state: Mapping[str, Any], t: Transaction, 
     span = max(min(now - begun, _DAY), 60.0)
     workers = [worker for worker in t.workers(now) if not dead(worker)]
     state = t.state()
-    said = [policy.limits.budget, policy.limits.byte_budget]
-    used = kept_state.get("budgets", said) if workers else said
+    said = BudgetPair(policy.limits.budget, policy.limits.byte_budget)
+    used = (planner.budgets or said) if workers else said
     trouble = ["the budget has been changed since the mirror was started; restart it"] if used != said else []
     return Status(
         now=now,
@@ -201,19 +201,15 @@ def status(policy: MirrorPolicy, kept_state: Mapping[str, Any], t: Transaction, 
         workers=len(workers),
         changes=outcomes.get("changed", 0),
         audit=audits(state)[-1] if audits(state) else None,
-        instead_of=_instead_of(state, said),
+        instead_of=_instead_of(planner.budgets_set, said),
     )
 
 
-def _instead_of(
-    state: Mapping[str, bytes], said: Sequence[float | None]
-) -> tuple[float | None, float | None] | None:
-    """Return the budgets of the settings, if others have been set since."""
-    changed = json.loads(state.get("budgets", b"{}"))
-    settings = changed.get("instead_of", said)
-    if settings == said or [changed["budget"], changed["byte_budget"]] != said:
+def _instead_of(changed: BudgetsSet | None, used: BudgetPair) -> BudgetPair | None:
+    """Return the budgets of the settings, if others have been set since and are used."""
+    if changed is None or changed.budgets != used or changed.instead_of == used:
         return None
-    return settings[0], settings[1]
+    return changed.instead_of
 
 
 def dead(worker: str) -> bool:

@@ -33,6 +33,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from unstale.mirror.source import Json
 from unstale.mirror.store.copies import Copies
+from unstale.mirror.store.storable import text_of
 
 __all__ = [
     "Many",
@@ -47,7 +48,7 @@ __all__ = [
     "numbers_of",
     "or_nan",
     "or_none",
-    "text_of",
+    "readable_json_of",
 ]
 
 _TOGETHER, _MOST_VALUES = 2048, 32766
@@ -248,17 +249,6 @@ def or_none(value: float | None) -> float | None:
 def or_nan(value: float | None) -> float:
     """Return a number that may not be there: NULL is nan."""
     return np.nan if value is None else value
-
-
-def text_of(text: str) -> str:
-    r"""Return a text as any database takes it, whatever a server put into it.
-
-    >>> text_of("a\0b\ud800")
-    'a�b?'
-    """
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def json_of(value: Mapping[str, Json]) -> str:
