@@ -29,6 +29,8 @@ _LONGEST_SLEEP_SECONDS = 3600.0
 """After which a wait looks at the clock again."""
 _SMALLEST_JUMP_SECONDS = 2.0
 """By which the time must have been set for that to be told."""
+_READINGS = 5
+"""Of the two clocks of the machine, to compare them."""
 _TURNS_TO_SETTLE = 3
 """Turns of the event loop in which whatever is ready to run has run."""
 
@@ -55,6 +57,16 @@ class Clock(Protocol):
         """Return by how many seconds the time has been set forward (or back) since this was last asked."""
 
 
+def _ahead_of_steady() -> float:
+    """Return by how much the time of the machine is ahead of its steady clock.
+
+    Both are read several times, since on a busy machine a while may pass in between.
+    """
+    readings = ((time.monotonic(), time.time(), time.monotonic()) for _ in range(_READINGS))
+    before, now, after = min(readings, key=lambda reading: reading[2] - reading[0])
+    return now - 0.5 * (before + after)
+
+
 class RealClock:
     """The time of the machine.
 
@@ -63,7 +75,7 @@ class RealClock:
     """
 
     def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+        self._offset = _ahead_of_steady()
 
     def now(self) -> float:
         """Return the time."""
@@ -92,7 +104,7 @@ class RealClock:
         A step of less than two seconds is no jump: it is followed forward, and not back, so that time goes
         back only when this says so.
         """
-        by = time.time() - time.monotonic() - self._offset
+        by = _ahead_of_steady() - self._offset
         if abs(by) > _SMALLEST_JUMP_SECONDS:
             self._offset += by
             return by

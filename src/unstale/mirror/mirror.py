@@ -35,6 +35,7 @@ from .source import Json, New, Source
 from .sources.registry import Sources, load_sources
 from .store.contract import Addition, Element, PollRecord, Sample, Version
 from .store.copies import Copies
+from .store.sql.connection import place_of
 from .store.sql.store import open_store
 
 __all__ = ["Added", "Copy", "Mirror"]
@@ -551,10 +552,12 @@ def _folder(url: str, copies: str | PathLike[str] | None) -> Path:
     """Return the folder of copies."""
     if copies is not None:
         return Path(copies)
-    if "://" in url and not url.startswith("sqlite"):
-        msg = "copies must be given for a mirror in PostgreSQL: a folder that all its workers share"
-        raise InvalidInput(msg)
-    return Path(url.removeprefix("sqlite:///")).absolute().parent / "copies"
+    place = place_of(url)
+    if not isinstance(place, Path):
+        raise InvalidInput(
+            "copies must be given for a mirror in PostgreSQL: a folder that all its workers share"
+        )
+    return place.absolute().parent / "copies"
 
 
 def _check(given: Mapping[str, Json]) -> None:

@@ -30,7 +30,7 @@ _PRAGMAS = (
     "PRAGMA cache_size = -24576",
     "PRAGMA temp_store = MEMORY",
 )
-_SESSION = (
+_SESSION_SETTINGS = (
     # A worker that vanishes in the middle of a transaction must not hold up the others for long.
     "SET idle_in_transaction_session_timeout = '120s'",
     "SET lock_timeout = '60s'",
@@ -38,7 +38,7 @@ _SESSION = (
     "SET tcp_keepalives_interval = 10",
     "SET tcp_keepalives_count = 3",
 )
-_SAYS = {
+_SQLITE_ERRORS_IN_WORDS = {
     "SQLITE_FULL": "no space is left for it; make room",
     "SQLITE_READONLY": "it cannot be written to; look at its rights, and those of its folder",
     "SQLITE_PERM": "it cannot be written to; look at its rights",
@@ -48,7 +48,7 @@ _SAYS = {
     "SQLITE_CORRUPT": "it is damaged; restore it from a back-up",
     "SQLITE_IOERR": "it cannot be read or written",
 }
-_HOPELESS = (
+_WILL_NOT_GO_AWAY = (
     "does not exist",
     "authentication failed",
     "no password supplied",
@@ -161,7 +161,7 @@ def postgres_engine(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def settle(connection: object, _: object) -> None:
         with closing(connection.cursor()) as cursor:  # type: ignore[attr-defined]
-            for setting in _SESSION:
+            for setting in _SESSION_SETTINGS:
                 cursor.execute(setting)
         connection.commit()  # type: ignore[attr-defined]
 
@@ -201,10 +201,10 @@ def _plain(name: str, error: BaseException, *, opening: bool) -> Trouble | Inval
     code = getattr(error, "sqlite_errorname", None) or ""
     if code == "SQLITE_NOTADB":
         return InvalidInput(f"{name} is no SQLite database: name another file")
-    for start, says in _SAYS.items():
+    for start, says in _SQLITE_ERRORS_IN_WORDS.items():
         if code.startswith(start):
             return Trouble(f"the store {name}: {says} ({_line(error)})")
-    if opening and any(word in str(error) for word in _HOPELESS):
+    if opening and any(word in str(error) for word in _WILL_NOT_GO_AWAY):
         return InvalidInput(f"the store {name} cannot be opened: {_line(error)}")
     return Trouble(f"the store {name}: {_line(error)}")
 

@@ -32,7 +32,7 @@ _SORTED_AT_ONCE = 20_000
 _LOOKED_UP_ROWS = 50_000
 """Elements at most that are looked up one by one."""
 _REMOVED: ColumnElement[str] = literal_column("'removed'")
-_COLUMNS: dict[str, ColumnElement[Any]] = {
+_SORT_COLUMNS: dict[str, ColumnElement[Any]] = {
     "key": elements.c.key, "last": learned.c.last, "weight": elements.c.weight, "state": learned.c.state,
     "added": elements.c.id,
 }  # fmt: skip
@@ -113,7 +113,7 @@ def _count(work: Work, query: Select[Any]) -> int:
 
 def _order(sort: str) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """Return the column that is sorted by, and the number of the element in the same table."""
-    column = _COLUMNS[sort]
+    column = _SORT_COLUMNS[sort]
     return column, learned.c.element if sort in {"last", "state"} else elements.c.id
 
 
