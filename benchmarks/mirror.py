@@ -22,7 +22,7 @@ from benchmarks.timing import at_least, required, side_by_side
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Settings
 from unstale.mirror.source import Found, Json, Known, New, Terms
-from unstale.mirror.store.contract import Addition, Finished, Lease, Store
+from unstale.mirror.store.contract import Addition, Finished, Slot, Store
 from unstale.mirror.store.copies import Copies
 from unstale.mirror.store.sql.store import open_store
 from unstale.policy.element_table import OK
@@ -228,8 +228,8 @@ def fill(folder: str, count: int) -> str:
     rng = np.random.default_rng(1)
     with store.begin() as t:
         planner = Planner(Settings(budget=count / 86400.0), t, now)
-        planner.plan(t, now, end=now, room=0, crowd={})  # takes in that elements were added
-        t.prune(0, -np.inf, 10 * count, edits_to=planner.edited)
+        planner.plan(t, now, end=now, room=0)  # takes in that elements were added
+        t.prune(0, -np.inf, 10 * count, edits_to=planner.last_edit)
     rows = planner.policy.table
     everything = np.arange(len(rows))
     for _ in range(3):
@@ -327,7 +327,7 @@ def _turns(store: Store, elements: Iterator[int]) -> None:
             if finished:
                 t.record("me", finished)
             chosen = [1 + next(elements) % PAGES for _ in range(BATCH)]
-            t.release([Lease(i, now, 0.5, 1, 0.5, planned=True, cost=1000.0) for i in chosen])
+            t.hand_out([Slot(i, now, 0.5, 1, 0.5, planned=True, cost=1000.0) for i in chosen])
             leases = t.lease("me", BATCH, now, now + 300.0)
         found = Found("unchanged", "304 Not Modified", traffic=200)
         finished = [Finished(lease, now, 0.01, found, outcome="unchanged") for lease in leases]

@@ -13,6 +13,7 @@ from numba import njit
 __all__ = [
     "CHANGES",
     "FATES",
+    "JITTER",
     "PHASES",
     "POLLS",
     "REPLICAS",
@@ -29,7 +30,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(12)
 
 
-POLLS, CHANGES, REQUESTS, FATES, PHASES, REPLICAS = range(6)
+POLLS, CHANGES, REQUESTS, FATES, PHASES, REPLICAS, JITTER = range(7)
 """Purposes of random numbers: each has its own under the same seed."""
 
 

@@ -137,3 +137,24 @@ def test_first_copies_are_brought_before_anything_is_learned() -> None:
     assert np.isnan(learning.policy.table["last"]).all()
     polls = learning.polls(2.1)  # they get half of the polls
     assert set(polls.elements.tolist()) == set(range(30))
+
+
+def test_jitter_is_drawn_by_element_and_poll_wherever_the_element_stands() -> None:
+    from unstale.policy.compiled.jitter import stretch
+
+    rng = np.random.default_rng(4)
+    ids, last = np.arange(5000), rng.uniform(0.0, 1e9, 5000)
+    since, jitter = np.ones(5000), np.full(5000, 0.3, np.float32)
+
+    def stretched(which: np.ndarray, last: np.ndarray) -> np.ndarray:
+        found = np.empty(which.size)
+        stretch(since[which], jitter[which], ids[which], last[which], found)
+        return found
+
+    factors = stretched(ids, last)
+    shuffled = rng.permutation(5000)
+    assert np.array_equal(stretched(shuffled, last), factors[shuffled])
+    assert np.count_nonzero(stretched(ids, last + 1.0) == factors) == 0
+    assert 1.0 / 1.3001 < factors.min() < 0.78
+    assert 1.42 < factors.max() < 1.0 / 0.6999
+    assert np.mean(1.0 / factors) == pytest.approx(1.0, abs=0.02)

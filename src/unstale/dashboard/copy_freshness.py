@@ -7,7 +7,6 @@ reader of one copy does not wait until a million elements are read.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,10 +15,11 @@ from typing import cast
 
 import numpy as np
 
-from unstale.mirror.engine.policy import MirrorPolicy, budgets, new_policy, unpacked
+from unstale.mirror.engine.planner_state import PlannerState
+from unstale.mirror.engine.policy import MirrorPolicy, new_policy
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.samples import ages
-from unstale.policy import Channels, ElementColumns, ElementTable
+from unstale.policy import ElementColumns, ElementTable
 
 __all__ = ["CopyFreshness", "FreshnessEstimator"]
 
@@ -43,12 +43,10 @@ class FreshnessEstimator:
 
     def __init__(self, mirror: Mirror) -> None:
         with mirror.store.begin() as t:
-            state = t.state()
-        self._settings = budgets(mirror.settings, state)
-        self._learner = unpacked(state["learner"]) if "learner" in state else None
-        self._channels = Channels.read(state.get("channels", b""))
-        kept = json.loads(state.get("planner", b"{}"))
-        self._hints = {element: (channel, hints) for element, channel, hints in kept.get("hints", [])}
+            state = PlannerState.read(t.state())
+        self._settings = state.in_force(mirror.settings)
+        self._learner, self._channels = state.learner, state.channels
+        self._hints = {element: (channel, hints) for element, channel, hints in state.hints}
         for channel, _ in self._hints.values():
             self._channels.number(channel)  # now: it is used by many threads
         self._local = threading.local()

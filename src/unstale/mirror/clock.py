@@ -1,7 +1,14 @@
 """What time it is, for the mirror: the real time, or a simulated one that skips whatever is idle.
 
-Times are seconds since 1970. The loop never asks the machine: it is given a clock, so that tests and the demo
-run the real loop, with real polls, on simulated time.
+Times are seconds since 1970. The worker never asks the machine: it is given a clock, so that tests and the
+demo run the real worker, with real polls, on simulated time.
+
+A clock that is set has one path through the code. `Clock.jump` notices it, once in a turn of the worker and
+nowhere else; until then the time goes on as before. `Worker._clock_was_set` moves all moments that the worker
+holds by as much: of polls that have begun or are not recorded yet, of groups that must wait, of chores and of
+troubles; polls that have not begun are given back. Then it lets the planner go: the next one reads all other
+moments from the store, and mends those that cannot be (`Planner._mend`), as it does at every start, since the
+clock may have been set while nothing ran.
 """
 
 from __future__ import annotations
@@ -17,7 +24,15 @@ from typing import Protocol
 __all__ = ["Clock", "RealClock", "SimulatedClock"]
 
 
-_ANYWAY = nullcontext()
+_NOT_HELD = nullcontext()
+_LONGEST_SLEEP_SECONDS = 3600.0
+"""After which a wait looks at the clock again."""
+_SMALLEST_JUMP_SECONDS = 2.0
+"""By which the time must have been set for that to be told."""
+_READINGS = 5
+"""Of the two clocks of the machine, to compare them."""
+_TURNS_TO_SETTLE = 3
+"""Turns of the event loop in which whatever is ready to run has run."""
 
 
 class Clock(Protocol):
@@ -42,6 +57,16 @@ class Clock(Protocol):
         """Return by how many seconds the time has been set forward (or back) since this was last asked."""
 
 
+def _ahead_of_steady() -> float:
+    """Return by how much the time of the machine is ahead of its steady clock.
+
+    Both are read several times, since on a busy machine a while may pass in between.
+    """
+    readings = ((time.monotonic(), time.time(), time.monotonic()) for _ in range(_READINGS))
+    before, now, after = min(readings, key=lambda reading: reading[2] - reading[0])
+    return now - 0.5 * (before + after)
+
+
 class RealClock:
     """The time of the machine.
 
@@ -50,7 +75,7 @@ class RealClock:
     """
 
     def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+        self._offset = _ahead_of_steady()
 
     def now(self) -> float:
         """Return the time."""
@@ -59,7 +84,7 @@ class RealClock:
     async def until(self, moment: float) -> None:
         """Wait until a moment."""
         while (left := moment - self.now()) > 0:  # noqa: ASYNC110  (the time may be set meanwhile)
-            await asyncio.sleep(min(left, 3600.0))
+            await asyncio.sleep(min(left, _LONGEST_SLEEP_SECONDS))
 
     def reached(self, moment: float) -> bool:
         """Tell whether a moment has come."""
@@ -67,18 +92,24 @@ class RealClock:
 
     def busy(self) -> AbstractContextManager[None]:
         """Say that something is being done."""
-        return _ANYWAY
+        return _NOT_HELD
 
     async def pause(self, moment: float) -> None:
         """Wait until a moment."""
         await self.until(moment)
 
     def jump(self) -> float:
-        """Return by how many seconds the time has been set, and go by the new time; small drifts are 0."""
-        offset = time.time() - time.monotonic()
-        by = offset - self._offset
-        self._offset = offset
-        return by if abs(by) > 2.0 else 0.0
+        """Return by how many seconds the time has been set, and go by the new time.
+
+        A step of less than two seconds is no jump: it is followed forward, and not back, so that time goes
+        back only when this says so.
+        """
+        by = _ahead_of_steady() - self._offset
+        if abs(by) > _SMALLEST_JUMP_SECONDS:
+            self._offset += by
+            return by
+        self._offset += max(by, 0.0)
+        return 0.0
 
 
 class SimulatedClock:
@@ -146,7 +177,7 @@ class SimulatedClock:
         """Skip ahead once whatever is ready to run has run."""
         if not self._asked:
             self._asked = True
-            asyncio.get_running_loop().call_soon(self._settle, 3)
+            asyncio.get_running_loop().call_soon(self._settle, _TURNS_TO_SETTLE)
 
     def _settle(self, turns: int) -> None:
         """Give others some turns of the event loop, then skip ahead if all of them wait."""

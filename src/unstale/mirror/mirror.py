@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
-import json
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -23,8 +22,11 @@ from unstale.wording import show_time
 from .as_json import fields_json
 from .clock import Clock, RealClock
 from .engine.discovery import Discovery, differs
+from .engine.events import Event
+from .engine.housekeeper import TIDY_SECONDS
+from .engine.planner_state import BudgetPair, BudgetsSet
 from .engine.policy import load_policy
-from .engine.worker import SAMPLE_EVERY, TIDY_EVERY, Event, Loop, check_settings
+from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain
 from .reports.status import Status, live_workers, status
@@ -34,6 +36,7 @@ from .source import Json, New, Source
 from .sources.registry import Sources, load_sources
 from .store.contract import Addition, Element, PollRecord, Sample, Version
 from .store.copies import Copies
+from .store.sql.connection import place_of
 from .store.sql.store import open_store
 
 __all__ = ["Added", "Copy", "Mirror"]
@@ -101,8 +104,8 @@ class Mirror:
         clock: Clock | None = None,
         sources: Mapping[str, Source] | None = None,
         tick: float | None = None,
-        sample_every: float = SAMPLE_EVERY,
-        tidy_every: float = TIDY_EVERY,
+        sample_every: float = SAMPLE_SECONDS,
+        tidy_every: float = TIDY_SECONDS,
         beside: Callable[[float], Mapping[str, float]] | None = None,
     ) -> None:
         """Make it ready; `run` starts it.
@@ -123,7 +126,7 @@ class Mirror:
         self._discovery = Discovery(settings, self.sources)
         self._tick, self._beside = tick, beside
         self._sample_every, self._tidy_every = sample_every, tidy_every
-        self._loop: Loop | None = None
+        self._worker: Worker | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -310,26 +313,26 @@ class Mirror:
         self, until: float | None = None, *, on_event: Callable[[Event], None] | None = None
     ) -> None:
         """Keep the copies fresh, in an event loop that is there."""
-        with self._running(on_event) as loop:
-            with _stopped_by_signals(loop):
-                await loop.run(until)
+        with self._working(on_event) as worker:
+            with _stopped_by_signals(worker):
+                await worker.run(until)
             await self._close_sources()
 
     def stop(self) -> None:
         """End `run` soon."""
-        if self._loop is not None:
-            self._loop.stop()
+        if self._worker is not None:
+            self._worker.stop()
 
     def step(self, *, on_event: Callable[[Event], None] | None = None) -> int:
         """Poll what is due now, and record it; return how many polls were made."""
 
         async def one() -> int:
-            with self._running(on_event) as loop:
-                await loop.turn()
-                await loop.finish()
-                await loop.run(until=self.clock.now())
+            with self._working(on_event) as worker:
+                await worker.turn()
+                await worker.finish()
+                await worker.run(until=self.clock.now())
                 await self._close_sources()
-                return loop.polls
+                return worker.polls
 
         return asyncio.run(one())
 
@@ -342,22 +345,21 @@ class Mirror:
             await source.close()
 
     @contextmanager
-    def _running(self, on_event: Callable[[Event], None] | None) -> Iterator[Loop]:
-        """Yield a loop that runs on this mirror, with a store of its own that nobody else runs on."""
-        if self._loop is not None:
+    def _working(self, on_event: Callable[[Event], None] | None) -> Iterator[Worker]:
+        """Have a worker, with a store of its own: on SQLite nobody else can run the mirror meanwhile."""
+        if self._worker is not None:
             raise InvalidInput("this mirror is running already; stop it first")
-        store = open_store(self._url, copies=self.copies, run=True)
-        try:
+        with closing(open_store(self._url, copies=self.copies, run=True)) as store:
             self.apply_rules()
-            self._loop = Loop(
+            self._worker = Worker(
                 store, self.copies, self.sources, self.settings, self.clock, tick=self._tick,
                 on_event=on_event, sample_every=self._sample_every, tidy_every=self._tidy_every,
                 beside=self._beside,
             )  # fmt: skip
-            yield self._loop
-        finally:
-            self._loop = None
-            store.close()
+            try:
+                yield self._worker
+            finally:
+                self._worker = None
 
     def apply_rules(self) -> int:
         """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
@@ -451,10 +453,9 @@ class Mirror:
         They count until the mirror is opened with other budgets than it has now.
         """
         check_settings(replace(self.settings, budget=budget, byte_budget=byte_budget))
-        said = [self.settings.budget, self.settings.byte_budget]
+        said = BudgetPair(self.settings.budget, self.settings.byte_budget)
         with self.store.begin() as t:
-            changed = {"budget": budget, "byte_budget": byte_budget, "instead_of": said}
-            t.keep({"budgets": json.dumps(changed).encode()})
+            t.keep(BudgetsSet(BudgetPair(budget, byte_budget), instead_of=said).kept())
             t.edit([("settings", 0, self.clock.now(), "")])
 
     def audit(
@@ -493,16 +494,16 @@ class Mirror:
             return not asked.missing
 
         asked, others_run = await asyncio.to_thread(ask)
-        if others_run or self._loop is not None:
+        if others_run or self._worker is not None:
             while not await asyncio.to_thread(is_done):
                 await self.clock.until(self.clock.now() + _AUDIT_LOOK_SECONDS)
         else:
-            with self._running(None) as loop:
+            with self._working(None) as worker:
                 while not await asyncio.to_thread(is_done):
-                    wait = await loop.turn()
-                    await loop.finish()
+                    wait = await worker.turn()
+                    await worker.finish()
                     await self.clock.until(self.clock.now() + min(wait, _AUDIT_LOOK_SECONDS))
-                await loop.run(until=self.clock.now())
+                await worker.run(until=self.clock.now())
                 await self._close_sources()
         result = audit_of(asked.polls, self.clock.now())
         with self.store.begin() as t:
@@ -511,8 +512,8 @@ class Mirror:
 
 
 @contextmanager
-def _stopped_by_signals(loop: Loop) -> Iterator[None]:
-    """Let SIGINT and SIGTERM end a loop cleanly; a second one has its usual effect, and ends it at once."""
+def _stopped_by_signals(worker: Worker) -> Iterator[None]:
+    """Let SIGINT and SIGTERM end a worker cleanly; a second one has its usual effect, and ends it at once."""
     handled: list[signal.Signals] = []
     running = asyncio.get_running_loop()
 
@@ -521,7 +522,7 @@ def _stopped_by_signals(loop: Loop) -> Iterator[None]:
             running.remove_signal_handler(handled.pop())
 
     def stop() -> None:
-        loop.stop()
+        worker.stop()
         let_go()
 
     if threading.current_thread() is threading.main_thread():
@@ -539,11 +540,12 @@ def _folder(url: str, copies: str | PathLike[str] | None) -> Path:
     """Return the folder of copies."""
     if copies is not None:
         return Path(copies)
-    if "://" in url and not url.startswith("sqlite"):
+    place = place_of(url)
+    if not isinstance(place, Path):
         raise InvalidInput(
             "copies must be given for a mirror in PostgreSQL: a folder that all its workers share"
         )
-    return Path(url.removeprefix("sqlite:///")).absolute().parent / "copies"
+    return place.absolute().parent / "copies"
 
 
 def _check(given: Mapping[str, Json]) -> None:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-__all__ = ["Found", "Json", "Known", "Late", "New", "Outcome", "Source", "Terms"]
+__all__ = ["Found", "Json", "Known", "Late", "New", "Outcome", "Source", "Terms", "WarmSource"]
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """The values of options and validators."""
@@ -136,3 +136,11 @@ class Source(Protocol):
 
     async def close(self) -> None:
         """Close connections; later polls, maybe in another event loop, make new ones."""
+
+
+@runtime_checkable
+class WarmSource(Source, Protocol):
+    """A source that has something to do before its first poll that takes a while; most have not."""
+
+    def warm_up(self) -> None:
+        """Load what polls need. A worker calls it before slots are given; without it the first poll waits."""

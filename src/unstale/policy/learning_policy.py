@@ -439,7 +439,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         return new, old, values
 
     def _stretched(self, places: Places, since: Floats) -> Floats:
-        """Stretch intervals by jitter, each by its own luck."""
+        """Return intervals stretched by jitter: by a factor drawn for each element and its last poll."""
         jitter = self.table["jitter"][places]
         if not jitter.any():
             return since

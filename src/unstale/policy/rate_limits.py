@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from unstale.arguments import Floats
 
-__all__ = ["GroupLimits", "RateLimits", "Slots"]
+__all__ = ["UNLIMITED", "GroupLimits", "RateLimits", "Slots"]
 
 _WINDOW = 60.0
 """Seconds: the shortest window over which a budget is held exactly, if polls may be late."""
@@ -35,10 +35,10 @@ _FAILURES_IN_A_ROW = 5
 """Failures in a row after which a whole group is left alone for a while."""
 _LONGEST_BLOCK = 7.0 * 86400.0
 """Seconds for which a source can ask to be left alone, at most."""
-_UNLIMITED = 1 << 40
-"""Polls at a time."""
+UNLIMITED = 1 << 40
+"""Polls of a group at the same time, where nothing limits them."""
 _COLUMNS: Mapping[str, tuple[type, float]] = {
-    "spacing": (np.float64, 0.0), "concurrency": (np.int64, _UNLIMITED), "paid": (np.float64, -inf),
+    "spacing": (np.float64, 0.0), "concurrency": (np.int64, UNLIMITED), "paid": (np.float64, -inf),
     "blocked": (np.float64, -inf), "out": (np.int64, 0), "failures": (np.int64, 0),
     "crowd": (np.float64, 1.0),
 }  # fmt: skip
@@ -105,7 +105,7 @@ class RateLimits:
         *,
         name: str = "",
         spacing: float = 0.0,
-        concurrency: int = _UNLIMITED,
+        concurrency: int = UNLIMITED,
         paid: float = -inf,
         blocked: float = -inf,
         why: str = "",
@@ -133,7 +133,7 @@ class RateLimits:
     def group(self, number: int) -> GroupLimits:
         """Return what a group must keep to."""
         if number >= self._groups["paid"].size:
-            return GroupLimits("", 0.0, _UNLIMITED, -inf, -inf, "", inf)
+            return GroupLimits("", 0.0, UNLIMITED, -inf, -inf, "", inf)
         spacing, concurrency, paid, blocked = (
             self._groups[name][number].item() for name in ("spacing", "concurrency", "paid", "blocked")
         )
@@ -142,10 +142,15 @@ class RateLimits:
         name, why = self._names.get(number, ""), self._why.get(number, "")
         return GroupLimits(name, spacing, concurrency, paid, blocked, why, fastest)
 
-    def concurrency(self, number: int) -> int:
-        """Return how many polls of a group may run at the same time."""
-        column = self._groups["concurrency"]
-        return int(column[number]) if number < column.size else _UNLIMITED
+    def spacings(self, groups: NDArray[np.integer]) -> Floats:
+        """Return the time between the starts of two polls of each of these groups, at least."""
+        self.reserve(int(groups.max(initial=0)))
+        return np.asarray(self._groups["spacing"][groups], np.float64)
+
+    def concurrencies(self, groups: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return how many polls of each of these groups may run at the same time."""
+        self.reserve(int(groups.max(initial=0)))
+        return np.asarray(self._groups["concurrency"][groups], np.int64)
 
     def groups(self) -> Iterator[tuple[int, GroupLimits]]:
         """Go through the groups that are known, with their numbers."""
@@ -299,7 +304,7 @@ class RateLimits:
         paid = start + np.concatenate([[0.0], np.cumsum(self.steps(sizes))])
         count = min(int(np.searchsorted(paid[:-1], end)), room)
         self._pay(float(paid[count - 1]), float(sizes[count - 1]))
-        limited = groups[:count][self._groups["concurrency"][groups[:count]] < _UNLIMITED]
+        limited = groups[:count][self._groups["concurrency"][groups[:count]] < UNLIMITED]
         np.add.at(self._groups["out"], limited, 1)
         self._handed_out += limited.tolist()
         return Slots(np.arange(count), paid[:count], np.full(count, self.grace))
@@ -336,7 +341,7 @@ class RateLimits:
             late = self._late(spacing)
             if spacing > 0:
                 columns["paid"][number] = time + spacing + late
-            if columns["concurrency"][number] < _UNLIMITED:
+            if columns["concurrency"][number] < UNLIMITED:
                 columns["out"][number] += 1
                 self._handed_out.append(number)
             free[number] -= 1

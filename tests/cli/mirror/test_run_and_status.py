@@ -16,7 +16,7 @@ import pytest
 
 from unstale.cli.mirror.display import LogLines, Seen
 from unstale.mirror.config.file import load
-from unstale.mirror.engine.worker import Event
+from unstale.mirror.engine.events import Event
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.audit import Audit
 from unstale.wording import show_budget

@@ -116,3 +116,31 @@ def test_moments_within_a_grain_are_one_and_yet_time_goes_on():
         assert turns == 1
 
     asyncio.run(main())
+
+
+def test_a_small_step_back_is_not_followed_so_that_time_never_goes_back_untold(monkeypatch):
+    clock, real, by = RealClock(), time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: real() + by[0])
+    before = clock.now()
+    by[0] = -1.5
+    assert clock.jump() == 0.0
+    assert clock.now() >= before
+    by[0] = -3.0
+    assert clock.jump() == pytest.approx(-3.0, abs=0.5)
+    assert clock.now() < before
+
+
+def test_clocks_are_compared_well_though_the_machine_is_busy(monkeypatch):
+    """Whoever is held up between two readings must not take that for a step of the clock."""
+    clock, real, calls = RealClock(), time.time, []
+
+    def held_up():
+        calls.append(1)
+        if len(calls) % 5:
+            time.sleep(0.01)
+        return real()
+
+    monkeypatch.setattr(time, "time", held_up)
+    before = clock._offset
+    assert clock.jump() == 0.0
+    assert clock._offset - before < 0.004

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from unstale.mirror.engine.poll_runner import Hands
-from unstale.mirror.engine.worker import Loop
+from unstale.mirror.engine.poll_runner import PollRunner
+from unstale.mirror.engine.worker import Worker
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Settings
 from unstale.mirror.source import Found
@@ -61,19 +61,19 @@ def test_who_is_alone_goes_on_and_the_others_of_the_group_keep_their_distance(tm
 
 
 def give_back_at_first(monkeypatch, times):
-    """Let hands give back what they take, so many times."""
-    take, done = Hands.take, []
+    """Let the runner give back what it takes, so many times."""
+    take, done = PollRunner.take, []
 
-    def taken(self, leases, most, spacing):
+    def taken(self, leases):
         if leases and len(done) < times:
             done.append(leases)
             self.in_hand += len(leases)
             for lease in leases:
                 self._give_back(lease)
             return
-        take(self, leases, most, spacing)
+        take(self, leases)
 
-    monkeypatch.setattr(Hands, "take", taken)
+    monkeypatch.setattr(PollRunner, "take", taken)
     return done
 
 
@@ -155,7 +155,7 @@ def test_one_step_polls_a_page_whose_robots_txt_takes_long(tmp_path):
 
 @pytest.mark.long  # it needs the machine for itself
 def test_a_store_that_takes_its_time_does_not_cost_budget(tmp_path, monkeypatch):
-    record = Loop._transact
+    record = Worker._transact
 
     def slowly(self, *arguments):
         time.sleep(0.05)
@@ -164,7 +164,7 @@ def test_a_store_that_takes_its_time_does_not_cost_budget(tmp_path, monkeypatch)
     source = Slow()
     with open_mirror(tmp_path, source, 100, budget=100.0, groups=(GroupLimit("*", concurrency=9),)) as mirror:
         mirror.run(time.time() + 2.0)  # code is compiled
-        monkeypatch.setattr(Loop, "_transact", slowly)
+        monkeypatch.setattr(Worker, "_transact", slowly)
         before = len(source.began)
         mirror.run(time.time() + 4.0)
     began = source.began[before:]

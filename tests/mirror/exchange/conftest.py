@@ -9,7 +9,7 @@ from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import Rule, Settings
 from unstale.mirror.source import Found
-from unstale.mirror.store.contract import Finished, Lease
+from unstale.mirror.store.contract import Finished, Slot
 
 START = 1_700_000_000.0
 
@@ -55,13 +55,13 @@ def poll_all(mirror, time, number):
     elements = list(mirror.elements())
     with mirror.store.begin() as t:
         groups = {group.name: group.id for group in t.groups()}
-        t.release(
-            [Lease(e.id, time, 10.0, groups[e.group], 0.5 if number else nan, True, 100.0) for e in elements]
+        t.hand_out(
+            [Slot(e.id, time, 10.0, groups[e.group], 0.5 if number else nan, True, 100.0) for e in elements]
         )
         leases = t.lease("w", 1000, time, time + 100.0)
     finished = []
     for at, taken in enumerate(leases):
-        lease = replace(taken, last=nan if not number else time - 100.0)
+        lease = replace(taken, slot=replace(taken.slot, last=nan if not number else time - 100.0))
         outcome = ("changed", "unchanged", "failed", "gone")[(number + at) % (4 if at % 2 else 2)]
         body = f"content {lease.known.key} {number}".encode() * (1 if at else 200_000)
         if outcome != "changed" and number:

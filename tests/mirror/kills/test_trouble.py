@@ -1,4 +1,4 @@
-"""Promise 5: a full disk, a folder that is gone, a lost database, a clock that jumps: the loop goes on."""
+"""Promise 5: a full disk, a folder that is gone, a lost database, a clock that jumps: the worker goes on."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,7 @@ from sqlalchemy.pool import Pool
 from unstale.errors import Trouble
 from unstale.mirror import clock as clocks
 from unstale.mirror.clock import RealClock, SimulatedClock
-from unstale.mirror.engine.worker import Loop
+from unstale.mirror.engine.worker import Worker
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Settings
 from unstale.mirror.source import Found, New
@@ -81,7 +81,7 @@ def make(store, world, keys, *, tick=None, copies=None, max_age=1.5, **settings)
 
 
 class Attempts(list):
-    """When transactions were tried, by the clock of the loop."""
+    """When transactions were tried, by the clock of the worker."""
 
     def before(self, now):
         """Do something to the world before each; tests put theirs in this place."""
@@ -89,14 +89,14 @@ class Attempts(list):
 
 @pytest.fixture
 def attempts(monkeypatch):
-    times, transact = Attempts(), Loop._transact
+    times, transact = Attempts(), Worker._transact
 
     def counted(self, *arguments):
         times.append(self._clock.now())
         times.before(times[-1])
         return transact(self, *arguments)
 
-    monkeypatch.setattr(Loop, "_transact", counted)
+    monkeypatch.setattr(Worker, "_transact", counted)
     return times
 
 

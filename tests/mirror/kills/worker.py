@@ -10,8 +10,7 @@ from pathlib import Path
 
 import psycopg  # noqa: F401  (what a mirror may need is loaded once)
 
-from unstale.mirror.engine import poll_runner as hands
-from unstale.mirror.engine import worker as loop
+from unstale.mirror.engine import housekeeper, poll_runner
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Settings
 from unstale.mirror.sources.http import poll as http_poll  # noqa: F401
@@ -57,9 +56,9 @@ def work(*, store, copies, settings, user=None, alive=None, tick=None):
         os.setgid(user)
         os.setuid(user)
     if alive is not None:
-        loop._ALIVE = alive
+        housekeeper.ALIVE_SECONDS = alive
     if "timeout" in settings:  # a lease lasts as long as a poll can take, and the patience beyond that
-        hands._PATIENCE = settings["timeout"] / 2.0
+        poll_runner.PATIENCE_SECONDS = settings["timeout"] / 2.0
     count_batches()
     mirror = Mirror(store, copies=copies, settings=settings_of(**settings), tick=tick)
     say(up=True)

@@ -18,7 +18,7 @@ import numpy as np
 from sqlalchemy import Engine, event
 
 from unstale.mirror.source import Found
-from unstale.mirror.store.contract import Addition, ElementColumns, Finished, Lease
+from unstale.mirror.store.contract import Addition, ElementColumns, Finished, Slot
 from unstale.mirror.store.copies import Copies
 from unstale.mirror.store.sql.store import open_store
 
@@ -41,14 +41,14 @@ def say(**what):
 def planned(t, free, spent):
     """Hand out a poll of each element that is free, paid for now."""
     paid = {group.id: group.paid_until for group in t.groups()}
-    leases = []
+    slots = []
     for element in free:
         group = (element - 1) % GROUPS + 1
-        leases.append(Lease(element, paid[group], 1e12, group, 0.5, planned=True, cost=1.0))
+        slots.append(Slot(element, paid[group], 1e12, group, 0.5, planned=True, cost=1.0))
         paid[group] += SPACING
-    t.release(leases)
+    t.hand_out(slots)
     t.pay(paid)
-    t.keep({"spent": b"%d" % (spent + len(leases))})
+    t.keep({"spent": b"%d" % (spent + len(slots))})
     return paid
 
 
@@ -73,18 +73,18 @@ def learned(t, heard, state):
 def polled(copies, lease, chance):
     """Poll: now and then there is something new."""
     if chance.random() < 0.5:
-        return Finished(lease, lease.slot, 0.0, Found("unchanged", "same"), outcome="unchanged")
+        return Finished(lease, lease.slot.start, 0.0, Found("unchanged", "same"), outcome="unchanged")
     if chance.random() < 0.1:
-        return Finished(lease, lease.slot, 0.0, None)
+        return Finished(lease, lease.slot.start, 0.0, None)
     body = chance.randbytes(10) * chance.choice([1, 30, 3000])
     if chance.random() < 0.2:
         body = b"a content that many have"
-    path = copies.scratch / f"body-{os.getpid()}-{lease.element}"
+    path = copies.scratch / f"body-{os.getpid()}-{lease.slot.element}"
     path.write_bytes(body)
     digest, size = copies.put(path if chance.random() < 0.3 else body)
     outcome = "new" if lease.known.fingerprint is None else "changed"
     found = Found("changed", "new", validators={"print": digest}, wait=chance.choice([None, 0.001]))
-    return Finished(lease, lease.slot, 0.0, found, digest, size, outcome, digest)
+    return Finished(lease, lease.slot.start, 0.0, found, digest, size, outcome, digest)
 
 
 def die_at(step, kind):
@@ -119,7 +119,6 @@ def work(url, folder, worker, seed, *, step=None, kind=None):
     copies, chance = Copies(folder), random.Random(seed)  # noqa: S311
     store = open_store(url, copies=copies, run=True)
     finished, leases, doomed = [], [], []
-    sqlite = store.url.startswith("sqlite")
     first = True
     while True:
         planner = store.become_planner()
@@ -127,7 +126,7 @@ def work(url, folder, worker, seed, *, step=None, kind=None):
             versions = t.record(worker, finished)
             if planner:
                 t.add(elements(), 0.0)
-                t.expire(time.time(), everything=first and sqlite)
+                t.expire(time.time(), everything=first and store.single_runner)
                 first = False
                 state = t.state()
                 heard = t.heard(int(state.get("position", b"0")))
@@ -136,7 +135,7 @@ def work(url, folder, worker, seed, *, step=None, kind=None):
                 free = [n for n in range(1, ELEMENTS + 1) if n not in taken and chance.random() < 0.5]
                 paid = planned(t, free, int(state.get("spent", b"0")))
                 doomed = t.prune(3, -np.inf, limit=10) if chance.random() < 0.3 else []
-            mine = {(one.lease.element, one.lease.slot) for one in finished}
+            mine = {(one.lease.slot.element, one.lease.slot.start) for one in finished}
             polls = [poll for poll in t.polls(limit=len(finished)) if (poll.element, poll.time) in mine]
             leases = t.lease(worker, 10, 0.0, time.time() + LEASE)
         say(

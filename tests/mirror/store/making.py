@@ -3,7 +3,7 @@
 import numpy as np
 
 from unstale.mirror.source import Found
-from unstale.mirror.store.contract import Addition, ElementColumns, Finished, Lease
+from unstale.mirror.store.contract import Addition, ElementColumns, Finished, Slot
 
 NAN = float("nan")
 
@@ -15,9 +15,9 @@ def additions(count, start=0, groups=3, **options):
     ]
 
 
-def lease(element, slot=10.0, **other):
-    return Lease(
-        element, slot, **{"late": 5.0, "group": 1, "predicted": 0.5, "planned": True, "cost": 7.0} | other
+def slot(element, start=10.0, **other):
+    return Slot(
+        element, start, **{"late": 5.0, "group": 1, "predicted": 0.5, "planned": True, "cost": 7.0} | other
     )
 
 
@@ -56,5 +56,5 @@ def handed_out(store, count=5, worker="w", now=9.0):
     """Add elements, hand out a poll of each and take them."""
     with store.begin() as t:
         ids = t.add(additions(count), 1.0)
-        t.release([lease(number, 10.0 + place) for place, number in enumerate(ids)])
+        t.hand_out([slot(number, 10.0 + place) for place, number in enumerate(ids)])
         return t.lease(worker, count, now, 100.0)

@@ -8,9 +8,9 @@ import pytest
 
 from unstale import InvalidInput
 from unstale.mirror.store.contract import Addition, Store
-from unstale.mirror.store.sql.statements import text_of
+from unstale.mirror.store.storable import text_of
 
-from .making import additions, changed, columns, given_back, handed_out, lease, unchanged
+from .making import additions, changed, columns, given_back, handed_out, slot, unchanged
 
 
 def all_of(columns):
@@ -277,31 +277,54 @@ def test_leases_are_taken_once_earliest_first(store):
     with store.begin() as t:
         ids = t.add(additions(6, options={"a": 1}), 1.0)
         t.save(columns(ids[:1], last=3.0))
-        t.release([lease(number, 20.0 - place, cost=5.0, predicted=nan) for place, number in enumerate(ids)])
-        t.release([lease(ids[0], 1.0)])  # handed out already
+        t.hand_out([slot(number, 20.0 - place, cost=5.0, predicted=nan) for place, number in enumerate(ids)])
+        t.hand_out([slot(ids[0], 1.0)])  # handed out already
     with store.begin() as t:
         one = t.lease("w", 4, 2.0, 100.0)
     with store.begin() as t:
         two = t.lease("v", 4, 2.0, 100.0)
         assert t.lease("v", 4, 2.0, 100.0) == []
         assert sorted(t.leased()) == [(number, 1, "w" if number > 2 else "v") for number in ids]
-    assert [taken.slot for taken in one + two] == [15.0, 16.0, 17.0, 18.0, 19.0, 20.0]
-    last = two[-1]
-    assert (last.element, last.late, last.group, last.planned, last.cost) == (ids[0], 5.0, 1, True, 5.0)
-    assert isnan(last.predicted)
+    assert [taken.slot.start for taken in one + two] == [15.0, 16.0, 17.0, 18.0, 19.0, 20.0]
+    last, given = two[-1], two[-1].slot
+    assert (given.element, given.late, given.group, given.planned, given.cost) == (ids[0], 5.0, 1, True, 5.0)
+    assert isnan(given.predicted)
     assert (last.known.key, last.known.options, last.known.fingerprint) == ("https://host0/0", {"a": 1}, None)
-    assert (last.source, last.last) == ("http", 3.0)
-    assert isnan(two[0].last)
+    assert (last.source, given.last) == ("http", 3.0)
+    assert isnan(two[0].slot.last)
+
+
+def test_a_worker_that_plans_for_itself_gets_its_own_slots_at_once(store):
+    with store.begin() as t:
+        ids = t.add(additions(2, options={"a": 1}), 1.0)
+        given = [slot(ids[1], 5.0, last=3.0, spacing=2.0, concurrency=4), slot(ids[0], 9.0)]
+        leases = t.hand_to("w", given, 100.0)
+        assert [lease.slot for lease in leases] == given
+        assert [lease.known.key for lease in leases] == ["https://host1/1", "https://host0/0"]
+        assert {(lease.source, lease.known.options["a"]) for lease in leases} == {("http", 1)}
+        assert t.leased() == [(ids[0], 1, "w"), (ids[1], 1, "w")]
+        assert t.lease("v", 4, 2.0, 100.0) == []
+        assert t.hand_to("w", [], 100.0) == []
+        assert t.expire(99.0) == []
+        assert t.record("w", [unchanged(lease) for lease in leases]) == []
+        assert [poll.elapsed for poll in t.polls(ids[1])] == [8.0]
+
+
+def test_the_sources_that_elements_have(store):
+    with store.begin() as t:
+        assert t.sources() == set()
+        t.add([*additions(3), Addition("feed", "feed", "http:host0")], 1.0)
+        assert t.sources() == {"feed", "http"}
 
 
 def test_what_is_not_known_of_a_lease_stays_unknown(store):
     with store.begin() as t:
         (number,) = t.add(additions(1), 1.0)
-        t.release([lease(number, cost=nan, predicted=nan, late=inf, planned=False)])
+        t.hand_out([slot(number, cost=nan, predicted=nan, late=inf, planned=False)])
         (taken,) = t.lease("w", 1, 9.0, 100.0)
-        assert isnan(taken.cost)
-        assert isnan(taken.predicted)
-        assert taken.late == inf
+        assert isnan(taken.slot.cost)
+        assert isnan(taken.slot.predicted)
+        assert taken.slot.late == inf
         t.record("w", [unchanged(taken)])
         heard, (poll,) = t.heard(0), t.polls()
         assert isnan(heard.cost[0])
@@ -313,12 +336,12 @@ def test_what_is_not_known_of_a_lease_stays_unknown(store):
 def test_leases_expire_whether_taken_or_not(store):
     with store.begin() as t:
         ids = t.add(additions(4), 1.0)
-        t.release([lease(number, 10.0 + place) for place, number in enumerate(ids)])
+        t.hand_out([slot(number, 10.0 + place) for place, number in enumerate(ids)])
         (first,) = t.lease("w", 1, 0.0, 50.0)
-        assert [taken.slot for taken in t.lease("w", 4, 14.5, 200.0)] == [11.0, 12.0, 13.0]
+        assert [taken.slot.start for taken in t.lease("w", 4, 14.5, 200.0)] == [11.0, 12.0, 13.0]
     with store.begin() as t:
         assert t.expire(49.0) == []
-        assert t.expire(50.0) == [first.element]
+        assert t.expire(50.0) == [first.slot.element]
         assert t.expire(50.0) == []
         assert len(t.expire(0.0, everything=True)) == 3
         assert t.leased() == []
@@ -329,8 +352,8 @@ def test_leases_expire_whether_taken_or_not(store):
 def test_what_it_is_too_late_for_is_not_taken(store):
     with store.begin() as t:
         ids = t.add(additions(2), 1.0)
-        t.release([lease(ids[0], 10.0), lease(ids[1], 20.0)])
-        assert [taken.element for taken in t.lease("w", 5, 15.0, 100.0)] == [ids[1]]
+        t.hand_out([slot(ids[0], 10.0), slot(ids[1], 20.0)])
+        assert [taken.slot.element for taken in t.lease("w", 5, 15.0, 100.0)] == [ids[1]]
         assert t.expire(15.0) == [ids[0]]
 
 
@@ -376,7 +399,7 @@ def test_what_the_next_poll_is_told_is_what_the_last_one_left(store, copies):
     with store.begin() as t:
         t.record("w", [changed(taken, copies)])
         t.save(columns([1], last=11.0))
-        t.release([lease(1, 30.0)])
+        t.hand_out([slot(1, 30.0)])
         (taken,) = t.lease("w", 1, 20.0, 100.0)
         assert taken.known.validators == {"etag": "a"}
         assert taken.known.fingerprint == "print of b'content'"
@@ -384,7 +407,7 @@ def test_what_the_next_poll_is_told_is_what_the_last_one_left(store, copies):
         assert t.polls()[0].elapsed == 20.0
         element = t.find([taken.known.key])[taken.known.key]
         assert (element.validators, element.detail, element.version) == ({"etag": "a"}, "304 Not Modified", 1)
-        t.release([lease(1, 40.0)])
+        t.hand_out([slot(1, 40.0)])
         (taken,) = t.lease("w", 1, 35.0, 100.0)
         (version,) = t.record("w", [changed(taken, copies, b"more", 41.0, "changed", validators=None)])
         assert not version.first
@@ -407,7 +430,7 @@ def test_a_lease_that_was_lost_is_not_recorded_and_none_is_recorded_twice(store,
         assert [element for element, _, _ in t.leased()] == [1, 4]
     with store.begin() as t:  # the same element, handed out anew to the same worker
         t.expire(1000.0)
-        t.release([lease(4, 1010.0)])
+        t.hand_out([slot(4, 1010.0)])
         (anew,) = t.lease("w", 1, 1005.0, 2000.0)
         assert t.record("w", [changed(taken[3], copies)]) == []
         assert t.leased() == [(4, 1, "w")]

@@ -7,13 +7,13 @@ import pytest
 from unstale import InvalidInput
 from unstale.mirror.store.sql.store import open_store
 
-from .making import additions, changed, handed_out, lease, unchanged
+from .making import additions, changed, handed_out, slot, unchanged
 
 
 def test_versions_and_polls_are_read_on_or_back(store, copies):
     taken = handed_out(store, 6)
     with store.begin() as t:
-        t.record("w", [changed(one, copies, b"%d" % one.element) for one in taken])
+        t.record("w", [changed(one, copies, b"%d" % one.slot.element) for one in taken])
         assert [version.id for version in t.versions(2, 3)] == [3, 4, 5]
         assert [version.id for version in t.versions(latest_first=True, limit=2)] == [6, 5]
         assert [version.element for version in t.versions(element=3)] == [3]
@@ -27,7 +27,7 @@ def test_polls_are_tallied_by_group_and_outcome(store, copies):
     with store.begin() as t:
         t.record(
             "w",
-            [unchanged(one, began=10.0 + one.element) for one in taken[:4]]
+            [unchanged(one, began=10.0 + one.slot.element) for one in taken[:4]]
             + [changed(taken[4], copies, began=15.0)],
         )
         assert t.tally(0.0) == [
@@ -63,7 +63,7 @@ def test_workers_are_there_until_they_expire(store):
 def several_versions(store, copies, element, bodies, start):
     for number, body in enumerate(bodies):
         with store.begin() as t:
-            t.release([lease(element, start + number)])
+            t.hand_out([slot(element, start + number)])
             (taken,) = t.lease("w", 1, start, start + 100.0)
             t.record("w", [changed(taken, copies, body, start + number)])
 
@@ -96,7 +96,7 @@ def test_old_versions_are_pruned_a_few_at_a_time_and_shared_copies_stay(store, c
 def test_old_polls_are_pruned(store):
     taken = handed_out(store, 6)
     with store.begin() as t:
-        t.record("w", [unchanged(one, began=10.0 + one.element) for one in taken])
+        t.record("w", [unchanged(one, began=10.0 + one.slot.element) for one in taken])
         t.prune(0, 14.0, limit=2)
         assert [poll.id for poll in t.polls()] == [6, 5, 4, 3]
         t.prune(0, 14.0, limit=2)

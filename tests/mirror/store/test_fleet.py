@@ -9,7 +9,7 @@ import pytest
 from unstale.errors import Trouble
 from unstale.mirror.store.sql.store import open_store
 
-from .making import additions, columns, lease, unchanged
+from .making import additions, columns, slot, unchanged
 
 
 @pytest.fixture
@@ -22,20 +22,20 @@ def test_two_workers_take_different_leases_without_waiting_for_each_other(two):
     one, other = two
     with one.begin() as t:
         ids = t.add(additions(10), 1.0)
-        t.release([lease(number, 10.0 + number) for number in ids])
+        t.hand_out([slot(number, 10.0 + number) for number in ids])
     with one.begin() as t:
         first = t.lease("one", 4, 0.0, 100.0)
         with other.begin() as u:  # in the middle of the other's transaction
             second = u.lease("other", 100, 0.0, 100.0)
-    assert [taken.element for taken in first] == ids[:4]
-    assert [taken.element for taken in second] == ids[4:]
+    assert [taken.slot.element for taken in first] == ids[:4]
+    assert [taken.slot.element for taken in second] == ids[4:]
 
 
 def test_a_lease_that_is_not_committed_goes_to_another(two):
     one, other = two
     with one.begin() as t:
         ids = t.add(additions(4), 1.0)
-        t.release([lease(number) for number in ids])
+        t.hand_out([slot(number) for number in ids])
 
     def fail():
         with one.begin() as t:
@@ -127,7 +127,7 @@ def test_a_planner_that_lost_its_connection_hears_of_it_and_can_write_no_plan(tw
     lose()
     _wait_until(other.become_planner)  # the server takes a moment
     acts = (
-        lambda t: t.release([lease(number)]),
+        lambda t: t.hand_out([slot(number)]),
         lambda t: t.pay({1: 5.0}),
         lambda t: t.keep({"a": b"b"}),
         lambda t: t.save(columns([number])),
@@ -155,7 +155,7 @@ def test_a_new_planner_waits_for_what_the_former_one_writes(two):
     assert one.become_planner()
     became = []
     with one.begin() as t:
-        t.release([lease(number)])
+        t.hand_out([slot(number)])
         one._held.invalidate()  # its lock is lost, its transaction goes on
         thread = threading.Thread(target=lambda: became.append(_wait_to_plan(other)))
         thread.start()
@@ -177,11 +177,11 @@ def test_an_expired_lease_is_recorded_by_one_worker_only(two):
     one, other = two
     with one.begin() as t:
         ids = t.add(additions(1), 1.0)
-        t.release([lease(ids[0], 10.0)])
+        t.hand_out([slot(ids[0], 10.0)])
         (slow,) = t.lease("one", 1, 9.0, 50.0)
     with other.begin() as t:
         assert t.expire(60.0) == ids
-        t.release([lease(ids[0], 70.0)])
+        t.hand_out([slot(ids[0], 70.0)])
         (quick,) = t.lease("other", 1, 65.0, 150.0)
     with one.begin() as t:
         t.record("one", [unchanged(slow)])

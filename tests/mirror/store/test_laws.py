@@ -12,7 +12,7 @@ from unstale.mirror.store.copies import Copies
 from unstale.mirror.store.sql.store import open_store
 
 from .conftest import empty
-from .making import additions, changed, columns, given_back, lease, unchanged
+from .making import additions, changed, columns, given_back, slot, unchanged
 
 WORKERS = st.sampled_from(["one", "two"])
 SOME = st.sets(st.integers(0, 9), min_size=1, max_size=6)
@@ -69,7 +69,7 @@ class Model(RuleBasedStateMachine):
         ids = [number for number in self.ids(places) if self.states[number] != "removed"]
         self.now += 1.0
         with self.store.begin() as t:
-            t.release([lease(number, self.now + number / 100) for number in ids])
+            t.hand_out([slot(number, self.now + number / 100) for number in ids])
         for number in ids:
             self.leases.setdefault(number, [self.now + number / 100, "", self.now + number / 100 + 5.0])
 
@@ -80,10 +80,10 @@ class Model(RuleBasedStateMachine):
         free = sorted(
             (slot, number) for number, (slot, by, until) in self.leases.items() if not by and until > self.now
         )
-        assert [(one.slot, one.element) for one in taken] == free[:count]
+        assert [(one.slot.start, one.slot.element) for one in taken] == free[:count]
         for one in taken:
-            self.leases[one.element] = [one.slot, worker, self.now + 10.0]
-            assert (one.known.fingerprint is None) == (one.element not in self.latest)
+            self.leases[one.slot.element] = [one.slot.start, worker, self.now + 10.0]
+            assert (one.known.fingerprint is None) == (one.slot.element not in self.latest)
         self.hands[worker] += taken
 
     @rule(worker=WORKERS, outcomes=st.lists(st.sampled_from(["same", "new", "back", "keep"]), max_size=8))
@@ -97,15 +97,15 @@ class Model(RuleBasedStateMachine):
             elif outcome == "same":
                 finished.append(unchanged(one, began=self.now))
             else:
-                outcome = "changed" if one.element in self.latest else "new"  # noqa: PLW2901
+                outcome = "changed" if one.slot.element in self.latest else "new"  # noqa: PLW2901
                 finished.append(changed(one, self.copies, b"%d" % next(self.body), self.now, outcome))
         self.hands[worker] = kept
         with self.store.begin() as t:
             versions = t.record(worker, finished)
         brought = []
         for one in finished:
-            number = one.lease.element
-            if self.leases.get(number, [None, None])[:2] == [one.lease.slot, worker]:
+            number = one.lease.slot.element
+            if self.leases.get(number, [None, None])[:2] == [one.lease.slot.start, worker]:
                 del self.leases[number]
                 if one.found is not None:
                     self.polls.append(number)
@@ -154,7 +154,7 @@ class Model(RuleBasedStateMachine):
         with self.store.begin() as t:
             t.add([additions(1, place)[0] for place in places], self.now)
             t.remove(self.ids(places), self.now)
-            t.release([lease(number, 0.0) for number in self.ids(places)])
+            t.hand_out([slot(number, 0.0) for number in self.ids(places)])
             for worker, taken in self.hands.items():
                 t.record(worker, [unchanged(one) for one in taken])
             t.expire(0.0, everything=True)

@@ -7,7 +7,7 @@ import pytest
 
 from unstale import InvalidInput
 from unstale.mirror.store.contract import SORTS
-from unstale.mirror.store.sql import listing as sql_pages
+from unstale.mirror.store.sql import listing
 
 from .making import additions, columns
 
@@ -49,8 +49,8 @@ def expected(t, *, search="", state="", group="", sort="key", descending=False):
 def test_a_page_is_a_part_of_the_sorted_elements_however_they_are_found(
     full, monkeypatch, sort, few, looked_up
 ):
-    monkeypatch.setattr(sql_pages, "_FEW", few)
-    monkeypatch.setattr(sql_pages, "_LOOKED_UP", looked_up)
+    monkeypatch.setattr(listing, "_SORTED_AT_ONCE", few)
+    monkeypatch.setattr(listing, "_LOOKED_UP_ROWS", looked_up)
     with full.begin() as t:
         for given in (
             {}, {"state": "ok"}, {"state": "new"}, {"state": "removed"}, {"group": "http:host1"},

@@ -19,7 +19,7 @@ from unstale.mirror.store.copies import Copies
 from unstale.mirror.store.sql import connection as sql_engines
 from unstale.mirror.store.sql.store import open_store
 
-from .making import additions, changed, handed_out, lease, unchanged
+from .making import additions, changed, handed_out, slot, unchanged
 
 
 def in_child(function, *arguments, user=None):
@@ -201,7 +201,7 @@ def test_a_folder_of_copies_that_is_gone_is_told_and_what_was_recorded_stays(tmp
 
 
 def test_a_store_that_another_writes_to_for_long_is_trouble(tmp_path, copies, monkeypatch):
-    monkeypatch.setattr(sql_engines, "BUSY", 0.1)
+    monkeypatch.setattr(sql_engines, "WRITE_TURN_SECONDS", 0.1)
     path = tmp_path / "mirror.db"
     with open_store(path, copies=copies, run=True) as store, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -312,7 +312,7 @@ def test_a_server_that_goes_away_and_comes_back(server, copies):
             t.record("w", [changed(taken[1], copies)])
         assert store.become_planner()
         with store.begin() as t:
-            t.release([lease(1, 50.0)])
+            t.hand_out([slot(1, 50.0)])
         os.kill(
             server.get_pid(), signal.SIGQUIT
         )  # an end without a farewell: the server recovers from its log

@@ -148,10 +148,10 @@ def _check_clock(opened: Opened) -> list[Check]:
 
 def _check_budget(opened: Opened) -> list[Check]:
     """Check that the budget is enough for what max_age demands, and for a poll of each now and then."""
-    from unstale.mirror.engine.policy import budgets
+    from unstale.mirror.engine.planner_state import PlannerState
 
     with opened.mirror.store.begin() as t:
-        settings = budgets(opened.mirror.settings, t.state())
+        settings = PlannerState.read(t.state()).in_force(opened.mirror.settings)
     demand, bytes_demanded, urgent, count = 0.0, 0.0, 0, 0
     for element in opened.mirror.elements():
         count += 1
@@ -267,11 +267,10 @@ def check_sources(opened: Opened, sample: int) -> list[Check]:
 async def _polled(opened: Opened, elements: list[Element]) -> list[Found]:
     from unstale.mirror.source import Found, Known, Terms
     from unstale.mirror.sources.registry import source_named
-    from unstale.mirror.store.sql.connection import own_places
 
     mirror = opened.mirror
     limit = min(mirror.settings.timeout, 30.0)
-    own = own_places(mirror.store.url, mirror.copies.folder)
+    own = (mirror.copies.folder, *mirror.store.own_files)
     terms = Terms(mirror.copies.scratch, mirror.settings.max_size, limit, own=own)
 
     async def poll(element: Element) -> Found:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.live import Live
 
-    from unstale.mirror.engine.worker import Event
+    from unstale.mirror.engine.events import Event
     from unstale.mirror.reports.status import Status
 
 __all__ = ["JsonLines", "LogLines", "Screen", "Seen"]

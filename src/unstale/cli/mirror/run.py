@@ -25,7 +25,7 @@ from .open import Opened, mirror_options, open_mirror
 from .serve import PORT, serving
 
 if TYPE_CHECKING:
-    from unstale.mirror.engine.worker import Event
+    from unstale.mirror.engine.events import Event
     from unstale.mirror.mirror import Mirror
     from unstale.mirror.reports.status import Status
 

@@ -26,8 +26,8 @@ from unstale.estimation.learning.learner import Learner
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.config.file import load
 from unstale.mirror.engine.discovery import Discovery
-from unstale.mirror.engine.policy import budgets, packed
-from unstale.mirror.engine.worker import Event
+from unstale.mirror.engine.events import Event
+from unstale.mirror.engine.planner_state import PlannerState, packed
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.source import New
 from unstale.planning import Plan, plan
@@ -326,7 +326,7 @@ class Demo:
         pages, counts = np.unique(asked[self._held[asked] >= 0], return_counts=True)
         with self.mirror.store.begin() as t:
             t.read(dict(zip(self._ids[pages].tolist(), counts.tolist(), strict=True)), now)
-            budget = budgets(self.mirror.settings, t.state()).budget
+            budget = PlannerState.read(t.state()).in_force(self.mirror.settings).budget
         self._pay(now, self.budget if budget is None else budget)
 
     def _pay(self, now: float, budget: float) -> None:

@@ -1,4 +1,7 @@
-"""What polls discover: elements that feeds, sitemaps and folders name, and hints about them."""
+"""Discovery: step 7 of a poll, elements that feeds, sitemaps and folders name, and hints about them.
+
+It also makes elements of what users name, by the same rules.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json, New, Source
 from unstale.mirror.sources.registry import source_for, source_named
 from unstale.mirror.store.contract import Addition, Element, Finished, Transaction
-from unstale.mirror.store.sql.elements import check_key
+from unstale.mirror.store.storable import check_key
 
 __all__ = ["Discovery", "differs"]
 
-_AT_ONCE = 1000
-_MASS = 0.5
+_ROWS_AT_ONCE = 1000
+"""Elements that the store is asked for at a time."""
+_LARGEST_VANISHED_SHARE = 0.5
 """Share of the elements of a list that may vanish from it at once and be believed gone."""
 
 
@@ -76,7 +80,7 @@ class Discovery:
             if found is None or one.outcome in {"failed", "refused"}:
                 continue
             if found.discovered:
-                self._discovered(t, one.lease.element, found.discovered, now, complete=found.complete)
+                self._discovered(t, one.lease.slot.element, found.discovered, now, complete=found.complete)
             if found.hints:
                 self._hinted(t, one.lease.known.key, found.hints, now)
 
@@ -106,10 +110,10 @@ class Discovery:
         """
         gone: list[Element] = []
         after, total = 0, 0
-        while batch := t.elements(after, _AT_ONCE, via=via):
+        while batch := t.elements(after, _ROWS_AT_ONCE, via=via):
             after, total = batch[-1].id, total + len(batch)
             gone += [element for element in batch if element.key not in named and element.state == "ok"]
-        if gone and len(gone) <= max(_MASS * total, 3):
+        if gone and len(gone) <= max(_LARGEST_VANISHED_SHARE * total, 3):
             t.edit([("hint", element.id, now, f"missing:{via}") for element in gone])
 
     def _hinted(self, t: Transaction, channel: str, hints: Sequence[tuple[str, float]], now: float) -> None:
@@ -148,5 +152,5 @@ def differs(wish: Addition, element: Element) -> bool:
 
 
 def _batches(items: list[Any]) -> Iterable[list[Any]]:
-    for start in range(0, len(items), _AT_ONCE):
-        yield items[start : start + _AT_ONCE]
+    for start in range(0, len(items), _ROWS_AT_ONCE):
+        yield items[start : start + _ROWS_AT_ONCE]

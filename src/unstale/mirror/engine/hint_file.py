@@ -1,4 +1,4 @@
-"""Hints from a file to which others append: a key on each line, or JSON with ``key`` and ``time``.
+"""Hints from a file to which others append (step 9): a key on each line, or JSON with ``key`` and ``time``.
 
 How far it has been read is kept in the store, with the hints, so that none is lost or counted twice. A file
 that is shorter than that, or another one of the same name, is read from its beginning.
@@ -15,9 +15,12 @@ from unstale.mirror.store.contract import Transaction
 
 __all__ = ["read_hints"]
 
-_MOST = 1_000_000
+_BYTES_AT_ONCE = 1_000_000
 """Bytes that are read at a time."""
+_KEYS_AT_ONCE = 1000
+"""Keys that are looked up at a time."""
 _STATE = "hint file"
+"""The name under which it is kept how far the file has been read."""
 
 
 def read_hints(path: Path, t: Transaction, now: float) -> int:
@@ -31,9 +34,9 @@ def read_hints(path: Path, t: Transaction, now: float) -> int:
         start = 0
     with path.open("rb") as file:
         file.seek(start)
-        block = file.read(_MOST)
+        block = file.read(_BYTES_AT_ONCE)
     whole = block.rfind(b"\n") + 1  # who writes may be in the middle of a line
-    if not whole and len(block) == _MOST:
+    if not whole and len(block) == _BYTES_AT_ONCE:
         whole = len(block)  # no line is that long
     if not whole:
         return 0
@@ -45,8 +48,8 @@ def read_hints(path: Path, t: Transaction, now: float) -> int:
     keys = list(told)
     known = {
         key: element
-        for first in range(0, len(keys), 1000)
-        for key, element in t.find(keys[first : first + 1000]).items()
+        for first in range(0, len(keys), _KEYS_AT_ONCE)
+        for key, element in t.find(keys[first : first + _KEYS_AT_ONCE]).items()
         if element.state != "removed"
     }
     t.edit([("hint", element.id, min(told[key], now), "file") for key, element in known.items()])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import nan, sqrt
 
 import numpy as np
 
 from unstale.arguments import Floats
+from unstale.mirror.engine.planner_state import PollCounts
 from unstale.mirror.engine.policy import MirrorPolicy
 from unstale.mirror.store.contract import Sample
 from unstale.policy.element_table import Places
@@ -66,15 +67,14 @@ def mean_age(policy: MirrorPolicy, places: Places, weights: Floats, now: float) 
 
 
 def sampled(
-    policy: MirrorPolicy, now: float, counted: Sequence[int], beside: Mapping[str, float] | None = None
+    policy: MirrorPolicy, now: float, counts: PollCounts, beside: Mapping[str, float] | None = None
 ) -> Sample:
-    """Return how the mirror does, from what the planner has in memory; ``counted``: polls, failed, bytes."""
+    """Return how the mirror does, from what the planner has in memory."""
     places = np.flatnonzero(policy.table.wanted)
     if places.size > MOST_ELEMENTS:
         places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
     share = weighted_share(policy.fresh(places, now), weights)
-    polls, failed, traffic = counted
     return Sample(
         time=now,
         freshness=share.value,
@@ -83,8 +83,8 @@ def sampled(
         age=mean_age(policy, places, weights, now),
         predicted=freshness_bought(policy, np.flatnonzero(policy.table.wanted), now, _MOST_ELEMENTS_PLANNED),
         price=policy.price,
-        polls=polls,
-        failed=failed,
-        traffic=traffic,
+        polls=counts.polls,
+        failed=counts.failed,
+        traffic=counts.traffic,
         beside={} if beside is None else beside,
     )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Any
 
 import numpy as np
 
 from unstale.arguments import Floats
 from unstale.mirror.as_json import as_json, fields_json
+from unstale.mirror.engine.planner_state import BudgetPair, BudgetsSet, PlannerState
 from unstale.mirror.engine.policy import MirrorPolicy
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, Transaction
@@ -143,7 +142,7 @@ class Status:
         }
 
 
-def status(policy: MirrorPolicy, kept_state: Mapping[str, Any], t: Transaction, now: float) -> Status:
+def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: float) -> Status:
     """Return how the mirror does, by what `load_policy` has read."""
     table = policy.table
     places = np.flatnonzero(table.wanted)
@@ -157,8 +156,8 @@ def status(policy: MirrorPolicy, kept_state: Mapping[str, Any], t: Transaction, 
     span = max(min(now - begun, _DAY), 60.0)
     workers = live_workers(t, now)
     state = t.state()
-    said = [policy.limits.budget, policy.limits.byte_budget]
-    used = kept_state.get("budgets", said) if workers else said
+    said = BudgetPair(policy.limits.budget, policy.limits.byte_budget)
+    used = (planner.budgets or said) if workers else said
     trouble = ["the budget has been changed since the mirror was started; restart it"] if used != said else []
     audits = kept_audits(state)
     return Status(
@@ -182,17 +181,14 @@ def status(policy: MirrorPolicy, kept_state: Mapping[str, Any], t: Transaction, 
         neglected=_neglected(policy, t, now),
         trouble=trouble,
         audit=audits[-1] if audits else None,
-        instead_of=_instead_of(state, said),
+        instead_of=_instead_of(planner.budgets_set, said),
     )
 
 
-def _instead_of(state: Mapping[str, bytes], said: Sequence[float | None]) -> Budgets | None:
-    """Return the budgets of the settings, if others have been set since."""
-    changed = json.loads(state.get("budgets", b"{}"))
-    settings = changed.get("instead_of", said)
-    if settings == said or [changed["budget"], changed["byte_budget"]] != said:
-        return None
-    return Budgets(*settings)
+def _instead_of(changed: BudgetsSet | None, used: BudgetPair) -> Budgets | None:
+    """Return the budgets of the settings, if others have been set since and are used."""
+    before = None if changed is None or changed.budgets != used else changed.instead_of
+    return None if before is None or before == used else Budgets(*before)
 
 
 def live_workers(t: Transaction, now: float) -> list[str]:

@@ -14,7 +14,7 @@ been spent. Whoever works on a mirror can die at any moment and be replaced by a
     is refused; an older one is migrated after a back-up has been made.
 5.  *Trouble is told, not lost*: a full disk, a read-only folder, a lost connection raise
     `unstale.errors.Trouble`, which means: nothing was recorded, all that was recorded is still there, try
-    again. The loop keeps what it has in memory, reports it, and goes on when it can.
+    again. The worker keeps what it has in memory, reports it, and goes on when it can.
 
 There are two kinds of users. *Workers* poll what has been handed out to them. One of them is the *planner*,
 who decides what is handed out: on SQLite the one runner, on PostgreSQL whoever holds an advisory lock; when
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
@@ -38,10 +38,11 @@ from numpy.typing import NDArray
 from unstale.mirror.source import Found, Json, Known
 from unstale.policy.element_table import STATES, ElementColumns
 from unstale.policy.learning_policy import PollOutcomes
+from unstale.policy.rate_limits import UNLIMITED
 
 __all__ = [
-    "SORTS", "STATES", "Addition", "Edit", "Element", "ElementColumns", "Finished", "Group", "Lease",
-    "PollOutcomes", "PollRecord", "Sample", "Store", "Transaction", "Version",
+    "SORTS", "STATES", "UNLIMITED", "Addition", "Edit", "Element", "ElementColumns", "Finished", "Group",
+    "Lease", "PollOutcomes", "PollRecord", "Sample", "Slot", "Store", "Transaction", "Version",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -196,27 +197,45 @@ class Edit(NamedTuple):
     """Of a hint: who gave it (the key of a feed, ``api``, ``command``, ``file``). Of an audit: its name."""
 
 
-@dataclass(slots=True)
-class Lease:
-    """A poll that is handed out."""
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A poll that the planner has chosen and paid for; it is handed out, and no worker has taken it yet."""
 
     element: int
-    slot: float
-    """The moment it is meant for."""
+    start: float
+    """The moment at which it may begin."""
     late: float
-    """Seconds after the slot from which on it must not be started any more: it is given back."""
+    """Seconds after the start from which on the poll must not begin any more: the worker gives it back."""
     group: int
     predicted: float
+    """Probability that the copy is fresh; nan without a copy."""
     planned: bool
+    """False for those of an audit."""
     cost: float
     """Bytes that it is expected to take, for which the budget has been charged."""
-    known: Known = field(default=Known(""))
-    """Filled in when it is taken by a worker; so are source and last."""
-    source: str = ""
     last: float = np.nan
+    """Start of the last poll of the element that saw something; nan if there was none."""
+    spacing: float = 0.0
+    """Seconds between the starts of two polls of the group, at least."""
+    concurrency: int = UNLIMITED
+    """Polls of the group that may run at the same time.
+
+    The last two are for a worker that plans for itself alone, and so may hold more polls of a group than can
+    run. They are not stored: to several workers the planner hands out no more than may run.
+    """
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A slot that a worker has taken, with all that it needs to make the poll."""
+
+    slot: Slot
+    known: Known
+    source: str
+    """Name of the source that polls it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """A poll that a worker has made; or has not, and gives back (``found`` is None)."""
 
@@ -230,6 +249,14 @@ class Finished:
     outcome: str = ""
     """As in `PollRecord`; the worker has compared fingerprints."""
     fingerprint: str | None = None
+
+    def moved(self, by: float) -> Finished:
+        """Return it with the moments of this poll and of the last one moved: the clock was set by so much.
+
+        The start of its slot stays, since it tells this lease from others of the element.
+        """
+        slot = replace(self.lease.slot, last=self.lease.slot.last + by)
+        return replace(self, began=self.began + by, lease=replace(self.lease, slot=slot))
 
 
 class Transaction(Protocol):
@@ -274,6 +301,9 @@ class Transaction(Protocol):
         elements are left out unless that is the state that is asked for.
         """
 
+    def sources(self) -> set[str]:
+        """Return the names of the sources that elements have."""
+
     def count(self) -> dict[str, int]:
         """Return how many elements there are in each state (removed ones under ``removed``)."""
 
@@ -308,20 +338,20 @@ class Transaction(Protocol):
 
     # --- polls
 
-    def release(self, leases: Sequence[Lease], *, worker: str = "", expires: float = 0.0) -> Sequence[Lease]:
-        """Hand out polls, which nobody has taken yet.
+    def hand_out(self, slots: Sequence[Slot]) -> None:
+        """Hand out slots for workers to take; an element that is handed out already stays as it is."""
 
-        With a worker, they are its own at once, as after `lease`; known and source of each are filled in.
-        """
+    def hand_to(self, worker: str, slots: Sequence[Slot], expires: float) -> list[Lease]:
+        """Hand out slots that are this worker's own at once, until they expire; return its leases."""
 
     def lease(self, worker: str, count: int, now: float, expires: float) -> list[Lease]:
-        """Take polls that were handed out, earliest slots first; they are the worker's until they expire."""
+        """Take slots that were handed out, the earliest first; they are the worker's until they expire."""
 
     def expire(self, now: float, *, everything: bool = False) -> list[int]:
         """Drop leases that have expired (taken or not), or all; return the numbers of their elements."""
 
     def leased(self) -> list[tuple[int, int, str]]:
-        """Return (element, group, worker or '') of all polls that are handed out."""
+        """Return (element, group, worker or '') of all slots that are handed out."""
 
     def record(self, worker: str, finished: Sequence[Finished]) -> list[Version]:
         """Record polls, their versions, and what the source said about the group.
@@ -396,6 +426,14 @@ class Store(Protocol):
     """A store, open."""
 
     url: str
+
+    @property
+    def single_runner(self) -> bool:
+        """Whether one process at most can run the mirror, so that whoever else seems to has died."""
+
+    @property
+    def own_files(self) -> tuple[Path, ...]:
+        """Files that the store itself consists of, which are no elements; none if a server keeps it."""
 
     def begin(self) -> AbstractContextManager[Transaction]:
         """All of what is done in here is recorded, or nothing: with an error, nothing."""

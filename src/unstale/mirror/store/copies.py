@@ -26,19 +26,21 @@ from unstale.errors import InvalidInput, Trouble
 
 __all__ = ["Copies", "sync_folder"]
 
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
+"""That are read at a time of content that is not kept in memory."""
 _DIGEST = re.compile(r"[0-9a-f]{64}").fullmatch
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_PACKED = (
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_COMPRESSED_STARTS = (
     b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BZh",
     b"\xfd7zXZ", b"7z\xbc\xaf", b"wOF2", b"OggS", b"\x1aE\xdf\xa3",
 )  # fmt: skip
 """How content begins that is compressed already."""
 _SUFFIXES = (".zst", ".raw")
-_RECENT = 3600.0
-"""Seconds for which a copy counts as put just now; what is older has long been synced by the system."""
-_SURE = 20_000
-_GAIN = 0.95
+_RECENT_SECONDS = 3600.0
+"""For which a copy counts as put just now; what is older has long been synced by the system."""
+_MOST_SEEN_WHOLE = 20_000
+"""Copies that are remembered as seen to be whole, at most."""
+_LARGEST_SHARE = 0.95
 """Compressed content that is not smaller than this share is stored as it is."""
 
 
@@ -96,8 +98,8 @@ class Copies:
         digest = hashlib.sha256(body).hexdigest()
         if self._healthy(digest):
             return digest, len(body)
-        packed = body if body.startswith(_PACKED) else self._compressor().compress(body)
-        suffix = ".zst" if len(packed) < _GAIN * len(body) else ".raw"
+        packed = body if body.startswith(_COMPRESSED_STARTS) else self._compressor().compress(body)
+        suffix = ".zst" if len(packed) < _LARGEST_SHARE * len(body) else ".raw"
         temporary = self.scratch / f"put-{secrets.token_hex(8)}"
         try:
             with temporary.open("xb") as file:
@@ -114,10 +116,9 @@ class Copies:
         temporary = self.scratch / f"put-{secrets.token_hex(8)}"
         try:
             with path.open("rb") as source, temporary.open("xb") as target:
-                start = source.read(BLOCK)
-                suffix = ".raw" if start.startswith(_PACKED) else ".zst"
-                if suffix == ".zst" and len(self._compressor().compress(start)) >= _GAIN * len(start):
-                    suffix = ".raw"
+                start = source.read(BLOCK_BYTES)
+                packed = start if start.startswith(_COMPRESSED_STARTS) else self._compressor().compress(start)
+                suffix = ".zst" if len(packed) < _LARGEST_SHARE * len(start) else ".raw"
                 sha, size = hashlib.sha256(), 0
                 compressor = self._compressor().compressobj()
                 block = start
@@ -125,7 +126,7 @@ class Copies:
                     sha.update(block)
                     size += len(block)
                     target.write(compressor.compress(block) if suffix == ".zst" else block)
-                    block = source.read(BLOCK)
+                    block = source.read(BLOCK_BYTES)
                 if suffix == ".zst":
                     target.write(compressor.flush())
                 digest = sha.hexdigest()
@@ -160,7 +161,7 @@ class Copies:
         if path is None:
             return False
         try:
-            recent = path.stat().st_mtime > time.time() - _RECENT
+            recent = path.stat().st_mtime > time.time() - _RECENT_SECONDS
             if recent and digest in self._sure:  # sources that cannot say "unchanged" come here at each poll
                 return True
             self._verify(path, digest)
@@ -174,7 +175,7 @@ class Copies:
 
     def _remember(self, digest: str) -> None:
         """Note that a copy has been seen to be whole."""
-        if len(self._sure) >= _SURE:
+        if len(self._sure) >= _MOST_SEEN_WHOLE:
             self._sure.clear()
         self._sure.add(digest)
 
@@ -251,12 +252,12 @@ class Copies:
         """Read the content of a file, block by block."""
         with path.open("rb") as file:
             if path.suffix == ".raw":
-                while block := file.read(BLOCK):
+                while block := file.read(BLOCK_BYTES):
                     yield block
                 return
             try:
                 with zstandard.ZstdDecompressor().stream_reader(file) as reader:
-                    while block := reader.read(BLOCK):
+                    while block := reader.read(BLOCK_BYTES):
                         yield block
             except zstandard.ZstdError:
                 raise self._damaged(path) from None
@@ -336,7 +337,7 @@ class Copies:
             raise
         except OSError as error:
             why = error.strerror or str(error)
-            todo = "make room there" if error.errno in _FULL else "see to it that it can be used"
+            todo = "make room there" if error.errno in _NO_ROOM else "see to it that it can be used"
             raise Trouble(f"the folder of copies {str(self.folder)!r}: {why}; {todo}") from error
 
 

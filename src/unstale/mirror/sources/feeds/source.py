@@ -20,7 +20,7 @@ from pathlib import Path
 
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
-from unstale.mirror.source import Found, Json, Known, New, Source, Terms
+from unstale.mirror.source import Found, Json, Known, New, Source, Terms, WarmSource
 from unstale.mirror.sources.bloom_filter import BloomFilter
 from unstale.mirror.sources.http.urls import host_of
 from unstale.mirror.sources.threads import GivenUp, Threads
@@ -127,6 +127,11 @@ class DocumentSource:
     def group(self, key: str, options: Mapping[str, Json]) -> str:
         """Return the group of the host, which is also that of its pages."""
         return self._fetcher(key).group(key, EntryFilter.of(options, own_host=self._own_host).rest)
+
+    def warm_up(self) -> None:
+        """Load what polls of addresses need."""
+        if isinstance(self._http, WarmSource):
+            self._http.warm_up()
 
     async def poll(self, known: Known, terms: Terms) -> Found:
         """Fetch a document, and read it if it has changed."""

@@ -58,8 +58,12 @@ class HttpSource:
         """Return ``http:HOST``, with the port if it is not the default one."""
         return f"http:{host_of(key, port=True)}"
 
-    def load(self) -> Poller:
+    def warm_up(self) -> None:
         """Load what polls need: only they need what comes with aiohttp, which takes a quarter of a second."""
+        self._loaded()
+
+    def _loaded(self) -> Poller:
+        """Return the poller, which is loaded when it is first asked for."""
         if self._poller is None:
             from .poll import Poller
 
@@ -68,7 +72,7 @@ class HttpSource:
 
     async def poll(self, known: Known, terms: Terms) -> Found:
         """Ask for a page."""
-        return await (self._poller or self.load()).poll(known, terms)
+        return await (self._poller or self._loaded()).poll(known, terms)
 
     async def close(self) -> None:
         """Close all connections."""

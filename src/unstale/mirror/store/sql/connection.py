@@ -16,11 +16,13 @@ from sqlalchemy.pool import QueuePool
 
 from unstale.errors import InvalidInput, Trouble, need
 
-__all__ = ["own_places", "place_of", "postgres_engine", "run_lock", "sqlite_engine", "troubles"]
+__all__ = [
+    "check_file", "files_of", "place_of", "postgres_engine", "run_lock", "sqlite_engine", "troubles",
+]  # fmt: skip
 
-BUSY = 20.0
-"""Seconds to wait for the turn to write."""
-_SQLITE = (3, 35, 0)
+WRITE_TURN_SECONDS = 20.0
+"""For which a connection of SQLite waits for its turn to write."""
+_OLDEST_SQLITE = (3, 35, 0)
 _PRAGMAS = (
     "PRAGMA synchronous = FULL",  # a commit survives the loss of power
     "PRAGMA wal_autocheckpoint = 8000",  # pages; each is written back once for many commits
@@ -28,7 +30,7 @@ _PRAGMAS = (
     "PRAGMA cache_size = -24576",
     "PRAGMA temp_store = MEMORY",
 )
-_SESSION = (
+_SESSION_SETTINGS = (
     # A worker that vanishes in the middle of a transaction must not hold up the others for long.
     "SET idle_in_transaction_session_timeout = '120s'",
     "SET lock_timeout = '60s'",
@@ -36,17 +38,17 @@ _SESSION = (
     "SET tcp_keepalives_interval = 10",
     "SET tcp_keepalives_count = 3",
 )
-_SAYS = {
+_SQLITE_ERRORS_IN_WORDS = {
     "SQLITE_FULL": "no space is left for it; make room",
     "SQLITE_READONLY": "it cannot be written to; look at its rights, and those of its folder",
     "SQLITE_PERM": "it cannot be written to; look at its rights",
-    "SQLITE_BUSY": f"another process has been writing to it for more than {BUSY:g} seconds",
+    "SQLITE_BUSY": f"another process has been writing to it for more than {WRITE_TURN_SECONDS:g} seconds",
     "SQLITE_LOCKED": "another connection has locked it",
     "SQLITE_CANTOPEN": "it cannot be opened; look at the rights of its folder",
     "SQLITE_CORRUPT": "it is damaged; restore it from a back-up",
     "SQLITE_IOERR": "it cannot be read or written",
 }
-_HOPELESS = (
+_WILL_NOT_GO_AWAY = (
     "does not exist",
     "authentication failed",
     "no password supplied",
@@ -78,23 +80,19 @@ def place_of(store: str | os.PathLike[str]) -> Path | URL:
     )
 
 
-def own_places(store: str, copies: Path) -> tuple[Path, ...]:
-    """Return the files and folders of a mirror itself: its copies, and its store if that is a file.
+def files_of(path: Path) -> tuple[Path, ...]:
+    """Return the files that an SQLite store consists of.
 
-    >>> [path.name for path in own_places("sqlite:////srv/mirror.db", Path("/srv/copies"))]
-    ['copies', 'mirror.db', 'mirror.db-wal', 'mirror.db-shm', 'mirror.db-journal', 'mirror.db.lock']
+    >>> [path.name for path in files_of(Path("/srv/mirror.db"))]
+    ['mirror.db', 'mirror.db-wal', 'mirror.db-shm', 'mirror.db-journal', 'mirror.db.lock']
     """
-    place = place_of(store)
-    if isinstance(place, URL):
-        return (copies,)
-    names = (f"{place.name}{end}" for end in ("", "-wal", "-shm", "-journal", ".lock"))
-    return (copies, *(place.with_name(name) for name in names))
+    return tuple(path.with_name(f"{path.name}{end}") for end in ("", "-wal", "-shm", "-journal", ".lock"))
 
 
 def check_file(path: Path, *, create: bool) -> None:
     """Complain of a path that cannot be an SQLite store."""
-    if sqlite3.sqlite_version_info < _SQLITE:
-        needed = ".".join(map(str, _SQLITE))
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        needed = ".".join(map(str, _OLDEST_SQLITE))
         raise InvalidInput(f"SQLite {needed} or newer is needed; this Python has {sqlite3.sqlite_version}")
     try:
         is_file, exists = path.is_file(), path.exists()
@@ -129,7 +127,7 @@ def sqlite_engine(path: Path) -> Engine:
         connection = sqlite3.connect(
             address,
             uri=True,
-            timeout=BUSY,
+            timeout=WRITE_TURN_SECONDS,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
@@ -163,7 +161,7 @@ def postgres_engine(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def settle(connection: object, _: object) -> None:
         with closing(connection.cursor()) as cursor:  # type: ignore[attr-defined]
-            for setting in _SESSION:
+            for setting in _SESSION_SETTINGS:
                 cursor.execute(setting)
         connection.commit()  # type: ignore[attr-defined]
 
@@ -203,10 +201,10 @@ def _plain(name: str, error: BaseException, *, opening: bool) -> Trouble | Inval
     code = getattr(error, "sqlite_errorname", None) or ""
     if code == "SQLITE_NOTADB":
         return InvalidInput(f"{name} is no SQLite database: name another file")
-    for start, says in _SAYS.items():
+    for start, says in _SQLITE_ERRORS_IN_WORDS.items():
         if code.startswith(start):
             return Trouble(f"the store {name}: {says} ({_line(error)})")
-    if opening and any(word in str(error) for word in _HOPELESS):
+    if opening and any(word in str(error) for word in _WILL_NOT_GO_AWAY):
         return InvalidInput(f"the store {name} cannot be opened: {_line(error)}")
     return Trouble(f"the store {name}: {_line(error)}")
 

@@ -1,4 +1,7 @@
-"""Elements and groups in the tables: added, found, removed, forgotten."""
+"""Elements and groups in the tables: added, found, removed, forgotten.
+
+Commands, the dashboard and discovery (step 7 of a poll) write here; whoever shows elements reads here.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, delete, func, insert, select, update
 
-from unstale.errors import InvalidInput
 from unstale.mirror.store.contract import Addition, Element, Group
+from unstale.mirror.store.storable import check_key, text_of
 
 from .schema import edits, elements, groups, learned, leases, polls, reads, standing, versions
-from .statements import Many, Work, chunks, from_json, json_of, numbers_of, or_nan, text_of
+from .statements import Many, Work, chunks, from_json, json_of, numbers_of, or_nan
 
-_ELEMENTS = (
+_ELEMENT_ROWS = (
     select(
         elements,
         groups.c.name,
@@ -26,15 +29,19 @@ _ELEMENTS = (
     .join(learned, learned.c.element == elements.c.id)
     .join(standing, standing.c.element == elements.c.id)
 )
+"""Asked by whoever wants whole elements (`find`, `numbered`, `list_elements`): one row for each."""
 _SAID = (
     "source", "group_id", "options", "given", "weight", "max_age", "min_interval", "jitter", "windows", "via",
 )  # fmt: skip
 """What an addition says of an element."""
 _ADD = Many(insert(elements), "id", "key", *_SAID, "added")
+"""Run by `add` for elements that are new, with the two after it: each element has a row in three tables."""
 _ADD_STANDING = Many(insert(standing), "element", "validators", "detail")
 _ADD_LEARNED = Many(insert(learned), "element", "state", "not_before", "failures", "evidence")
 _ADD_GROUPS = Many(insert(groups), *(column.name for column in groups.c))
+"""Run by `add` for groups that no element was in before."""
 _ADD_EDITS = Many(insert(edits), *(column.name for column in edits.c))
+"""Run by whoever changes something that the planner should hear of."""
 _CHANGE = Many(
     update(elements)
     .where(elements.c.id == bindparam("which"))
@@ -42,32 +49,25 @@ _CHANGE = Many(
     "which",
     *(f"new_{name}" for name in _SAID),
 )
+"""Run by `add` for elements that are there, and of which something else is said now."""
 _BRING_BACK = Many(
     update(learned).where(learned.c.element == bindparam("which")).values(state=bindparam("new_state")),
     "which",
     "new_state",
 )
+"""Run by `add` for elements that had been removed."""
 _PAY = Many(
     update(groups).where(groups.c.id == bindparam("which")).values(paid_until=bindparam("until")),
     "which",
     "until",
 )
-LONGEST = 2048
-"""Bytes of a key; an index of PostgreSQL takes no more than 2704."""
-_LOOK = 5000
+"""Run by the planner in the transaction that hands out polls: from when on groups may be polled again."""
+_MATCHED_AT_ONCE = 5000
 """Rows in which a pattern is looked for at a time."""
 
 
-def check_key(key: str) -> None:
-    """Complain of a key that cannot be kept: too long, or no text."""
-    if not key or text_of(key) != key:
-        raise InvalidInput(f"a key must be some text, without NUL and half characters; it is {key[:80]!r}")
-    if len(key) * 4 > LONGEST and len(key.encode()) > LONGEST:
-        raise InvalidInput(f"a key can have {LONGEST} bytes at most; {key[:80]!r}... has {len(key.encode())}")
-
-
 def add(work: Work, additions: Sequence[Addition], now: float) -> list[int]:
-    """Add or change elements; return their numbers."""
+    """Add or change elements, for commands, the dashboard and discovery; return their numbers."""
     work.write()
     work.take()  # so that nobody adds the same meanwhile
     numbers: dict[str, int] = {}
@@ -81,7 +81,7 @@ def add(work: Work, additions: Sequence[Addition], now: float) -> list[int]:
 
 
 def _add(work: Work, additions: Sequence[Addition], now: float) -> dict[str, int]:
-    """Add some, each with another key."""
+    """Add some, each with another key; return the numbers by key."""
     connection = work.connection
     query: Select[Any] = (
         select(
@@ -152,13 +152,13 @@ def note(work: Work, last: int, noted: Sequence[tuple[str, int, float, str]]) ->
 
 
 def edit(work: Work, edits: Sequence[tuple[str, int, float, str]]) -> None:
-    """Note edits: kind, subject, time, channel."""
+    """Note edits (kind, subject, time, channel), which the planner reads in its next turn."""
     work.write()
     note(work, work.take(edits=len(edits)).edits, edits)
 
 
 def remove(work: Work, ids: Sequence[int], now: float) -> None:
-    """Let elements go."""
+    """Mark elements as removed, for commands and the dashboard; the planner hears of each as an edit."""
     work.write()
     work.take()
     connection = work.connection
@@ -227,7 +227,7 @@ def find(work: Work, keys: Sequence[str]) -> dict[str, Element]:
     """Return the elements that have these keys, by key; removed ones included."""
     found = {}
     for some in chunks([key for key in keys if text_of(key) == key]):
-        for row in work.connection.execute(_ELEMENTS.where(elements.c.key.in_(some))):
+        for row in work.connection.execute(_ELEMENT_ROWS.where(elements.c.key.in_(some))):
             found[row.key] = _element(row)
     return found
 
@@ -236,7 +236,7 @@ def numbered(work: Work, ids: Sequence[int]) -> dict[int, Element]:
     """Return the elements that have these numbers, by number; removed ones included."""
     found = {}
     for some in chunks(numbers_of(ids)):
-        for row in work.connection.execute(_ELEMENTS.where(elements.c.id.in_(some))):
+        for row in work.connection.execute(_ELEMENT_ROWS.where(elements.c.id.in_(some))):
             found[row.id] = _element(row)
     return found
 
@@ -245,7 +245,7 @@ def list_elements(
     work: Work, after: int = 0, limit: int = 1000, *, via: int | None = None, pattern: str | None = None
 ) -> list[Element]:
     """Return elements in the order of their numbers, after ``after``; removed ones are left out."""
-    query = _ELEMENTS.where(learned.c.state != "removed").order_by(elements.c.id)
+    query = _ELEMENT_ROWS.where(learned.c.state != "removed").order_by(elements.c.id)
     if via is not None:
         query = query.where(elements.c.via == int(via))
     if pattern is None or pattern == "*":
@@ -256,22 +256,27 @@ def list_elements(
     query = query.where(elements.c.key.startswith(plain, autoescape=True))
     found: list[Element] = []
     while len(found) < limit:
-        rows = work.connection.execute(query.where(elements.c.id > int(after)).limit(_LOOK)).all()
+        rows = work.connection.execute(query.where(elements.c.id > int(after)).limit(_MATCHED_AT_ONCE)).all()
         found += (_element(row) for row in rows if matches(row.key))
-        if len(rows) < _LOOK:
+        if len(rows) < _MATCHED_AT_ONCE:
             break
         after = rows[-1].id
     return found[:limit]
 
 
+def sources(work: Work) -> set[str]:
+    """Return the names of the sources that elements have, for a worker that warms them up."""
+    return set(work.connection.scalars(select(elements.c.source).distinct()))
+
+
 def count(work: Work) -> dict[str, int]:
-    """Return how many elements there are in each state."""
+    """Return how many elements there are in each state, for the status and for `load_policy`."""
     query = select(learned.c.state, func.count()).group_by(learned.c.state)
     return dict(map(tuple, work.connection.execute(query)))
 
 
 def list_groups(work: Work, ids: Sequence[int] | None = None) -> list[Group]:
-    """Return all groups, or these."""
+    """Return all groups, or these, for the planner and the status."""
     query = select(groups).order_by(groups.c.id)
     if ids is None:
         rows = list(work.connection.execute(query))

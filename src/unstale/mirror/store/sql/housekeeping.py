@@ -1,4 +1,4 @@
-"""What goes on beside polls: workers that are alive, reads of copies, old versions and polls."""
+"""What goes on beside polls (step 9): workers that are alive, reads of copies, old versions and polls."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any
 
 from sqlalchemy import delete, func, select, update
 
+from . import schema
 from .elements import unreferred
 from .samples import thin
 from .schema import edits, meta, polls, reads, standing, versions, workers
 from .statements import Work, chunks
 
-_HOUR = 3600.0
+_HOUR_SECONDS = 3600.0
 
 
 def read(work: Work, reads: Mapping[int, int], now: float) -> None:
-    """Count reads of copies: element to how many."""
+    """Count reads of copies (element to how many), for the dashboard and `Mirror.read`."""
     work.write()
     if reads:
-        statement = work.insert(_reads)
-        more = _reads.c.reads + statement.excluded.reads
-        hour = now // _HOUR * _HOUR
+        statement = work.insert(schema.reads)
+        more = schema.reads.c.reads + statement.excluded.reads
+        hour = now // _HOUR_SECONDS * _HOUR_SECONDS
         work.connection.execute(
             statement.on_conflict_do_update(index_elements=["element", "hour"], set_={"reads": more}),
             [
@@ -33,13 +34,15 @@ def read(work: Work, reads: Mapping[int, int], now: float) -> None:
         )
 
 
-_reads = reads
-
-
 def list_reads(work: Work, since: float, element: int | None = None) -> list[tuple[int, float, int]]:
-    """Return (element, start of the hour, reads) since a moment, of one element or all."""
+    """Return (element, start of the hour, reads) since a moment, of one element or all.
+
+    The planner asks for all if reads tell what matters, reports for one.
+    """
     query = (
-        select(reads).where(reads.c.hour >= since // _HOUR * _HOUR).order_by(reads.c.hour, reads.c.element)
+        select(reads)
+        .where(reads.c.hour >= since // _HOUR_SECONDS * _HOUR_SECONDS)
+        .order_by(reads.c.hour, reads.c.element)
     )
     if element is not None:
         query = query.where(reads.c.element == int(element))
@@ -47,7 +50,7 @@ def list_reads(work: Work, since: float, element: int | None = None) -> list[tup
 
 
 def alive(work: Work, worker: str, now: float, expires: float) -> list[str]:
-    """Say that a worker is there until then; return those that are, without the expired."""
+    """Note that a worker is there until then; return those that are, without the expired."""
     work.write()
     statement = work.insert(workers).values(worker=worker, expires=float(expires))
     upsert = statement.on_conflict_do_update(
@@ -59,7 +62,7 @@ def alive(work: Work, worker: str, now: float, expires: float) -> list[str]:
 
 
 def list_workers(work: Work, now: float) -> list[str]:
-    """Return the workers that are there."""
+    """Return the workers that are there, for the status."""
     query = select(workers.c.worker).where(workers.c.expires > float(now)).order_by(workers.c.worker)
     return list(work.connection.scalars(query))
 
@@ -130,7 +133,10 @@ def _prune_versions(work: Work, keep: int, limit: int) -> set[str]:
 
 
 def latest(work: Work, after: int, limit: int) -> list[tuple[int, str]]:
-    """Return elements after ``after``, in order, each with the digest of its latest version."""
+    """Return elements after ``after``, in order, each with the digest of its latest version.
+
+    The worker that plans asks for some at a time, to see whether their copies are where they should be.
+    """
     query = (
         select(standing.c.element, versions.c.digest)
         .join(versions, versions.c.id == standing.c.version)
@@ -142,7 +148,7 @@ def latest(work: Work, after: int, limit: int) -> list[tuple[int, str]]:
 
 
 def refetch(work: Work, ids: Sequence[int]) -> None:
-    """Forget what the last polls of elements left for the next ones, so that these bring content again."""
+    """Forget validators and fingerprints of elements whose copies are lost: the next polls bring content."""
     work.write()
     for some in chunks(list(ids)):
         blank = update(standing).where(standing.c.element.in_(some)).values(fingerprint=None, validators="{}")

@@ -1,4 +1,4 @@
-"""The past: polls and copies that this mirror did not make itself, written into its store.
+"""Polls and copies that this mirror did not make itself, written into its store.
 
 What comes from a file is recorded as if it had been polled: the planner hears of it, and learns. It costs
 nothing, as it has been paid for elsewhere. What is there already is left alone, so the same file can be
@@ -14,9 +14,10 @@ from math import inf, nan
 from sqlalchemy import bindparam, insert, select, update
 
 from unstale.mirror.source import Json
+from unstale.mirror.store.storable import text_of
 
 from .schema import elements, learned, polls, standing, versions
-from .statements import Work, chunks, json_of, or_none, readable_json_of, text_of
+from .statements import Work, chunks, json_of, or_none, readable_json_of
 
 __all__ = ["Brought", "Past", "keys_of", "numbers_by_key", "recall"]
 
@@ -53,7 +54,7 @@ class Past:
 
 
 def numbers_by_key(work: Work, keys: Iterable[str]) -> dict[str, int]:
-    """Return the numbers of those elements that are there, and not removed."""
+    """Return the numbers of those elements that are there, and not removed, for imports."""
     found: dict[str, int] = {}
     for some in chunks(list(keys)):
         query = (
@@ -66,7 +67,7 @@ def numbers_by_key(work: Work, keys: Iterable[str]) -> dict[str, int]:
 
 
 def keys_of(work: Work, ids: Iterable[int]) -> dict[int, str]:
-    """Return the keys of elements that are not removed, by their numbers."""
+    """Return the keys of elements that are not removed, by their numbers, for exports."""
     found: dict[int, str] = {}
     for some in chunks(sorted(set(ids))):
         query = (

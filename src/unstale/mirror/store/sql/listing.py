@@ -21,17 +21,18 @@ from sqlalchemy import ColumnElement, Select, func, literal_column, or_, select
 
 from unstale.errors import InvalidInput
 from unstale.mirror.store.contract import SORTS, STATES, Element
+from unstale.mirror.store.storable import text_of
 
 from .elements import numbered
 from .schema import elements, groups, learned
-from .statements import Work, text_of
+from .statements import Work
 
-_FEW = 20_000
-"""Elements that are collected and sorted."""
-_LOOKED_UP = 50_000
-"""Elements that are looked up one by one."""
+_SORTED_AT_ONCE = 20_000
+"""Elements at most that are collected and sorted."""
+_LOOKED_UP_ROWS = 50_000
+"""Elements at most that are looked up one by one."""
 _REMOVED: ColumnElement[str] = literal_column("'removed'")
-_COLUMNS: dict[str, ColumnElement[Any]] = {
+_SORT_COLUMNS: dict[str, ColumnElement[Any]] = {
     "key": elements.c.key, "last": learned.c.last, "weight": elements.c.weight, "state": learned.c.state,
     "added": elements.c.id,
 }  # fmt: skip
@@ -42,16 +43,16 @@ class _Filter:
     """What elements must be: the same, said in three ways."""
 
     count: int
-    hard: ColumnElement[bool]
-    """So that an index is used to find them."""
-    soft: ColumnElement[bool]
-    """So that each is looked up."""
-    kept: Select[Any]
-    """The numbers of those that are."""
-    left_out: Select[Any]
-    """The numbers of those that are not."""
-    of: str
-    """The table that says so."""
+    indexed: ColumnElement[bool]
+    """The condition, written so that the database finds the elements by an index."""
+    scanned: ColumnElement[bool]
+    """The condition, written so that the database looks at one row after the other."""
+    ids_in: Select[Any]
+    """The numbers of elements that are so."""
+    ids_out: Select[Any]
+    """The numbers of elements that are not."""
+    table: str
+    """The table that the condition is about."""
 
 
 def page(
@@ -65,7 +66,7 @@ def page(
     offset: int = 0,
     limit: int = 50,
 ) -> tuple[list[Element], int]:
-    """Return some of the elements, sorted, and how many there are in all."""
+    """Return some of the elements, sorted, for a page of the dashboard; and how many there are in all."""
     if sort not in SORTS:
         raise InvalidInput(f"sort must be one of {', '.join(SORTS)}; it is {sort!r}")
     if state and state not in STATES:
@@ -112,7 +113,7 @@ def _count(work: Work, query: Select[Any]) -> int:
 
 def _order(sort: str) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """Return the column that is sorted by, and the number of the element in the same table."""
-    column = _COLUMNS[sort]
+    column = _SORT_COLUMNS[sort]
     return column, learned.c.element if sort in {"last", "state"} else elements.c.id
 
 
@@ -143,26 +144,26 @@ def _by_group(work: Work, number: int) -> _Filter:
 def _set(number: ColumnElement[Any], one: _Filter, everything: int) -> ColumnElement[bool]:
     """Return the condition by the numbers of those that are kept or left out, whichever are fewer."""
     if 2 * one.count <= everything:
-        return number.in_(one.kept)
-    return number.not_in(one.left_out)
+        return number.in_(one.ids_in)
+    return number.not_in(one.ids_out)
 
 
 def _total(work: Work, filters: list[_Filter], everything: int, sought: ColumnElement[bool] | None) -> int:
-    """Return how many elements there are."""
+    """Return how many elements meet all filters."""
     if sought is None and (len(filters) == 1 or filters[0].count == everything):
         return filters[-1].count
-    if sought is None and filters[1].count <= _LOOKED_UP:
+    if sought is None and filters[1].count <= _LOOKED_UP_ROWS:
         few = select(func.count()).select_from(elements)
         few = few.join(learned, learned.c.element == elements.c.id)
-        return _count(work, few.where(filters[1].hard, filters[0].soft))
-    if sought is None and everything - filters[0].count <= _LOOKED_UP:
+        return _count(work, few.where(filters[1].indexed, filters[0].scanned))
+    if sought is None and everything - filters[0].count <= _LOOKED_UP_ROWS:
         by_state, by_group = filters
-        others = by_state.left_out.join(elements, elements.c.id == learned.c.element).where(by_group.soft)
+        others = by_state.ids_out.join(elements, elements.c.id == learned.c.element).where(by_group.scanned)
         return by_group.count - _count(work, select(func.count()).select_from(others.subquery()))
     query = select(func.count()).select_from(elements)
     for one in filters:
-        if one.of == "elements":
-            query = query.where(one.hard)
+        if one.table == "elements":
+            query = query.where(one.indexed)
         elif one.count < everything:
             query = query.where(_set(elements.c.id, one, everything))
     return _count(work, query if sought is None else query.where(sought))
@@ -176,21 +177,21 @@ def _where(
     query: Select[Any] = select(number)
     own = "learned" if number is learned.c.element else "elements"
     joined = sought is not None and own == "learned"
-    few = any(one.count <= _FEW for one in filters)
+    few = any(one.count <= _SORTED_AT_ONCE for one in filters)
     if sought is not None:
         query = query.where(sought)
     for one in filters:
-        natural = (sort, one.of) in {("key", "elements"), ("state", "learned")}
+        natural = (sort, one.table) in {("key", "elements"), ("state", "learned")}
         if one.count == everything:
             continue
-        if natural or one.count <= _FEW:
-            condition = one.hard
-        elif few or (passed <= _LOOKED_UP and min(one.count, everything - one.count) > _FEW):
-            condition = one.soft
+        if natural or one.count <= _SORTED_AT_ONCE:
+            condition = one.indexed
+        elif few or (passed <= _LOOKED_UP_ROWS and min(one.count, everything - one.count) > _SORTED_AT_ONCE):
+            condition = one.scanned
         else:
             query = query.where(_set(number, one, everything))
             continue
-        query, joined = query.where(condition), joined or one.of != own
+        query, joined = query.where(condition), joined or one.table != own
     if joined:
         tables = (elements, learned) if own == "elements" else (learned, elements)
         query = query.join_from(*tables, learned.c.element == elements.c.id)

@@ -1,4 +1,7 @@
-"""What the planner keeps and reads: columns of elements, what was learned, what polls saw, edits."""
+"""What the planner keeps and reads: columns of elements, what was learned, what polls saw, edits.
+
+Steps 1 and 8 of a poll: what the planner chooses by, and what it has learned.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from unstale.mirror.store.contract import Edit, ElementColumns, PollOutcomes
 from .schema import edits, elements, kept, learned, polls
 from .statements import Many, Whole, Work, chunks, numbers_of
 
-_COLUMNS: Select[Any] = (
+_POLICY_ROWS: Select[Any] = (
     select(
     elements.c.id, elements.c.group_id, elements.c.added, learned.c.last, learned.c.not_before,
     learned.c.failures, elements.c.weight, learned.c.size, elements.c.max_age, elements.c.min_interval,
@@ -24,6 +27,7 @@ _COLUMNS: Select[Any] = (
     .where(learned.c.state != "removed")
     .order_by(elements.c.id)
 )  # fmt: skip
+"""Asked by `load`: a row for each element that is not removed, with all that the policy knows of it."""
 
 
 def _saving(*names: str) -> Many:
@@ -39,7 +43,9 @@ def _saving(*names: str) -> Many:
 _SAVE = _saving("last", "not_before", "failures", "size")
 _SAVE_ALL = _saving("last", "not_before", "failures", "size", "evidence")
 _SAVE_STATE = _saving("state")
-_HEARD = Whole(
+"""Run by the planner for elements of which it has learned something; without or with evidence, and then the
+state, of those whose state is another one now."""
+_POLLS_SINCE = Whole(
     select(
         polls.c.id, polls.c.element, polls.c.time, polls.c.elapsed, polls.c.outcome, polls.c.traffic,
         polls.c.cost, polls.c.planned,
@@ -48,19 +54,23 @@ _HEARD = Whole(
     .order_by(polls.c.id)
     .limit(bindparam("limit"))
 )  # fmt: skip
+"""Asked by the planner in each turn: polls that were recorded after those it has heard of."""
 
 
 def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 10_000) -> Iterator[ElementColumns]:
-    """Return all elements that are not removed, or these, as columns, in the order of numbers."""
+    """Return all elements that are not removed, or these, as columns in the order of numbers.
+
+    The planner asks for all when it starts, reports for all or for one.
+    """
     if ids is not None:
         for some in chunks(sorted(set(numbers_of(ids)))):
-            rows = work.connection.execute(_COLUMNS.where(elements.c.id.in_(some))).all()
+            rows = work.connection.execute(_POLICY_ROWS.where(elements.c.id.in_(some))).all()
             if rows:
                 yield _columns(rows)
         return
     after = 0
     # Part by part, not with an open cursor: in between others may write.
-    while rows := work.connection.execute(_COLUMNS.where(elements.c.id > after).limit(chunk)).all():
+    while rows := work.connection.execute(_POLICY_ROWS.where(elements.c.id > after).limit(chunk)).all():
         after = rows[-1].id
         yield _columns(rows)
 
@@ -105,12 +115,12 @@ def nullable(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None
 
 
 def state(work: Work) -> dict[str, bytes]:
-    """Return what the planner has kept besides."""
+    """Return what `keep` has kept, by name; `PlannerState.read` knows what the planner means by it."""
     return {row.name: bytes(row.value) for row in work.connection.execute(select(kept))}
 
 
 def keep(work: Work, state: Mapping[str, bytes]) -> None:
-    """Keep it; other names stay as they are."""
+    """Keep bytes by name, for the planner, the notifier and others; other names stay as they are."""
     work.write()
     work.plan()
     if state:
@@ -124,8 +134,8 @@ def keep(work: Work, state: Mapping[str, bytes]) -> None:
 
 
 def heard(work: Work, after: int, limit: int = 100_000) -> PollOutcomes:
-    """Return what polls saw, from the one after ``after`` on."""
-    rows = sorted(_HEARD.run(work.connection, after=int(after), limit=int(limit)), key=itemgetter(0))
+    """Return what polls saw, from the one after ``after`` on, for the planner."""
+    rows = sorted(_POLLS_SINCE.run(work.connection, after=int(after), limit=int(limit)), key=itemgetter(0))
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * 8
     return PollOutcomes(
         poll=np.array(columns[0], np.int64),
@@ -140,6 +150,6 @@ def heard(work: Work, after: int, limit: int = 100_000) -> PollOutcomes:
 
 
 def list_edits(work: Work, after: int, limit: int = 100_000) -> list[Edit]:
-    """Return edits, from the one after ``after`` on."""
+    """Return edits, from the one after ``after`` on, for the planner."""
     query: Select[Any] = select(edits).where(edits.c.id > int(after)).order_by(edits.c.id).limit(limit)
     return [Edit(*row) for row in work.connection.execute(query)]

@@ -1,4 +1,7 @@
-"""Polls in the tables: handed out, taken, recorded; versions, and what readers ask for."""
+"""Polls in the tables: slots handed out (step 2 of a poll), leases taken (3), what polls saw (6).
+
+Versions, and what readers ask for of polls, are here as well.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from sqlalchemy import Select, bindparam, delete, func, insert, literal_column, 
 from sqlalchemy.dialects import postgresql, sqlite
 
 from unstale.mirror.source import Found, Known
-from unstale.mirror.store.contract import Finished, Lease, PollRecord, Version
+from unstale.mirror.store.contract import Finished, Lease, PollRecord, Slot, Version
+from unstale.mirror.store.storable import text_of
 
 from .elements import note
 from .schema import elements, groups, learned, leases, polls, standing, versions
@@ -26,14 +30,13 @@ from .statements import (
     or_nan,
     or_none,
     readable_json_of,
-    text_of,
-)  # fmt: skip
+)
 
-_LEASES = Whole(
+_LEASE_ROWS = Whole(
     select(
         leases.c.element, leases.c.slot, leases.c.late, leases.c.group_id, leases.c.predicted,
-        leases.c.planned, leases.c.cost, elements.c.key, elements.c.options, standing.c.validators,
-        standing.c.fingerprint, elements.c.source, learned.c.last,
+        leases.c.planned, leases.c.cost, learned.c.last, elements.c.key, elements.c.options,
+        standing.c.validators, standing.c.fingerprint, elements.c.source,
     )
     .join(elements, elements.c.id == leases.c.element)
     .join(standing, standing.c.element == leases.c.element)
@@ -41,6 +44,7 @@ _LEASES = Whole(
     .where(among(leases.c.element, "some")),
     documents=("options", "validators"),
 )  # fmt: skip
+"""Asked by a worker of a fleet that has taken slots: all that it needs to make these polls."""
 _KNOWN = Whole(
     select(
         elements.c.id, elements.c.key, elements.c.options, standing.c.validators, standing.c.fingerprint,
@@ -50,12 +54,15 @@ _KNOWN = Whole(
     .where(among(elements.c.id, "some")),
     documents=("options", "validators"),
 )  # fmt: skip
-_LEASED = Whole(select(leases.c.element, leases.c.group_id, leases.c.worker))
-_HELD = Whole(
+"""Asked by a worker that plans for itself alone: what it does not know of the elements it has chosen."""
+_HANDED_OUT = Whole(select(leases.c.element, leases.c.group_id, leases.c.worker))
+"""Asked by the planner before it chooses: all that is handed out, taken or not."""
+_HELD_BY = Whole(
     select(leases.c.element, leases.c.slot)
     .where(among(leases.c.element, "some"), leases.c.worker == bindparam("worker"))
     .with_for_update()
 )
+"""Asked by a worker that records polls: which of these leases are still its own; they are locked."""
 _FREE = Whole(
     select(leases.c.element)
     .where(leases.c.worker == literal_column("''"), leases.c.expires > bindparam("now"))
@@ -63,70 +70,81 @@ _FREE = Whole(
     .limit(bindparam("count"))
     .with_for_update(skip_locked=True)
 )
+"""Asked by a worker that wants polls: the earliest slots that no other has, or is about to take."""
 
 
 _names = tuple(column.name for column in leases.c)
-_RELEASE = {
+_HAND_OUT = {
     "sqlite": Many(sqlite.insert(leases).on_conflict_do_nothing(index_elements=["element"]), *_names),
     "postgresql": Many(postgresql.insert(leases).on_conflict_do_nothing(index_elements=["element"]), *_names),
 }
+"""Run by the planner for the slots it has chosen; of an element one slot at a time is handed out."""
 _DROP = delete(leases).where(among(leases.c.element, "some"))
+"""Run for leases that are over: recorded, given back or expired."""
 _TAKE = (
     update(leases)
     .where(among(leases.c.element, "some"))
     .values(worker=bindparam("new_worker"), expires=bindparam("until"))
 )
+"""Run by a worker for the slots that it found free."""
 _ADD_VERSIONS = Many(insert(versions), *(column.name for column in versions.c))
+"""Run by a worker that records polls which brought a copy."""
 _ADD_POLLS = Many(insert(polls), *(column.name for column in polls.c))
-_one = update(standing).where(standing.c.element == bindparam("which"))
-_FRESH = ("validators", "fingerprint", "version", "moved")
-_STAND = Many(
-    _one.values(
+"""Run by a worker that records polls; the planner hears of them by their numbers."""
+_standing_of = update(standing).where(standing.c.element == bindparam("which"))
+_CHANGING = ("validators", "fingerprint", "version", "moved")
+_STAND_CHANGED = Many(
+    _standing_of.values(
         {
             name: func.coalesce(bindparam(f"new_{name}", type_=standing.c[name].type), standing.c[name])
-            for name in _FRESH
+            for name in _CHANGING
         }
         | {"detail": bindparam("new_detail")}
     ),
-    "which", *(f"new_{name}" for name in _FRESH), "new_detail",
+    "which", *(f"new_{name}" for name in _CHANGING), "new_detail",
 )  # fmt: skip
-_STAND_SAME = Many(  # most polls see nothing new: then nothing is written
-    _one.where(standing.c.detail != bindparam("new_detail")).values(detail=bindparam("new_detail")),
+"""Run by a worker that records polls after which an element is known by something else; None: as before."""
+_STAND_SAME = Many(
+    _standing_of.where(standing.c.detail != bindparam("new_detail")).values(detail=bindparam("new_detail")),
     "which", "new_detail",
 )  # fmt: skip
+"""Run for all other polls, which are most: if not even the words are new, nothing is written."""
 
 
-def release(
-    work: Work, leases: Sequence[Lease], *, worker: str = "", expires: float = 0.0
-) -> Sequence[Lease]:
-    """Hand out polls, maybe to a worker at once; an element that is handed out already stays as it is."""
+def hand_out(work: Work, slots: Sequence[Slot]) -> None:
+    """Hand out slots for workers to take; an element that is handed out already stays as it is."""
+    _hand_out(work, [(*_slot_row(slot), "", float(slot.start + slot.late)) for slot in slots])
+
+
+def hand_to(work: Work, worker: str, slots: Sequence[Slot], expires: float) -> list[Lease]:
+    """Hand out slots that are this worker's own at once, until they expire; return its leases."""
+    _hand_out(work, [(*_slot_row(slot), worker, float(expires)) for slot in slots])
+    rows = _KNOWN.run(work.connection, some=as_numbers(slot.element for slot in slots))
+    known = {row[0]: row for row in rows}
+    found = []
+    for slot in slots:
+        _, key, options, validators, fingerprint, source = known[slot.element]
+        element = Known(key, from_json(options), from_json(validators), fingerprint)
+        found.append(Lease(slot, element, source))
+    return found
+
+
+def _hand_out(work: Work, rows: Sequence[tuple[Any, ...]]) -> None:
     work.write()
     work.plan()
-    rows = [
-        (
-            lease.element, float(lease.slot), float(lease.late), lease.group, or_none(lease.predicted),
-            bool(lease.planned), or_none(lease.cost), worker,
-            float(expires if worker else lease.slot + lease.late),
-        )
-        for lease in leases
-    ]  # fmt: skip
-    _RELEASE[work.connection.dialect.name].run(work.connection, rows)
-    if worker:
-        _fill_in(work, leases)
-    return leases
+    _HAND_OUT[work.connection.dialect.name].run(work.connection, rows)
 
 
-def _fill_in(work: Work, leases: Sequence[Lease]) -> None:
-    """Fill in what a worker has to know of polls."""
-    found = _KNOWN.run(work.connection, some=as_numbers(lease.element for lease in leases))
-    known = {row[0]: row for row in found}
-    for lease in leases:
-        _, key, options, validators, fingerprint, lease.source = known[lease.element]
-        lease.known = Known(key, from_json(options), from_json(validators), fingerprint)
+def _slot_row(slot: Slot) -> tuple[Any, ...]:
+    """Return what is stored of a slot."""
+    return (
+        slot.element, float(slot.start), float(slot.late), slot.group, or_none(slot.predicted),
+        bool(slot.planned), or_none(slot.cost),
+    )  # fmt: skip
 
 
 def lease(work: Work, worker: str, count: int, now: float, expires: float) -> list[Lease]:
-    """Take polls that were handed out, earliest slots first; those that it is too late for are left alone."""
+    """Take slots that were handed out, the earliest first; those that it is too late for are left alone."""
     work.write()
     mine = [element for (element,) in _FREE.run(work.connection, now=float(now), count=int(count))]
     if not mine:
@@ -134,22 +152,20 @@ def lease(work: Work, worker: str, count: int, now: float, expires: float) -> li
     some = as_numbers(mine)
     work.connection.execute(_TAKE, {"some": some, "new_worker": worker, "until": float(expires)})
     taken = []
-    for row in _LEASES.run(work.connection, some=some):
+    for row in _LEASE_ROWS.run(work.connection, some=some):
         (
-            element, slot, late, group, predicted, planned, cost, key, options, validators, fingerprint,
-            source, last,
+            element, start, late, group, predicted, planned, cost, last, key, options, validators,
+            fingerprint, source,
         ) = row  # fmt: skip
+        slot = Slot(element, start, late, group, or_nan(predicted), bool(planned), or_nan(cost), or_nan(last))
         known = Known(key, from_json(options), from_json(validators), fingerprint)
-        taken.append(Lease(
-            element, slot, late, group, or_nan(predicted), bool(planned), or_nan(cost), known, source,
-            or_nan(last),
-        ))  # fmt: skip
-    taken.sort(key=lambda one: one.slot)
+        taken.append(Lease(slot, known, source))
+    taken.sort(key=lambda one: one.slot.start)
     return taken
 
 
 def expire(work: Work, now: float, *, everything: bool = False) -> list[int]:
-    """Drop leases that have expired (taken or not), or all; return the numbers of their elements."""
+    """Drop leases that have expired (taken or not), or all, for the planner; return their elements."""
     work.write()
     work.take()  # not while somebody records them
     query = select(leases.c.element).with_for_update(skip_locked=True)
@@ -162,12 +178,15 @@ def expire(work: Work, now: float, *, everything: bool = False) -> list[int]:
 
 
 def leased(work: Work) -> list[tuple[int, int, str]]:
-    """Return (element, group, worker or '') of all polls that are handed out."""
-    return sorted((element, group, worker) for element, group, worker in _LEASED.run(work.connection))
+    """Return (element, group, worker or '') of all slots that are handed out."""
+    return sorted((element, group, worker) for element, group, worker in _HANDED_OUT.run(work.connection))
 
 
 def record(work: Work, worker: str, finished: Sequence[Finished]) -> list[Version]:
-    """Record polls, their versions, what the source said about the group."""
+    """Record what a worker's polls saw, their versions, and what the source said about the group.
+
+    Returns the new versions.
+    """
     if not finished:
         return []
     work.write()
@@ -188,7 +207,9 @@ def record(work: Work, worker: str, finished: Sequence[Finished]) -> list[Versio
         for version in found.values()
     ])  # fmt: skip
     first = taken.polls - len(polled) + 1
-    rows = [_poll_row(number, one, found.get(one.lease.element)) for number, one in enumerate(polled, first)]
+    rows = [
+        _poll_row(number, one, found.get(one.lease.slot.element)) for number, one in enumerate(polled, first)
+    ]
     _ADD_POLLS.run(work.connection, rows)
     _stand(work, polled, found)
     return list(found.values())
@@ -196,16 +217,16 @@ def record(work: Work, worker: str, finished: Sequence[Finished]) -> list[Versio
 
 def _ours(work: Work, worker: str, finished: Sequence[Finished]) -> list[Finished]:
     """Take back the leases of polls, and return those polls that are to be recorded."""
-    some = as_numbers(one.lease.element for one in finished)
-    held: dict[int, float] = dict(_HELD.run(work.connection, some=some, worker=worker))
+    some = as_numbers(one.lease.slot.element for one in finished)
+    held: dict[int, float] = dict(_HELD_BY.run(work.connection, some=some, worker=worker))
     ours = []
     for one in finished:
-        # The slot tells this lease from a later one of the same element.
-        if held.get(one.lease.element) == one.lease.slot:
+        # Its start tells this lease from a later one of the same element.
+        if held.get(one.lease.slot.element) == one.lease.slot.start:
             ours.append(one)
-            del held[one.lease.element]
+            del held[one.lease.slot.element]
     if ours:
-        work.connection.execute(_DROP, {"some": as_numbers(one.lease.element for one in ours)})
+        work.connection.execute(_DROP, {"some": as_numbers(one.lease.slot.element for one in ours)})
     # A copy may have been deleted since it was put: another version had it, and was let go. Then the poll is
     # repeated.
     return [
@@ -221,9 +242,9 @@ def _versions(polled: Sequence[Finished], number: int) -> dict[int, Version]:
             continue
         number += 1
         modified = one.found.modified
-        found[one.lease.element] = Version(
+        found[one.lease.slot.element] = Version(
             id=number,
-            element=int(one.lease.element),
+            element=int(one.lease.slot.element),
             key=one.lease.known.key,
             time=float(one.began),
             digest=one.digest,
@@ -238,13 +259,13 @@ def _versions(polled: Sequence[Finished], number: int) -> dict[int, Version]:
 
 def _poll_row(number: int, one: Finished, version: Version | None) -> tuple[Any, ...]:
     """Return a poll as a row."""
-    lease, found = one.lease, _seen(one)
-    since = one.began - lease.last
+    slot, found = one.lease.slot, _seen(one)
+    since = one.began - slot.last
     return (
-        number, lease.element, float(one.began), max(since, 0.0) if since == since else None,  # noqa: PLR0124
+        number, slot.element, float(one.began), max(since, 0.0) if since == since else None,  # noqa: PLR0124
         one.outcome or found.outcome, int(found.traffic), float(one.seconds), text_of(found.detail),
-        None if version is None else version.id, bool(lease.planned), or_none(lease.predicted),
-        or_none(lease.cost),
+        None if version is None else version.id, bool(slot.planned), or_none(slot.predicted),
+        or_none(slot.cost),
     )  # fmt: skip
 
 
@@ -253,7 +274,7 @@ def _stand(work: Work, polled: Sequence[Finished], found: Mapping[int, Version])
     fresh: list[tuple[Any, ...]] = []
     same: list[tuple[Any, ...]] = []
     for one in polled:
-        known, element, seen = one.lease.known, int(one.lease.element), _seen(one)
+        known, element, seen = one.lease.known, int(one.lease.slot.element), _seen(one)
         detail, moved, version = text_of(seen.detail), seen.moved, found.get(element)
         validators = None if seen.validators == known.validators else seen.validators
         fingerprint = None if one.fingerprint == known.fingerprint else one.fingerprint
@@ -270,7 +291,7 @@ def _stand(work: Work, polled: Sequence[Finished], found: Mapping[int, Version])
                 detail,
             )
         )
-    _STAND.run(work.connection, fresh)
+    _STAND_CHANGED.run(work.connection, fresh)
     _STAND_SAME.run(work.connection, same)
 
 
@@ -285,7 +306,7 @@ def _limits(work: Work, polled: Sequence[Finished]) -> list[tuple[str, int, floa
     said: dict[int, list[Finished]] = {}
     for one in polled:
         if one.found is not None and (one.found.wait is not None or one.found.spacing is not None):
-            said.setdefault(int(one.lease.group), []).append(one)
+            said.setdefault(int(one.lease.slot.group), []).append(one)
     noted = []
     for some in chunks(sorted(said)):
         for group in work.connection.execute(select(groups).where(groups.c.id.in_(some))).all():
@@ -338,7 +359,7 @@ def list_polls(work: Work, element: int | None = None, limit: int = 1000, after:
 
 
 def tally(work: Work, since: float) -> list[tuple[str, str, int, int]]:
-    """Return (group, outcome, polls, bytes) of polls since a moment."""
+    """Return (group, outcome, polls, bytes) of polls since a moment, for the status."""
     query = (
         select(groups.c.name, polls.c.outcome, func.count(), func.sum(polls.c.traffic))
         .select_from(polls)

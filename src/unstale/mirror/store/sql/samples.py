@@ -1,4 +1,4 @@
-"""How the mirror did: samples, of which fewer are kept the older they are."""
+"""How the mirror did: samples (step 9 of a poll), of which fewer are kept the older they are."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from unstale.mirror.store.contract import Sample
 from .schema import history
 from .statements import Work, from_json, json_of, or_nan, or_none
 
-_HOUR, _DAY = 3600.0, 86400.0
-_ALL, _HOURLY = 2 * _DAY, 730 * _DAY
-"""Seconds for which all samples are kept, and one for each hour."""
-_AT_ONCE = 100
+_HOUR_SECONDS, _DAY_SECONDS = 3600.0, 86400.0
+_KEEP_ALL_SECONDS, _KEEP_HOURLY_SECONDS = 2 * _DAY_SECONDS, 730 * _DAY_SECONDS
+"""For which all samples are kept, and one for each hour."""
+_HOURS_AT_ONCE = 100
 """Hours whose samples are put together at a time."""
 _COUNTS = ("polls", "failed", "traffic")
 
 
 def sample(work: Work, sample: Sample) -> None:
-    """Keep how the mirror did at a moment; what was kept of the same moment is replaced."""
+    """Keep how the mirror did, for the planner; what was kept of the same moment is replaced."""
     work.write()
     known = ("freshness", "low", "high", "age", "predicted")
     row: dict[str, Any] = {name: or_none(getattr(sample, name)) for name in known}
@@ -31,7 +31,10 @@ def sample(work: Work, sample: Sample) -> None:
 
 
 def list_samples(work: Work, since: float, limit: int = 2000) -> list[Sample]:
-    """Return how the mirror did since a moment, in order of time; of too many those at even distances."""
+    """Return how the mirror did since a moment, in order of time, for reports and the dashboard.
+
+    Of more than ``limit`` those at even distances are returned.
+    """
     known = history.c.time >= float(since)
     ends = select(func.count(), func.min(history.c.time), func.max(history.c.time)).where(known)
     count, first, last = work.connection.execute(ends).one()
@@ -47,10 +50,12 @@ def list_samples(work: Work, since: float, limit: int = 2000) -> list[Sample]:
 def thin(work: Work, now: float) -> None:
     """Keep one sample for each hour of those that are older than two days, and none that are older by far."""
     connection = work.connection
-    connection.execute(delete(history).where(history.c.time < now - _HOURLY))
-    old = history.c.time < (now - _ALL) // _HOUR * _HOUR
-    hour = _whole(work, history.c.time / _HOUR)
-    crowded: Select[Any] = select(hour).where(old).group_by(hour).having(func.count() > 1).limit(_AT_ONCE)
+    connection.execute(delete(history).where(history.c.time < now - _KEEP_HOURLY_SECONDS))
+    old = history.c.time < (now - _KEEP_ALL_SECONDS) // _HOUR_SECONDS * _HOUR_SECONDS
+    hour = _whole(work, history.c.time / _HOUR_SECONDS)
+    crowded: Select[Any] = (
+        select(hour).where(old).group_by(hour).having(func.count() > 1).limit(_HOURS_AT_ONCE)
+    )
     hours = list(connection.scalars(crowded))
     if not hours:
         return

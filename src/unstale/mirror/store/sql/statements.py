@@ -33,6 +33,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from unstale.mirror.source import Json
 from unstale.mirror.store.copies import Copies
+from unstale.mirror.store.storable import text_of
 
 __all__ = [
     "Many",
@@ -47,16 +48,17 @@ __all__ = [
     "numbers_of",
     "or_nan",
     "or_none",
-    "text_of",
+    "readable_json_of",
 ]
 
-_TOGETHER, _MOST_VALUES = 2048, 32766
+_MOST_ROWS, _MOST_VALUES = 2048, 32766
 """Rows that one statement writes in SQLite, and values that it can be given, at most."""
-_FINE = 2.0**62
-"""Of what a number has beyond the point, so much is a whole number: of all that are not below 1/1000."""
-_ENDLESS = 2**63 - 1
-CHUNK = 1000
-"""Rows that one statement asks for by number or key."""
+_FRACTION_UNITS = 2.0**62
+"""What a number has beyond the point, times this, is a whole number: of all that are not below 1/1000."""
+_LARGEST_INTEGER = 2**63 - 1
+"""Of SQLite, which it makes of what is infinite."""
+_ROWS_ASKED_FOR = 1000
+"""Rows that one statement asks for by number or key, at most."""
 
 _ENCODE = json.JSONEncoder(separators=(",", ":"), default=str).encode
 _T = TypeVar("_T")
@@ -120,7 +122,7 @@ class Many:
             connection.exec_driver_sql(text, [dict(zip(self._names, row, strict=True)) for row in rows])
             return
         most = 1 << (_MOST_VALUES // len(self._names)).bit_length() - 1
-        for some in chunks(rows, min(_TOGETHER, most)):
+        for some in chunks(rows, min(_MOST_ROWS, most)):
             count = 1 << (len(some) - 1).bit_length()  # a few sizes, so that few texts are made and prepared
             text = self._text(connection, count)
             nothing = (None,) * (len(self._names) * (count - len(some)))
@@ -168,7 +170,7 @@ class Whole:
         for column in rows.c:
             if isinstance(column.type, Float):
                 whole = cast(column, Integer)
-                parts += [whole, cast((column - whole) * literal_column(str(_FINE)), Integer)]
+                parts += [whole, cast((column - whole) * literal_column(str(_FRACTION_UNITS)), Integer)]
             elif column.name in documents:
                 parts.append(case((func.json_valid(column) == 1, func.json(column)), else_=column))
             else:
@@ -184,7 +186,9 @@ class Whole:
             for place in self._floats:
                 rest = row.pop(place + 1)
                 if rest is not None:
-                    row[place] += rest / _FINE if -_ENDLESS < rest < _ENDLESS else inf * rest
+                    row[place] += (
+                        rest / _FRACTION_UNITS if -_LARGEST_INTEGER < rest < _LARGEST_INTEGER else inf * rest
+                    )
         return rows
 
 
@@ -226,7 +230,7 @@ def as_numbers(ids: Iterable[int]) -> str:
     return f"[{','.join(map(str, ids))}]"
 
 
-def chunks(values: Sequence[_T], size: int = CHUNK) -> Iterator[Sequence[_T]]:
+def chunks(values: Sequence[_T], size: int = _ROWS_ASKED_FOR) -> Iterator[Sequence[_T]]:
     """Cut a sequence into parts.
 
     >>> list(chunks([1, 2, 3], 2))
@@ -248,17 +252,6 @@ def or_none(value: float | None) -> float | None:
 def or_nan(value: float | None) -> float:
     """Return a number that may not be there: NULL is nan."""
     return np.nan if value is None else value
-
-
-def text_of(text: str) -> str:
-    r"""Return a text as any database takes it, whatever a server put into it.
-
-    >>> text_of("a\0b\ud800")
-    'a�b?'
-    """
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def json_of(value: Mapping[str, Json]) -> str:

@@ -29,7 +29,7 @@ from sqlalchemy.engine import URL
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.store.copies import Copies, sync_folder
 
-from .connection import check_file, place_of, postgres_engine, run_lock, sqlite_engine, troubles
+from .connection import check_file, files_of, place_of, postgres_engine, run_lock, sqlite_engine, troubles
 from .migrations import copy_schema, migrate, schema_version
 from .migrations import create as create_tables
 from .schema import VERSION, elements, learned, meta, numbers, standing, versions
@@ -105,6 +105,16 @@ class SqlStore:
         """By which the server knows that connection."""
         self._file: tuple[int, int] | None = None
         """Which file it was when it was opened."""
+
+    @property
+    def single_runner(self) -> bool:
+        """Whether one process at most can run the mirror: so it is with a file."""
+        return self._path is not None
+
+    @property
+    def own_files(self) -> tuple[Path, ...]:
+        """Files that the store itself consists of; none on PostgreSQL."""
+        return () if self._path is None else files_of(self._path)
 
     @property
     def _name(self) -> str:

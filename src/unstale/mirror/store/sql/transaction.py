@@ -8,24 +8,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 from unstale.errors import Trouble
 from unstale.mirror.store.copies import Copies
 
-from . import (
-    elements as sql_elements,
-)
-from . import (
-    housekeeping as sql_upkeep,
-)
-from . import (
-    listing as sql_pages,
-)
-from . import (
-    planner as sql_planner,
-)
-from . import (
-    polls as sql_polls,
-)
-from . import (
-    samples as sql_history,
-)
+from . import elements as sql_elements
+from . import housekeeping as sql_housekeeping
+from . import listing as sql_listing
+from . import planner as sql_planner
+from . import polls as sql_polls
+from . import samples as sql_samples
 from .schema import numbers
 from .statements import Taken
 
@@ -37,6 +25,7 @@ _TAKE = (
     .values({kind: numbers.c[kind] + bindparam(f"more_{kind}") for kind in _KINDS})
     .returning(*(numbers.c[kind] for kind in (*_KINDS, "planner")))
 )
+"""Run by each transaction that adds rows: takes so many numbers of each kind; returns the last of each."""
 
 
 class SqlTransaction:
@@ -94,7 +83,8 @@ class SqlTransaction:
     find = sql_elements.find
     elements = sql_elements.list_elements
     numbered = sql_elements.numbered
-    page = sql_pages.page
+    page = sql_listing.page
+    sources = sql_elements.sources
     count = sql_elements.count
     edit = sql_elements.edit
     groups = sql_elements.list_groups
@@ -108,7 +98,8 @@ class SqlTransaction:
     heard = sql_planner.heard
     edits = sql_planner.list_edits
 
-    release = sql_polls.release
+    hand_out = sql_polls.hand_out
+    hand_to = sql_polls.hand_to
     lease = sql_polls.lease
     expire = sql_polls.expire
     leased = sql_polls.leased
@@ -117,12 +108,12 @@ class SqlTransaction:
     polls = sql_polls.list_polls
     tally = sql_polls.tally
 
-    read = sql_upkeep.read
-    latest = sql_upkeep.latest
-    refetch = sql_upkeep.refetch
-    reads = sql_upkeep.list_reads
-    sample = sql_history.sample
-    samples = sql_history.list_samples
-    alive = sql_upkeep.alive
-    workers = sql_upkeep.list_workers
-    prune = sql_upkeep.prune
+    read = sql_housekeeping.read
+    latest = sql_housekeeping.latest
+    refetch = sql_housekeeping.refetch
+    reads = sql_housekeeping.list_reads
+    sample = sql_samples.sample
+    samples = sql_samples.list_samples
+    alive = sql_housekeeping.alive
+    workers = sql_housekeeping.list_workers
+    prune = sql_housekeeping.prune

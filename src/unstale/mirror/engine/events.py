@@ -1,0 +1,53 @@
+"""What the worker says while it works: events, for whoever shows them to people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from unstale.mirror.clock import Clock
+from unstale.mirror.store.contract import Finished, Version
+
+__all__ = ["Event", "Events"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that a person may want to know of."""
+
+    time: float
+    kind: str
+    """``poll``, ``change``, ``trouble``, ``recovered``, ``tick``, ``planner``."""
+    key: str = ""
+    detail: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Events:
+    """Emits events to a listener; without one, none are made."""
+
+    def __init__(self, clock: Clock, listener: Callable[[Event], None] | None) -> None:
+        self._clock, self._listener = clock, listener
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return self._listener is not None
+
+    def emit(self, kind: str, detail: str, key: str = "", **data: Any) -> None:  # noqa: ANN401
+        """Emit an event that happens now."""
+        if self._listener is not None:
+            self._listener(Event(self._clock.now(), kind, key, detail, data))
+
+    def recorded(self, finished: Sequence[Finished], versions: Sequence[Version]) -> None:
+        """Emit a ``poll`` for each poll that was recorded, and a ``change`` for each version it brought."""
+        if self._listener is None:
+            return
+        for one in finished:
+            if one.found is not None:
+                data = {"outcome": one.outcome, "traffic": one.found.traffic, "seconds": one.seconds}
+                self.emit("poll", one.found.detail, one.lease.known.key, **data)
+        for version in versions:
+            data = {"version": version.id, "size": version.size, "first": version.first}
+            self.emit("change", "new" if version.first else "changed", version.key, **data)
