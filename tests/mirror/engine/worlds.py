@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from unstale.mirror.clock import SimulatedClock
-from unstale.mirror.engine.worker import TIDY_EVERY
+from unstale.mirror.engine.housekeeper import TIDY_SECONDS
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Settings
 from unstale.mirror.source import Found, New
@@ -67,7 +67,7 @@ def make(
     clock=None,
     content=None,
     sample_every=inf,
-    tidy_every=TIDY_EVERY,
+    tidy_every=TIDY_SECONDS,
     beside=None,
     **settings,
 ):
