@@ -7,8 +7,8 @@ A clock that is set has one path through the code. `Clock.jump` notices it, once
 nowhere else; until then the time goes on as before. `Worker._clock_was_set` moves all moments that the worker
 holds by as much: of polls that have begun or are not recorded yet, of groups that must wait, of chores and of
 troubles; polls that have not begun are given back. Then it lets the planner go: the next one reads all other
-moments from the store, and mends those that cannot be (`Planner._mend`), as it does at every start, since the
-clock may have been set while nothing ran.
+moments from the store, and mends those that cannot be (`Planner._mend`; of polls that it had not heard of,
+`Planner._listen`), as it does at every start, since the clock may have been set while nothing ran.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ and reads another.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -107,7 +108,7 @@ class Planner:
         """
         self._edit(t, now)
         rescaled = self.policy.rescaled()  # before anything is learned, so that it does not fade at once
-        self._dirty = self._listen(t)
+        self._dirty = self._listen(t, now)
         if rescaled:
             self._dirty = np.arange(len(self.policy.table))
         if sample is not None:
@@ -180,14 +181,16 @@ class Planner:
         )
         return [Slot(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
-    def _listen(self, t: Transaction) -> Places:
+    def _listen(self, t: Transaction, now: float) -> Places:
         """Hear what polls saw that has not been heard yet."""
         places = [np.empty(0, np.intp)]
         more = True
         while more:
             heard = t.heard(self._last_poll, _POLLS_AT_ONCE)
             if heard.poll.size:
-                places.append(self.policy.hear(heard))
+                # What was recorded before the clock was set back, and not heard of, is no later than now.
+                seen = replace(heard, time=np.minimum(heard.time, now))
+                places.append(self.policy.hear(seen))
                 self._last_poll = int(heard.poll[-1])
                 before = self._counts
                 self._counts = PollCounts(
