@@ -63,7 +63,7 @@ test: setup  ## run the tests and the examples in the documentation
 # Of each layer the tests that see most and take least, without servers, browsers and kills.
 QUICK := README.md src tests/test_links.py tests/test_python_reference.py tests/test_bad_input.py tests/golden \
     tests/precision/test_kernels.py tests/planning/test_optimality.py tests/planning/test_refusals.py \
-    tests/estimation/learning tests/estimation/profiles tests/policy/test_rate_limits.py \
+    tests/estimation/learning tests/estimation/profiles tests/policy/test_budget_and_limits.py \
     tests/schedule/test_orders.py tests/schedule/test_windows.py tests/simulation/test_agreement.py tests/tables \
     tests/mirror/config tests/mirror/exchange tests/mirror/sources tests/mirror/store/test_contract.py \
     tests/mirror/store/test_copies.py tests/mirror/engine/test_clocks.py \

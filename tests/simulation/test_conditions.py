@@ -12,7 +12,7 @@ from scipy import stats
 from unstale import Conditions, InvalidInput, World, freshness, simulate
 from unstale.draws import FATES, key_of, uniform
 from unstale.schedule import Polls, Schedule
-from unstale.simulation.visits import PollExecutor
+from unstale.simulation.poll_execution import PollExecutor
 
 LIMIT = 3.0
 

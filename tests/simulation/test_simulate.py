@@ -24,7 +24,7 @@ from unstale import (
 )
 from unstale.schedule import Polls, Schedule
 from unstale.simulation import NAMES, RULES, Outcomes, expect, simulator
-from unstale.simulation.visits import PollExecutor
+from unstale.simulation.poll_execution import PollExecutor
 
 RATES = np.array([0.05, 0.4, 1.0, 3.0])
 ROUGH = Conditions(late=0.05, takes=0.1, fails=0.2)

@@ -27,8 +27,8 @@ from unstale.simulation.compiled.tracking import (
 )
 from unstale.simulation.events import Events
 from unstale.simulation.outcome import Outcome, error_of_mean
+from unstale.simulation.poll_execution import Visits
 from unstale.simulation.tracking import Tracker
-from unstale.simulation.visits import Visits
 
 END = 12.0
 PENALTIES = [

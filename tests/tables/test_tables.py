@@ -30,7 +30,7 @@ from unstale.tables import (
     replacing,
     rows_in,
 )
-from unstale.tables import output as output_module
+from unstale.tables import atomic_files as output_module
 from unstale.tables import table as table_module
 
 pa = pytest.importorskip("pyarrow")

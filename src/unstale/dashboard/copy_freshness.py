@@ -15,10 +15,10 @@ from typing import cast
 
 import numpy as np
 
+from unstale.mirror.engine.load_policy import MirrorPolicy, new_policy
 from unstale.mirror.engine.planner_state import PlannerState
-from unstale.mirror.engine.policy import MirrorPolicy, new_policy
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.reports.samples import ages
+from unstale.mirror.reports.freshness import ages
 from unstale.policy import ElementColumns, ElementTable
 
 __all__ = ["CopyFreshness", "FreshnessEstimator"]

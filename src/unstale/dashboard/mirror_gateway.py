@@ -20,7 +20,7 @@ from typing import TypeVar, cast
 from starlette.exceptions import HTTPException
 
 from unstale.errors import InvalidInput, Trouble
-from unstale.mirror.engine.policy import load_policy
+from unstale.mirror.engine.load_policy import load_policy
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.status import Status, status
 from unstale.mirror.reports.what_if import Demand, WhatIf, demand_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unstale.arguments import Floats
-from unstale.mirror.engine.policy import MirrorPolicy
+from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.reports.explain import due
 from unstale.mirror.store.contract import Transaction
 

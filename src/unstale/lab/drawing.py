@@ -17,7 +17,7 @@ import numpy as np
 
 from unstale.arguments import Floats
 from unstale.errors import need
-from unstale.pictures import COLOURS, DASHES, MARKERS, new_figure, rendered, styled
+from unstale.picture_style import COLOURS, DASHES, MARKERS, new_figure, rendered, styled
 from unstale.wording import plural
 
 from .experiment import Experiment, Line, Panel

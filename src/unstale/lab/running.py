@@ -12,7 +12,7 @@ from time import perf_counter
 from .catalogue import choose, explained
 from .drawing import pictures
 from .experiment import Experiment, Findings, Run
-from .workers import KILLED, workers
+from .processes import KILLED, workers
 
 __all__ = ["Done", "carry_out", "usual_jobs"]
 

@@ -32,8 +32,8 @@ from unstale.quantities import show_number
 from unstale.simulation import RULES
 
 from .histories import Recorded
+from .processes import KILLED, workers
 from .shootout_cells import MOST_POLLS, Goal, Pace, Played, Stage, law_frequencies, pace_of, play
-from .workers import KILLED, workers
 
 __all__ = [
     "OBJECTIVES", "PLAYABLE", "POLICIES", "Case", "Goal", "Measured", "Needed", "Row", "Shootout", "shootout",

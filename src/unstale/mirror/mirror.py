@@ -24,8 +24,8 @@ from .clock import Clock, RealClock
 from .engine.discovery import Discovery, differs
 from .engine.events import Event
 from .engine.housekeeper import TIDY_SECONDS
+from .engine.load_policy import load_policy
 from .engine.planner_state import BudgetPair, BudgetsSet
-from .engine.policy import load_policy
 from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain

@@ -6,6 +6,9 @@ elements `fast_path` does the same in a few passes: `demand` says by which kind 
 `compiled.demand` and `compiled.uncertain` are the passes, with the tables of `lookup` and `uncertain_lookup`.
 `summary` and `shards` answer for elements that are not at hand, from cells that `compiled.cells` adds up.
 `azar` and `partitions` are the allocations of other papers.
+
+As all layers from the simulation down, these modules compute and do nothing else: they read no clock and no
+file, start no thread and log nothing (`make lint` checks their imports).
 """
 
 from .allocation import POLICIES, Curve, Plan, budget_for, plan

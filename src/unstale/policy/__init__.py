@@ -7,11 +7,11 @@ limits of groups (`rate_limits`). The mirror runs a `LearningPolicy`; `Learning`
 face, for programs of your own, for the simulator and for the lab.
 """
 
+from .budget_and_limits import GroupLimits, RateLimits, Slots
 from .element_table import ElementColumns, ElementTable
 from .hint_channels import Channels
-from .learning import Learning
 from .learning_policy import PATIENCE, Chosen, LearningPolicy, Limits, PollOutcomes
-from .rate_limits import GroupLimits, RateLimits, Slots
+from .learning_schedule import Learning
 
 __all__ = [
     "PATIENCE",

@@ -30,11 +30,11 @@ from unstale.objectives import Objective, objective_named
 from unstale.polling import worth
 from unstale.processes import UncertainPoisson
 
-from .choice import far_apart, leading_within, turns
+from .budget_and_limits import Slots
 from .compiled.jitter import stretch
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
 from .hint_channels import Channels
-from .rate_limits import Slots
+from .poll_order import far_apart, leading_within, turns
 
 __all__ = ["PATIENCE", "Chosen", "LearningPolicy", "Limits", "PollOutcomes", "no_backoff"]
 

@@ -9,9 +9,9 @@ from .expected_outcome import expect
 from .outcome import Expected, Outcome, Result
 from .policies import LearningAtPlay, Outcomes, Played, Policy
 from .policy_lookup import NAMES
+from .poll_execution import Conditions
 from .simulator import simulate
 from .tool_rules import RULES, Rule
-from .visits import Conditions
 from .worlds import World, align, zipf
 
 __all__ = [

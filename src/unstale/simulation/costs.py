@@ -10,7 +10,7 @@ from unstale.objectives import SourcePenalty, UpdatePenalty
 
 from .compiled.tracking import cleared
 from .events import Events
-from .visits import Visits
+from .poll_execution import Visits
 
 __all__ = ["Missed", "lag_costs"]
 

@@ -23,7 +23,7 @@ from unstale.schedule import Polls, Schedule, Stream
 
 from .compiled.tracking import look_at
 from .events import Events, RecordedEvents
-from .visits import Bools, PollExecutor, Visits, checked
+from .poll_execution import Bools, PollExecutor, Visits, checked
 
 __all__ = [
     "ClosedLoop",

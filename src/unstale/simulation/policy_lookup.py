@@ -31,8 +31,8 @@ from .policies import (
     estimated_optimal,
     estimated_proportional,
 )
+from .poll_execution import Conditions, PollExecutor, Visits
 from .tool_rules import RULES, Following, Rule
-from .visits import Conditions, PollExecutor, Visits
 from .worlds import World
 
 __all__ = ["NAMES", "AnyPolicy", "Player", "SimulationTerms", "player"]

@@ -19,9 +19,9 @@ from unstale.schedule import WindowClock
 
 from .outcome import Outcome, Result
 from .policy_lookup import NAMES, AnyPolicy, SimulationTerms, player
+from .poll_execution import Conditions
 from .tool_rules import Rule
 from .tracking import Tracker
-from .visits import Conditions
 from .worlds import World
 
 __all__ = ["simulate"]

@@ -13,7 +13,7 @@ from unstale.objectives import Harmonic, Objective, SourcePenalty, UpdatePenalty
 from .compiled.tracking import AGE, FRESH, HARMONIC, LAG_STEPS, MEASURES, MISSED, track
 from .costs import Missed, lag_costs
 from .events import Events
-from .visits import Visits
+from .poll_execution import Visits
 from .worlds import World
 
 __all__ = ["Tracker", "column_of"]

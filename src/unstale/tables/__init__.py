@@ -11,6 +11,15 @@ standard input. Access logs come in formats of their own (`AccessLog`).
 
 from __future__ import annotations
 
+from .atomic_files import (
+    Write,
+    check_writable,
+    open_allocation,
+    open_records,
+    open_rows,
+    replacing,
+    write_csv,
+)
 from .columns import Keys, as_list, taken
 from .complaints import Place, bad_column, bad_file
 from .elements import LAW_ROLES, ROLES, WEIGHT, Elements, element_table
@@ -21,7 +30,6 @@ from .logs.access_logs import FORMATS, Accesses, AccessLog, Tally
 from .logs.lines import Requests
 from .logs.records import FIELDS
 from .logs.times import Run, Runs
-from .output import Write, check_writable, open_allocation, open_records, open_rows, replacing, write_csv
 from .polls import POLL_ROLES, PollLog, poll_table
 from .schema import Column, Schema, moment
 from .table import Table, rows_in

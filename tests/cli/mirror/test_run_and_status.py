@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from unstale.cli.mirror.display import LogLines, Seen
+from unstale.cli.mirror.run_display import LogLines, Seen
 from unstale.mirror.config.file import load
 from unstale.mirror.engine.events import Event
 from unstale.mirror.mirror import Mirror

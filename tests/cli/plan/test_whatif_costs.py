@@ -7,7 +7,7 @@ import pytest
 
 import unstale
 from cli.elements import RATES, WEIGHTS, about
-from unstale import pictures
+from unstale import picture_style as pictures
 from unstale.cli.plan import compare_plot, whatif_plot
 
 

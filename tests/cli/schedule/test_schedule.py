@@ -320,7 +320,7 @@ def test_a_failure_while_writing_leaves_nothing(refuse, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("unstale.tables.output.os.fsync", full)
+    monkeypatch.setattr("unstale.tables.atomic_files.os.fsync", full)
     assert refuse("schedule", "pages.csv", *DAY, "--out", "polls.csv") == (
         "polls.csv: cannot be written: no space left on device; make room there, or name another place"
     )

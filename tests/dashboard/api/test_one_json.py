@@ -18,7 +18,7 @@ from unstale.mirror.config.file import load
 from unstale.mirror.mirror import Added
 from unstale.mirror.reports.audit import Audit
 from unstale.mirror.reports.explain import Explanation
-from unstale.mirror.reports.samples import Share
+from unstale.mirror.reports.freshness import Share
 from unstale.mirror.reports.status import Budgets, GroupStatus, Neglected, Status
 from unstale.mirror.reports.what_if import WhatIf
 from unstale.mirror.source import New

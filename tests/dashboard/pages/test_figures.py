@@ -13,7 +13,7 @@ from unstale import Mirror
 from unstale.dashboard.mirror_gateway import _view
 from unstale.dashboard.pages import figures
 from unstale.mirror.reports.audit import Audit
-from unstale.mirror.reports.samples import Share
+from unstale.mirror.reports.freshness import Share
 from unstale.mirror.reports.what_if import WhatIf
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found

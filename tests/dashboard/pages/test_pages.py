@@ -15,7 +15,7 @@ from unstale.dashboard.app import create_app
 from unstale.dashboard.guard import AccessRules, csrf_token
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.dashboard.pages import filters
-from unstale.dashboard.pages import what_if_form as trying
+from unstale.dashboard.pages import what_if_values as trying
 from unstale.dashboard.pages.diff_html import difference_html
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unstale import World, simulate
-from unstale.mirror.engine.policy import load_policy
+from unstale.mirror.engine.load_policy import load_policy
 from unstale.mirror.settings import GroupLimit
 from unstale.simulation import Played
 from unstale.simulation.policies import Outcomes

@@ -8,7 +8,7 @@ import pytest
 from mirror.engine.worlds import DAY, add, make, run
 from unstale import InvalidInput
 from unstale.mirror.clock import SimulatedClock
-from unstale.mirror.engine.policy import load_policy
+from unstale.mirror.engine.load_policy import load_policy
 from unstale.mirror.reports.explain import explain
 
 CONTENT = {"python:regular": lambda now: str(int(now // 21600)).encode(), "python:still": b"same"}

@@ -20,7 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from unstale.mirror.store.sql.statements import Many, Whole, among, as_numbers, from_json
+from unstale.mirror.store.sql.session import Many, Whole, among, as_numbers, from_json
 
 TABLE = Table(
     "things",

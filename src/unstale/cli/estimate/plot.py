@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from unstale.pictures import COLOURS, new_figure, save, styled
+from unstale.picture_style import COLOURS, new_figure, save, styled
 from unstale.quantities import show_duration
 from unstale.tables import PollLog, bad_file
 from unstale.wording import plural

@@ -6,7 +6,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from unstale.cli.shared.plots import label_times
-from unstale.pictures import COLOURS, DASHES, MARKERS, new_figure, save, styled
+from unstale.picture_style import COLOURS, DASHES, MARKERS, new_figure, save, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

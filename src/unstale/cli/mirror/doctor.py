@@ -11,7 +11,7 @@ from unstale.cli.shared.progress import progress
 from unstale.errors import InvalidInput, Trouble
 from unstale.wording import plural
 
-from .checks import Check, check_all, check_settings, check_sources
+from .doctor_checks import Check, check_all, check_settings, check_sources
 from .open import configured, mirror_options, open_mirror
 
 __all__ = ["doctor"]

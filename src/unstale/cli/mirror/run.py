@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from unstale.mirror.mirror import Mirror
     from unstale.mirror.reports.status import Status
 
-    from .display import JsonLines, LogLines, Screen, Seen
+    from .run_display import JsonLines, LogLines, Screen, Seen
 
 __all__ = ["run"]
 
@@ -118,7 +118,7 @@ def _end(length: float | None, until: datetime | None) -> float | None:
 
 
 def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json: bool) -> None:
-    from .display import JsonLines, LogLines, Screen, Seen
+    from .run_display import JsonLines, LogLines, Screen, Seen
 
     mirror = opened.mirror
     if next(iter(mirror.elements()), None) is None and not as_json and not quiet:

@@ -7,7 +7,7 @@ from math import isfinite
 from unstale.cli.shared.plots import cost_label
 from unstale.cli.shared.printing import has_own_cost, show_cost
 from unstale.cli.shared.problem import Task
-from unstale.pictures import COLOURS, MARKERS, new_figure, save, styled
+from unstale.picture_style import COLOURS, MARKERS, new_figure, save, styled
 from unstale.quantities import show_share
 
 from .report import ComparedPolicy

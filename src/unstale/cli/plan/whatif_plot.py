@@ -9,7 +9,7 @@ from unstale.cli.shared.plots import cost_label, label_times
 from unstale.cli.shared.printing import has_own_cost
 from unstale.cli.shared.problem import Task
 from unstale.errors import need
-from unstale.pictures import COLOURS, new_figure, save, styled
+from unstale.picture_style import COLOURS, new_figure, save, styled
 from unstale.quantities import show_flow
 from unstale.wording import plural
 

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from unstale.cli.shared.plots import label_times
-from unstale.pictures import COLOURS, new_figure, save, styled
+from unstale.picture_style import COLOURS, new_figure, save, styled
 from unstale.wording import plural
 
 from .report import SimulationReport

@@ -27,7 +27,7 @@ from unstale.wording import show_budget
 
 from . import differences, figures, filters
 from .diff_html import difference_html
-from .what_if_form import what_if_values
+from .what_if_values import what_if_values
 
 __all__ = ["router"]
 

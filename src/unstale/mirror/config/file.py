@@ -275,7 +275,7 @@ class _ConfigReader:
         """Let the sources check that options fit together, where that is cheap."""
         checks: list[Callable[[dict[str, Any]], object]] = []
         if options.keys() & {"change", "selector", "ignore"}:
-            from unstale.mirror.sources.http.change_definition import check_content_options
+            from unstale.mirror.sources.http.fingerprint import check_content_options
 
             checks.append(check_content_options)
         if options.keys() & {"cursor", "probe", "query", "split", "tables"}:

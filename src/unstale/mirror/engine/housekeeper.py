@@ -11,15 +11,15 @@ from math import inf, isfinite
 from pathlib import Path
 
 from unstale.errors import Trouble
-from unstale.mirror.reports.samples import sampled
+from unstale.mirror.reports.freshness import sampled
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Sample, Store, Transaction
 from unstale.mirror.store.copies import Copies
 
 from .events import Events
 from .hint_file import read_hints
+from .load_policy import MirrorPolicy
 from .planner_state import PollCounts
-from .policy import MirrorPolicy
 from .worker_state import Chore, Chores
 
 __all__ = ["TIDY_SECONDS", "Housekeeper"]

@@ -13,14 +13,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from unstale.mirror.reports.samples import sampled
+from unstale.mirror.reports.freshness import sampled
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Edit, Lease, Sample, Slot, Transaction
 from unstale.policy.element_table import FAILING, Places
 from unstale.policy.learning_policy import STEPS
 
+from .load_policy import MirrorPolicy, backoff, know_groups, load_policy
 from .planner_state import BudgetPair, HintsLeft, PlannerState, PollCounts
-from .policy import MirrorPolicy, backoff, know_groups, load_policy
 
 __all__ = ["Planner"]
 

@@ -28,7 +28,7 @@ from unstale.mirror.sources.registry import source_named
 from unstale.mirror.store.contract import Finished, Lease
 from unstale.mirror.store.copies import Copies
 
-from .policy import GRACE_SECONDS
+from .load_policy import GRACE_SECONDS
 
 __all__ = ["PollRunner"]
 

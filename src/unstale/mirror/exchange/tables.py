@@ -137,7 +137,7 @@ def export_elements(
     mirror: Mirror, path: str | PathLike[str], *, pattern: str | None = None, progress: Advance = ignore
 ) -> int:
     """Write elements that are not removed to a file; return how many."""
-    from unstale.mirror.engine.policy import load_policy
+    from unstale.mirror.engine.load_policy import load_policy
 
     with mirror.store.begin() as t:
         policy, _ = load_policy(mirror.settings, t)

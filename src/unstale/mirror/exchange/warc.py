@@ -33,9 +33,9 @@ from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.source import Json, New
 from unstale.mirror.store.contract import Addition, Element, Version
 from unstale.mirror.store.sql.imported_polls import Brought, Past, numbers_by_key, recall
+from unstale.tables.atomic_files import replacing
 from unstale.tables.complaints import bad_file, reason
 from unstale.tables.files import Advance, ignore
-from unstale.tables.output import replacing
 
 if TYPE_CHECKING:
     from unstale.mirror.mirror import Mirror

@@ -15,7 +15,7 @@ from unstale.mirror.as_json import fields_json
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import PollRecord, Transaction
 
-from .samples import STANDARD_ERRORS
+from .freshness import STANDARD_ERRORS
 
 __all__ = ["Audit", "AuditRequest", "audit_of", "kept_audits", "with_audit"]
 

@@ -14,7 +14,7 @@ from unstale.arguments import Floats
 from unstale.errors import InvalidInput
 from unstale.estimation import fit_polls
 from unstale.mirror.as_json import as_json, fields_json, moment, number
-from unstale.mirror.engine.policy import MirrorPolicy
+from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, PollRecord, Transaction, Version
 from unstale.policy import PATIENCE

@@ -12,8 +12,8 @@ import numpy as np
 
 from unstale.arguments import Floats
 from unstale.mirror.as_json import as_json, fields_json
+from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.engine.planner_state import BudgetPair, BudgetsSet, PlannerState
-from unstale.mirror.engine.policy import MirrorPolicy
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, Transaction
 from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, Places
@@ -21,7 +21,7 @@ from unstale.quantities import show_duration, show_number
 from unstale.wording import plural
 
 from .audit import Audit, kept_audits
-from .samples import Share, mean_age, weighted_share
+from .freshness import Share, mean_age, weighted_share
 from .what_if import MOST_ELEMENTS, freshness_bought
 
 __all__ = [

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from unstale.arguments import Floats, choice, scalar, whole
 from unstale.errors import InvalidInput, NoAnswer
 from unstale.mirror.as_json import fields_json
-from unstale.mirror.engine.policy import MirrorPolicy
+from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.source import Json
 from unstale.planning import Plan, budget_for, plan
 from unstale.policy.element_table import Places

@@ -36,9 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unstale.mirror.source import Found, Json, Known
+from unstale.policy.budget_and_limits import UNLIMITED
 from unstale.policy.element_table import STATES, ElementColumns
 from unstale.policy.learning_policy import PollOutcomes
-from unstale.policy.rate_limits import UNLIMITED
 
 __all__ = [
     "SORTS", "STATES", "UNLIMITED", "Addition", "Edit", "Element", "ElementColumns", "Finished", "Group",

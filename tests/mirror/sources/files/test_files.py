@@ -19,7 +19,8 @@ from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Known, New, Terms
 from unstale.mirror.sources.contract import learned
-from unstale.mirror.sources.files import locations, reading, trees
+from unstale.mirror.sources.files import folders as trees
+from unstale.mirror.sources.files import locations, reading
 from unstale.mirror.sources.files.source import FileSource
 
 

@@ -14,7 +14,7 @@ import zstandard
 
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Http, Settings
-from unstale.mirror.sources.http.change_definition import NoContent
+from unstale.mirror.sources.http.fingerprint import NoContent
 from unstale.mirror.sources.http.source import HttpSource, http_source
 
 from .hostile import Hostile, answer, then_close

@@ -35,9 +35,9 @@ from unstale.mirror.sources.bloom_filter import BloomFilter
 from unstale.mirror.sources.option_values import discovery, patterns_of, truth
 from unstale.mirror.sources.threads import GivenUp, Threads
 
+from .folders import TreeListing, child_key, list_tree, own_files
 from .locations import is_local
 from .reading import discard, failure, read_file, status_of, storage_of
-from .trees import TreeListing, child_key, list_tree, own_files
 
 __all__ = ["FileSource", "file_source"]
 

@@ -18,7 +18,7 @@ from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json
 from unstale.mirror.sources.option_values import truth
 
-from .change_definition import check_content_options
+from .fingerprint import check_content_options
 
 __all__ = ["OPTIONS", "check_options", "checked_headers", "is_conditional", "own_headers", "user_agent"]
 

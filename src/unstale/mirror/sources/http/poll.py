@@ -17,9 +17,9 @@ from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Known, Late, Terms
 
 from .body import ResponseBody
-from .change_definition import BYTES, ChangeDefinition, NoContent, definition_of, fingerprint_of, title_of
 from .deadlines import Deadlines
 from .fetch import Failure, Fetcher, Progress, silence_words
+from .fingerprint import BYTES, ChangeDefinition, NoContent, definition_of, fingerprint_of, title_of
 from .headers import media_type, parse_date, printable, retry_after, status_line, validators, version_meta
 from .options import checked_headers, is_conditional, own_headers, user_agent
 from .private_addresses import Lookup, is_public, look_up, named_private

@@ -16,7 +16,7 @@ from unstale.mirror.store.contract import Addition, Element, Group
 from unstale.mirror.store.storable import check_key, text_of
 
 from .schema import edits, elements, groups, learned, leases, polls, reads, standing, versions
-from .statements import Many, Work, chunks, from_json, json_of, numbers_of, or_nan
+from .session import Many, Work, chunks, from_json, json_of, numbers_of, or_nan
 
 _ELEMENT_ROWS = (
     select(

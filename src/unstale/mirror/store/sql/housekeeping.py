@@ -13,7 +13,7 @@ from . import schema
 from .elements import unreferred
 from .samples import thin
 from .schema import edits, meta, polls, reads, standing, versions, workers
-from .statements import Work, chunks
+from .session import Work, chunks
 
 _HOUR_SECONDS = 3600.0
 

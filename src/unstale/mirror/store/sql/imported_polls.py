@@ -17,7 +17,7 @@ from unstale.mirror.source import Json
 from unstale.mirror.store.storable import text_of
 
 from .schema import elements, learned, polls, standing, versions
-from .statements import Work, chunks, json_of, or_none, readable_json_of
+from .session import Work, chunks, json_of, or_none, readable_json_of
 
 __all__ = ["Brought", "Past", "keys_of", "numbers_by_key", "recall"]
 

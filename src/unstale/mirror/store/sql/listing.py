@@ -25,7 +25,7 @@ from unstale.mirror.store.storable import text_of
 
 from .elements import numbered
 from .schema import elements, groups, learned
-from .statements import Work
+from .session import Work
 
 _SORTED_AT_ONCE = 20_000
 """Elements at most that are collected and sorted."""

@@ -18,7 +18,7 @@ from unstale.mirror.store.storable import text_of
 
 from .elements import note
 from .schema import elements, groups, learned, leases, polls, standing, versions
-from .statements import (
+from .session import (
     Many,
     Whole,
     Work,

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Integer, Select, cast, delete, func, selec
 from unstale.mirror.store.contract import Sample
 
 from .schema import history
-from .statements import Work, from_json, json_of, or_nan, or_none
+from .session import Work, from_json, json_of, or_nan, or_none
 
 _HOUR_SECONDS, _DAY_SECONDS = 3600.0, 86400.0
 _KEEP_ALL_SECONDS, _KEEP_HOURLY_SECONDS = 2 * _DAY_SECONDS, 730 * _DAY_SECONDS

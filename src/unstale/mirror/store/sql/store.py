@@ -33,7 +33,7 @@ from .connection import check_file, files_of, place_of, postgres_engine, run_loc
 from .migrations import copy_schema, migrate, schema_version
 from .migrations import create as create_tables
 from .schema import VERSION, elements, learned, meta, numbers, standing, versions
-from .statements import chunks
+from .session import chunks
 from .transaction import SqlTransaction
 
 __all__ = ["SqlStore", "open_store"]

@@ -11,11 +11,11 @@ from unstale.mirror.store.copies import Copies
 from . import elements as sql_elements
 from . import housekeeping as sql_housekeeping
 from . import listing as sql_listing
-from . import planner as sql_planner
+from . import planner_rows as sql_planner
 from . import polls as sql_polls
 from . import samples as sql_samples
 from .schema import numbers
-from .statements import Taken
+from .session import Taken
 
 __all__ = ["SqlTransaction"]
 

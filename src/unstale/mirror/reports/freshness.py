@@ -9,8 +9,8 @@ from math import nan, sqrt
 import numpy as np
 
 from unstale.arguments import Floats
+from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.engine.planner_state import PollCounts
-from unstale.mirror.engine.policy import MirrorPolicy
 from unstale.mirror.store.contract import Sample
 from unstale.policy.element_table import Places
 from unstale.polling import worth

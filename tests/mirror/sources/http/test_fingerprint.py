@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.errors import InvalidInput
-from unstale.mirror.sources.http.change_definition import (
+from unstale.mirror.sources.http.fingerprint import (
     BYTES,
     ChangeDefinition,
     NoContent,
@@ -124,7 +124,7 @@ def test_other_bytes_always_are_other_content(one, other, charset):
 
 
 def test_a_pattern_that_would_take_for_ever_is_given_up(monkeypatch):
-    monkeypatch.setattr("unstale.mirror.sources.http.change_definition._PATTERNS_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("unstale.mirror.sources.http.fingerprint._PATTERNS_TIMEOUT_SECONDS", 0.2)
     began = time.monotonic()
     with pytest.raises(NoContent, match="takes too long"):
         fingerprint_of(definition_of({"ignore": r"(x|xx|xxx|[a-z]x)+(x|y)+\1$"}), b"x" * 5000 + b"!", HTML)
@@ -188,7 +188,7 @@ def test_a_parser_that_breaks_is_a_reason_too(monkeypatch):
     def broken(_):
         raise RuntimeError("no\nidea")
 
-    monkeypatch.setattr("unstale.mirror.sources.http.change_definition._tree", broken)
+    monkeypatch.setattr("unstale.mirror.sources.http.fingerprint._tree", broken)
     with pytest.raises(NoContent, match="the content cannot be read: RuntimeError"):
         fingerprint_of(ChangeDefinition("text", "p"), page(), HTML)
 
@@ -223,7 +223,7 @@ def test_missing_parts_are_named(monkeypatch):
     import importlib
 
     from unstale.errors import MissingExtra
-    from unstale.mirror.sources.http import change_definition
+    from unstale.mirror.sources.http import fingerprint as change_definition
 
     def absent(name, *_):
         raise ModuleNotFoundError(name=name)

@@ -23,9 +23,9 @@ from unstale.objectives import Objective
 from unstale.schedule.element_clocks import Clocks, WindowClock
 from unstale.schedule.polls import Polls, later
 
+from .budget_and_limits import RateLimits
 from .element_table import NEW, OK, ElementTable, OpeningHours
 from .learning_policy import STEPS, LearningPolicy
-from .rate_limits import RateLimits
 
 __all__ = ["Learning"]
 

@@ -15,7 +15,7 @@ from sqlalchemy import Select, bindparam, literal_column, select, update
 from unstale.mirror.store.contract import Edit, ElementColumns, PollOutcomes
 
 from .schema import edits, elements, kept, learned, polls
-from .statements import Many, Whole, Work, chunks, numbers_of
+from .session import Many, Whole, Work, chunks, numbers_of
 
 _POLICY_ROWS: Select[Any] = (
     select(
