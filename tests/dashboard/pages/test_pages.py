@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.conftest import HOSTILE, TestClient, client_of
+from dashboard.conftest import HOSTILE, TestClient, client_of, first_copies
 from unstale import Mirror
 from unstale.dashboard.app import create_app
 from unstale.dashboard.guard import AccessRules, csrf_token
@@ -496,7 +496,7 @@ def test_what_is_not_there(ask, path):
 def test_changes_can_be_paged(ask, mirror):
     for n in range(45):
         mirror.add(f"python:{n}", poll=lambda: "x")
-    mirror.step()
+    first_copies(mirror)
     client = ask()
     first = client.get("/changes").text
     older = re.search(r'href="(/changes\?before=\d+)"', first)
