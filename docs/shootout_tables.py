@@ -69,9 +69,7 @@ HISTORIES = {
         "data files that New York City published about COVID-19, daily at first, weekly later",
         ("freshness", "age", "mirror"),
     ),
-    "django": History(
-        "Django", "source files, tests and documentation in git", ("freshness", "age"), FEW_RULES
-    ),
+    "django": History("Django", "source files, tests and documentation in git", ("freshness", "age")),
     "homebrew_core": History("Homebrew", "package descriptions in git", ("freshness", "age", "weighted")),
     "releases": History(
         "Releases",
