@@ -17,9 +17,9 @@ from unstale.errors import InvalidInput, MissingExtra
 from unstale.processes import Poisson, UncertainPoisson
 from unstale.tables import (
     Column,
-    Elements,
     Schema,
     Table,
+    TableElements,
     TextFile,
     as_list,
     check_writable,
@@ -128,13 +128,16 @@ def test_columns_of_laws_that_are_text_are_mistakes(tmp_path):
 
 def test_laws_of_elements_one_by_one_only_where_a_rate_is_zero():
     shapes, scales = np.array([2.0, np.nan]), np.array([0.5, np.nan])
-    law = law_of(Elements(np.array([1.0, 3.0]), range(2), shapes=shapes, scales=scales))
+    law = law_of(TableElements(np.array([1.0, 3.0]), range(2), shapes=shapes, scales=scales))
     np.testing.assert_allclose(law.shape, [2.0, 1e15], rtol=1e-14)
     np.testing.assert_allclose(law.scale, [0.5, 3e-15], rtol=1e-14)
-    laws = law_of(Elements(np.array([1.0, 0.0]), range(2), shapes=shapes, scales=scales))
+    laws = law_of(TableElements(np.array([1.0, 0.0]), range(2), shapes=shapes, scales=scales))
     assert laws == [UncertainPoisson(2.0, 0.5), Poisson(0.0)]
     none = np.full(2, np.nan)
-    assert law_of(Elements(np.array([1.0, 0.0]), range(2), shapes=none, scales=none)).tolist() == [1.0, 0.0]
+    assert law_of(TableElements(np.array([1.0, 0.0]), range(2), shapes=none, scales=none)).tolist() == [
+        1.0,
+        0.0,
+    ]
 
 
 @pytest.mark.usefixtures("either")

@@ -23,7 +23,7 @@ from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.engine.load_policy import load_policy
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.status import Status, status
-from unstale.mirror.reports.what_if import Demand, WhatIf, demand_of
+from unstale.mirror.reports.what_if import MirrorDemand, WhatIf, demand_of
 from unstale.mirror.store.contract import Element
 
 from .copy_freshness import CopyFreshness, FreshnessEstimator
@@ -57,7 +57,7 @@ class View:
 
     status: Status
     next_polls: Sequence[NextPoll]
-    demands: Mapping[str, Demand | InvalidInput]
+    demands: Mapping[str, MirrorDemand | InvalidInput]
     """By objective; or why there is none."""
 
 
@@ -65,7 +65,7 @@ def _view(mirror: Mirror) -> View:
     with mirror.store.begin() as t:
         policy, state = load_policy(mirror.settings, t)
         now = mirror.clock.now()
-        demands: dict[str, Demand | InvalidInput] = {}
+        demands: dict[str, MirrorDemand | InvalidInput] = {}
         for objective in ("freshness", "age"):
             try:
                 demands[objective] = demand_of(policy, now, objective)
@@ -151,7 +151,7 @@ class MirrorGateway:
         """Return how fresh the mirror is; at most some seconds old."""
         return (await self.view()).status
 
-    async def demand(self, objective: str) -> Demand:
+    async def demand(self, objective: str) -> MirrorDemand:
         """Return what elements ask for, for an objective."""
         demand = (await self.view()).demands[objective]
         if isinstance(demand, InvalidInput):

@@ -30,7 +30,7 @@ from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain
 from .reports.status import Status, live_workers, status
-from .reports.what_if import Demand, WhatIf, demand_of
+from .reports.what_if import MirrorDemand, WhatIf, demand_of
 from .settings import Settings
 from .source import Json, New, Source
 from .sources.registry import Sources, load_sources
@@ -415,7 +415,7 @@ class Mirror:
         """Return the smallest budget, per second, that buys this freshness; inf if none does."""
         return self.demand("freshness").budget_for(freshness)
 
-    def demand(self, objective: str | None = None) -> Demand:
+    def demand(self, objective: str | None = None) -> MirrorDemand:
         """Return what elements ask for now, which says what budgets buy."""
         with self.store.begin() as t:
             policy, _ = load_policy(self.settings, t)

@@ -22,7 +22,7 @@ from .atomic_files import (
 )
 from .columns import Keys, as_list, taken
 from .complaints import Place, bad_column, bad_file
-from .elements import LAW_ROLES, ROLES, WEIGHT, Elements, element_table
+from .elements import LAW_ROLES, ROLES, WEIGHT, TableElements, element_table
 from .files import Advance, ParquetFile, TextFile, ignore, open_file
 from .history import HISTORY_ROLES, History, history_table, is_history
 from .laws import law_of, mean_costs
@@ -47,7 +47,6 @@ __all__ = [
     "Accesses",
     "Advance",
     "Column",
-    "Elements",
     "History",
     "Keys",
     "ParquetFile",
@@ -58,6 +57,7 @@ __all__ = [
     "Runs",
     "Schema",
     "Table",
+    "TableElements",
     "Tally",
     "TextFile",
     "Write",

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .columns import Labels, Source
+from .columns import ColumnPlaces, Labels
 from .schema import Broken, Column, Kind, moment, readers_of, seen_in
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _UNKNOWN = -1
 """A flag that is missing."""
 
 
-def values_of(columns: Sequence[tuple[Column, Any]], source: Source) -> dict[str, Any]:
+def values_of(columns: Sequence[tuple[Column, Any]], source: ColumnPlaces) -> dict[str, Any]:
     """Return values by role, as `Columns` holds them."""
     plain = [(column, _without_blanks(column, _plain(data))) for column, data in columns]
     _check_times([(column, data) for column, data in plain if column.kind == "time"], source)
@@ -77,13 +77,13 @@ def is_dated(column: Any) -> bool:  # noqa: ANN401
     return _is_date(column) or bool(pa.types.is_null(column.type))
 
 
-def _no_nulls(column: Column, data: Any, source: Source) -> None:  # noqa: ANN401
+def _no_nulls(column: Column, data: Any, source: ColumnPlaces) -> None:  # noqa: ANN401
     if data.null_count:
         row = pc.index(data.is_null(), value=True).as_py()
         source.wrong(column.role, row, column.must_be, None)
 
 
-def _labels(column: Column, data: Any, source: Source) -> Labels:  # noqa: ANN401
+def _labels(column: Column, data: Any, source: ColumnPlaces) -> Labels:  # noqa: ANN401
     if not (_is_text(data) or pa.types.is_integer(data.type)):
         source.wrong_type(column, data.type)
     _no_nulls(column, data, source)
@@ -92,7 +92,7 @@ def _labels(column: Column, data: Any, source: Source) -> Labels:  # noqa: ANN40
     return Labels(data)
 
 
-def _numbers(column: Column, data: Any, source: Source) -> Floats:  # noqa: ANN401
+def _numbers(column: Column, data: Any, source: ColumnPlaces) -> Floats:  # noqa: ANN401
     if not (_is_numeric(data) or (column.empty and pa.types.is_null(data.type))):
         source.wrong_type(column, data.type)
     if not column.empty:
@@ -108,7 +108,7 @@ def _numbers(column: Column, data: Any, source: Source) -> Floats:  # noqa: ANN4
     return values
 
 
-def _times(column: Column, data: Any, source: Source) -> Floats:  # noqa: ANN401
+def _times(column: Column, data: Any, source: ColumnPlaces) -> Floats:  # noqa: ANN401
     """Return seconds from numbers, timestamps, dates or text; nan where nothing stands."""
     if not column.empty:
         _no_nulls(column, data, source)
@@ -121,7 +121,7 @@ def _times(column: Column, data: Any, source: Source) -> Floats:  # noqa: ANN401
     return _numbers(column, data, source)
 
 
-def _check_times(columns: Sequence[tuple[Column, Any]], source: Source) -> None:
+def _check_times(columns: Sequence[tuple[Column, Any]], source: ColumnPlaces) -> None:
     """Complain if times that count from anywhere are seconds in one column and timestamps in another."""
     kinds = [
         (column, data, "timestamps" if _has_timestamps(data) else "seconds")
@@ -141,7 +141,7 @@ def _has_timestamps(data: Any) -> bool:  # noqa: ANN401
     return moment(data.drop_null()[0].as_py()) is not None
 
 
-def _flags(column: Column, data: Any, source: Source) -> NDArray[np.int8]:  # noqa: ANN401
+def _flags(column: Column, data: Any, source: ColumnPlaces) -> NDArray[np.int8]:  # noqa: ANN401
     known = np.asarray(data.is_valid())
     seen = np.full(len(data), _UNKNOWN, np.int8)
     if not known.any():
@@ -162,13 +162,13 @@ def _flags(column: Column, data: Any, source: Source) -> NDArray[np.int8]:  # no
     return seen
 
 
-def _texts(column: Column, data: Any, source: Source) -> list[str]:  # noqa: ANN401
+def _texts(column: Column, data: Any, source: ColumnPlaces) -> list[str]:  # noqa: ANN401
     if not (_is_text(data) or pa.types.is_null(data.type)):
         source.wrong_type(column, data.type)
     return _read(column, data, source)
 
 
-def _read(column: Column, data: Any, source: Source) -> list[Any]:  # noqa: ANN401
+def _read(column: Column, data: Any, source: ColumnPlaces) -> list[Any]:  # noqa: ANN401
     """Read text as if it stood in a text file; what is missing is empty."""
     (read,) = readers_of([column])
     values = []
@@ -180,7 +180,7 @@ def _read(column: Column, data: Any, source: Source) -> list[Any]:  # noqa: ANN4
     return values
 
 
-def _wholes(column: Column, data: Any, source: Source) -> list[int | None]:  # noqa: ANN401
+def _wholes(column: Column, data: Any, source: ColumnPlaces) -> list[int | None]:  # noqa: ANN401
     if not (pa.types.is_integer(data.type) or pa.types.is_null(data.type)):
         source.wrong_type(column, data.type)
     values: list[int | None] = data.to_pylist()
@@ -190,7 +190,7 @@ def _wholes(column: Column, data: Any, source: Source) -> list[int | None]:  # n
     return values
 
 
-_VALUES: dict[Kind, Callable[[Column, Any, Source], Any]] = {
+_VALUES: dict[Kind, Callable[[Column, Any, ColumnPlaces], Any]] = {
     "label": _labels,
     "text": _texts,
     "number": _numbers,

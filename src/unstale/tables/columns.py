@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Columns", "Keys", "Labels", "Source", "as_list", "taken"]
+__all__ = ["ColumnPlaces", "Columns", "Keys", "Labels", "as_list", "taken"]
 
 
 class Keys(Protocol):
@@ -101,7 +101,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Source:
+class ColumnPlaces:
     """Where columns come from; it makes the complaints about them."""
 
     path: str
@@ -135,7 +135,7 @@ class Columns:
 
     values: dict[str, Any]
     count: int
-    source: Source
+    source: ColumnPlaces
     first: int = 0
     """Number of the first row, from 0."""
     whole: bool = True

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["LAW_ROLES", "MOST_SURE_SHAPE", "ROLES", "WEIGHT", "Elements", "element_table"]
+__all__ = ["LAW_ROLES", "MOST_SURE_SHAPE", "ROLES", "WEIGHT", "TableElements", "element_table"]
 
 MOST_SURE_SHAPE = 1e15
 """Largest shape; beyond, a rate is known to the last digit."""
@@ -46,7 +46,7 @@ LAW_ROLES = tuple(column.role for column in _LAW)
 
 
 @dataclass(frozen=True, eq=False)
-class Elements:
+class TableElements:
     """Elements as read from a table; what the table lacks is None."""
 
     rates: Floats
@@ -76,7 +76,7 @@ class Elements:
 
 def element_table(
     file: str | TextFile | ParquetFile, columns: Mapping[str, str] | None = None, *, certain: bool = False
-) -> Table[Elements]:
+) -> Table[TableElements]:
     """Return the table in a file; ``columns`` says what columns are called there, if not by their role.
 
     The laws of uncertain rates are left out if they are to be taken as ``certain``.
@@ -100,7 +100,7 @@ def _fitted(there: set[str], asked: set[str]) -> tuple[Column, ...]:
     return (*known, *(replace(column, needed=True) for column in _LAW))
 
 
-def _elements(columns: Columns) -> Elements:
+def _elements(columns: Columns) -> TableElements:
     """Return elements, having checked that each has a rate and that no key repeats; but parts may repeat."""
     rates, shapes, scales = columns.get("rate"), columns.get("shape"), columns.get("scale")
     if shapes is not None and scales is not None:
@@ -110,7 +110,7 @@ def _elements(columns: Columns) -> Elements:
         row, before = again
         name, key = columns.source.names["key"], as_list(keys.values[row : row + 1])[0]
         raise columns.source.place(row).repeats(columns.source.place(before), name, key)
-    return Elements(
+    return TableElements(
         rates=rates,
         keys=range(columns.first + 1, columns.first + len(columns) + 1) if keys is None else keys.values,
         weights=columns.get("weight"),

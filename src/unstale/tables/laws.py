@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .elements import MOST_SURE_SHAPE, Elements
+from .elements import MOST_SURE_SHAPE, TableElements
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["law_of", "mean_costs"]
 
 
-def law_of(elements: Elements, places: slice | NDArray[np.intp] = slice(None)) -> Any:  # noqa: ANN401
+def law_of(elements: TableElements, places: slice | NDArray[np.intp] = slice(None)) -> Any:  # noqa: ANN401
     """Return how elements change, or some of them, as `unstale.plan` takes it: rates, a law, or laws."""
     import numpy as np
 
@@ -41,7 +41,7 @@ def law_of(elements: Elements, places: slice | NDArray[np.intp] = slice(None)) -
 
 
 def mean_costs(
-    elements: Elements, objective: str | Objective, frequencies: Floats, order: Order = "fixed"
+    elements: TableElements, objective: str | Objective, frequencies: Floats, order: Order = "fixed"
 ) -> Floats:
     """Return the mean cost of each element at these frequencies."""
     import numpy as np

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Generic, NoReturn, TypeVar
 
-from .columns import Columns, Labels, Source, as_list
+from .columns import ColumnPlaces, Columns, Labels, as_list
 from .complaints import Place, bad_file
 from .files import BLOCK_BYTES, Advance, Joined, ParquetFile, TextFile, ignore, open_file
 from .schema import Broken, Column, Schema, find_columns, readers_of
@@ -68,9 +68,9 @@ class Table(Generic[_T]):
         line = self.file.header.line if isinstance(self.file, TextFile) else None
         return find_columns(self.path, self.file.names, self._schema, self._asked, line=line)
 
-    def _source(self, row_name: Callable[[int], str]) -> Source:
+    def _source(self, row_name: Callable[[int], str]) -> ColumnPlaces:
         names = {role: self.file.names[at] for role, (_, at) in self._found.items()}
-        return Source(self.path, names, row_name)
+        return ColumnPlaces(self.path, names, row_name)
 
     # --- columns --------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pytest
 
 import unstale
 from cli.elements import RATES, ROWS, WEIGHTS, expected
-from unstale.cli.schedule.report import PollCounts, in_milliseconds, times_of
+from unstale.cli.schedule.report import ScheduleCounts, in_milliseconds, times_of
 from unstale.polling import mean_cost
 from unstale.schedule import Schedule
 from unstale.schedule.earliest_deadline import EarliestDeadline
@@ -215,7 +215,7 @@ def test_the_busiest_minute_is_counted_across_blocks():
     times = np.sort(rng.integers(0, 600_000, 1000))
     counts = np.bincount(times // 60_000)
     for size in (1000, 100, 7, 1):
-        counted = PollCounts()
+        counted = ScheduleCounts()
         for first in range(0, 1000, size):
             counted.add(times[first : first + size])
             counted.add(times[:0])

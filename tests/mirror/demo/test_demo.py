@@ -8,7 +8,7 @@ import pytest
 
 from unstale import plan
 from unstale.mirror.clock import SimulatedClock
-from unstale.mirror.demo.demo import POLICIES, Demo, Summary, changing_pages
+from unstale.mirror.demo.demo import POLICIES, Demo, DemoSummary, changing_pages
 from unstale.mirror.mirror import Mirror
 
 START, LENGTH = 1.7e9, 110.0
@@ -17,7 +17,7 @@ START, LENGTH = 1.7e9, 110.0
 @dataclass
 class Played:
     demo: Demo
-    summary: Summary
+    summary: DemoSummary
     mirror: Mirror
     """Opened again."""
 

@@ -24,7 +24,7 @@ from .serve import serving
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unstale.mirror.demo.demo import Demo, Moment, Summary
+    from unstale.mirror.demo.demo import Demo, DemoSummary, Moment
 
 __all__ = ["demo"]
 
@@ -148,7 +148,7 @@ def _line(cells: Sequence[str]) -> str:
     return "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
 
 
-def _print_summary(out: Console, summary: Summary) -> None:
+def _print_summary(out: Console, summary: DemoSummary) -> None:
     if isnan(summary.true):
         say(out, f"It ended after {show_duration(summary.seconds)}, before anything could be measured.")
         return
@@ -177,7 +177,7 @@ def _print_summary(out: Console, summary: Summary) -> None:
         say(out, "So short a run says little; within a minute you see it learn.")
 
 
-def _as_json(summary: Summary) -> dict[str, Any]:
+def _as_json(summary: DemoSummary) -> dict[str, Any]:
     return {
         "seconds": round(summary.seconds, 3),
         "warm_up": round(summary.warm_up, 3),

@@ -11,7 +11,7 @@ from unstale.cli.shared.problem import Task, as_objective, fitted, no_weight, op
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow, TimeUnit
-from unstale.tables import LAW_ROLES, Elements, ParquetFile, Table, law_of, mean_costs, open_allocation
+from unstale.tables import LAW_ROLES, ParquetFile, Table, TableElements, law_of, mean_costs, open_allocation
 
 from .report import PlanReport, PlanValue
 
@@ -47,7 +47,7 @@ class _Totals:
     sized_rates: float = 0.0
     uncertain: int = 0
 
-    def add(self, part: Elements) -> None:
+    def add(self, part: TableElements) -> None:
         sizes = 1.0 if part.sizes is None else part.sizes
         self.count += len(part)
         self.rates += float(part.rates.sum())
@@ -64,7 +64,7 @@ class _Measure:
     objective: str | Objective
     order: Order
 
-    def add(self, bought: PlanValue, part: Elements, frequencies: Floats) -> None:
+    def add(self, bought: PlanValue, part: TableElements, frequencies: Floats) -> None:
         """Count in one more part."""
         import numpy as np
 
@@ -96,7 +96,7 @@ class _Measure:
 class _Shards:
     """The parts of a table, which `plan_shards` reads as often as it needs."""
 
-    table: Table[Elements]
+    table: Table[TableElements]
     roles: tuple[str, ...]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -105,7 +105,7 @@ class _Shards:
                 yield from (shard for _, shard in _pieces(part))
 
 
-def _pieces(part: Elements) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _pieces(part: TableElements) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Return shards with the places of their elements in the part.
 
     It is one, unless some rates are uncertain and some are 0, which no law is: then these are another.
@@ -121,7 +121,7 @@ def _pieces(part: Elements) -> Iterator[tuple[Any, dict[str, Any]]]:
         yield places, {"rates": law_of(part, places), **there}
 
 
-def _frequencies(plan: ShardedPlan, part: Elements) -> Floats:
+def _frequencies(plan: ShardedPlan, part: TableElements) -> Floats:
     import numpy as np
 
     frequencies = np.empty(len(part))
@@ -183,7 +183,7 @@ def plan_in_parts(
     return report
 
 
-def _both_parquet(table: Table[Elements], out: str | None) -> tuple[Table[Elements], str]:
+def _both_parquet(table: Table[TableElements], out: str | None) -> tuple[Table[TableElements], str]:
     if not isinstance(table.file, ParquetFile) or out is None or not out.lower().endswith(".parquet"):
         raise InvalidInput(
             "--stream goes from Parquet to Parquet: give a FILE and an --out that end in .parquet"

@@ -21,9 +21,9 @@ from unstale.tables import (
     FORMATS,
     ROLES,
     AccessLog,
-    Elements,
     Requests,
     Runs,
+    TableElements,
     bad_file,
     element_table,
     open_rows,
@@ -220,7 +220,7 @@ def _requests(
     )
 
 
-def _elements(file: str, columns: dict[str, str]) -> Elements:
+def _elements(file: str, columns: dict[str, str]) -> TableElements:
     table = element_table(file, {"key": "key"} | columns)
     with progress(f"reading {Path(file).name}", table.length) as advance:
         return table.read(advance)

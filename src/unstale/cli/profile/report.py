@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unstale.cli.shared.printing import console, print_table, printable, say
 from unstale.quantities import show_duration, show_number, show_share
-from unstale.tables import AccessLog, Elements, Run, as_list
+from unstale.tables import AccessLog, Run, TableElements, as_list
 from unstale.wording import plural
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class WeightedElements:
     """Elements with the weights of a profile."""
 
     file: str
-    elements: Elements
+    elements: TableElements
     weights: Floats
     seen: int
     """Elements that were accessed."""
@@ -50,7 +50,9 @@ class WeightedElements:
     """Share of accesses to what is not among the elements."""
 
     @classmethod
-    def of(cls, file: str, elements: Elements, profile: Profile, unseen: float | None) -> WeightedElements:
+    def of(
+        cls, file: str, elements: TableElements, profile: Profile, unseen: float | None
+    ) -> WeightedElements:
         """Align a profile to elements."""
         import numpy as np
 

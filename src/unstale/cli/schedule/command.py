@@ -26,7 +26,7 @@ from unstale.cli.shared.when import check_jitter, read_moment, window_clock
 from unstale.errors import InvalidInput
 from unstale.tables import Keys, Write, as_list, bad_file, open_rows, taken, write_csv
 
-from .report import PollCounts, ScheduleReport, as_scheduled, in_milliseconds, times_of
+from .report import ScheduleCounts, ScheduleReport, as_scheduled, in_milliseconds, times_of
 
 if TYPE_CHECKING:
     from unstale.planning import Plan
@@ -90,7 +90,7 @@ def schedule(
     if policy in {"proportional", "square-root"} and not problem.elements.rates.any():
         raise bad_file(file, f"no element changes, so there is nothing for --policy {policy} to go by")
     task = problem.task
-    counted = PollCounts()
+    counted = ScheduleCounts()
     to_pipe = out is None and not as_json and not sys.stdout.isatty()
     with told_of_compilation():
         with progress(f"planning {len(problem.elements):,} elements"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from unstale.planning import Plan
     from unstale.schedule import WindowClock
 
-__all__ = ["POLLS_SHOWN", "PollCounts", "ScheduleReport", "as_scheduled", "in_milliseconds", "times_of"]
+__all__ = ["POLLS_SHOWN", "ScheduleCounts", "ScheduleReport", "as_scheduled", "in_milliseconds", "times_of"]
 
 POLLS_SHOWN = 10
 """Polls that are shown."""
@@ -52,7 +52,7 @@ def times_of(milliseconds: NDArray[np.int64], start: datetime | None) -> Any:  #
 
 
 @dataclass
-class PollCounts:
+class ScheduleCounts:
     """Counts of polls, taken in the order of time."""
 
     polls: int = 0
@@ -125,7 +125,7 @@ class ScheduleReport:
     length: float
     """In seconds."""
     start: datetime | None
-    counted: PollCounts
+    counted: ScheduleCounts
     planned: float
     """Freshness of the plan, whose polls may come at any time and at constant intervals."""
     expected: float | None

@@ -13,9 +13,9 @@ from unstale.errors import InvalidInput
 from unstale.quantities import Flow, Kind, TimeUnit, show_duration, show_flow, show_number, time_unit
 from unstale.tables import (
     LAW_ROLES,
-    Elements,
     ParquetFile,
     Table,
+    TableElements,
     TextFile,
     bad_column,
     bad_file,
@@ -125,7 +125,7 @@ class LoadedProblem:
     """A task with its elements in memory."""
 
     task: Task
-    elements: Elements
+    elements: TableElements
     limits: dict[str, Any]
     """Groups and bounds, as arguments of `unstale.plan`."""
 
@@ -190,7 +190,7 @@ def open_elements(
     columns: tuple[tuple[str, str], ...],
     certain: bool = True,
     **_: object,
-) -> Table[Elements]:
+) -> Table[TableElements]:
     """Return the table of a file; the laws of its rates count unless they are to be taken for certain."""
     named = dict(columns)
     for role in LAW_ROLES:
@@ -201,7 +201,7 @@ def open_elements(
 
 def pose(
     file: str,
-    elements: Elements,
+    elements: TableElements,
     *,
     budget: Flow | None,
     rate_unit: TimeUnit,
@@ -233,7 +233,7 @@ def pose(
 
 
 def _limits(
-    task: Task, elements: Elements, low: Flow | None, high: Flow | None, group_limit: Flow | None
+    task: Task, elements: TableElements, low: Flow | None, high: Flow | None, group_limit: Flow | None
 ) -> dict[str, Any]:
     """Return bounds and limits as `unstale.plan` takes them, having checked that they can be kept."""
     import numpy as np
@@ -276,7 +276,7 @@ def no_weight(file: str, columns: tuple[tuple[str, str], ...]) -> InvalidInput:
     return bad_column(file, dict(columns).get("weight", "weight"), "must not be 0 for all elements")
 
 
-def fitted(file: str, elements: Elements, budget: Flow | None, *, ignore_sizes: bool) -> Elements:
+def fitted(file: str, elements: TableElements, budget: Flow | None, *, ignore_sizes: bool) -> TableElements:
     """Return the elements, checked that sizes and the budget go together: bytes with sizes, polls without."""
     if ignore_sizes:
         elements = replace(elements, sizes=None)

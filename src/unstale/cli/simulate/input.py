@@ -14,8 +14,8 @@ from unstale.quantities import Flow
 from unstale.tables import (
     HISTORY_ROLES,
     ROLES,
-    Elements,
     ParquetFile,
+    TableElements,
     TextFile,
     as_list,
     bad_file,
@@ -86,7 +86,7 @@ def set_scene(
     history = None
     if rates is not None and count is not None:
         _count_polls(rates.text, options)
-        drawn = Elements(rates.draw(count, options["rate_unit"], seed), range(1, count + 1))
+        drawn = TableElements(rates.draw(count, options["rate_unit"], seed), range(1, count + 1))
         problem = pose(rates.text, drawn, **options)
     elif file is None:
         problem = load_or_example(None, options)
@@ -159,7 +159,7 @@ def _check_columns(file: TextFile | ParquetFile, columns: dict[str, str]) -> Non
 class _History:
     """Changes in the unit of the rates, from ``begin`` on, and the elements that plans are for."""
 
-    elements: Elements
+    elements: TableElements
     places: NDArray[np.int64]
     times: Floats
     end: float
@@ -186,7 +186,7 @@ def _history(file: TextFile | ParquetFile, begin: float | None, options: dict[st
     kept = history.times >= zero
     places, times = history.elements[kept], (history.times[kept] - zero) / seconds
     rates = np.bincount(places, minlength=len(history.keys)) / end
-    return _History(Elements(rates, as_list(history.keys)), places, times, end, zero)
+    return _History(TableElements(rates, as_list(history.keys)), places, times, end, zero)
 
 
 def _with_profile(problem: LoadedProblem, skew: float, alignment: Alignment, seed: int) -> LoadedProblem:

@@ -10,7 +10,7 @@ import numpy as np
 from unstale import quantities, wording
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.errors import InvalidInput, NoAnswer
-from unstale.mirror.reports.what_if import Demand, WhatIf
+from unstale.mirror.reports.what_if import MirrorDemand, WhatIf
 
 from . import figures, filters
 
@@ -113,7 +113,7 @@ def _amount(text: str, curves: WhatIf) -> float:
     return given.amount / given.unit.seconds
 
 
-def _wide_enough(demand: Demand, curves: WhatIf, amount: float) -> WhatIf:
+def _wide_enough(demand: MirrorDemand, curves: WhatIf, amount: float) -> WhatIf:
     """Return curves with this budget in it, however far from the present that is."""
     low, high = float(curves.budgets[0]), float(curves.budgets[-1])
     if low <= amount <= high:

@@ -38,7 +38,7 @@ from unstale.simulation import align, zipf
 
 from .site import ChangingSite
 
-__all__ = ["POLICIES", "Demo", "Moment", "Summary", "changing_pages"]
+__all__ = ["POLICIES", "Demo", "DemoSummary", "Moment", "changing_pages"]
 
 POLICIES: tuple[Policy, ...] = ("optimal", "uniform", "proportional")
 """The policies that poll beside the mirror; the first and the last know all rates."""
@@ -89,7 +89,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Summary:
+class DemoSummary:
     """The result; freshness is the mean over the time after the warm-up, nan if that was too short."""
 
     seconds: float
@@ -231,7 +231,7 @@ class Demo:
         *,
         on_start: Callable[[str], None] | None = None,
         on_moment: Callable[[Moment], None] | None = None,
-    ) -> Summary:
+    ) -> DemoSummary:
         """Serve the site and mirror it for so many seconds, or until stopped; then close the mirror.
 
         ``on_start`` gets the address of the site, ``on_moment`` gets a `Moment` once a second.
@@ -333,7 +333,7 @@ class Demo:
         self._allowed += (now - self._looked) * budget
         self._looked, self._paying = now, budget
 
-    def summary(self) -> Summary:
+    def summary(self) -> DemoSummary:
         """Return the result so far."""
         end = self.clock.now()
         self._pay(end, self._paying)
@@ -344,7 +344,7 @@ class Demo:
         def mean(values: Iterable[float]) -> float:
             return float(np.mean(list(values))) if counted else nan
 
-        return Summary(
+        return DemoSummary(
             seconds=seconds,
             warm_up=warm_up,
             pages=len(self.site),

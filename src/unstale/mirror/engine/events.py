@@ -9,7 +9,7 @@ from typing import Any
 from unstale.mirror.clock import Clock
 from unstale.mirror.store.contract import Finished, Version
 
-__all__ = ["Event", "Events"]
+__all__ = ["Event", "EventEmitter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Events:
+class EventEmitter:
     """Emits events to a listener; without one, none are made."""
 
     def __init__(self, clock: Clock, listener: Callable[[Event], None] | None) -> None:

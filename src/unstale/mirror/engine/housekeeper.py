@@ -16,7 +16,7 @@ from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Sample, Store, Transaction
 from unstale.mirror.store.copies import Copies
 
-from .events import Events
+from .events import EventEmitter
 from .hint_file import read_hints
 from .load_policy import MirrorPolicy
 from .planner_state import PollCounts
@@ -48,7 +48,7 @@ class Housekeeper:
         store: Store,
         copies: Copies,
         settings: Settings,
-        events: Events,
+        events: EventEmitter,
         *,
         worker: str,
         now: float,

@@ -40,7 +40,7 @@ from unstale.mirror.store.copies import Copies
 from unstale.wording import plural
 
 from .discovery import Discovery
-from .events import Event, Events
+from .events import Event, EventEmitter
 from .housekeeper import TIDY_SECONDS, Housekeeper
 from .planner import Planner
 from .poll_runner import PollRunner
@@ -109,7 +109,7 @@ class Worker:
         self._started = clock.now()
         self._stopping = False
 
-        self._events = Events(clock, on_event)
+        self._events = EventEmitter(clock, on_event)
         self._troubles = TroubleLog(
             self._events.emit,
             {"store": "the store works again", "copies": "copies can be written again"},

@@ -24,7 +24,7 @@ from unstale.processes import UncertainPoisson
 
 __all__ = [
     "MOST_ELEMENTS",
-    "Demand",
+    "MirrorDemand",
     "PlannerInput",
     "WhatIf",
     "demand_of",
@@ -162,7 +162,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
+class MirrorDemand:
     """What elements ask for at a moment: it says what budgets buy, without another look at the elements."""
 
     elements: PlannerInput
@@ -219,7 +219,7 @@ class Demand:
         return needed / elements.rate * self.present
 
 
-def demand_of(policy: MirrorPolicy, now: float, objective: str) -> Demand:
+def demand_of(policy: MirrorPolicy, now: float, objective: str) -> MirrorDemand:
     """Return what elements ask for, for freshness or for age."""
     choice("objective", objective, ("freshness", "age"))
     chosen: Literal["freshness", "age"] = "age" if objective == "age" else "freshness"
@@ -230,4 +230,4 @@ def demand_of(policy: MirrorPolicy, now: float, objective: str) -> Demand:
     present = traffic if polls is None else polls
     assert present is not None  # noqa: S101  (checked when the mirror was opened)
     unit: Literal["polls", "bytes"] = "bytes" if polls is None else "polls"
-    return Demand(elements, chosen, present, unit, None if polls is None else traffic)
+    return MirrorDemand(elements, chosen, present, unit, None if polls is None else traffic)

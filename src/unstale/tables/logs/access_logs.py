@@ -30,8 +30,8 @@ from unstale.tables.files import BLOCK_BYTES, Advance, Joined, ignore
 from .lines import Access, Complaint, Requests, said_by, text_of
 from .records import (
     Column,
-    Columns,
     Instants,
+    LogColumns,
     Record,
     json_records,
     quick_columns,
@@ -305,7 +305,7 @@ class AccessLog:
                 counts=np.array(found.counts, float) if "count" in names else None,
             )
 
-    def _sifted(self, said: Iterator[Access | Complaint | None]) -> Columns:
+    def _sifted(self, said: Iterator[Access | Complaint | None]) -> LogColumns:
         """Return the accesses; complaints are counted."""
         kept, passed = list[Access](), 0
         for one in said:
@@ -315,7 +315,7 @@ class AccessLog:
                 passed += 1
             else:
                 self.tally.complain(one)
-        return Columns(
+        return LogColumns(
             [one.key for one in kept],
             [one.time for one in kept],
             [one.user for one in kept],

@@ -19,8 +19,8 @@ from .lines import Access, Complaint, Requests, instant, request_parts, shown, t
 __all__ = [
     "FIELDS",
     "Column",
-    "Columns",
     "Instants",
+    "LogColumns",
     "Record",
     "json_records",
     "quick_columns",
@@ -63,7 +63,7 @@ Column = Callable[[Any], list[Any]]
 """Gives a column by its place or name."""
 
 
-class Columns(NamedTuple):
+class LogColumns(NamedTuple):
     """Accesses, column by column."""
 
     keys: list[str]
@@ -108,7 +108,7 @@ def quick_json(block: bytes) -> Column | None:
 
 def quick_columns(
     column_of: Column, names: Mapping[str, Any], requests: Requests, instants: Instants
-) -> Columns | None:
+) -> LogColumns | None:
     """Return the accesses of records; None if anything is odd."""
     if "key" not in names:
         return None
@@ -124,7 +124,7 @@ def quick_columns(
         return None
     users = column.get("user", [""] * len(keys))
     users = users if set(map(type, users)) <= {str} else list(map(_text, users))
-    kept = Columns(keys, times, users, counts)  # type: ignore[arg-type]
+    kept = LogColumns(keys, times, users, counts)  # type: ignore[arg-type]
     if "method" in names or "status" in names:
         kept = _counted(kept, column.get("method"), column.get("status"), requests)
     if requests.prefix or not requests.queries:
@@ -133,8 +133,8 @@ def quick_columns(
 
 
 def _counted(
-    found: Columns, methods: list[Any] | None, statuses: list[Any] | None, requests: Requests
-) -> Columns:
+    found: LogColumns, methods: list[Any] | None, statuses: list[Any] | None, requests: Requests
+) -> LogColumns:
     """Leave out requests that do not count."""
     count = len(found.keys)
     pairs = zip(map(_text, methods or [""] * count), map(_text, statuses or [""] * count), strict=True)
@@ -151,7 +151,7 @@ def _counted(
     def some(column: list[_Value]) -> list[_Value]:
         return [column[place] for place in places]
 
-    return Columns(
+    return LogColumns(
         some(found.keys), some(found.times), some(found.users), some(found.counts), count - len(places)
     )
 
