@@ -31,7 +31,7 @@ from unstale.tables import (
     rows_in,
 )
 from unstale.tables import atomic_files as output_module
-from unstale.tables import table as table_module
+from unstale.tables import table_reader as table_module
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 from unstale.errors import InvalidInput
 from unstale.wording import show_time
 
-from .as_json import fields_json
 from .clock import Clock, RealClock
 from .engine.discovery import Discovery, differs
 from .engine.events import Event
@@ -27,6 +26,7 @@ from .engine.housekeeper import TIDY_SECONDS
 from .engine.load_policy import load_policy
 from .engine.planner_state import BudgetPair, BudgetsSet
 from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
+from .json_values import fields_json
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain
 from .reports.status import Status, live_workers, status
@@ -68,7 +68,7 @@ class Added:
     """Of those that were known, how many of which something else is said now."""
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as JSON, as `unstale.mirror.as_json` says: what was refused has ``key`` and ``why``."""
+        """Return it as JSON, as `unstale.mirror.json_values` says: what was refused has ``key`` and ``why``."""
         return fields_json(self) | {"refused": [{"key": key, "why": why} for key, why in self.refused]}
 
 

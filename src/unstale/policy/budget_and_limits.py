@@ -1,4 +1,4 @@
-"""How fast polls may follow each other: the budget, and the limits of groups.
+"""How fast polls may follow each other: the budget, and the limits of groups; step 1 of a poll.
 
 Each limit has a moment until which what it allows has been *paid*. A poll gets the earliest slot that all of
 its limits allow, and moves their moments on by what it costs. There is never credit for time in which nothing

@@ -1,4 +1,4 @@
-"""The one policy: what is known of elements, what a poll is worth, and what to poll next.
+"""The one policy: what is known of elements, what a poll is worth, and what to poll next (steps 1, 8).
 
 An element is due when the worth of a poll reaches the price; as the price is whatever makes the polls add up
 to the budget, those are, at any moment, the ones that are worth most. So polls are chosen best first, a
@@ -34,7 +34,7 @@ from .budget_and_limits import Slots
 from .compiled.jitter import stretch
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
 from .hint_channels import Channels
-from .poll_order import far_apart, leading_within, turns
+from .ranking import far_apart, leading_within, turns
 
 __all__ = ["PATIENCE", "Chosen", "LearningPolicy", "Limits", "PollOutcomes", "no_backoff"]
 

@@ -32,7 +32,7 @@ from .logs.records import FIELDS
 from .logs.times import Run, Runs
 from .polls import POLL_ROLES, PollLog, poll_table
 from .schema import Column, Schema, moment
-from .table import Table, rows_in
+from .table_reader import Table, rows_in
 from .user_weights import read_user_weights
 
 __all__ = [

@@ -11,7 +11,7 @@ from unstale.quantities import LEAST, MOST
 from .columns import Columns, Keys, as_list
 from .files import ParquetFile, TextFile
 from .schema import Column, Interval, Schema
-from .table import Table
+from .table_reader import Table
 
 if TYPE_CHECKING:
     import numpy as np

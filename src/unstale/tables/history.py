@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .columns import Columns, Keys
 from .files import ParquetFile, TextFile
 from .schema import Column, Schema
-from .table import Table
+from .table_reader import Table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,7 +19,7 @@ from .columns import Columns, Keys, Labels, as_list
 from .complaints import bad_file
 from .files import ParquetFile, TextFile
 from .schema import Column, Schema
-from .table import Table
+from .table_reader import Table
 
 if TYPE_CHECKING:
     import numpy as np

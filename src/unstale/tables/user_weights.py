@@ -8,7 +8,7 @@ from .complaints import bad_file
 from .elements import WEIGHT
 from .files import TextFile
 from .schema import Column, Schema
-from .table import rows_in
+from .table_reader import rows_in
 
 __all__ = ["read_user_weights"]
 

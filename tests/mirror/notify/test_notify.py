@@ -16,10 +16,10 @@ from aiohttp import web
 
 from unstale import InvalidInput
 from unstale.errors import Trouble
-from unstale.mirror.as_json import version_json
 from unstale.mirror.clock import SimulatedClock
+from unstale.mirror.json_values import version_json
 from unstale.mirror.notify.notifier import Notifier
-from unstale.mirror.notify.targets import CommandTarget, Undelivered, WebhookTarget, signature
+from unstale.mirror.notify.webhooks_and_commands import CommandTarget, Undelivered, WebhookTarget, signature
 from unstale.mirror.settings import Notify
 from unstale.mirror.store.contract import Addition
 from unstale.mirror.store.copies import Copies

@@ -132,7 +132,7 @@ class _until_stopped:  # noqa: N801  (used like a function)
 
 
 def _print(version: Version, *, lines: bool) -> None:
-    from unstale.mirror.as_json import version_json
+    from unstale.mirror.json_values import version_json
 
     if lines:
         click.echo(json.dumps(version_json(version), ensure_ascii=False))
@@ -243,7 +243,7 @@ def show(*, key: str, number: int | None, diff: bool, mirror_file: str | None, a
         if diff:
             _print_difference(opened, got.version, got.body, as_json=as_json)
             return
-    from unstale.mirror.as_json import version_json
+    from unstale.mirror.json_values import version_json
 
     text = _as_text(got.body, got.version.media_type)
     if as_json:
@@ -279,8 +279,8 @@ def _as_text(body: bytes, media_type: str) -> str | None:
 
 
 def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json: bool) -> None:
-    from unstale.mirror.as_json import version_json
     from unstale.mirror.differences.text import difference
+    from unstale.mirror.json_values import version_json
 
     with opened.mirror.store.begin() as transaction:
         kept = transaction.versions(element=version.element, latest_first=True, limit=_PER_READ)

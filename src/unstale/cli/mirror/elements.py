@@ -330,7 +330,7 @@ def hint(
     with open_mirror(mirror_file) as opened:
         count = opened.mirror.hint(keys, time=when, channel="command")
     if as_json:
-        from unstale.mirror.as_json import moment as written
+        from unstale.mirror.json_values import moment as written
 
         print_json({"hinted": count, "time": written(when)})
         return

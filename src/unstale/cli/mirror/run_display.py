@@ -125,7 +125,7 @@ class Seen:
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for JSON."""
-        from unstale.mirror.as_json import as_json
+        from unstale.mirror.json_values import as_json
 
         return {
             "seconds": round(self.ran, 3),
@@ -148,7 +148,7 @@ class JsonLines:
         self.seen.take(event)
         if event.kind == "tick":
             return
-        from unstale.mirror.as_json import as_json, moment
+        from unstale.mirror.json_values import as_json, moment
 
         record = {
             "time": moment(event.time),

@@ -1,4 +1,4 @@
-"""``/api``: what the mirror knows, as `unstale.mirror.as_json` writes it, and what can be said to it."""
+"""``/api``: what the mirror knows, as `unstale.mirror.json_values` writes it, and what can be said to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from unstale.dashboard.mirror_gateway import LARGEST_NUMBER, MirrorGateway, numbered
 from unstale.dashboard.pages.differences import before, between
-from unstale.mirror.as_json import as_json, element_json, moment, number, version_json
+from unstale.mirror.json_values import as_json, element_json, moment, number, version_json
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.explain import POLLS_TOLD
 from unstale.mirror.reports.status import TOP, Budgets

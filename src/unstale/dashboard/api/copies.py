@@ -26,7 +26,7 @@ from starlette.responses import StreamingResponse
 from unstale.dashboard.copy_freshness import CopyFreshness, FreshnessEstimator
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.errors import InvalidInput
-from unstale.mirror.as_json import moment
+from unstale.mirror.json_values import moment
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.store.contract import Element, Version
 

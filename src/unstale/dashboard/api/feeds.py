@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse
 
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.dashboard.pages.differences import before, between
-from unstale.mirror.as_json import copy_path, moment, timestamp
+from unstale.mirror.json_values import copy_path, moment, timestamp
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.store.contract import Version
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
-from unstale.mirror.as_json import copy_path
+from unstale.mirror.json_values import copy_path
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.wording import (
     amount_unit,

@@ -1,4 +1,6 @@
-"""How elements change, learned while they are polled: rates, what is typical, and how soon it is forgotten.
+"""How elements change, learned while they are polled: rates, what is typical, how soon it is forgotten.
+
+In the mirror this is step 8 of a poll.
 
 Real changes come in bursts, and rates drift: what an element did long ago says less about what it does now
 than what it did lately. So evidence fades. What polls saw of an element, joined to a prior that its class of

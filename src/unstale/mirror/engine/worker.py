@@ -7,7 +7,8 @@ A turn is one transaction of the store, and what follows from it:
     9. it keeps house                                     | one transaction
     8. the planner, if this worker is it, learns,         |
     1. chooses what to poll next, and                     |
-    2. hands out slots; the worker takes some of them    /
+    2. hands out slots                                    |
+    3. the worker takes some of them                     /
     3. to 5. the poll runner makes these polls, until the next turn
 
 The numbers are those of the way of one poll: it is planned in one turn (1, 2), made (3 to 5), recorded in

@@ -28,8 +28,8 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from unstale.errors import InvalidInput, need
-from unstale.mirror.as_json import timestamp
 from unstale.mirror.engine.discovery import Discovery
+from unstale.mirror.json_values import timestamp
 from unstale.mirror.source import Json, New
 from unstale.mirror.store.contract import Addition, Element, Version
 from unstale.mirror.store.sql.imported_polls import Brought, Past, numbers_by_key, recall

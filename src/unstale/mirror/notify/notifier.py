@@ -1,4 +1,4 @@
-"""The notifier sends each change to webhooks and commands, its targets.
+"""The notifier sends each change to webhooks and commands, its targets; step 9 of a poll.
 
 Promises, each with a test:
 
@@ -25,12 +25,12 @@ from typing import TypeVar
 
 from unstale.backoff import doubling_wait
 from unstale.errors import InvalidInput, Trouble
-from unstale.mirror.as_json import version_json
 from unstale.mirror.clock import Clock, RealClock
+from unstale.mirror.json_values import version_json
 from unstale.mirror.settings import Notify
 from unstale.mirror.store.contract import Store, Version
 
-from .targets import CommandTarget, NotifyTarget, Undelivered, WebhookTarget
+from .webhooks_and_commands import CommandTarget, NotifyTarget, Undelivered, WebhookTarget
 
 __all__ = ["Notifier", "TargetStatus"]
 

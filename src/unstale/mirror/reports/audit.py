@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from unstale.errors import InvalidInput
-from unstale.mirror.as_json import fields_json
+from unstale.mirror.json_values import fields_json
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import PollRecord, Transaction
 
@@ -43,7 +43,7 @@ class Audit:
     """Polls of the sample that saw nothing."""
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as JSON, as `unstale.mirror.as_json` says."""
+        """Return it as JSON, as `unstale.mirror.json_values` says."""
         return fields_json(self)
 
 

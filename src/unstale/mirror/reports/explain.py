@@ -13,8 +13,8 @@ from scipy import special
 from unstale.arguments import Floats
 from unstale.errors import InvalidInput
 from unstale.estimation import fit_polls
-from unstale.mirror.as_json import as_json, fields_json, moment, number
 from unstale.mirror.engine.load_policy import MirrorPolicy
+from unstale.mirror.json_values import as_json, fields_json, moment, number
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, PollRecord, Transaction, Version
 from unstale.policy import PATIENCE
@@ -95,7 +95,7 @@ class Explanation:
         return found.best.name, f"{100 * found.best.weight:.0f} % sure, among {len(found)} laws"
 
     def to_json(self, polls: int = POLLS_TOLD) -> dict[str, Json]:
-        """Return it as JSON, as `unstale.mirror.as_json` says, with so many polls and versions at most."""
+        """Return it as JSON, as `unstale.mirror.json_values` says, with so many polls and versions at most."""
         name, law_why = self.law
         times, worths = (column.tolist() for column in self.worths)
         return fields_json(self) | {

@@ -11,9 +11,9 @@ from math import nan
 import numpy as np
 
 from unstale.arguments import Floats
-from unstale.mirror.as_json import as_json, fields_json
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.engine.planner_state import BudgetPair, BudgetsSet, PlannerState
+from unstale.mirror.json_values import as_json, fields_json
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, Transaction
 from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, Places
@@ -130,7 +130,7 @@ class Status:
     """What the settings say, if other budgets were set since."""
 
     def to_json(self, top: int = TOP) -> dict[str, Json]:
-        """Return it as JSON, as `unstale.mirror.as_json` says.
+        """Return it as JSON, as `unstale.mirror.json_values` says.
 
         There are so many groups and neglected elements at most; ``group_count`` says how many groups there
         are.

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from unstale.arguments import Floats, choice, scalar, whole
 from unstale.errors import InvalidInput, NoAnswer
-from unstale.mirror.as_json import fields_json
 from unstale.mirror.engine.load_policy import MirrorPolicy
+from unstale.mirror.json_values import fields_json
 from unstale.mirror.source import Json
 from unstale.planning import Plan, budget_for, plan
 from unstale.policy.element_table import Places
@@ -145,7 +145,7 @@ class WhatIf:
     """That of today, if there is one beside a budget of polls."""
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as JSON, as `unstale.mirror.as_json` says: the columns are a list of ``points``."""
+        """Return it as JSON, as `unstale.mirror.json_values` says: the columns are a list of ``points``."""
         told = fields_json(self)
         columns = {
             "budget": told.pop("budgets"),

@@ -1,4 +1,4 @@
-"""Copies: the content of versions, as files named by their digests.
+"""Copies: the content of versions, as files named by their digests; step 5 of a poll.
 
 A copy is named by the SHA-256 of its content and never written again. It is compressed (``.zst``), unless its
 content is compressed already (``.raw``). It comes to be under a temporary name, is synced, renamed, and its

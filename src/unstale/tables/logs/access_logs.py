@@ -115,7 +115,7 @@ class Tally:
 class AccessLog:
     """An access log; ``kind`` is one of `FORMATS`, or None to see what it is.
 
-    ``fields`` says what the fields of records are called, by role (see `log_lines.FIELDS`); ``users`` asks
+    ``fields`` says what the fields of records are called, by role (see `records.FIELDS`); ``users`` asks
     for the user of each access. Accesses later than ``until``, in seconds since 1970, are left out.
     """
 

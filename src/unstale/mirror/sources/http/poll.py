@@ -1,4 +1,4 @@
-"""One poll of a page: robots.txt, redirects, the response, its body and its fingerprint."""
+"""One poll of a page, step 4: robots.txt, redirects, the response, its body and its fingerprint."""
 
 from __future__ import annotations
 
