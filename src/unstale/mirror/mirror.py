@@ -68,7 +68,7 @@ class Added:
     """Of those that were known, how many of which something else is said now."""
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as JSON, as `unstale.mirror.json_values` says: what was refused has ``key`` and ``why``."""
+        """Return it as JSON, as `json_values` says: what was refused has ``key`` and ``why``."""
         return fields_json(self) | {"refused": [{"key": key, "why": why} for key, why in self.refused]}
 
 

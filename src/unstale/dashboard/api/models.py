@@ -1,6 +1,6 @@
 """What the API takes, and a description of what it gives, for OpenAPI.
 
-The answers themselves are made by `unstale.mirror.json_values`; a test insists that they are as described here,
+The answers themselves are made by `mirror.json_values`; a test insists that they are as described here,
 member for member. What is not known is null.
 """
 

@@ -95,7 +95,7 @@ class Explanation:
         return found.best.name, f"{100 * found.best.weight:.0f} % sure, among {len(found)} laws"
 
     def to_json(self, polls: int = POLLS_TOLD) -> dict[str, Json]:
-        """Return it as JSON, as `unstale.mirror.json_values` says, with so many polls and versions at most."""
+        """Return it as JSON, as `json_values` says, with so many polls and versions at most."""
         name, law_why = self.law
         times, worths = (column.tolist() for column in self.worths)
         return fields_json(self) | {
