@@ -17,9 +17,9 @@ ABOUT = """\
 
 Each value has one JSON, whoever asks for it: a command with `--json`, the API of `unstale serve`, a webhook,
 or `to_json()` in Python (`unstale.mirror.json_values.as_json` for rows of the store). Moments are texts in
-UTC, spans and ages are in seconds, sizes and traffic in bytes; budgets, rates and what is spent are per second;
-shares and probabilities go from 0 to 1. What is not known is null, and so is infinity. This is a stable
-contract: members may be added, but none is renamed or removed.
+UTC, spans and ages are in seconds, sizes and traffic in bytes; budgets, rates and what is spent are per
+second; shares and probabilities go from 0 to 1. What is not known is null, and so is infinity. This is a
+stable contract: members may be added, but none is renamed or removed.
 """
 VALUES = [
     (models.Status, "`unstale status --json`, `GET /api/status`, `Mirror.status().to_json()`"),
