@@ -67,7 +67,7 @@ QUICK := README.md src tests/test_links.py tests/test_python_reference.py tests/
     tests/schedule/test_orders.py tests/schedule/test_windows.py tests/simulation/test_agreement.py tests/tables \
     tests/mirror/config tests/mirror/exchange tests/mirror/sources tests/mirror/store/test_contract.py \
     tests/mirror/store/test_copies.py tests/mirror/engine/test_clocks.py \
-    tests/mirror/engine/test_same_as_simulated.py tests/mirror/reports/test_element.py \
+    tests/mirror/engine/test_same_as_simulated.py tests/mirror/reports/test_explain.py \
     tests/cli/test_mistakes.py tests/cli/plan/test_plan.py tests/cli/schedule tests/cli/profile \
     tests/cli/mirror/test_init_and_add.py tests/cli/mirror/test_reference.py \
     tests/dashboard/test_guard.py tests/dashboard/api/test_api.py tests/dashboard/pages/test_figures.py

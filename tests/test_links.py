@@ -45,3 +45,9 @@ def test_every_link_leads_somewhere(page):
         if place not in known:
             dead.append(link)
     assert dead == []
+
+
+def test_quick_tests_are_there():
+    named = re.findall(r"\btests/[\w/]+(?:\.py)?", (HERE / "Makefile").read_text("utf-8"))
+    assert len(named) > 10
+    assert not [path for path in named if not (HERE / path).exists()]
