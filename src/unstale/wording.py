@@ -33,11 +33,13 @@ def plural(count: float, noun: str) -> str:
 def noun_after(count: float, noun: str) -> str:
     """Return a noun as it stands after a number.
 
-    >>> noun_after(1, "change"), noun_after(0.5, "change"), noun_after(2, "access")
-    ('change', 'changes', 'accesses')
+    >>> noun_after(1, "change"), noun_after(0.5, "change"), noun_after(2, "access"), noun_after(3, "copy")
+    ('change', 'changes', 'accesses', 'copies')
     """
     if count == 1:
         return noun
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 

@@ -25,6 +25,20 @@ def test_all_is_well(ask, run):
     assert "source" not in out
 
 
+@pytest.mark.usefixtures("polled")
+def test_damaged_copies_are_found_by_a_deep_look(ask, run):
+    out, _ = run("doctor", "--sample", 0, "--deep")
+    assert "read, none is damaged" in out
+    path = min(Path("copies").glob("??/*"))
+    path.write_bytes(b"x" + path.read_bytes()[1:])
+    assert ask("doctor", "--sample", 0)["errors"] == 0
+    answer = ask("doctor", "--sample", 0, "--deep", code=1)
+    (found,) = [check for check in answer["checks"] if check["level"] == "error"]
+    assert found["subject"] == "copies"
+    assert "damaged: http://" in found["found"]
+    assert "the next poll of each brings it again" in found["todo"]
+
+
 def test_mistakes_in_the_file_are_found(ask, run, mirror):
     mirror.write_text('[mirror]\nbudgets = "1/h"\n')
     answer = ask("doctor", code=1)

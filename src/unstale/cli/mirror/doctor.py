@@ -11,7 +11,7 @@ from unstale.cli.shared.progress import progress
 from unstale.errors import InvalidInput, Trouble
 from unstale.wording import plural
 
-from .doctor_checks import Check, check_all, check_settings, check_sources
+from .doctor_checks import Check, check_all, check_copies, check_settings, check_sources
 from .open import configured, mirror_options, open_mirror
 
 __all__ = ["doctor"]
@@ -21,6 +21,7 @@ _EXAMPLES = """\b
 Examples:
   unstale doctor
   unstale doctor --sample 0
+  unstale doctor --deep
   unstale doctor --json
 """
 
@@ -34,14 +35,19 @@ Examples:
     metavar="N",
     help="Poll so many elements, each of another group, to see whether sources can be reached.",
 )
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Compare all latest copies with their digests. Damaged ones are fetched again at the next poll.",
+)
 @mirror_options
-def doctor(*, sample: int, mirror_file: str | None, as_json: bool) -> int:
+def doctor(*, sample: int, deep: bool, mirror_file: str | None, as_json: bool) -> int:
     """Check the configuration, the store, the copies, the disk, the clock, the budget and the sources.
 
     Each line says what is well, what is not, and what to do. The exit code is 1 if there is an error. What
     the sample finds is not recorded.
     """
-    checks = _examined(mirror_file, sample)
+    checks = _examined(mirror_file, sample, deep=deep)
     worst: Counter[str] = Counter(check.level for check in checks)
     if as_json:
         print_json(
@@ -59,7 +65,7 @@ def doctor(*, sample: int, mirror_file: str | None, as_json: bool) -> int:
     return 1 if worst["error"] else 0
 
 
-def _examined(file: str | None, sample: int) -> list[Check]:
+def _examined(file: str | None, sample: int, *, deep: bool) -> list[Check]:
     try:
         config = configured(file)
     except InvalidInput as error:
@@ -69,6 +75,9 @@ def _examined(file: str | None, sample: int) -> list[Check]:
         with open_mirror(file) as opened:
             with progress("checking the store"):
                 checks += check_all(opened)
+            if deep:
+                with progress("reading all copies"):
+                    checks += check_copies(opened)
             if sample:
                 with progress("polling a sample"):
                     checks += check_sources(opened, sample)

@@ -29,7 +29,9 @@ _FEW_BYTES_FREE, _TOO_FEW_BYTES_FREE = 2e9, 1e8
 _FIRST_POSSIBLE_SECOND = 1_735_689_600.0
 """The clock cannot be right if it says that it is before 2025."""
 _MOST_SHOWN = 10
-"""Of what is wrong with the store."""
+"""Of what is wrong with the store, or with copies."""
+_COPIES_AT_ONCE = 1000
+"""Copies that are read between two looks into the store."""
 _MOST_ELEMENTS = 200_000
 """That are looked at one by one."""
 
@@ -115,7 +117,30 @@ def _check_store(opened: Opened) -> list[Check]:
             Check("error", "store", told, moved if ": its copy" in told else todo)
             for told in wrong[:_MOST_SHOWN]
         ] + [Check("error", "store", f"and {len(wrong) - _MOST_SHOWN:,} more")] * (len(wrong) > _MOST_SHOWN)
-    return [Check("ok", "store", f"{without_password(opened.config.store)}: whole, with all its copies")]
+    return [Check("ok", "store", f"{without_password(opened.config.store)}: whole, and all its copies are there")]
+
+
+def check_copies(opened: Opened) -> list[Check]:
+    """Read the latest copy of each element; have those that are damaged fetched again."""
+    mirror, folder = opened.mirror, opened.mirror.copies.folder
+    damaged: list[int] = []
+    after, count = 0, 0
+    while True:
+        with mirror.store.begin() as t:
+            some = t.latest(after, _COPIES_AT_ONCE)
+        if not some:
+            break
+        after, count = some[-1][0], count + len(some)
+        damaged += [element for element, digest in some if mirror.copies.is_damaged(digest)]
+    if not damaged:
+        return [Check("ok", "copies", f"{folder}: {plural(count, 'latest copy')} read, none is damaged")]
+    with mirror.store.begin() as t:
+        t.refetch(damaged)
+        keys = [element.key for element in t.numbered(damaged[:_MOST_SHOWN]).values()]
+    told = f"{folder}: {len(damaged):,} of {plural(count, 'latest copy')} damaged: {', '.join(keys)}"
+    more = f" and {len(damaged) - len(keys):,} more" if len(damaged) > len(keys) else ""
+    todo = "the next poll of each brings it again; look at the disk that holds them"
+    return [Check("error", "copies", told + more, todo)]
 
 
 def _check_space(opened: Opened) -> list[Check]:

@@ -38,6 +38,8 @@ _OTHERS_SCRATCH_SECONDS = 86400.0
 """Age at which a file in the scratch folder that another worker may be writing is taken for left behind."""
 _COPIES_AT_ONCE = 20_000
 """Elements whose copies are looked for at a time."""
+_VERIFIED_AT_ONCE, _VERIFIED_BYTES = 1000, 16_000_000
+"""Copies that are read at a time, and their bytes, at most, to see whether they are damaged."""
 
 
 class Housekeeper:
@@ -72,6 +74,12 @@ class Housekeeper:
         """Whether leases and files that a runner left behind that was killed have been dropped."""
         self._last_looked_for = 0
         """Number of the last element whose copy was looked for."""
+        self._last_verified = 0
+        """Number of the last element whose copy was read."""
+        self._to_verify: list[tuple[int, str]] = []
+        """Elements and digests of copies to be read once the transaction is committed."""
+        self._damaged: list[int] = []
+        """Elements whose copies were found damaged; the next transaction has them fetched again."""
         self._orphans: list[str] = []
         """Digests of copies that no version has any more, once the transaction is committed."""
 
@@ -92,18 +100,23 @@ class Housekeeper:
             return
         if self._settings.hint_file and self.chores.is_due("read hints", now):
             read_hints(Path(self._settings.hint_file), t, now)
+        if self._damaged:
+            t.refetch(self._damaged)
+            self._damaged = []
         if self.chores.is_due("prune", now):
             self._look_for_copies(t)
+            self._to_verify = t.latest(self._last_verified, _VERIFIED_AT_ONCE)
             before = now - self._settings.keep_polls
             self._orphans = t.prune(
                 self._settings.keep, before if isfinite(before) else -inf, edits_to=last_edit, now=now
             )
 
     def after_commit(self, now: float, *, planning: bool) -> None:
-        """Delete copies that nothing refers to; what cannot be deleted now, a sweep will find."""
+        """Delete copies that nothing refers to, and read some others; what fails now is done later."""
         self._crash_cleared = self._crash_cleared or planning
         orphans, self._orphans = self._orphans, []
         try:
+            self._verify_copies()
             if orphans:
                 self._store.discard(orphans)
             if planning and self.chores.is_due("sweep", now):
@@ -123,6 +136,25 @@ class Housekeeper:
         beside = {} if self._beside is None else self._beside(now)
         return lambda policy, counts: sampled(policy, now, counts, beside)
 
+    def _verify_copies(self) -> None:
+        """Read some copies, beginning after those that were read last; remember which are damaged."""
+        some, self._to_verify = self._to_verify, []
+        read, wrong = 0, []
+        for element, digest in some:
+            if read >= _VERIFIED_BYTES:
+                break
+            read += self._copies.size(digest)
+            self._last_verified = element
+            if self._copies.is_damaged(digest):
+                wrong.append(element)
+        else:
+            if len(some) < _VERIFIED_AT_ONCE:
+                self._last_verified = 0
+        if wrong:
+            self._damaged += wrong
+            told = f"{_copies_are(len(wrong))} damaged in {self._copies.folder}: the next polls fetch them"
+            self._events.emit("trouble", told)
+
     def _look_for_copies(self, t: Transaction) -> None:
         """See whether copies are where they should be, some at a time; what is lost is fetched again."""
         some = t.latest(self._last_looked_for, _COPIES_AT_ONCE)
@@ -130,5 +162,9 @@ class Housekeeper:
         lost = [element for element, digest in some if not self._copies.has(digest)]
         if lost:
             t.refetch(lost)
-            count = "1 copy is" if len(lost) == 1 else f"{len(lost):,} copies are"
-            self._events.emit("trouble", f"{count} missing in {self._copies.folder}: fetched again")
+            told = f"{_copies_are(len(lost))} missing in {self._copies.folder}: fetched again"
+            self._events.emit("trouble", told)
+
+
+def _copies_are(count: int) -> str:
+    return "1 copy is" if count == 1 else f"{count:,} copies are"

@@ -376,7 +376,7 @@ class PollRunner:
         while True:
             before, written = self._clock.now(), self._copies.written
             try:
-                digest, size = await asyncio.to_thread(self._copies.put, body)
+                digest, size = await asyncio.to_thread(self._copies.put, body, doubt=known is None)
                 if self._copies.written > written:  # not if it was there already
                     self._copied(before)
                 break

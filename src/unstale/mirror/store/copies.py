@@ -89,14 +89,20 @@ class Copies:
 
     # --- writing
 
-    def put(self, body: bytes | Path) -> tuple[str, int]:
-        """Keep content; return its digest and size. A file in ``scratch`` is taken over."""
-        with self._troubles():
-            return self._put_file(body) if isinstance(body, Path) else self._put_bytes(bytes(body))
+    def put(self, body: bytes | Path, *, doubt: bool = False) -> tuple[str, int]:
+        """Keep content; return its digest and size. A file in ``scratch`` is taken over.
 
-    def _put_bytes(self, body: bytes) -> tuple[str, int]:
+        With ``doubt``, a copy that is there already is read again, and replaced if it is damaged, even if
+        this process has seen it whole a moment ago.
+        """
+        with self._troubles():
+            if isinstance(body, Path):
+                return self._put_file(body, doubt=doubt)
+            return self._put_bytes(bytes(body), doubt=doubt)
+
+    def _put_bytes(self, body: bytes, *, doubt: bool) -> tuple[str, int]:
         digest = hashlib.sha256(body).hexdigest()
-        if self._healthy(digest):
+        if self._healthy(digest, doubt=doubt):
             return digest, len(body)
         packed = body if body.startswith(_COMPRESSED_STARTS) else self._compressor().compress(body)
         suffix = ".zst" if len(packed) < _LARGEST_SHARE * len(body) else ".raw"
@@ -111,7 +117,7 @@ class Copies:
             raise
         return digest, len(body)
 
-    def _put_file(self, path: Path) -> tuple[str, int]:
+    def _put_file(self, path: Path, *, doubt: bool) -> tuple[str, int]:
         ours = path.resolve().parent == self.scratch.resolve()
         temporary = self.scratch / f"put-{secrets.token_hex(8)}"
         try:
@@ -130,7 +136,7 @@ class Copies:
                 if suffix == ".zst":
                     target.write(compressor.flush())
                 digest = sha.hexdigest()
-                healthy = self._healthy(digest)
+                healthy = self._healthy(digest, doubt=doubt)
                 if not healthy:
                     self._sync(target)
             if healthy:
@@ -155,14 +161,16 @@ class Copies:
         self._remember(digest)
         self.written += 1
 
-    def _healthy(self, digest: str) -> bool:
+    def _healthy(self, digest: str, *, doubt: bool) -> bool:
         """Tell whether there is such a copy, whole; if so, it counts as put now."""
         path = self._find(digest)
         if path is None:
             return False
         try:
             recent = path.stat().st_mtime > time.time() - _RECENT_SECONDS
-            if recent and digest in self._sure:  # sources that cannot say "unchanged" come here at each poll
+            if (
+                recent and digest in self._sure and not doubt
+            ):  # sources that cannot say "unchanged" come here at each poll
                 return True
             self._verify(path, digest)
             os.utime(path)
@@ -236,6 +244,25 @@ class Copies:
             raise self._damaged(path)
         return body
 
+    def size(self, digest: str) -> int:
+        """Return how many bytes the file of a copy has; 0 if there is none."""
+        path = self._find(digest)
+        with self._troubles(), suppress(FileNotFoundError):
+            return 0 if path is None else path.stat().st_size
+        return 0
+
+    def is_damaged(self, digest: str) -> bool:
+        """Tell whether a copy that is there does not hold what its name says; it is read whole."""
+        path = self._find(digest)
+        if path is None:
+            return False
+        try:
+            with self._troubles(), suppress(FileNotFoundError):
+                self._verify(path, digest)
+        except InvalidInput:
+            return True
+        return False
+
     def check(self, digests: Iterable[str]) -> list[str]:
         """Return what is wrong with copies, in words; nothing if all are there and whole."""
         wrong = []
@@ -274,7 +301,7 @@ class Copies:
         self._sure.discard(path.stem)
         return InvalidInput(
             f"the copy {str(path)!r} is damaged: its content has another digest; restore it from a back-up, "
-            f"or delete it, and the next change brings a new one"
+            "or run `unstale doctor --deep`: then the next poll brings it again, if it is the latest version"
         )
 
     # --- deleting
