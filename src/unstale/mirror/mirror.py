@@ -539,6 +539,11 @@ def _stopped_by_signals(worker: Worker) -> Iterator[None]:
 def _folder(url: str, copies: str | PathLike[str] | None) -> Path:
     """Return the folder of copies."""
     if copies is not None:
+        if "://" in fspath(copies):
+            raise InvalidInput(
+                f"copies must be a folder that this machine sees; {fspath(copies)!r} is an address, and object "
+                "stores are not supported"
+            )
         return Path(copies)
     place = place_of(url)
     if not isinstance(place, Path):

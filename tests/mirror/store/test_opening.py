@@ -307,3 +307,9 @@ def test_many_open_a_new_store_at_the_same_time(url, copies):
     others = [subprocess.Popen(command) for _ in range(2)]  # noqa: S603
     assert [other.wait() for other in others] == [0, 0]
     open_store(url, copies=copies, create=False).close()
+
+
+def test_copies_are_in_a_folder(tmp_path):
+    with pytest.raises(InvalidInput, match="copies must be a folder that this machine sees; 's3://b/c' is"):
+        Mirror(tmp_path / "mirror.db", copies="s3://b/c")
+    assert list(tmp_path.iterdir()) == []

@@ -117,7 +117,9 @@ def _check_store(opened: Opened) -> list[Check]:
             Check("error", "store", told, moved if ": its copy" in told else todo)
             for told in wrong[:_MOST_SHOWN]
         ] + [Check("error", "store", f"and {len(wrong) - _MOST_SHOWN:,} more")] * (len(wrong) > _MOST_SHOWN)
-    return [Check("ok", "store", f"{without_password(opened.config.store)}: whole, and all its copies are there")]
+    return [
+        Check("ok", "store", f"{without_password(opened.config.store)}: whole, and all its copies are there")
+    ]
 
 
 def check_copies(opened: Opened) -> list[Check]:

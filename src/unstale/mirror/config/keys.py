@@ -52,7 +52,7 @@ _TIME_OR_NOTHING = values.span(nothing=True)
 _MIRROR = (
     Key("store", values.secret, "mirror.db", '"mirror.db"',
         "Where all is kept: an SQLite file, or the address of a PostgreSQL database.", path=True),
-    Key("copies", values.any_text, "copies, beside the SQLite file", '"copies"',
+    Key("copies", values.folder, "copies, beside the SQLite file", '"copies"',
         "Folder of the copies. With PostgreSQL it must be given, and all workers must see the same one.",
         path=True),
     Key("budget", values.poll_flow, "1000/day if `bytes` is not given, else no limit by polls", '"1000/day"',

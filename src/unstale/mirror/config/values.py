@@ -58,6 +58,14 @@ def any_text(name: str, value: object) -> str:
     return value
 
 
+def folder(name: str, value: object) -> str:
+    """Read the path of a folder of this machine."""
+    text = any_text(name, value)
+    if "://" in text:
+        _reject(name, "a folder that this machine sees; addresses of object stores are not supported", value)
+    return text
+
+
 def secret(name: str, value: object) -> str:
     """Read a secret text, in which variables of the environment are replaced."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
