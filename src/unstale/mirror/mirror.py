@@ -541,8 +541,8 @@ def _folder(url: str, copies: str | PathLike[str] | None) -> Path:
     if copies is not None:
         if "://" in fspath(copies):
             raise InvalidInput(
-                f"copies must be a folder that this machine sees; {fspath(copies)!r} is an address, and object "
-                "stores are not supported"
+                f"copies must be a folder that this machine sees; {fspath(copies)!r} is an address, and "
+                "object stores are not supported"
             )
         return Path(copies)
     place = place_of(url)

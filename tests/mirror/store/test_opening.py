@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from unstale import InvalidInput, MissingExtra
+from unstale import InvalidInput, Mirror, MissingExtra
 from unstale.errors import Trouble
 from unstale.mirror.store.sql import schema
 from unstale.mirror.store.sql.store import open_store
