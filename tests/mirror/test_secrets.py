@@ -7,8 +7,11 @@ import pytest
 from aiohttp import web
 
 from mirror.sources.worlds import Server
+from unstale.dashboard.api import edits
+from unstale.mirror.exchange.tables import import_elements
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.settings import GroupLimit, Rule, Settings
+from unstale.mirror.settings import GroupLimit, Http, Rule, Settings
+from unstale.mirror.store.contract import Addition
 
 SECRET = "Bearer s3cr3t-of-the-user"  # noqa: S105
 
@@ -102,3 +105,127 @@ class TestSitemapsOfAnIndex:
         assert a.told("/map.xml")[0]
         assert a.told("/s1.xml")
         assert not any(a.told("/s1.xml"))
+
+
+class TestDiscovered:
+    """Reproduced: a feed of one host made the mirror send a request of its choice with another's secret."""
+
+    WAYS = (
+        ("feed", "itself", True),
+        ("feed", "another", False),
+        ("feed", "redirected", False),
+        ("feed", "there and back", False),
+        ("feed", "file", False),
+        ("sitemap", "itself", True),
+        ("sitemap", "another", False),
+        ("sitemap", "index of another", False),
+    )
+
+    @pytest.fixture(params=WAYS, ids=lambda way: " by ".join(way[:2]))
+    def way(self, request, tmp_path, hosts):
+        """Return what to add so that the page is named, and whether its own origin alone has named it."""
+        kind, by, own = request.param
+        a, b = hosts.a, hosts.b
+        target = f"{b.url}/api/delete?id=1"
+        named = (feed if kind == "feed" else sitemap)(target)
+        a.pages = {"/list.xml": named, "/index.xml": index(f"{b.url}/list.xml")}
+        a.pages |= {"/moved.xml": f"{b.url}/list.xml", "/back.xml": f"{b.url}/others.xml"}
+        b.pages = {"/list.xml": named, "/api/delete?id=1": "done", "/there.xml": f"{a.url}/back.xml"}
+        b.pages["/others.xml"] = named
+        (tmp_path / "list.xml").write_text(named)
+        key = {
+            "itself": f"{b.url}/list.xml",
+            "another": f"{a.url}/list.xml",
+            "redirected": f"{a.url}/moved.xml",
+            "there and back": f"{b.url}/there.xml",
+            "file": str(tmp_path / "list.xml"),
+            "index of another": f"{a.url}/index.xml",
+        }[by]
+        return SimpleNamespace(key=key, source=kind, target=target, own=own)
+
+    def add(self, mirror, way):
+        return mirror.add(way.key, source=way.source, hosts="any")
+
+    @pytest.mark.parametrize("trust", [False, True])
+    def test_secrets_go_only_where_all_authors_are_at_home(self, tmp_path, hosts, way, trust):
+        rules = (rule(f"{hosts.b.url}/api/*", weight=3.0, trust_discovered=trust),)
+        with mirrored(tmp_path, *rules) as mirror:
+            self.add(mirror, way)
+            polled(mirror)
+            found = mirror.find(way.target)
+            assert found.weight == 3.0
+            assert ("headers" in found.options) == (way.own or trust)
+        asked = hosts.b.told("/api/delete?id=1")
+        assert asked
+        assert set(asked) == {way.own or trust}
+
+    def test_rules_that_are_applied_anew_decide_the_same(self, tmp_path, hosts, way):
+        with mirrored(tmp_path) as mirror:
+            self.add(mirror, way)
+            polled(mirror)
+            mirror.remove([way.key], forget=True)
+        with mirrored(tmp_path, rule(f"{hosts.b.url}/api/*")) as mirror:
+            mirror.apply_rules()
+            assert ("headers" in mirror.find(way.target).options) == way.own
+        with mirrored(tmp_path, rule("*"), Rule("*", weight=2.0)) as mirror:
+            mirror.apply_rules()
+            assert ("headers" in mirror.find(way.target).options) == way.own
+
+    def test_what_users_add_themselves_gets_its_headers(self, tmp_path, hosts, way):
+        with mirrored(tmp_path, rule(f"{hosts.b.url}/api/*")) as mirror:
+            self.add(mirror, way)
+            polled(mirror)
+            mirror.add(way.target)
+            assert "headers" in mirror.find(way.target).options
+            polled(mirror, 1)
+            mirror.apply_rules()
+            assert "headers" in mirror.find(way.target).options
+
+
+def test_what_was_discovered_by_an_older_version_is_judged_by_who_named_it(tmp_path):
+    """It has no author; the list that named it, and whoever had named that, say where it is from."""
+    added = (
+        ("https://a.example/index.xml", "sitemap", None),
+        ("https://b.example/s1.xml", "sitemap", 1),
+        ("https://b.example/api/1", "http", 2),
+        ("https://a.example/api/2", "http", 1),
+        ("https://a.example/api/3", "http", 99),
+        ("https://a.example/s2.xml", "sitemap", 1),
+    )
+    with mirrored(tmp_path) as mirror, mirror.store.begin() as t:
+        for key, source, via in added:
+            inherited = {"headers": {"Authorization": SECRET}} if source == "sitemap" and via else {}
+            given = {"source": source, "options": inherited}
+            group = f"http:{key.split('/')[2]}"
+            t.add([Addition(key, source, group, options=inherited, given=given, via=via)], 1.0)
+    with mirrored(tmp_path, rule("*/api/*")) as mirror:
+        assert mirror.apply_rules() == 5
+        elements = list(mirror.elements())
+        assert [one.key for one in elements if "headers" in one.options] == ["https://a.example/api/2"]
+        assert not any("headers" in one.given["options"] for one in elements)
+    with mirrored(tmp_path, rule("*/api/*", trust_discovered=True)) as mirror:
+        assert mirror.apply_rules() == 2
+
+
+def test_a_file_of_elements_says_who_named_them(tmp_path):
+    path = tmp_path / "elements.csv"
+    rows = ("https://a.example/feed,feed,", "https://b.example/1,http,https://a.example/feed")
+    path.write_text("\n".join(["key,source,via", *rows, "https://b.example/2,http,"]))
+    with mirrored(tmp_path, rule("https://b.example/*")) as mirror:
+        import_elements(mirror, path)
+        assert "headers" not in mirror.find("https://b.example/1").options
+        assert "headers" in mirror.find("https://b.example/2").options
+        mirror.apply_rules()
+        assert "headers" not in mirror.find("https://b.example/1").options
+
+
+def test_without_a_token_nobody_makes_a_discovered_element_one_of_the_user(tmp_path, hosts):
+    a, b = hosts.a, hosts.b
+    a.pages, b.pages = {"/feed.xml": feed(f"{b.url}/api")}, {"/api": "x"}
+    with mirrored(tmp_path, rule(f"{b.url}/*"), http=Http(private=True)) as mirror:
+        mirror.add(f"{a.url}/feed.xml", source="feed")
+        polled(mirror, 2)
+        refused = edits.add(mirror, [(f"{b.url}/api", {"weight": 2.0})]).refused
+        assert "headers that may be secret" in refused[0][1]
+        assert edits.add(mirror, [(f"{b.url}/api", {"weight": 2.0})], trusted=True).changed == 1
+        assert edits.add(mirror, [(f"{b.url}/api", {"weight": 3.0})]).changed == 1

@@ -35,6 +35,8 @@ class Rule:
     """Name of the group, instead of the host or the database."""
     options: Mapping[str, Json] = field(default_factory=dict)
     """For the source: ``change``, ``selector``, ``ignore``, ``cursor``, ..."""
+    trust_discovered: bool = False
+    """Whether its headers and other secrets are also for elements that another origin has named."""
 
     def matches(self, key: str) -> bool:
         """Tell whether the rule is about this element."""

@@ -108,6 +108,8 @@ class Found:
     """Seconds between two polls of the group that the other side asks for (crawl-delay); None: not known."""
     discovered: tuple[New, ...] = ()
     """Elements that the content names."""
+    origins: tuple[str, ...] = ()
+    """Scheme, host and port of all addresses that redirects have led through: authors of what it names."""
     hints: tuple[tuple[str, float], ...] = ()
     """Keys that may have changed, each with the time of the change (seconds since 1970; 0: now)."""
     complete: bool = False

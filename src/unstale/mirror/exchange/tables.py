@@ -21,6 +21,7 @@ import numpy as np
 
 from unstale.errors import InvalidInput
 from unstale.mirror.engine.discovery import Discovery
+from unstale.mirror.secrets import origin
 from unstale.mirror.source import New
 from unstale.mirror.store.contract import Addition, Element, PollRecord, Version
 from unstale.mirror.store.sql.imported_polls import Past, keys_of, numbers_by_key, recall
@@ -227,6 +228,8 @@ class _Wishes:
     def of(self, place: Place, row: dict[str, Any], there: Mapping[str, Element] | None = None) -> Addition:
         """Return the element of a row; one that is there keeps what is not said of it now."""
         said = dict(row.get("given", {}))
+        if row.get("via") and (author := origin(row["via"])) != origin(row["key"]):
+            said.setdefault("author", author)
         source = row.get("source") or said.get("source")
         names = ["weight", "max_age", "min_interval", "jitter", "windows", "group"]
         try:
