@@ -1,23 +1,28 @@
 """Secrets go where the user sends them, and nowhere else: neither to other hosts nor into files."""
 
+import asyncio
+import json
 from contextlib import ExitStack
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from aiohttp import web
 
 from mirror.sources.worlds import Server
+from unstale import InvalidInput
 from unstale.dashboard.api import edits
-from unstale.mirror.exchange.tables import import_elements
+from unstale.mirror.as_json import as_json
+from unstale.mirror.exchange.tables import export_elements, import_elements
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.settings import GroupLimit, Http, Rule, Settings
+from unstale.mirror.notify.notifier import Notifier
+from unstale.mirror.settings import GroupLimit, Http, Notify, Rule, Settings
 from unstale.mirror.store.contract import Addition
 
 SECRET = "Bearer s3cr3t-of-the-user"  # noqa: S105
 
 
 class Host(Server):
-    """An origin of its own; ``pages`` has the body of each path, or the address to which it redirects."""
+    """An origin of its own; ``pages`` has a body for each path, an address to redirect to, or an answer."""
 
     def __init__(self):
         super().__init__("text/xml", validators=False)
@@ -28,6 +33,8 @@ class Host(Server):
         if request.path == "/robots.txt" or page is None:
             raise web.HTTPNotFound
         self.asked.append(request)
+        if callable(page):
+            return page(request)
         if page.startswith("http"):
             raise web.HTTPFound(page)
         return web.Response(body=page.encode(), content_type=self.media_type)
@@ -229,3 +236,134 @@ def test_without_a_token_nobody_makes_a_discovered_element_one_of_the_user(tmp_p
         assert "headers that may be secret" in refused[0][1]
         assert edits.add(mirror, [(f"{b.url}/api", {"weight": 2.0})], trusted=True).changed == 1
         assert edits.add(mirror, [(f"{b.url}/api", {"weight": 3.0})]).changed == 1
+
+
+class TestTemplates:
+    HEADERS = MappingProxyType({"Authorization": "Bearer ${SOME_TOKEN}"})
+
+    @pytest.mark.parametrize("by", ["rule", "element", "all requests"])
+    def test_variables_are_put_in_when_a_request_is_made_and_nowhere_else(
+        self, tmp_path, hosts, monkeypatch, by
+    ):
+        monkeypatch.setenv("SOME_TOKEN", SECRET.removeprefix("Bearer "))
+        hosts.a.pages = {"/x": "x"}
+        rules = [Rule("*", options={"headers": dict(self.HEADERS)})] if by == "rule" else []
+        http = Http(headers=dict(self.HEADERS) if by == "all requests" else {})
+        with mirrored(tmp_path, *rules, http=http) as mirror:
+            mirror.add(f"{hosts.a.url}/x", **({"headers": dict(self.HEADERS)} if by == "element" else {}))
+            polled(mirror, 1)
+            export_elements(mirror, tmp_path / "elements.csv")
+        assert hosts.a.told("/x") == [True]
+        kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert len(kept) >= 3
+        assert not [path for path in kept if b"s3cr3t" in path.read_bytes()]
+        assert "SOME_TOKEN" not in (tmp_path / "elements.csv").read_text()
+
+    @pytest.mark.parametrize(
+        ("value", "words"),
+        [
+            (None, "headers: Authorization needs the environment variable SOME_TOKEN, which is not set"),
+            ("two\r\nX-Lines: 1", "'Authorization' must be text of one line, with its variables, too"),
+        ],
+    )
+    def test_a_variable_that_is_no_longer_there_is_one_clear_failure(
+        self, tmp_path, hosts, monkeypatch, value, words
+    ):
+        hosts.a.pages = {"/x": "x"}
+        if value:
+            monkeypatch.setenv("SOME_TOKEN", value)
+        with mirrored(tmp_path, Rule("*", options={"headers": dict(self.HEADERS)})) as mirror:
+            element = mirror.add(f"{hosts.a.url}/x")
+            polled(mirror, 1)
+            detail = mirror.find(element.key).detail
+        assert words in detail
+        assert "X-Lines" not in detail
+        assert not hosts.a.asked
+
+    def test_a_stored_value_gives_way_to_its_template(self, tmp_path):
+        with mirrored(tmp_path) as mirror, mirror.store.begin() as t:
+            options = {"headers": {"Authorization": SECRET}}
+            given = {"source": "http", "options": {}}
+            t.add([Addition("https://a.example/", "http", "http:a.example", options, given=given)], 1.0)
+        with mirrored(tmp_path, Rule("*", options={"headers": dict(self.HEADERS)})) as mirror:
+            mirror.apply_rules()
+            assert mirror.find("https://a.example/").options == {"headers": self.HEADERS}
+
+    def test_a_file_of_elements_names_no_variables(self, tmp_path):
+        path = tmp_path / "elements.csv"
+        options = '{""headers"": {""X-A"": ""${HOME}""}}'
+        for columns, row in (
+            ("key,options", f'"{options}"'),
+            ("key,source,given", f'http,"{{""options"": {options}}}"'),
+        ):
+            path.write_text(f"{columns}\nhttps://evil.example/,{row}\n")
+            with mirrored(tmp_path) as mirror:
+                with pytest.raises(InvalidInput, match=r"belong into a \[\[rule\]\]; it is 'X-A'"):
+                    import_elements(mirror, path)
+                assert not list(mirror.elements())
+
+
+class TestShown:
+    """A secret that is no template is in no file but the store, and in no words at all."""
+
+    STORAGE = MappingProxyType({"anon": False, "secret": "s3cr3t", "client_kwargs": {"aws_key": "s3cr3t"}})
+
+    def test_exports(self, tmp_path):
+        with mirrored(tmp_path, rule("https://a.example/*")) as mirror:
+            mirror.add("https://a.example/1")
+            harmless = {"Accept-Language": "de"}
+            mirror.add("https://b.example/2", headers={"X-Api": "s3cr3t", **harmless}, change="text")
+            mirror.add(str(tmp_path / "x"), storage=dict(self.STORAGE), api_token="s3cr3t")  # noqa: S106
+            path = tmp_path / "elements.csv"
+            export_elements(mirror, path)
+            assert "s3cr3t" not in path.read_text()
+            assert "s3cr3t" not in repr(list(mirror.elements()))
+            assert "s3cr3t" not in repr(mirror.settings)
+            assert "s3cr3t" not in json.dumps(as_json(list(mirror.elements())))
+            assert "s3cr3t" not in json.dumps(
+                as_json([mirror.status(), mirror.explain("https://b.example/2")])
+            )
+        with Mirror(tmp_path / "new.db") as new:
+            assert import_elements(new, path) == 3
+            options = {"headers": harmless, "change": "text"}
+            assert new.find("https://b.example/2").options == options
+            assert new.find(str(tmp_path / "x")).options == {"storage": {"anon": False}}
+        with mirrored(tmp_path, rule("https://a.example/*")) as mirror:
+            import_elements(mirror, path)  # what rules say stays
+            assert mirror.find("https://a.example/1").options == {"headers": {"Authorization": SECRET}}
+
+    @pytest.mark.parametrize("options", [{"headers": "X-Api: s3cr3t"}, {"headers": {"X-Api": "s3cr3t\n"}}])
+    def test_complaints_about_options(self, tmp_path, options):
+        with mirrored(tmp_path) as mirror, pytest.raises(InvalidInput, match="headers") as complaint:
+            mirror.add("https://a.example/", **options)
+        assert "s3cr3t" not in str(complaint.value)
+
+    def test_webhooks(self, tmp_path, hosts):
+        hosts.a.pages = {"/x": "x"}
+        hook = f"{hosts.b.url}/s3cr3t?token=s3cr3t"
+
+        hosts.b.pages["/s3cr3t?token=s3cr3t"] = lambda request: web.Response(
+            status=500, text=f"no {request.path_qs} here: {request.url}"
+        )
+        said = []
+        notify = (Notify(webhook=hook, secret="s3cr3t"),)  # noqa: S106
+        with mirrored(tmp_path, notify=notify) as mirror:
+            mirror.add(f"{hosts.a.url}/x")
+            asyncio.run(_until(mirror, said))
+        assert any(hosts.b.url in text and "500" in text for text in said)
+        assert "s3cr3t" not in repr(said)
+        for wrong in (Notify(webhook="ftp://x/s3cr3t"), Notify(webhook=hook, command=("s3cr3t",))):
+            with pytest.raises(InvalidInput) as complaint:
+                Notifier([wrong], None)
+            assert "s3cr3t" not in str(complaint.value)
+
+
+async def _until(mirror, said):
+    """Run a mirror until it has told of a trouble."""
+
+    def tell(event):
+        said.append(event.detail)
+        if event.kind == "trouble":
+            mirror.stop()
+
+    await asyncio.wait_for(mirror.arun(on_event=tell), 30)

@@ -363,7 +363,7 @@ class Mirror:
 
     def apply_rules(self) -> int:
         """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
-        said = repr((_RULES_MEAN, self.settings.rules))
+        said = repr((_RULES_MEAN, [vars(rule) for rule in self.settings.rules]))
         text = hashlib.sha256(said.encode()).hexdigest().encode()
         with self.store.begin() as t:
             before = t.state().get("rules")

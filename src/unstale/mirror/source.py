@@ -38,7 +38,7 @@ class Known:
     """An element, and what the last poll that saw something found out about it."""
 
     key: str
-    options: Mapping[str, Json] = field(default_factory=dict)
+    options: Mapping[str, Json] = field(default_factory=dict, repr=False)
     """The options that the user gave this element; each source documents its own."""
     validators: Mapping[str, Json] = field(default_factory=dict)
     """What the source returned at the last poll: ETag, a counter, a cursor."""

@@ -143,7 +143,7 @@ def test_everything_can_be_said(write, monkeypatch):
             read_timeout=2.0,
             max_redirects=3,
             max_ratio=50.0,
-            headers={"Authorization": "Bearer s3cret"},
+            headers={"Authorization": "Bearer ${TOKEN}"},  # which is put in when it is sent
             verify=False,
             ca_file="ca.pem",
         ),

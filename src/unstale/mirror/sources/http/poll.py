@@ -22,7 +22,7 @@ from .change_definition import BYTES, ChangeDefinition, NoContent, definition_of
 from .deadlines import Deadlines
 from .fetch import Failure, Fetcher, Progress, silence_words
 from .headers import media_type, parse_date, printable, retry_after, status_line, validators, version_meta
-from .options import checked_headers, is_conditional, own_headers, user_agent
+from .options import checked_headers, expanded_headers, is_conditional, own_headers, user_agent
 from .private_addresses import Lookup, is_public, look_up, named_private
 from .robots import MAX_ROBOTS_BYTES, Robots, RobotsAnswer, RobotsRules
 from .urls import host_of, joined, origin_of
@@ -91,7 +91,7 @@ class Poller:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._http, self._now = settings.http, now
-        self._headers = checked_headers(settings.http.headers)
+        self._headers = expanded_headers(checked_headers(settings.http.headers))
         self._elsewhere = {
             name: text for name, text in self._headers.items() if name.lower() in HARMLESS_HEADERS
         }
@@ -151,7 +151,7 @@ class Poller:
         visit.url, home = known.key, origin_of(known.key)
         headers = self._headers
         if "headers" in known.options:
-            headers = {**headers, **own_headers(known.options)}
+            headers = {**headers, **expanded_headers(own_headers(known.options))}
         while True:
             visit.seen.add(visit.url)
             visit.inside = visit.inside and (self._http.private or named_private(host_of(visit.url)))
