@@ -51,6 +51,8 @@ _CLOCKS_DIFFER_SECONDS = 60.0
 """Clocks of others may be ahead of ours by so much."""
 _AUDIT_LOOK_SECONDS = 1.0
 """Between two looks at which polls of an audit have been made."""
+_RULES_MEAN = 2
+"""Another number makes each mirror apply its rules anew, once. 2: not all that is discovered gets secrets."""
 _BOUNDS = {"weight": (0.0, 1e30), "max_age": (1.0, 1e12), "min_interval": (0.0, 1e12), "jitter": (0.0, 1.0)}
 """Between which what is said of an element must be; times are in seconds."""
 _T = TypeVar("_T")
@@ -363,7 +365,8 @@ class Mirror:
 
     def apply_rules(self) -> int:
         """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
-        text = hashlib.sha256(repr(self.settings.rules).encode()).hexdigest().encode()
+        said = repr((_RULES_MEAN, [vars(rule) for rule in self.settings.rules]))
+        text = hashlib.sha256(said.encode()).hexdigest().encode()
         with self.store.begin() as t:
             before = t.state().get("rules")
             if before == text:
@@ -373,7 +376,10 @@ class Mirror:
                 return 0
         changed = 0
         for batch in _batches(self.elements()):
-            if additions := self._discovery.rules_again(batch):
+            named = {one.via for one in batch if one.via is not None and "author" not in one.given}
+            with self.store.begin() as t:
+                vias = t.numbered(sorted(named))
+            if additions := self._discovery.rules_again(batch, vias):
                 with self.store.begin() as t:
                     t.add(additions, self.clock.now())
                 changed += len(additions)

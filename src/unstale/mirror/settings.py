@@ -1,7 +1,7 @@
 """What a user can say about a mirror: one frozen value, whether it comes from mirror.toml or from Python.
 
 Times are in seconds, budgets per second. `unstale.mirror.config.file` reads and checks mirror.toml; here are
-the meanings and the defaults.
+the meanings and the defaults. What may be a secret is in no repr.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ class Rule:
     """When polls are allowed: ``mon-fri 22:00-06:00 Europe/Berlin``."""
     group: str | None = None
     """Name of the group, instead of the host or the database."""
-    options: Mapping[str, Json] = field(default_factory=dict)
+    options: Mapping[str, Json] = field(default_factory=dict, repr=False)
     """For the source: ``change``, ``selector``, ``ignore``, ``cursor``, ..."""
+    trust_discovered: bool = False
+    """Whether its headers and other secrets are also for elements that another origin has named."""
 
     def matches(self, key: str) -> bool:
         """Tell whether the rule is about this element."""
@@ -73,8 +75,8 @@ class Http:
     max_redirects: int = 10
     max_ratio: float = 200.0
     """Bytes after decompression per byte before it; more is taken for a bomb."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Further headers of each request."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further headers of each request, to every host."""
     verify: bool = True
     """Whether certificates are checked."""
     ca_file: str | None = None
@@ -85,7 +87,7 @@ class Http:
 class Database:
     """A database that elements are tables of."""
 
-    url: str
+    url: str = field(repr=False)
     """As SQLAlchemy writes it."""
     probe_interval: float = 0.0
     """Seconds for which one look at the catalogue serves all elements of the database."""
@@ -95,13 +97,13 @@ class Database:
 class Notify:
     """Who is told of changes."""
 
-    webhook: str | None = None
+    webhook: str | None = field(default=None, repr=False)
     """Address that gets each change as a POST of JSON."""
     command: tuple[str, ...] = ()
     """Command that is run for each change, with the change as JSON on its standard input."""
     match: str = "*"
     """For which keys."""
-    secret: str | None = None
+    secret: str | None = field(default=None, repr=False)
     """Key with which each POST is signed."""
     timeout: float = 30.0
     """Seconds that one delivery may take."""

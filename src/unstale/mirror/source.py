@@ -38,7 +38,7 @@ class Known:
     """An element, and what the last poll that saw something found out about it."""
 
     key: str
-    options: Mapping[str, Json] = field(default_factory=dict)
+    options: Mapping[str, Json] = field(default_factory=dict, repr=False)
     """The options that the user gave this element; each source documents its own."""
     validators: Mapping[str, Json] = field(default_factory=dict)
     """What the source returned at the last poll: ETag, a counter, a cursor."""
@@ -108,6 +108,8 @@ class Found:
     """Seconds between two polls of the group that the other side asks for (crawl-delay); None: not known."""
     discovered: tuple[New, ...] = ()
     """Elements that the content names."""
+    origins: tuple[str, ...] = ()
+    """Scheme, host and port of all addresses that redirects have led through: authors of what it names."""
     hints: tuple[tuple[str, float], ...] = ()
     """Keys that may have changed, each with the time of the change (seconds since 1970; 0: now)."""
     complete: bool = False

@@ -62,6 +62,7 @@ jitter = "10%"
 windows = "mon-fri 22:00-06:00 Europe/Berlin"
 group = "a"
 change = "text"
+trust_discovered = true
 options = { own = [1, { x = true }], selector = "main" }
 [[rule]]
 max_age = "none"
@@ -123,6 +124,7 @@ def test_everything_can_be_said(write, monkeypatch):
                 windows="mon-fri 22:00-06:00 Europe/Berlin",
                 group="a",
                 options={"own": [1, {"x": True}], "selector": "main", "change": "text"},
+                trust_discovered=True,
             ),
             Rule(max_age=math.inf, jitter=0.25),
         ),
@@ -141,7 +143,7 @@ def test_everything_can_be_said(write, monkeypatch):
             read_timeout=2.0,
             max_redirects=3,
             max_ratio=50.0,
-            headers={"Authorization": "Bearer s3cret"},
+            headers={"Authorization": "Bearer ${TOKEN}"},  # which is put in when it is sent
             verify=False,
             ca_file="ca.pem",
         ),

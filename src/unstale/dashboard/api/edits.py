@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from unstale.errors import InvalidInput
 from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.mirror import Added, Mirror
+from unstale.mirror.secrets import HARMLESS_HEADERS
 from unstale.mirror.source import Json, New
 from unstale.mirror.sources.http.options import own_headers
 from unstale.mirror.sources.http.urls import host_of
@@ -25,10 +26,6 @@ __all__ = ["add", "find", "hint"]
 
 _on_the_web = re.compile(r"\s*(?:(?:feed|sitemap):)?https?://", re.IGNORECASE).match
 """Tells whether a key is that of a page, a feed or a sitemap; by its text alone."""
-_HARMLESS_HEADERS = frozenset(
-    {"accept", "accept-language", "cache-control", "dnt", "from", "pragma", "referer"}
-)
-"""Headers that hold no secrets."""
 _NOT_HERE = "only pages, feeds and sitemaps can be added here; for others there is 'unstale add'"
 _PRIVATE = "it is private, and there is no token, so it cannot be added here; there is 'unstale add'"
 _SECRET = (
@@ -91,13 +88,16 @@ def _why_not(mirror: Mirror, key: str) -> str | None:
         return None  # which is told when it is added
     if not http.private and named_private(host_of(made.key)):
         why = _PRIVATE
-    elif {name.lower() for name in (*http.headers, *own_headers(made.options))} <= _HARMLESS_HEADERS:
+    elif {name.lower() for name in (*http.headers, *own_headers(made.options))} <= HARMLESS_HEADERS:
         return None
     else:
         why = _SECRET
     with mirror.store.begin() as t:
         there = t.find([made.key]).get(made.key)
-    return why if there is None or there.state == "removed" else None
+    if there is None or there.state == "removed":
+        return why
+    more = own_headers(made.options).items() - own_headers(there.options).items()  # if a user names it
+    return _SECRET if more else None
 
 
 def _written(mirror: Mirror, key: str) -> str | None:

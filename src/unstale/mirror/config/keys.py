@@ -118,6 +118,9 @@ _RULE = (
         "When polls are allowed."),
     Key("group", values.any_text, "the host, the database or the place", '"shop"',
         "Name of the group. A group of your own has only those limits that a `[[group]]` gives it."),
+    Key("trust_discovered", values.flag, "false", "true",
+        "Whether headers and other secrets of this rule are also for elements that a feed or a sitemap of "
+        "another host, port or scheme has named."),
     Key("options", values.options, "none", '{ region = "north" }',
         "More for the source: what a source that does not come with unstale wants to be told."),
 )  # fmt: skip
@@ -135,7 +138,8 @@ _OPTIONS = (
         "Pages: whether to ask on condition that something has changed. Some servers deny changes then.",
         option=True),
     Key("headers", values.headers, "none", '{ Authorization = "Bearer ${TOKEN}" }',
-        "Pages: further headers, sent to the host of the page alone.", option=True),
+        "Pages: further headers, sent to the host of the page alone. `${NAME}` is that variable of the "
+        "environment.", option=True),
     # what names others
     Key("discover", values.wanted, "true", '"https://example.org/news/*"',
         "Feeds, sitemaps and folders: whether what they name becomes an element; or patterns of what does.",

@@ -7,7 +7,6 @@ be a secret.
 from __future__ import annotations
 
 import math
-import os
 import re
 import shlex
 from collections.abc import Callable
@@ -15,11 +14,12 @@ from typing import NoReturn
 from urllib.parse import urlsplit
 
 from unstale.errors import InvalidInput
+from unstale.mirror.secrets import expanded
 from unstale.mirror.source import Json
 from unstale.quantities import duration, flow, frequency, share
 
 __all__ = [
-    "Read", "address", "any_text", "byte_flow", "choice", "command", "contact", "count", "expanded", "flag",
+    "Read", "address", "any_text", "byte_flow", "choice", "command", "contact", "count", "flag",
     "headers", "options", "patterns", "poll_flow", "portion", "ratio", "regexes", "secret", "several",
     "shown_value", "size", "span", "statement", "table", "text", "wanted", "weight", "when",
 ]  # fmt: skip
@@ -27,7 +27,6 @@ __all__ = [
 Read = Callable[[str, object], object]
 
 _ZERO = re.compile(r"0+(\.0*)?\s*[A-Za-z]*", re.ASCII)
-_VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 _MAX_INTEGER = 2**63 - 1
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -71,29 +70,6 @@ def secret(name: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         _reject(name, "a text in quotes, without control characters", value, hidden=True)
     return expanded(name, value)
-
-
-def expanded(name: str, value: str) -> str:
-    """Replace ``${NAME}`` by that variable of the environment.
-
-    >>> expanded("[databases.x] url", "sqlite:///${NO_SUCH_VARIABLE}")
-    Traceback (most recent call last):
-    unstale.errors.InvalidInput: [databases.x] url needs the environment variable NO_SUCH_VARIABLE, which is
-        not set; set it before you start unstale
-    """
-
-    def value_of(found: re.Match[str]) -> str:
-        variable = found[1]
-        if not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII) or not found[0].endswith("}"):
-            raise InvalidInput(f"{name} must name variables of the environment like ${{PASSWORD}}")
-        if variable not in os.environ:
-            raise InvalidInput(
-                f"{name} needs the environment variable {variable}, which is not set; "
-                "set it before you start unstale"
-            )
-        return os.environ[variable]
-
-    return _VARIABLE.sub(value_of, value)
 
 
 def text(rule: str) -> Read:
@@ -273,7 +249,7 @@ def address(name: str, value: object) -> str:
 
 
 def headers(name: str, value: object) -> dict[str, str]:
-    """Read headers of requests; their values may be secrets."""
+    """Read headers of requests; variables that they name must be there, and are put in when they are sent."""
     if not isinstance(value, dict):
         _reject(name, 'a table, such as { Accept-Language = "de" }', value)
     for key, entry in value.items():
@@ -281,7 +257,8 @@ def headers(name: str, value: object) -> dict[str, str]:
             raise InvalidInput(f"{name} must have names of headers as keys; {key!r} is none")
         if not isinstance(entry, str) or not entry.isprintable() or not entry.isascii():
             raise InvalidInput(f"{name}: {key} must be a text in plain ASCII, in quotes")
-    return {key: expanded(f"{name}: {key}", entry) for key, entry in value.items()}
+        expanded(f"{name}: {key}", entry)
+    return dict(value)
 
 
 def command(name: str, value: object) -> tuple[str, ...]:

@@ -1,6 +1,10 @@
 """Discovery: step 7 of a poll, elements that feeds, sitemaps and folders name, and hints about them.
 
 It also makes elements of what users name, by the same rules.
+
+What another origin (scheme, host, port) has named gets no secrets from rules, unless a rule trusts what is
+discovered: else a stranger's feed could send requests in the name of the user. The origin that named an
+element is kept with it, as ``author`` in ``given``; what users add has none.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from math import inf
 from typing import Any
 
 from unstale.errors import InvalidInput
+from unstale.mirror.secrets import origin, without_secrets
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json, New, Source
 from unstale.mirror.sources.registry import source_for, source_named
@@ -30,15 +35,26 @@ class Discovery:
     def __init__(self, settings: Settings, sources: Mapping[str, Source]) -> None:
         self._settings, self._sources = settings, sources
 
-    def addition(self, new: New, given: Mapping[str, Json], *, via: int | None = None) -> Addition:
+    def addition(
+        self,
+        new: New,
+        given: Mapping[str, Json],
+        *,
+        via: int | None = None,
+        authors: Sequence[str] = (),
+    ) -> Addition:
         """Return the element that something named is; `unstale.InvalidInput` if it can be none.
 
-        ``given`` is what was said of it: weight, max_age, min_interval, jitter, windows, group.
+        ``given`` is what was said of it: weight, max_age, min_interval, jitter, windows, group. ``authors``
+        are the origins that had a part in naming it, if it was discovered.
         """
         name, text = (new.source, new.key) if new.source else source_for(new.key, new.options)
         source = source_named(self._sources, name)
         said: dict[str, Any] = {"source": name, "options": dict(new.options), **given}
         key = source.key(text, new.options)
+        if authors:
+            own = origin(key)
+            said["author"] = next((one for one in authors if one != own), own)
         return self.ruled(key, name, said, via=via)
 
     def ruled(self, key: str, name: str, said: Mapping[str, Any], *, via: int | None = None) -> Addition:
@@ -48,9 +64,11 @@ class Discovery:
         values: dict[str, Any] = {
             "weight": 1.0, "max_age": inf, "min_interval": 0.0, "jitter": 0.0, "windows": "", "group": None
         }  # fmt: skip
+        trusted = "author" not in said or said["author"] == origin(key)
         for rule in self._settings.rules:
             if rule.matches(key):
-                options.update(rule.options)
+                told = rule.options if trusted or rule.trust_discovered else without_secrets(rule.options)
+                options = {n: v for n, v in options.items() if n not in rule.options} | dict(told)
                 values.update({n: v for n in values if (v := getattr(rule, n)) is not None})
         options.update(said.get("options", {}))
         values.update({n: said[n] for n in values if said.get(n) is not None})
@@ -66,6 +84,8 @@ class Discovery:
         """
         name = source or before.source
         said: dict[str, Any] = {**before.given, **wish.given, "source": name}
+        if "author" not in wish.given:
+            said.pop("author", None)  # now a user names it
         old: Any = before.given.get("options", {}) if name == before.source else {}
         new: Any = wish.given.get("options", {})
         said["options"] = {**old, **new}
@@ -80,17 +100,30 @@ class Discovery:
             if found is None or one.outcome in {"failed", "refused"}:
                 continue
             if found.discovered:
-                self._discovered(t, one.lease.slot.element, found.discovered, now, complete=found.complete)
+                authors = (origin(one.lease.known.key), *found.origins)
+                self._discovered(
+                    t, one.lease.slot.element, found.discovered, now, authors, complete=found.complete
+                )
             if found.hints:
                 self._hinted(t, one.lease.known.key, found.hints, now)
 
     def _discovered(
-        self, t: Transaction, via: int, news: Sequence[New], now: float, *, complete: bool
+        self,
+        t: Transaction,
+        via: int,
+        news: Sequence[New],
+        now: float,
+        authors: Sequence[str],
+        *,
+        complete: bool,
     ) -> None:
         additions: dict[str, Addition] = {}
+        lists = t.numbered([via])
+        if via in lists and "author" in lists[via].given:  # who named the list has a part in what it names
+            authors = (*authors, str(lists[via].given["author"]))
         for new in news:
             try:
-                addition = self.addition(new, {}, via=via)
+                addition = self.addition(new, {}, via=via, authors=authors)
                 check_key(addition.key)
                 check_key(addition.group)
             except InvalidInput:  # what others write may be anything; what is no element is left out
@@ -134,13 +167,27 @@ class Discovery:
                 ]
             )
 
-    def rules_again(self, elements: Iterable[Element]) -> list[Addition]:
-        """Return elements for which rules now say something else than what is in the store."""
+    def rules_again(
+        self, elements: Iterable[Element], vias: Mapping[int, Element] | None = None
+    ) -> list[Addition]:
+        """Return elements for which rules now say something else than what is in the store.
+
+        ``vias`` are those that named elements without an author: they were discovered by an older version.
+        """
         changed = []
+        found: dict[int, str] = {}
         for element in elements:
-            said = {"options": {}, **element.given}
+            before: dict[str, Any] = {"options": {}, **element.given}
+            said = dict(before)
+            if element.via is not None and "author" not in said:
+                via = (vias or {}).get(element.via)  # None: it was forgotten, and nobody knows who it was
+                author = "" if via is None else found.get(via.id, via.given.get("author", origin(via.key)))
+                if author != origin(element.key):
+                    said["author"] = found[element.id] = str(author)
+                if element.source == "sitemap":  # which got headers from its index
+                    said["options"] = without_secrets(said["options"])
             wish = self.ruled(element.key, element.source, said, via=element.via)
-            if differs(wish, element):
+            if differs(wish, element) or said != before:
                 changed.append(wish)
         return changed
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from unstale.errors import InvalidInput
 from unstale.mirror.engine.discovery import Discovery
+from unstale.mirror.secrets import is_template, origin, without_secrets
 from unstale.mirror.source import New
 from unstale.mirror.store.contract import Addition, Element, PollRecord, Version
 from unstale.mirror.store.sql.imported_polls import Past, keys_of, numbers_by_key, recall
@@ -136,7 +137,7 @@ _HISTORY = Schema(
 def export_elements(
     mirror: Mirror, path: str | PathLike[str], *, pattern: str | None = None, progress: Advance = ignore
 ) -> int:
-    """Write elements that are not removed to a file; return how many."""
+    """Write elements that are not removed to a file, without secrets; return how many."""
     from unstale.mirror.engine.load_policy import load_policy
 
     with mirror.store.begin() as t:
@@ -183,9 +184,10 @@ class _Rates:
 def _element_row(element: Element, known: list[float], vias: dict[int, str]) -> tuple[object, ...]:
     rate, low, high, size = known
     via = "" if element.via is None else vias.get(element.via, "")
+    options, given = without_secrets(element.options), without_secrets(element.given)
     return (
         element.key, rate, low, high, element.weight, size, element.group, element.source, element.max_age,
-        element.min_interval, element.jitter, element.windows, element.options, element.given, via,
+        element.min_interval, element.jitter, element.windows, options, given, via,
         element.state, element.added, element.last, element.failures, element.moved or "", element.detail,
     )  # fmt: skip
 
@@ -195,7 +197,8 @@ def import_elements(mirror: Mirror, path: str | PathLike[str], *, progress: Adva
 
     What a file says of an element counts as said of that element. Where it says nothing, an element that is
     there keeps what was said of it before, and for a new one rules say it; but a file that was exported says
-    all (in its column ``given``). With a mistake anywhere in the file nothing is added.
+    all (in its column ``given``) but secrets, which rules say. No file may have variables of the environment
+    sent: it may be a stranger's. With a mistake anywhere in the file nothing is added.
     """
     file = open_file(fspath(path))
     wishes = _Wishes(Discovery(mirror.settings, mirror.sources))
@@ -240,6 +243,14 @@ class _Wishes:
     def of(self, place: Place, row: dict[str, Any], there: Mapping[str, Element] | None = None) -> Addition:
         """Return the element of a row; one that is there keeps what is not said of it now."""
         said = dict(row.get("given", {}))
+        for options in (said.get("options"), row.get("options")):
+            headers = options.get("headers") if isinstance(options, dict) else None
+            for name, value in headers.items() if isinstance(headers, dict) else ():
+                if is_template(value):
+                    rule = "headers without ${...}: variables of the environment belong into a [[rule]]"
+                    raise place.wrong("options", rule, name)
+        if row.get("via") and (author := origin(row["via"])) != origin(row["key"]):
+            said.setdefault("author", author)
         source = row.get("source") or said.get("source")
         names = ["weight", "max_age", "min_interval", "jitter", "windows", "group"]
         try:

@@ -287,7 +287,7 @@ class Notifier:
 
 def _delivery(notify: Notify) -> _Delivery:
     if bool(notify.webhook) == bool(notify.command):
-        raise InvalidInput(f"notify must have either a webhook or a command; it is {notify!r}")
+        raise InvalidInput(f"notify must have either a webhook or a command; its match is {notify.match!r}")
     timeout = float(getattr(notify, "timeout", 30.0))
     target: NotifyTarget
     if notify.webhook:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from unstale.errors import InvalidInput
 
@@ -58,8 +58,8 @@ class WebhookTarget:
     def __init__(self, url: str, secret: str | None, timeout: float) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise InvalidInput(f"webhook must be an address such as https://example.org/hook; it is {url!r}")
-        self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # no secrets
+            raise InvalidInput("webhook must be an address such as https://example.org/hook")
+        self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"  # paths of webhooks are secrets
         self._url, self._timeout = url, timeout
         self._key = None if secret is None else _key(secret)
         self._session: ClientSession | None = None
@@ -88,11 +88,20 @@ class WebhookTarget:
                     return
                 said = " ".join((await answer.content.read(_SHOWN_BYTES)).decode("utf-8", "replace").split())
                 why = f"{answer.status} {answer.reason or ''}".strip()
-                raise Undelivered(f"{why}: {said}" if said else why, _seconds(answer.headers))
+                why = self._without_secrets(f"{why}: {said}" if said else why)
+                raise Undelivered(why, _seconds(answer.headers))
         except TimeoutError:
             raise Undelivered(f"no answer within {self._timeout:g} seconds") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Undelivered(str(error) or type(error).__name__) from None
+            raise Undelivered(self._without_secrets(str(error)) or type(error).__name__) from None
+
+    def _without_secrets(self, words: str) -> str:
+        """Return words about a failure without what comes after the host of the address."""
+        parts = urlsplit(self._url)
+        for secret in (self._url, parts.path, unquote(parts.path), parts.query):
+            if len(secret) > 1:
+                words = words.replace(secret, "***")
+        return words
 
     async def close(self) -> None:
         """Close connections."""

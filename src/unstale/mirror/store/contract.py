@@ -56,7 +56,7 @@ class Addition:
     key: str
     source: str
     group: str
-    options: Mapping[str, Json] = field(default_factory=dict)
+    options: Mapping[str, Json] = field(default_factory=dict, repr=False)
     """For the source: rules and what was said of this element, joined."""
     weight: float = 1.0
     max_age: float = np.inf
@@ -65,7 +65,7 @@ class Addition:
     windows: str = ""
     via: int | None = None
     """Number of the element (a feed, a sitemap) that discovered it; None: a user."""
-    given: Mapping[str, Json] = field(default_factory=dict)
+    given: Mapping[str, Json] = field(default_factory=dict, repr=False)
     """What was said of this element itself, so that rules can be applied anew."""
 
 
@@ -77,8 +77,9 @@ class Element:
     key: str
     source: str
     group: str
-    options: Mapping[str, Json]
-    given: Mapping[str, Json]
+    options: Mapping[str, Json] = field(repr=False)
+    """These two may hold secrets, and are in no repr."""
+    given: Mapping[str, Json] = field(repr=False)
     weight: float
     max_age: float
     min_interval: float

@@ -35,6 +35,8 @@ _MAX_INDEXES = 3
 """Sitemap indexes that may lead from one to the next."""
 _CHANGE_OPTIONS = frozenset({"change", "ignore", "selector"})
 """Options that say what counts as a change."""
+_INHERITED = _CHANGE_OPTIONS | {"conditional"}
+"""Options that a sitemap gets from its index, besides those that choose among entries."""
 
 Read = Callable[[bytes, str, str, int], NamedEntries]
 """Takes the body, its address, its media type, and its largest size when unpacked."""
@@ -278,10 +280,14 @@ def _landed(key: str, found: Found) -> str:
 
 
 def _new(address: str, source: str, filter_: EntryFilter) -> New:
-    """Return a discovered element; a sitemap of an index gets the options of the index."""
+    """Return a discovered element; a sitemap of an index gets what the index was told to name and to compare.
+
+    It gets no headers, which may be secrets: rules decide about them, by its own key.
+    """
     if source == "http":
         return New(address, source)
-    return New(address, source, {**filter_.rest, **filter_.given, "nested": filter_.nested + 1})
+    inherited = {name: value for name, value in filter_.rest.items() if name in _INHERITED}
+    return New(address, source, {**inherited, **filter_.given, "nested": filter_.nested + 1})
 
 
 def _detail(detail: str, reading: _DocumentReading) -> str:

@@ -118,7 +118,7 @@ def _checked(options: Mapping[str, Json]) -> None:
     for name in ("trust_mtime", "tree"):
         truth(name, options.get(name, False))
     if not isinstance(options.get("storage", {}), dict):
-        raise InvalidInput(f"storage must be a table of options; it is {options['storage']!r}")
+        raise InvalidInput(f"storage must be a table of options; it is a {type(options['storage']).__name__}")
     for name in ("only", "skip"):
         patterns_of(name, options.get(name))
     discovery(options)

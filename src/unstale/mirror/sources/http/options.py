@@ -2,7 +2,8 @@
 
 ``change``, ``selector`` and ``ignore`` say what counts as a change (see `change_definition`). With
 ``conditional = false`` requests have no conditions, for servers that answer 304 when they should not.
-``headers`` go with each request to the host of the page, and to no other host.
+``headers`` go with each request to the host of the page, and to no other host. In their values ``${NAME}`` is
+that variable of the environment; it is put in when the request is made, so that the store does not have it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from importlib.metadata import version
 from typing import Any
 
 from unstale.errors import InvalidInput
+from unstale.mirror.secrets import expanded
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json
 from unstale.mirror.sources.option_values import truth
 
 from .fingerprint import check_content_options
 
-__all__ = ["OPTIONS", "check_options", "checked_headers", "is_conditional", "own_headers", "user_agent"]
+__all__ = [
+    "OPTIONS", "check_options", "checked_headers", "expanded_headers", "is_conditional", "own_headers",
+    "user_agent",
+]  # fmt: skip
 
 OPTIONS = ("change", "selector", "ignore", "conditional", "headers")
 """Names of the options of a page."""
@@ -62,7 +67,7 @@ def own_headers(options: Mapping[str, Json]) -> dict[str, str]:
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
-        raise InvalidInput(f"headers must be a table of names and values; it is {headers!r}")
+        raise InvalidInput(f"headers must be a table of names and values; it is a {type(headers).__name__}")
     return checked_headers(headers)
 
 
@@ -78,6 +83,17 @@ def checked_headers(headers: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(value, str) or not value.isprintable():
             raise InvalidInput(f"headers: the value of {name!r} must be text of one line")
     return dict(headers)
+
+
+def expanded_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers with the variables of the environment that they name; raise `InvalidInput`."""
+    sent = {name: expanded(f"headers: {name}", value) for name, value in headers.items()}
+    for name, value in sent.items():
+        if not value.isprintable():
+            raise InvalidInput(
+                f"headers: the value of {name!r} must be text of one line, with its variables, too"
+            )
+    return sent
 
 
 def user_agent(settings: Settings) -> str:

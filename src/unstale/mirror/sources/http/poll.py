@@ -13,6 +13,7 @@ from pathlib import Path
 from aiohttp import ClientResponse
 
 from unstale.errors import InvalidInput, MissingExtra
+from unstale.mirror.secrets import HARMLESS_HEADERS
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Known, Late, Terms
 
@@ -21,7 +22,7 @@ from .deadlines import Deadlines
 from .fetch import Failure, Fetcher, Progress, silence_words
 from .fingerprint import BYTES, ChangeDefinition, NoContent, definition_of, fingerprint_of, title_of
 from .headers import media_type, parse_date, printable, retry_after, status_line, validators, version_meta
-from .options import checked_headers, is_conditional, own_headers, user_agent
+from .options import checked_headers, expanded_headers, is_conditional, own_headers, user_agent
 from .private_addresses import Lookup, is_public, look_up, named_private
 from .robots import MAX_ROBOTS_BYTES, Robots, RobotsAnswer, RobotsRules
 from .urls import host_of, joined, origin_of
@@ -31,8 +32,6 @@ __all__ = ["Poller"]
 _CONTENT_STATUSES = frozenset({200, 203})
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _PERMANENT_STATUSES = frozenset({301, 308})
-_HARMLESS_HEADERS = frozenset({"accept", "accept-language", "dnt", "from", "sec-gpc"})
-"""Headers that also go to the host of a redirect; any other header may be a secret of the first host."""
 _MAX_KEY_CHARACTERS = 2048
 _MAX_ROBOTS_REDIRECTS = 5
 _TITLE_WITHIN_BYTES = 16384
@@ -92,9 +91,9 @@ class Poller:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._http, self._now = settings.http, now
-        self._headers = checked_headers(settings.http.headers)
+        self._headers = expanded_headers(checked_headers(settings.http.headers))
         self._elsewhere = {
-            name: text for name, text in self._headers.items() if name.lower() in _HARMLESS_HEADERS
+            name: text for name, text in self._headers.items() if name.lower() in HARMLESS_HEADERS
         }
         self._deadlines = Deadlines(settings.http.read_timeout)
         agent = user_agent(settings)
@@ -152,7 +151,7 @@ class Poller:
         visit.url, home = known.key, origin_of(known.key)
         headers = self._headers
         if "headers" in known.options:
-            headers = {**headers, **own_headers(known.options)}
+            headers = {**headers, **expanded_headers(own_headers(known.options))}
         while True:
             visit.seen.add(visit.url)
             visit.inside = visit.inside and (self._http.private or named_private(host_of(visit.url)))
@@ -250,6 +249,7 @@ class Poller:
             modified=modified if modified is not None and 0 < modified <= self._now() + 86400 else None,
             moved=visit.moved,
             spacing=visit.spacing,
+            origins=tuple(sorted(set(map(origin_of, visit.seen)))) if len(visit.seen) > 1 else (),
             meta={} if same else version_meta(response, visit.url, title_of(head, kind)),
         )
 

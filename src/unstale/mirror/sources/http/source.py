@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, Source, Terms
 
-from .options import OPTIONS, check_options, checked_headers, user_agent
+from .options import OPTIONS, check_options, checked_headers, expanded_headers, user_agent
 from .urls import canonical, host_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class HttpSource:
 
     def __init__(self, settings: Settings, poller: Poller | None = None) -> None:
         user_agent(settings)
-        checked_headers(settings.http.headers)
+        expanded_headers(checked_headers(settings.http.headers))
         self._settings, self._poller = settings, poller
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:
