@@ -23,7 +23,7 @@ from .fetch import Failure, Fetcher, Progress, silence_words
 from .headers import media_type, parse_date, printable, retry_after, status_line, validators, version_meta
 from .options import checked_headers, is_conditional, own_headers, user_agent
 from .private_addresses import Lookup, is_public, look_up, named_private
-from .robots import MAX_ROBOTS_BYTES, Robots, RobotsAnswer, RobotsRules
+from .robots import MAX_ROBOTS_BYTES, Robots, RobotsAnswer, RobotsRules, RobotsTooLong
 from .urls import host_of, joined, origin_of
 
 __all__ = ["Poller"]
@@ -163,7 +163,7 @@ class Poller:
                 )  # also if a redirect leads back: another host has chosen that address
             if self._http.robots:
                 rules = self._robots.known(origin, visit.inside)
-                self._permit(visit, rules or await self._learn(visit, origin))
+                await self._permit(visit, rules or await self._learn(visit, origin))
             conditions = _conditions(known, visit.url, visit.wanted)
             visit.asked = bool(conditions)
             response = await self._fetcher.ask(
@@ -185,7 +185,7 @@ class Poller:
         visit.progress.traffic += traffic
         return rules
 
-    def _permit(self, visit: _Visit, rules: RobotsRules) -> None:
+    async def _permit(self, visit: _Visit, rules: RobotsRules) -> None:
         """Raise `Failure` if robots.txt does not allow the page, or is not known."""
         url, spacing = visit.url, rules.spacing
         if rules.trouble:
@@ -194,7 +194,12 @@ class Poller:
             if rules.refused:
                 raise Failure(detail, "refused")
             raise Failure(detail, wait=max(self._robots.left(rules), 1.0))
-        if rules.allows is not None and not rules.allows(url):
+        try:
+            allowed = rules.allows is None or await self._robots.allowed(rules, url)
+        except RobotsTooLong as error:
+            detail = f"robots.txt of {host_of(url, port=True)} cannot be obeyed in time: {error}"
+            raise Failure(detail, "refused", spacing=spacing) from None
+        if not allowed:
             detail = f"robots.txt of {host_of(url, port=True)} does not allow {url[:200]}"
             raise Failure(detail, "refused", spacing=spacing)
         visit.spacing = spacing if visit.spacing is None else max(visit.spacing, spacing)
