@@ -7,12 +7,12 @@ from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from aiohttp import web
-from unstale.mirror.as_json import as_json
 
 from mirror.sources.worlds import Server
 from unstale import InvalidInput
 from unstale.dashboard.api import edits
 from unstale.mirror.exchange.tables import export_elements, import_elements
+from unstale.mirror.json_values import as_json
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.notify.notifier import Notifier
 from unstale.mirror.settings import GroupLimit, Http, Notify, Rule, Settings

@@ -223,14 +223,14 @@ def test_missing_parts_are_named(monkeypatch):
     import importlib
 
     from unstale.errors import MissingExtra
-    from unstale.mirror.sources.http import fingerprint as change_definition
+    from unstale.mirror.sources.http import fingerprint
 
     def absent(name, *_):
         raise ModuleNotFoundError(name=name)
 
     monkeypatch.setattr("unstale.errors.import_module", absent)
-    change_definition._css.cache_clear()
-    change_definition._compiled.cache_clear()
+    fingerprint._css.cache_clear()
+    fingerprint._compiled.cache_clear()
     importlib.invalidate_caches()
     for options in ({"change": "text"}, {"selector": "p"}, {"ignore": "a"}):
         with pytest.raises(MissingExtra, match=r"unstale\[html\]"):

@@ -1,6 +1,8 @@
 """robots.txt is asked for, believed and asked for again, and no more often than that."""
 
 import asyncio
+import time
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
@@ -8,8 +10,9 @@ import pytest
 from example_counts import percent
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from protego import Protego
 
-from unstale.mirror.sources.http.robots import Robots, RobotsAnswer
+from unstale.mirror.sources.http.robots import MAX_ROBOTS_BYTES, Robots, RobotsAnswer, RobotsTooLong
 
 from .hostile import Hostile, answer, faults, reset, then_stall
 
@@ -274,3 +277,90 @@ def test_nothing_is_looked_up_for_hosts_that_forbid_nothing():
     host.answer = RobotsAnswer(200, "User-agent: *\nAllow: /\nCrawl-delay: 3\nSitemap: http://h/s.xml\n")
     assert host.ask(0) is True
     assert host.robots.known("http://h", False).allows is None
+
+
+def filled(line):
+    """A robots.txt that has no room for more such lines."""
+    return "User-agent: *\n" + f"{line}\n" * ((MAX_ROBOTS_BYTES - 100) // (len(line.encode()) + 1))
+
+
+HOSTILE_RULES = {
+    "an early star": filled(f"Disallow: *{'a' * 49}b{'a' * 49}"),
+    "short ones": filled("Disallow: *aab"),
+    "many stars": filled(f"Disallow: /{'a*' * 2000}b"),
+    "one rule": f"User-agent: *\nDisallow: {'*a' * 250_000}b",
+    "characters to be quoted": filled(f"Disallow: *{'&' * 30}b{'&' * 30}"),
+    "not ASCII": filled("Disallow: *" + "\xe9" * 20 + "b" + "\xe9" * 20),
+    "dollars": filled(f"Disallow: /{'$' * 20}a*$"),
+    "allowed": filled(f"Allow: *{'a' * 30}b{'a' * 30}") + "Disallow: /z",
+    "no wildcards": filled("Disallow: /aaaaaaaab"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_RULES)
+def test_no_rules_stop_the_event_loop(name):
+    """However many rules there are, and however long the address, the loop itself matches for a blink."""
+
+    async def main():
+        host = Host()
+        host.answer = RobotsAnswer(200, HOSTILE_RULES[name])
+        rules, _ = await host.robots.learn("http://h", False)
+        spent, whole = [], []
+        for letter in ("a", "&", "%C3%A9", "$"):
+            for length in (100, 2048, 8000):
+                began, all_began = time.thread_time(), time.process_time()
+                with suppress(RobotsTooLong):
+                    await host.robots.allowed(rules, "http://h/" + letter * (length // len(letter)))
+                spent.append(time.thread_time() - began)
+                whole.append(time.process_time() - all_began)
+        await host.robots.close()
+        return spent, whole
+
+    spent, whole = asyncio.run(main())
+    assert max(spent) < 0.1, "in the thread of the loop; a poll has up to eleven addresses"
+    assert max(whole) < 2.0, "in all threads"
+
+
+def test_a_page_is_refused_if_its_robots_takes_too_long_also_after_a_redirect(visitor):
+    far = "/" + "a" * 7000
+    pages = robots_of(HOSTILE_RULES["an early star"]) | {
+        "/far": answer(b"", "302 Found", Location=far),
+        far: PAGE,
+    }
+    (a, moved), server = polled(visitor, pages, "/a", "/far")
+    assert a.outcome == "changed"
+    assert moved.outcome == "refused"
+    assert (
+        f"robots.txt of 127.0.0.1:{server.port} cannot be obeyed in time: its rules with wild" in moved.detail
+    )
+    assert "for an address of 7,0" in moved.detail
+    assert not server.asked(far)
+
+
+def test_agents_do_not_multiply_rules():
+    """A group may name thousands of agents, and each of them would get all the rules."""
+    text = "".join(f"User-agent: {'unstale'[: n % 8]}*{n}\n" for n in range(3000))
+    text += "".join(f"Disallow: /{n}\n" for n in range(3000)) + "User-agent: *\nDisallow: /a\n"
+    host = Host()
+    host.answer = RobotsAnswer(200, text)
+    began = time.process_time()
+    assert host.ask(0) is False
+    assert time.process_time() - began < 2.0
+
+
+@given(st.lists(st.sampled_from([
+    "User-agent: *", "User-agent: unstale", "user agent: UnStale*", "useragent uns", "User-agent: un*stale",
+    "User-agent: stale", "User-agent: unstale-bot", "User-agent:", "User-agentx: *", "User-agent: other",
+    "Disallow: /a", "Disallow: /", "Allow: /a", "Disallow: /*a$", "Sitemap: http://h/s", "Crawl-delay: 3",
+    "# User-agent: *", "", "unknown: x", "Disallow: /# User-agent: *",
+])).map("\n".join), st.sampled_from(["unstale", "Un.stale", "stale_unstale", "bot+unstale"]))  # fmt: skip
+@settings(max_examples=percent(300))
+def test_only_the_names_of_others_are_lost(text, agent):
+    """What is allowed, and how far apart, is what the parser finds in the whole text."""
+    host = Host()
+    host.robots = Robots(host.fetch, agent, max_age=1000.0, now=lambda: 0.0)
+    host.answer = RobotsAnswer(200, text)
+    allowed = host.ask(0)
+    parsed = Protego.parse(text)
+    assert allowed == parsed.can_fetch("http://h/a", agent)
+    assert host.robots.known("http://h", False).spacing == (parsed.crawl_delay(agent) or 0.0)

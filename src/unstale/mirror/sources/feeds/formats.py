@@ -90,6 +90,8 @@ def _from_xml(body: bytes, base: str, media_type: str) -> NamedEntries:
         headers["content-type"] = media_type
     try:
         feed = feedparser.parse(BytesIO(body), response_headers=headers, sanitize_html=False)
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001  (feedparser raises anything on some broken feeds)
         raise InvalidInput(f"it cannot be read as a feed: {type(error).__name__}: {error}") from None
     if not feed.get("version") and not feed.entries:

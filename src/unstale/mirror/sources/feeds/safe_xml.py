@@ -23,7 +23,9 @@ _MAX_ELEMENTS = 1_000_000
 """Of one document; the largest sitemap allowed has a few hundred thousand."""
 _MAX_DEPTH = 100
 _CHUNK_BYTES = 1 << 16
-_BARE_AND = re.compile(rb"(<!\[CDATA\[.*?\]\]>)|&(?!(?:[A-Za-z_][\w.-]*|#\d+|#x[0-9A-Fa-f]+);)", re.DOTALL)
+_BARE_AND = re.compile(
+    rb"(<!\[CDATA\[.*?(?:\]\]>|\Z))|&(?!(?:[A-Za-z_][\w.-]*|#\d+|#x[0-9A-Fa-f]+);)", re.DOTALL
+)
 
 
 class XmlElement(NamedTuple):

@@ -24,6 +24,8 @@ MAX_ADDRESSES = 50_000
 """Addresses that are read from one sitemap."""
 _FEEDS = frozenset({"rss", "feed", "rdf"})
 _SHORT = re.compile(r"(\d{4})(?:-(\d{2}))?")
+_ZEROS = re.compile(rb"\0*")
+_PIECE_BYTES = 4096
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 
 
@@ -43,20 +45,22 @@ def gunzip(body: bytes, max_size: int) -> bytes:
     """Return a gzipped body unpacked, and any other body as it is."""
     if not body.startswith(b"\x1f\x8b"):
         return body
-    out = bytearray()
-    while body:
+    out, at = bytearray(), 0
+    while at < len(body):  # several parts in a row are one file
         stream = zlib.decompressobj(wbits=31)
-        try:
-            out += stream.decompress(body, max_size + 1 - len(out))
-        except zlib.error as error:
-            raise InvalidInput(f"it is not well-formed gzip: {error}") from None
-        if len(out) > max_size:
-            raise InvalidInput(f"it has more than {max_size:,} bytes when unpacked")
-        if not stream.eof:
-            raise InvalidInput("it is gzipped, and ends too early")
-        body = stream.unused_data.lstrip(
-            b"\0"
-        )  # several parts in a row are one file; zeros fill the last block
+        while not stream.eof:
+            # A part that ends hands back all that it got beyond its end, so it gets little at a time.
+            piece = body[at : at + _PIECE_BYTES]
+            if not piece:
+                raise InvalidInput("it is gzipped, and ends too early")
+            try:
+                out += stream.decompress(piece, max_size + 1 - len(out))
+            except zlib.error as error:
+                raise InvalidInput(f"it is not well-formed gzip: {error}") from None
+            if len(out) > max_size:
+                raise InvalidInput(f"it has more than {max_size:,} bytes when unpacked")
+            at += len(piece) - len(stream.unused_data)
+        at = _ZEROS.match(body, at).end()  # type: ignore[union-attr]  # they fill the last block
     return bytes(out)
 
 

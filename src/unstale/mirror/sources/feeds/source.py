@@ -15,15 +15,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from unstale.errors import InvalidInput
+from unstale.mirror.contained import SMALL_BYTES, LimitExceeded, parsers
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, New, Source, Terms, WarmSource
 from unstale.mirror.sources.bloom_filter import BloomFilter
 from unstale.mirror.sources.http.urls import host_of
 from unstale.mirror.sources.threads import GivenUp, Threads
+from unstale.quantities import show_duration
 
 from .formats import read_feed
 from .named_entries import EntryFilter, NamedEntries, site_of
@@ -153,19 +156,32 @@ class DocumentSource:
             return replace(
                 found, fingerprint=known.fingerprint, validators=kept
             )  # the same document as at the last poll
-        left = terms.timeout - (asyncio.get_running_loop().time() - began)
+        left = max(terms.timeout - (asyncio.get_running_loop().time() - began), 0.0)
         try:
+            read = partial(
+                _read_body,
+                self._read,
+                found.body or b"",
+                _base(known.key, found),
+                _content_type(found),
+                terms.max_size,
+            )
+            document = await _read_apart(read, left) if _is_heavy(found.body) else None
             reading = await self._threads.run(
                 known.key,
-                lambda _: self._look(known.key, found, filter_, memory, terms.max_size),
-                timeout=max(left, 0.0),
+                lambda _: self._look(known.key, found, document or read(), filter_, memory),
+                timeout=left,
             )
         except BaseException as error:
             if isinstance(found.body, Path):
                 found.body.unlink(missing_ok=True)  # the mirror does not take it over
             if not isinstance(error, Exception):
                 raise
-            kind = "" if isinstance(error, InvalidInput | GivenUp) else f"{type(error).__name__}: "
+            kind = (
+                ""
+                if isinstance(error, InvalidInput | GivenUp | LimitExceeded)
+                else f"{type(error).__name__}: "
+            )
             words = f"it was fetched, but cannot be read: {kind}{error}"
             return Found("failed", words, traffic=found.traffic, wait=found.wait, spacing=found.spacing)
         same_as_page = _CHANGE_OPTIONS & filter_.rest.keys() and found.fingerprint is not None
@@ -189,14 +205,17 @@ class DocumentSource:
         return self._http if _is_address(key) else self._files
 
     def _look(
-        self, key: str, found: Found, filter_: EntryFilter, memory: Mapping[str, Json], max_size: int
+        self,
+        key: str,
+        found: Found,
+        document: NamedEntries,
+        filter_: EntryFilter,
+        memory: Mapping[str, Json],
     ) -> _DocumentReading:
-        """Read a document. This runs in a thread, since it can take seconds."""
+        """Look at the entries of a document. This runs in a thread, since it can take seconds."""
         from unstale.mirror.sources.http.private_addresses import named_private
 
-        body = found.body.read_bytes() if isinstance(found.body, Path) else found.body or b""
-        base = _landed(key, found) if _is_address(key) else ""
-        document = self._read(body, base, _content_type(found), max_size)
+        base = _base(key, found)
         hosts = frozenset({site_of(key), site_of(base)}) if base else frozenset()
         inside = self._private or not base or named_private(host_of(key))
         seen = BloomFilter.read(memory.get("seen"))
@@ -245,6 +264,25 @@ class DocumentSource:
             return f"not an address: {name}"
 
 
+def _read_body(read: Read, body: bytes | Path, base: str, media_type: str, max_size: int) -> NamedEntries:
+    """Read the entries of a body that may be in a file."""
+    return read(body if isinstance(body, bytes) else body.read_bytes(), base, media_type, max_size)
+
+
+def _is_heavy(body: bytes | Path | None) -> bool:
+    """Tell whether a child must read a document: it is large, or may become large when it is unpacked."""
+    return isinstance(body, Path) or len(body or b"") > SMALL_BYTES or (body or b"").startswith(b"\x1f\x8b")
+
+
+async def _read_apart(read: Callable[[], NamedEntries], seconds: float) -> NamedEntries:
+    """Have a child process read a document."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await parsers.run(read)
+    except TimeoutError:
+        raise GivenUp(f"it cannot be read within {show_duration(seconds)}") from None
+
+
 def _is_address(text: str) -> bool:
     return text[:8].lower().startswith(("http://", "https://"))
 
@@ -273,8 +311,10 @@ def _content_type(found: Found) -> str:
     return content_type if isinstance(content_type, str) else found.media_type
 
 
-def _landed(key: str, found: Found) -> str:
-    """Return the address of the document after redirects."""
+def _base(key: str, found: Found) -> str:
+    """Return the address of the document after redirects; empty for a file."""
+    if not _is_address(key):
+        return ""
     landed = found.meta.get("url")
     return landed if isinstance(landed, str) else found.moved or key
 

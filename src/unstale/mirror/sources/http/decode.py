@@ -16,6 +16,8 @@ __all__ = ["BodyTooLarge", "UndecodableBody", "accepted", "decoder"]
 Sink = Callable[[bytes], None]
 
 _BLOCK_BYTES = 65536
+_GZIP_PIECE_BYTES = 4096
+"""Compressed bytes that the decoder gets at once."""
 _ZSTD_SLICE_BYTES = 256
 """Compressed bytes that the decoder gets at once: four can become 128 KiB, and the decoder has no limit."""
 _ZSTD_WINDOW_BYTES = 8 << 20
@@ -51,6 +53,11 @@ class _Zlib:
         self._over = False
 
     def feed(self, data: bytes) -> None:
+        # A member that ends hands back all that it got beyond its end, so it gets little at a time.
+        for start in range(0, len(data), _GZIP_PIECE_BYTES):
+            self._feed(data[start : start + _GZIP_PIECE_BYTES])
+
+    def _feed(self, data: bytes) -> None:
         more = bool(data)
         while more and not self._over:
             if self._inflate is None:
@@ -116,19 +123,18 @@ class _Zstd:
         self._decoder: Any = None
 
     def feed(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
+        at = 0
+        while at < len(data):
             if self._decoder is None:
                 self._decoder = self._maker.decompressobj()
-            piece, view = view[:_ZSTD_SLICE_BYTES], view[_ZSTD_SLICE_BYTES:]
+            piece = data[at : at + _ZSTD_SLICE_BYTES]
+            at += len(piece)
             out = self._decoder.decompress(piece)
             if out:
                 self._sink(out)
             if self._decoder.eof:
-                rest = self._decoder.unused_data
+                at -= len(self._decoder.unused_data)
                 self._decoder = None
-                if rest:
-                    view = memoryview(rest + bytes(view))
 
     def done(self) -> bool:
         return self._decoder is None

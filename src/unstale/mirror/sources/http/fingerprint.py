@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unstale.errors import InvalidInput, MissingExtra, need
@@ -44,6 +45,7 @@ __all__ = [
     "check_content_options",
     "definition_of",
     "fingerprint_of",
+    "fingerprint_of_file",
     "title_of",
 ]
 
@@ -57,6 +59,8 @@ _TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BETWEEN = re.compile(r"[\s/\"=]+")
 _MAX_ATTRIBUTES = 5000
+_HIDDEN_TAGS = ("script", "style", "noscript")
+"""Tags of elements whose text is not shown."""
 
 
 class NoContent(Exception):  # noqa: N818
@@ -141,7 +145,7 @@ def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = ""
         return f"bytes:{sha256(body).hexdigest()}"
     try:
         text = _what_counts(wanted, body, content_type)
-    except (NoContent, InvalidInput, MissingExtra):
+    except (NoContent, InvalidInput, MissingExtra, MemoryError):
         raise
     except (Exception, RecursionError) as error:  # noqa: BLE001  (parsers raise anything on pages of the web)
         raise NoContent(f"the content cannot be read: {type(error).__name__}: {error}"[:300]) from None
@@ -149,6 +153,11 @@ def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = ""
     if wanted.change == "text":
         text = _with_single_spaces(text)
     return f"{wanted.name}:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def fingerprint_of_file(wanted: ChangeDefinition, body: bytes | Path, content_type: str) -> str:
+    """Return the fingerprint of a body that may be in a file."""
+    return fingerprint_of(wanted, body if isinstance(body, bytes) else body.read_bytes(), content_type)
 
 
 def _what_counts(wanted: ChangeDefinition, body: bytes, content_type: str) -> str:
@@ -212,22 +221,43 @@ def _tree(text: str) -> HtmlElement:
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
     try:
         return html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+    except etree.XMLSyntaxError as error:
+        if error.code == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError from None
+        raise
     except etree.ParserError:
         raise NoContent("the page is empty") from None
 
 
-def _visible(node: HtmlElement) -> str:
-    parts = node.xpath(".//text()[not(ancestor::script or ancestor::style or ancestor::noscript)]")
-    return _with_single_spaces(" ".join(parts))
+def _without_hidden_texts(tree: HtmlElement) -> HtmlElement:
+    """Remove the texts within elements that are not shown; done once, however many nodes are selected."""
+    cleared: set[HtmlElement] = set()
+    for hidden in list(tree.iter(*_HIDDEN_TAGS)):
+        if hidden in cleared:  # it is within another one
+            continue
+        for node in hidden.iter():
+            node.text = None
+            if node is not hidden:
+                node.tail = None
+            cleared.add(node)
+    return tree
+
+
+def _texts(node: HtmlElement) -> str:
+    from lxml.etree import XPath
+
+    return _with_single_spaces(" ".join(XPath(".//text()", smart_strings=False)(node)))
 
 
 def _main_text(text: str) -> str:
     trafilatura = need("trafilatura", extra="html", needed_for="main texts")
     try:
         found = trafilatura.extract(text, fast=True, include_comments=False, include_tables=True)
+    except MemoryError:
+        raise
     except (Exception, RecursionError):  # noqa: BLE001  (all visible text is used instead)
         found = None
-    return found or _visible(_tree(text))
+    return found or _texts(_without_hidden_texts(_tree(text)))
 
 
 @lru_cache(maxsize=256)
@@ -245,16 +275,18 @@ def _css(selector: str) -> CSSSelector:
 def _selected(selector: str, text: str, *, markup: bool) -> str:
     from lxml import html
 
-    nodes = _css(selector)(_tree(text))
+    tree = _tree(text)
+    nodes = _css(selector)(tree)
     if not nodes:
         raise NoContent(f"the selector {selector!r} finds nothing on the page")
     if markup:
         return "\n".join(html.tostring(node, encoding="unicode", with_tail=False) for node in nodes)
     # The text of a script or a style counts only if the selector selects it.
-    return "\n".join(
-        _with_single_spaces(node.text_content()) if node.tag in {"script", "style"} else _visible(node)
-        for node in nodes
-    )
+    own = {
+        node: _with_single_spaces(node.text_content()) for node in nodes if node.tag in {"script", "style"}
+    }
+    _without_hidden_texts(tree)
+    return "\n".join(own[node] if node in own else _texts(node) for node in nodes)
 
 
 def _json(body: bytes, pointer: str | None) -> str:
@@ -292,7 +324,7 @@ def _remove_matches(text: str, patterns: tuple[str, ...]) -> str:
     for pattern in patterns:
         left = end - time.monotonic()
         try:
-            text = _compiled(pattern).sub("", text, timeout=max(left, 0.001))
+            text = _compiled(pattern).sub("", text, concurrent=True, timeout=max(left, 0.001))
         except TimeoutError:
             raise NoContent(f"the pattern {pattern!r} in ignore takes too long: make it simpler") from None
     return text

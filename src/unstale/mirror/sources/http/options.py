@@ -1,6 +1,6 @@
 """The options of a page.
 
-``change``, ``selector`` and ``ignore`` say what counts as a change (see `change_definition`). With
+``change``, ``selector`` and ``ignore`` say what counts as a change (see `fingerprint`). With
 ``conditional = false`` requests have no conditions, for servers that answer 304 when they should not.
 ``headers`` go with each request to the host of the page, and to no other host. In their values ``${NAME}`` is
 that variable of the environment; it is put in when the request is made, so that the store does not have it.

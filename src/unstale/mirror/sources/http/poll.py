@@ -7,12 +7,12 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from aiohttp import ClientResponse
 
 from unstale.errors import InvalidInput, MissingExtra
+from unstale.mirror.contained import SMALL_BYTES, LimitExceeded, parsers
 from unstale.mirror.secrets import HARMLESS_HEADERS
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Known, Late, Terms
@@ -20,11 +20,19 @@ from unstale.mirror.source import Found, Known, Late, Terms
 from .body import ResponseBody
 from .deadlines import Deadlines
 from .fetch import Failure, Fetcher, Progress, silence_words
-from .fingerprint import BYTES, ChangeDefinition, NoContent, definition_of, fingerprint_of, title_of
+from .fingerprint import (
+    BYTES,
+    ChangeDefinition,
+    NoContent,
+    definition_of,
+    fingerprint_of,
+    fingerprint_of_file,
+    title_of,
+)
 from .headers import media_type, parse_date, printable, retry_after, status_line, validators, version_meta
 from .options import checked_headers, expanded_headers, is_conditional, own_headers, user_agent
 from .private_addresses import Lookup, is_public, look_up, named_private
-from .robots import MAX_ROBOTS_BYTES, Robots, RobotsAnswer, RobotsRules
+from .robots import MAX_ROBOTS_BYTES, Robots, RobotsAnswer, RobotsRules, RobotsTooLong
 from .urls import host_of, joined, origin_of
 
 __all__ = ["Poller"]
@@ -162,7 +170,7 @@ class Poller:
                 )  # also if a redirect leads back: another host has chosen that address
             if self._http.robots:
                 rules = self._robots.known(origin, visit.inside)
-                self._permit(visit, rules or await self._learn(visit, origin))
+                await self._permit(visit, rules or await self._learn(visit, origin))
             conditions = _conditions(known, visit.url, visit.wanted)
             visit.asked = bool(conditions)
             response = await self._fetcher.ask(
@@ -184,7 +192,7 @@ class Poller:
         visit.progress.traffic += traffic
         return rules
 
-    def _permit(self, visit: _Visit, rules: RobotsRules) -> None:
+    async def _permit(self, visit: _Visit, rules: RobotsRules) -> None:
         """Raise `Failure` if robots.txt does not allow the page, or is not known."""
         url, spacing = visit.url, rules.spacing
         if rules.trouble:
@@ -193,7 +201,12 @@ class Poller:
             if rules.refused:
                 raise Failure(detail, "refused")
             raise Failure(detail, wait=max(self._robots.left(rules), 1.0))
-        if rules.allows is not None and not rules.allows(url):
+        try:
+            allowed = rules.allows is None or await self._robots.allowed(rules, url)
+        except RobotsTooLong as error:
+            detail = f"robots.txt of {host_of(url, port=True)} cannot be obeyed in time: {error}"
+            raise Failure(detail, "refused", spacing=spacing) from None
+        if not allowed:
             detail = f"robots.txt of {host_of(url, port=True)} does not allow {url[:200]}"
             raise Failure(detail, "refused", spacing=spacing)
         visit.spacing = spacing if visit.spacing is None else max(visit.spacing, spacing)
@@ -222,15 +235,13 @@ class Poller:
         try:
             await self._fetcher.read(response, content, progress, terms.spend)
             progress.phase = "content"
-            if content.large or visit.wanted is not BYTES:
-                work = partial(_digested, visit.wanted, content, kind)
-                loop = asyncio.get_running_loop()
-                body, head, fingerprint = await loop.run_in_executor(self._fetcher.workers, work)
-            else:
-                body, head, fingerprint = _digested(visit.wanted, content, kind)
+            body, head, fingerprint = await self._digested(visit.wanted, content, kind)
         except NoContent as error:
             content.discard()
             raise Failure(printable(str(error), 300)) from None
+        except LimitExceeded as error:
+            content.discard()
+            raise Failure(f"the content cannot be read: {error}") from None
         except BaseException:
             content.discard()
             raise
@@ -252,6 +263,21 @@ class Poller:
             origins=tuple(sorted(set(map(origin_of, visit.seen)))) if len(visit.seen) > 1 else (),
             meta={} if same else version_meta(response, visit.url, title_of(head, kind)),
         )
+
+    async def _digested(
+        self, wanted: ChangeDefinition, content: ResponseBody, kind: str
+    ) -> tuple[bytes | Path, bytes, str]:
+        """Return the body, its beginning, and its fingerprint; a child process looks at what is large."""
+        run = asyncio.get_running_loop().run_in_executor
+        if content.large:
+            body, head = await run(self._fetcher.workers, _finished, content)
+        else:
+            body, head = _finished(content)
+        if wanted is BYTES:
+            return body, head, f"bytes:{content.digest()}" if content.large else fingerprint_of(wanted, head)
+        if content.size > SMALL_BYTES:
+            return body, head, await parsers.run(fingerprint_of_file, wanted, body, kind)
+        return body, head, await run(self._fetcher.workers, fingerprint_of, wanted, head, kind)
 
     async def _fetch_robots(self, url: str, inside: bool) -> RobotsAnswer:  # noqa: FBT001
         """Fetch robots.txt, with less time than a page has."""
@@ -332,16 +358,13 @@ def _target(response: ClientResponse, url: str) -> str:
         ) from None
 
 
-def _digested(wanted: ChangeDefinition, content: ResponseBody, kind: str) -> tuple[bytes | Path, bytes, str]:
-    """Return the body, its beginning, and its fingerprint. This may block."""
+def _finished(content: ResponseBody) -> tuple[bytes | Path, bytes]:
+    """Return the body, and its beginning. This may block."""
     body = content.finish()
     if isinstance(body, bytes):
-        return body, body, fingerprint_of(wanted, body, kind)
-    if wanted is BYTES:
-        with body.open("rb") as file:
-            return body, file.read(_TITLE_WITHIN_BYTES), f"bytes:{content.digest()}"
-    whole = body.read_bytes()
-    return body, whole[:_TITLE_WITHIN_BYTES], fingerprint_of(wanted, whole, kind)
+        return body, body
+    with body.open("rb") as file:
+        return body, file.read(_TITLE_WITHIN_BYTES)
 
 
 def _late(progress: Progress, timeout: float) -> str:

@@ -4,21 +4,28 @@ The first poll of a host fetches robots.txt; a later poll fetches it again when 
 host wait for one fetch. If the host has no robots.txt (4xx), everything is allowed. If the fetch fails (no
 connection, 5xx), the rules of the last fetch stay in force; without such rules nothing is allowed for a
 while.
+
+A hostile robots.txt must not stop other polls. Before it is parsed, all other agents get the same name, since
+the parser keeps every rule once for each agent that its group names. How many steps it takes to match a page
+is known before: few are made in the event loop, more in a thread, and a page that needs too many is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from unstale.backoff import doubling_wait
 
-__all__ = ["MAX_ROBOTS_BYTES", "Robots", "RobotsAnswer", "RobotsRules"]
+__all__ = ["MAX_ROBOTS_BYTES", "Robots", "RobotsAnswer", "RobotsRules", "RobotsTooLong"]
 
-MAX_ROBOTS_BYTES = 500_000
+MAX_ROBOTS_BYTES = 512_000
 """Bytes of a robots.txt that are read; RFC 9309 asks for 500 KiB or more. The rest is ignored."""
 _MAX_HOSTS = 20_000
 """Hosts whose rules stay in memory."""
@@ -28,6 +35,17 @@ _FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 60.0, 3600.0
 _STALE_RULES_SECONDS = 600.0
 _SLOW_TO_PARSE_CHARACTERS = 20_000
 """A longer robots.txt is parsed in a thread, so that other polls go on."""
+_STEPS_IN_THE_LOOP, _MAX_STEPS = 2_000_000, 200_000_000
+"""Steps of matching a page that the event loop makes itself, and steps that are made at all: 0.2 seconds."""
+_STEPS_PER_RULE = 100
+"""What a rule without wildcards takes."""
+_AGENT = re.compile(r"user(?:-|\s*)agent(?:\s*:|\s|$)(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
+_OTHER_AGENT = "\0"
+"""No user agent has this in its name."""
+
+
+class RobotsTooLong(Exception):  # noqa: N818
+    """It would take too long to match an address against a robots.txt; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +70,11 @@ class RobotsRules:
     """The rules of one host for this user agent."""
 
     allows: Callable[[str], bool] | None = None
-    """Tells whether a page may be polled; None: every page may."""
+    """Tells whether a page may be polled; None: every page may. `Robots.allowed` asks it."""
+    count: int = 0
+    """How many lines the rules have."""
+    wildcards: int = 0
+    """How many characters the rules with wildcards have."""
     spacing: float = 0.0
     """Seconds between two polls that the host asks for."""
     until: float = 0.0
@@ -89,6 +111,8 @@ class Robots:
         self._fetch, self._agent, self._max_age, self._now = fetch, agent, max_age, now
         self._rules: OrderedDict[tuple[str, bool], RobotsRules] = OrderedDict()
         self._tasks: dict[tuple[str, bool], asyncio.Task[tuple[RobotsRules, int]]] = {}
+        # One at a time, since threads take turns with the event loop.
+        self._slow_matches = ThreadPoolExecutor(1, "unstale: robots.txt")
 
     def known(self, origin: str, inside: bool) -> RobotsRules | None:  # noqa: FBT001
         """Return the rules of a host without waiting; None if robots.txt must be fetched first."""
@@ -114,12 +138,27 @@ class Robots:
         rules, traffic = await asyncio.shield(task)
         return rules, traffic if mine else 0
 
+    async def allowed(self, rules: RobotsRules, url: str) -> bool:
+        """Tell whether rules allow a page; raise `RobotsTooLong` if that would take too long to find out."""
+        if rules.allows is None:
+            return True
+        steps = rules.wildcards * _quoted_length(url) + rules.count * _STEPS_PER_RULE
+        if steps <= _STEPS_IN_THE_LOOP:
+            return rules.allows(url)
+        if steps > _MAX_STEPS:
+            raise RobotsTooLong(
+                f"its rules with wildcards have {rules.wildcards:,} characters, too many for an address of "
+                f"{len(url):,}"
+            )
+        return await asyncio.get_running_loop().run_in_executor(self._slow_matches, rules.allows, url)
+
     async def close(self) -> None:
         """Cancel all fetches."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._slow_matches.shutdown(wait=False, cancel_futures=True)
 
     async def _refresh(self, key: tuple[str, bool]) -> tuple[RobotsRules, int]:
         answer = await self._fetch(f"{key[0]}/robots.txt", key[1])
@@ -153,15 +192,57 @@ class Robots:
     def _read(self, text: str, until: float) -> RobotsRules:
         from protego import Protego
 
-        parsed, agent = Protego.parse(text.removeprefix("\ufeff")), self._agent
+        lines = [line.partition("#")[0].strip() for line in text.removeprefix("\ufeff").splitlines()]
+        lines, agent = _with_one_agent(lines, self._agent)
+        if agent is None:  # no rule is for us
+            return RobotsRules(until=until)
+        parsed = Protego.parse("\n".join(lines))
         spacing = parsed.crawl_delay(agent) or 0.0
         rate = parsed.request_rate(agent)
         if rate is not None:  # the numbers may have thousands of digits
             spacing = max(spacing, min(rate.seconds, 10**9) / min(rate.requests, 10**9))
+        spacing = min(spacing, _MAX_SPACING_SECONDS)
+        # Most files forbid nothing; then polls need not look anything up.
+        if not any(line.lower().startswith("di") for line in lines):
+            return RobotsRules(spacing=spacing, until=until)
 
         def allows(url: str) -> bool:
             return bool(parsed.can_fetch(url, agent))
 
-        # Most files forbid nothing; then polls need not look anything up.
-        forbids = any(line.lstrip().lower().startswith("di") for line in text.splitlines())
-        return RobotsRules(allows if forbids else None, min(spacing, _MAX_SPACING_SECONDS), until)
+        wild = sum(
+            2 * _quoted_length(line) for line in lines if "$" in line
+        )  # the parser keeps such a rule twice
+        wild += sum(_quoted_length(line) for line in lines if "*" in line and "$" not in line)
+        return RobotsRules(allows, len(lines), wild, spacing, until)
+
+
+def _quoted_length(text: str) -> int:
+    """Return how long a rule or an address is when the parser has written it with percent signs."""
+    return len(quote(text, safe="/%=*", errors="replace"))
+
+
+def _with_one_agent(lines: list[str], agent: str) -> tuple[list[str], str | None]:
+    r"""Return the lines, in which all agents but the one whose rules count have the same name; and that one.
+
+    The rules that count are those of the longest name that begins a word of the user agent; else those of
+    ``*``; else none, and the agent is None.
+
+    >>> _with_one_agent(["User-agent: other", "Disallow: /", "User-agent: *", "Allow: /"], "unstale")
+    (['user-agent: \x00', 'Disallow: /', 'user-agent: *', 'Allow: /'], '*')
+    """
+    own = agent.strip().lower()
+    named = [found[1].strip().lower() if (found := _AGENT.match(line)) else None for line in lines]
+    names = {
+        name: plain for name in named if name and (plain := "*" if name == "*" else name.replace("*", ""))
+    }
+    best = None
+    for plain in dict.fromkeys(names.values()):
+        if plain == "*":
+            best = best or plain
+        elif plain in own and re.search(rf"(?<![\w-]){re.escape(plain)}", own):
+            best = plain if best is None or best == "*" or len(plain) > len(best) else best
+    shown = [
+        line if name is None else f"user-agent: {best if names.get(name) == best and best else _OTHER_AGENT}"
+        for line, name in zip(lines, named, strict=True)
+    ]
+    return shown, best

@@ -5,7 +5,7 @@ an ETag or a Last-Modified, a poll asks for the page on condition that it has ch
 the answer:
 
 =======================  =========  ==========================================================================
-200, 203                 changed    with the decoded body and its fingerprint (see `change_definition`)
+200, 203                 changed    with the decoded body and its fingerprint (see `fingerprint`)
 304                      unchanged
 404, 410                 gone
 301, 302, 303, 307, 308  followed   ``moved`` if all of them are permanent (301, 308) and there is a page
