@@ -10,12 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from unstale import Mirror
+from unstale.dashboard import guard as guarding
 from unstale.dashboard import server as serving
+from unstale.dashboard.guard import AccessRules, GuardMiddleware
 
 PATIENCE = 1.5
 """What a client has for its request, in seconds."""
@@ -113,6 +115,136 @@ def test_who_will_send_no_more_is_answered(connect):
         connection.shutdown(socket.SHUT_WR)
         while connection.recv(1000):
             pass
+
+
+def answer_to(connection, sent):
+    """Return all that the server says until it closes the connection."""
+    connection.sendall(sent)
+    answer = b""
+    try:
+        while part := connection.recv(10_000):
+            answer += part
+    except ConnectionError:
+        pass
+    return answer
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Let a server have few connections."""
+    monkeypatch.setattr(serving, "_most_connections", lambda: 20)
+    monkeypatch.setattr(serving, "_HEADERS_SECONDS", ENOUGH)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc", ASKED])
+def test_silent_connections_keep_nobody_out(connect, sent, monkeypatch):
+    monkeypatch.setattr(serving, "_HEADERS_SECONDS", ENOUGH)  # which the other fixture has shortened
+    last = ASKED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    with ExitStack() as stack:
+        silent = []
+        for _ in range(60):
+            silent.append(stack.enter_context(connect()))
+            silent[-1].sendall(sent)
+            if sent is ASKED:  # and stays after its answer
+                assert silent[-1].recv(1000).startswith(b"HTTP/1.1 200")
+        for _ in range(3):
+            answer = answer_to(stack.enter_context(connect()), last)
+            assert answer.startswith(b"HTTP/1.1 200")
+            assert answer.endswith(b"hello")
+        assert b"HTTP" not in answer_to(silent[0], b"")  # the oldest is closed
+
+
+@pytest.mark.usefixtures("few")
+def test_who_is_being_answered_is_not_cut_off(connect):
+    with ExitStack() as stack:
+        slow = stack.enter_context(connect())
+        slow.sendall(ASKED.replace(b"/ ", b"/slow "))
+        for _ in range(60):
+            stack.enter_context(connect())
+        assert slow.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+@pytest.fixture
+def guarded(monkeypatch):
+    """Return what connects to a server whose application is guarded."""
+    monkeypatch.setattr(serving, "_HEADERS_SECONDS", PATIENCE)
+    server = serving.Server(GuardMiddleware(app, AccessRules()))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        yield lambda: socket.create_connection(listening.getsockname(), timeout=ENOUGH)
+        server.should_exit = True
+        thread.join(ENOUGH)
+
+
+HIDDEN = b"GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n"
+BOTH = b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize("method", [b"GET", b"POST", b"HEAD", b"PUT"])
+@pytest.mark.parametrize(
+    "framing",
+    [
+        BOTH % 5,
+        BOTH % 0,
+        BOTH % (5 + len(HIDDEN)),
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"transfer-encoding: CHUNKED\r\nCONTENT-LENGTH: 5\r\n",
+        b"Content-Length: 5\r\nContent-Length: 60\r\n",
+        b"Content-Length: 5, 60\r\n",
+        b"Content-Length: +5\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Transfer-Encoding : chunked\r\n",
+        b"Transfer-Encoding: identity, chunked\r\n",
+    ],
+)
+def test_a_request_with_two_ends_gets_one_answer(guarded, method, framing):
+    head = method + b" /login HTTP/1.1\r\nHost: localhost\r\n" + framing + b"\r\n"
+    with guarded() as connection:
+        answer = answer_to(connection, head + b"0\r\n\r\n" + HIDDEN)
+    assert answer.count(b"HTTP/1.1 ") == 1, answer
+    assert answer.split()[1] in {b"400", b"501"}
+
+
+def test_health_has_its_own_room(monkeypatch):
+    monkeypatch.setattr(guarding, "_MOST_REQUESTS", 3)
+    monkeypatch.setattr(guarding, "_MOST_HEALTH_REQUESTS", 2)
+
+    async def ask(guard, path, statuses):
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message):
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        headers = [(b"host", b"localhost")]
+        scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
+        await guard(scope, receive, send)
+
+    async def all_of_it():
+        go = asyncio.Event()
+
+        async def waiting(_, __, send):
+            await go.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        guard, pages, health = GuardMiddleware(waiting, AccessRules()), [], []
+        async with asyncio.TaskGroup() as group:
+            for _ in range(10):
+                group.create_task(ask(guard, "/x", pages))
+            group.create_task(ask(guard, "/healthz", health))
+            await asyncio.sleep(0.05)
+            assert (pages, health) == ([503] * 7, [])
+            go.set()
+        assert (sorted(pages), health) == ([200] * 3 + [503] * 7, [200])
+        await ask(guard, "/x", pages)
+        assert pages[-1] == 200
+
+    asyncio.run(all_of_it())
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -283,6 +284,24 @@ def test_rows(name, comma, write):
     assert found == [Access("/a", MOMENT, "ann", 3.0), Access('/b "x"', MOMENT, "bob", 0.5)]
     assert tally.accesses == 3.5
     assert (tally.lines, tally.malformed) == (4, 0)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+def test_a_header_that_cannot_be_read(name, write):
+    with pytest.raises(InvalidInput, match="names of its columns, has a carriage return"):
+        read(write("us\rer,key,time\na,b,1\n", name))
+    with pytest.raises(InvalidInput, match="its first line"):
+        read(write("k" * 200_000 + ",time\nb,1\n", name))
+
+
+HEADERS = st.text(st.sampled_from('key,time\t"\r\0\ufeff \x85\u2028é'), max_size=20)
+
+
+@given(header=HEADERS, rest=st.text(max_size=20))
+def test_any_beginning_is_read_or_told(header, rest, write):
+    for name in ("x.csv", "x.tsv", "x.log", "x.jsonl"):
+        with suppress(InvalidInput):
+            read(write(f"{header}\n{rest}", name))
 
 
 def test_rows_that_cannot_be_read(write):

@@ -4,7 +4,9 @@ The dashboard listens on loopback, where any page in the browser of its user can
 name can be made to lead. So a request must name a host that we go by (which stops DNS rebinding), and whoever
 changes something must come from a page of ours (which stops cross-site posting): browsers say where a request
 comes from, forms carry a token that only our pages know, and JSON cannot be posted across sites unasked. On
-any other address all that takes a token besides.
+any other address all that takes a token besides, which can be guessed only slowly (`GuessLimit`).
+
+There is room for so many requests at a time; that for ``/healthz`` is its own.
 
 Every answer has headers that forbid browsers whatever the dashboard does not need.
 """
@@ -17,8 +19,10 @@ import hmac
 import re
 import secrets
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -26,8 +30,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from unstale.errors import InvalidInput
+from unstale.wording import plural
 
 from .error_responses import page, problem, wants_page
+from .guess_limit import GuessLimit
 
 __all__ = ["ADMITTED", "ANY", "LOOPBACK", "AccessRules", "GuardMiddleware", "csrf_token"]
 
@@ -44,6 +50,8 @@ _LONGEST_ADDRESS_BYTES = 8192
 _LARGEST_BODY_BYTES = 1_000_000
 _BODY_SECONDS = 30.0
 """In which a body must have come."""
+_MOST_REQUESTS, _MOST_HEALTH_REQUESTS = 200, 50
+"""That are answered at the same time."""
 _SHORTEST_TOKEN = 16
 """Characters."""
 _READING_METHODS, _EDITING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"}), frozenset({"POST", "DELETE"})
@@ -97,8 +105,11 @@ class AccessRules:
 
     @property
     def cookie(self) -> str:
-        """What the cookie of one who has given the token holds: not the token itself."""
-        return hmac.new((self.token or "").encode(), b"unstale cookie", hashlib.sha256).hexdigest()
+        """What the cookie of one who has given the token holds: not the token itself.
+
+        Who guesses the token cannot make it, since it depends on this process as well.
+        """
+        return hmac.new(_SECRET + (self.token or "").encode(), b"unstale cookie", hashlib.sha256).hexdigest()
 
 
 def csrf_token() -> str:
@@ -119,6 +130,9 @@ class GuardMiddleware:
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app, self._rules = app, rules
+        self._guesses = GuessLimit()
+        self._requests: Counter[bool] = Counter()
+        """That are being answered; True: those for ``/healthz``."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
@@ -132,13 +146,23 @@ class GuardMiddleware:
         headers = Headers(scope=scope)
         as_page = wants_page(scope["path"], headers.get("accept", ""))
         answering = _AnswerWithHeaders(scope, headers, receive, send)
+        health = scope["path"] == "/healthz"
+        self._requests[health] += 1
         try:
+            if self._requests[health] > (_MOST_HEALTH_REQUESTS if health else _MOST_REQUESTS):
+                answer = problem(
+                    503, "too many requests at once", as_page=as_page, headers={"Retry-After": "1"}
+                )
+                await answer(scope, answering.receive, answering.send)
+                return
             await self._let_in(scope, headers, answering.receive, answering.send, as_page=as_page)
         except Exception:
             if not answering.begun:
                 answer = problem(500, _BUG, as_page=as_page)
                 await answer(scope, answering.receive, answering.send)
             raise  # the server writes it into its log
+        finally:
+            self._requests[health] -= 1
 
     async def _let_in(
         self, scope: Scope, headers: Headers, receive: Receive, send: Send, *, as_page: bool
@@ -186,7 +210,9 @@ class GuardMiddleware:
         if token is None:
             return True
         given = _authorization(headers)
-        if _same(given, token) or any(_same(one, self._rules.cookie) for one in _cookies(headers)):
+        if any(_same(one, self._rules.cookie) for one in _cookies(headers)):
+            return True
+        if self._is_token(scope, given):
             return True
         if path in _PATHS_WITHOUT_TOKEN or path.startswith("/static/"):
             return False
@@ -195,6 +221,22 @@ class GuardMiddleware:
         raise _Refused(
             401, message, {"WWW-Authenticate": "Bearer" + ("" if browser else ', Basic realm="unstale"')}
         )
+
+    def _is_token(self, scope: Scope, given: str) -> bool:
+        """Tell whether this is the token; refuse whoever has guessed too often."""
+        if not given or self._guesses.known_wrong(given):
+            return False
+        address = (scope.get("client") or ("", 0))[0]
+        wait = self._guesses.wait(address)
+        if wait > 0.0:
+            seconds = ceil(wait)
+            message = f"too many wrong tokens; try again in {plural(seconds, 'second')}"
+            raise _Refused(429, message, {"Retry-After": str(seconds)})
+        if _same(given, self._rules.token or ""):
+            self._guesses.right(address)
+            return True
+        self._guesses.wrong(address, given)
+        return False
 
     async def _login(self, scope: Scope, headers: Headers, receive: Receive) -> Response:
         """Take the token from a person, whose browser keeps a cookie for it."""
@@ -208,7 +250,7 @@ class GuardMiddleware:
         if _content_type(headers) != _FORM_TYPE:
             raise _Refused(415, f"the token must come as {_FORM_TYPE}")
         given = _fields(await _body(receive)).get("token", "").strip()
-        if not _same(given, self._rules.token):
+        if not self._is_token(scope, given):
             return page("Enter", '<p role="alert">That is not the token.</p>\n' + _LOGIN, 403)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
@@ -266,6 +308,8 @@ def _check_size(scope: Scope, headers: Headers) -> None:
     address = scope.get("raw_path") or scope["path"].encode()
     if len(address) + len(scope["query_string"]) > _LONGEST_ADDRESS_BYTES:
         raise _Refused(414, f"an address can have {_LONGEST_ADDRESS_BYTES} bytes at most")
+    if "transfer-encoding" in headers and "content-length" in headers:  # where does its body end?
+        raise _Refused(400, "a request must not have both Content-Length and Transfer-Encoding")
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()) or len(length) > 18:
         raise _Refused(400, "Content-Length must be a number")

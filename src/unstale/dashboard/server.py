@@ -1,4 +1,4 @@
-"""The server: uvicorn, with a time by which requests must have come, and an end that is quiet."""
+"""The server: uvicorn, with limits for connections that send no request, and an end that is quiet."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -16,6 +17,9 @@ __all__ = ["Server"]
 
 _HEADERS_SECONDS = 15.0
 """In which the headers of a request must have come."""
+_MOST_CONNECTIONS, _FEWEST_CONNECTIONS = 1000, 256
+"""More than are open at a time; and what is attempted however few files a process may open. Requests that are
+answered at the same time are far fewer (`guard`), so that there always are some to close."""
 _EXIT_CODE_INTERRUPTED = 130
 
 
@@ -25,7 +29,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: ASGIApp) -> None:
         logging.getLogger("uvicorn.error").addFilter(_worth_telling)
         super().__init__(
-            uvicorn.Config(
+            _Config(
                 app,
                 http=TimedProtocol,
                 log_config=None,
@@ -33,7 +37,6 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 lifespan="on",
-                limit_concurrency=1000,
                 timeout_graceful_shutdown=3,
             )
         )
@@ -45,10 +48,38 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+class _Config(uvicorn.Config):
+    """The configuration of a server, and which of its connections have no request to be answered."""
+
+    def __init__(self, app: ASGIApp, **options: Any) -> None:  # noqa: ANN401  (those of uvicorn)
+        super().__init__(app, **options)
+        self.silent: dict[TimedProtocol, None] = {}
+        """The longest silent first."""
+        self.most_connections = _most_connections()
+
+    def close_longest_silent(self) -> None:
+        """Make room for another connection."""
+        if (silent := next(iter(self.silent), None)) is not None:
+            silent.give_up()
+
+
+def _most_connections() -> int:
+    """Return how many connections may be open, so that other files can still be opened."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return _MOST_CONNECTIONS
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    return max(_FEWEST_CONNECTIONS, min(_MOST_CONNECTIONS, files * 3 // 4))
+
+
 class TimedProtocol(H11Protocol):
     """A connection that is closed if it stays silent, or sends only some of a request.
 
-    Who has sent a request, and will send no more, is answered nevertheless.
+    If there are too many connections, those that have been silent for longest are closed at once: who
+    connects to ask, asks soon. Who has sent a request, and will send no more, is answered nevertheless.
     """
 
     _waiting: asyncio.TimerHandle | None = None
@@ -57,10 +88,17 @@ class TimedProtocol(H11Protocol):
         """Wait for the first request."""
         super().connection_made(transport)
         self._wait()
+        if len(self.connections) > self._limits.most_connections:
+            self.loop.call_later(0.0, self._limits.close_longest_silent)  # after what has come is read
 
     def data_received(self, data: bytes) -> None:
         """Wait for the rest of a request, or stop waiting."""
         super().data_received(data)
+        self._wait()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
         self._wait()
 
     def eof_received(self) -> bool:  # type: ignore[override]
@@ -79,19 +117,27 @@ class TimedProtocol(H11Protocol):
     def _idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]  # at first
 
+    @property
+    def _limits(self) -> _Config:
+        assert isinstance(self.config, _Config)  # noqa: S101
+        return self.config
+
     def _wait(self) -> None:
         if not self._idle:
             self._stop_waiting()
         elif self._waiting is None and not self.transport.is_closing():
-            self._waiting = self.loop.call_later(_HEADERS_SECONDS, self._give_up)
+            self._waiting = self.loop.call_later(_HEADERS_SECONDS, self.give_up)
+            self._limits.silent[self] = None
 
     def _stop_waiting(self) -> None:
+        self._limits.silent.pop(self, None)
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
 
-    def _give_up(self) -> None:
-        self._waiting = None
+    def give_up(self) -> None:
+        """Close the connection, unless there is something to answer."""
+        self._stop_waiting()
         if self._idle:
             self.transport.close()
 

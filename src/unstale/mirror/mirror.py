@@ -7,7 +7,7 @@ import difflib
 import hashlib
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
@@ -33,6 +33,7 @@ from .reports.status import Status, live_workers, status
 from .reports.what_if import MirrorDemand, WhatIf, demand_of
 from .settings import Settings
 from .source import Json, New, Source
+from .sources.allowed import check_allowed
 from .sources.registry import Sources, load_sources
 from .store.contract import Addition, Element, PollRecord, Sample, Version
 from .store.copies import Copies
@@ -177,8 +178,17 @@ class Mirror:
             t.add([addition], self.clock.now())
             return t.find([addition.key])[addition.key]
 
-    def add_many(self, news: Iterable[New], given: Mapping[str, Json] | None = None) -> Added:
-        """Add elements; those that cannot be are left out, and told."""
+    def add_many(
+        self,
+        news: Iterable[New],
+        given: Mapping[str, Json] | None = None,
+        *,
+        allow: Collection[str] | None = None,
+    ) -> Added:
+        """Add elements; those that cannot be are left out, and told.
+
+        With ``allow``, those that are not of the web need a source that it names: for lists of others.
+        """
         _check(given or {})
         added = known = changed = 0
         refused: list[tuple[str, str]] = []
@@ -188,6 +198,8 @@ class Mirror:
             for new in batch:
                 try:
                     addition = self._discovery.addition(new, given or {})
+                    if allow is not None:
+                        check_allowed(addition.key, addition.source, new.options, allow)
                 except InvalidInput as error:
                     refused.append((new.key, str(error)))
                 else:

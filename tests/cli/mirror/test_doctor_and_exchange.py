@@ -160,3 +160,27 @@ def test_mistakes(refuse, folder):
     assert "bad.parquet: cannot be read" in refuse("import", "bad.parquet")
     (folder / "bad.csv").write_text("name\nx\n")
     assert "key" in refuse("import", "bad.csv")
+
+
+def test_users_of_databases_who_may_write_are_told(ask, mirror, postgres_server):
+    import psycopg
+
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS only_reader")
+        connection.execute("CREATE ROLE only_reader LOGIN")
+        connection.execute("DROP TABLE IF EXISTS rights; CREATE TABLE rights (a int)")
+        reader = postgres_server.replace("://postgres:", "://only_reader:")
+        assert reader != postgres_server
+
+        def told():
+            text = f'[databases.own]\nurl = "{postgres_server}"\n[databases.theirs]\nurl = "{reader}"\n'
+            mirror.write_text(f"[mirror]\n{text}")
+            checks = ask("doctor")["checks"]
+            return {one["subject"]: (one["level"], one["found"]) for one in checks}
+
+        found = told()
+        assert found["database own"] == ("warn", "its user is a superuser")
+        assert found["database theirs"] == ("ok", "its user may only read")
+        connection.execute("GRANT DELETE ON rights TO only_reader")
+        assert told()["database theirs"] == ("warn", "its user may write to the table rights")
+        connection.execute("DROP TABLE rights; DROP ROLE only_reader")

@@ -171,3 +171,18 @@ def test_hints(run, ask, refuse, polled):
     assert ask("hint", "--from", "changed.txt", "--time", "2026-01-31T12:00Z")["hinted"] == 2
     run("remove", polled.host + "/a", "--yes")
     assert "was removed from this mirror" in refuse("hint", polled.host + "/a")
+
+
+@pytest.mark.usefixtures("mirror")
+def test_what_lists_and_imports_may_name(run, ask, refuse):
+    Path("local.txt").write_text("/srv/a.txt\n")
+    assert "say --allow file" in refuse("add", "--from", "local.txt")
+    assert "--allow must be of" in refuse("add", "--from", "local.txt", "--allow", "files")
+    assert "--allow needs --from" in refuse("add", "/srv/a.txt", "--allow", "file")
+    assert ask("add", "--from", "local.txt", "--allow", "file,sql")["added"] == 1
+    Path("others.txt").write_text("/srv/b.txt\n")
+    assert ask("add", "--from", "others.txt", "--source", "file")["added"] == 1
+    Path("table.csv").write_text("key\n/srv/c.txt\n")
+    assert "say --allow file" in refuse("import", "table.csv")
+    run("import", "table.csv", "--allow", "file")
+    assert ask("add", "/srv/c.txt", "/srv/d.txt")["added"] == 1

@@ -276,10 +276,10 @@ def check_sources(opened: Opened, sample: int) -> list[Check]:
             break
         if element.group not in blocked and element.source != "python":
             chosen.setdefault(element.group, element)
+    checks = _check_rights(opened)
     if not chosen:
-        return []
+        return checks
     found = asyncio.run(_polled(opened, list(chosen.values())))
-    checks = []
     for element, one in zip(chosen.values(), found, strict=True):
         told = f"{element.key}: {one.detail or one.outcome}"
         if one.outcome in {"failed", "refused"}:
@@ -288,6 +288,40 @@ def check_sources(opened: Opened, sample: int) -> list[Check]:
             )
         else:
             checks.append(Check("ok", f"source {element.source}", told))
+    return checks
+
+
+def _check_rights(opened: Opened) -> list[Check]:
+    """Check that users of PostgreSQL may only read."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from unstale.mirror.sources.sql.database import error_words, open_database
+    from unstale.mirror.sources.sql.reading_only import rights_beyond_reading
+
+    checks = []
+    for name, database in opened.config.settings.databases.items():
+        if not database.url.startswith("postgres"):
+            continue
+        subject = f"database {name}"
+        try:
+            there = open_database(name, database)
+        except UnstaleError as error:
+            checks.append(Check("error", subject, str(error)))
+            continue
+        try:
+            with there.engine.connect() as connection:
+                more = rights_beyond_reading(connection)
+        except SQLAlchemyError as error:
+            told, todo = error_words(error, there.secrets)[1], "see docs/how-to/mirror-tables.md"
+            checks.append(Check("warn", subject, told, todo))
+        else:
+            todo = "polls need SELECT alone: give them a user with no other right"
+            if more is None:
+                checks.append(Check("ok", subject, "its user may only read"))
+            else:
+                checks.append(Check("warn", subject, f"its user {more}", todo))
+        finally:
+            there.engine.dispose()
     return checks
 
 

@@ -21,7 +21,7 @@ from unstale.cli.shared.when import read_moment, span_or_nothing
 from unstale.errors import InvalidInput
 from unstale.wording import plural
 
-from .open import Opened, mirror_options, open_mirror, read_lines
+from .open import Opened, allow_option, mirror_options, open_mirror, read_lines
 from .report import print_item
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def _windows(name: str, text: str) -> str:
     multiple=True,
     help="For the source: change=text, selector=main, ...",
 )
+@allow_option
 @mirror_options
 def add(
     *,
@@ -134,6 +135,7 @@ def add(
     sitemap: bool,
     source: str | None,
     options: tuple[tuple[str, Json], ...],
+    allow: tuple[str, ...],
     mirror_file: str | None,
     as_json: bool,
     **given: Any,  # noqa: ANN401
@@ -141,7 +143,8 @@ def add(
     """Add elements: pages, feeds, sitemaps, files, folders, tables.
 
     An element that is there already gets what is said here, and keeps the rest. With --from, keys come from a
-    list (one on each line), an OPML file, a sitemap, or CSV with a column key or url.
+    list (one on each line), an OPML file, a sitemap, or CSV with a column key or url. Those that are not of
+    the web (files, tables) need --allow or --source, since whoever wrote the file chose what is read here.
     """
     named = [
         name for name, there in (("--feed", feed), ("--sitemap", sitemap), ("--source", source)) if there
@@ -152,8 +155,9 @@ def add(
         raise InvalidInput("nothing to add: name elements, or a file with --from")
     if file is not None and file.lower().startswith(("http://", "https://")):
         raise InvalidInput(f"--from reads a file here; write: unstale add --sitemap {file}, or --feed {file}")
-    if kind is not None and file is None:
-        raise InvalidInput("--as needs --from")
+    for name, there in (("--as", kind), ("--allow", allow)):
+        if there and file is None:
+            raise InvalidInput(f"{name} needs --from")
     source = "feed" if feed else "sitemap" if sitemap else source
     said = {name: value for name, value in given.items() if value is not None}
     with open_mirror(mirror_file) as opened:
@@ -162,12 +166,15 @@ def add(
 
         named_here = [New(key, source, dict(options)) for key in keys]
         lots: list[tuple[list[New], dict[str, Any]]] = [(named_here, said)] if keys else []
+        done = [opened.mirror.add_many(news, row) for news, row in lots]
         refused: list[tuple[str, str]] = []
         if file is not None:
             listed, refused = _listed(file, kind, source, dict(options))
-            lots += [(news, {**row, **said}) for row, news in listed]
-        with progress(f"adding {plural(sum(len(news) for news, _ in lots), 'element')}"):
-            done = [opened.mirror.add_many(news, row) for news, row in lots]
+            from_file = [(news, {**row, **said}) for row, news in listed]
+            trusted = _trusted(allow, source, dict(options))
+            with progress(f"adding {plural(sum(len(news) for news, _ in from_file), 'element')}"):
+                done += [opened.mirror.add_many(news, row, allow=trusted) for news, row in from_file]
+            lots += from_file
     refused = [pair for one in done for pair in one.refused] + refused
     added, known, changed = (sum(map(attrgetter(name), done)) for name in ("added", "known", "changed"))
     got = Added(added, known, refused, changed)
@@ -180,6 +187,14 @@ def add(
         parts += [f"{name} {_shown(name, value)}" for name, value in _agreed(lots)]
         _print_added(opened, got, parts + [f"{name}={_shown(name, value)}" for name, value in options])
     return 1 if refused else 0
+
+
+def _trusted(allow: tuple[str, ...], source: str | None, options: dict[str, Json]) -> set[str]:
+    """Return what a file may name: what the user allows, or says of all its elements."""
+    from unstale.mirror.sources.allowed import ENVIRONMENT
+
+    tree = {"file"} if options.get("tree") else set()
+    return {*allow, *tree, *({source} if source else ()), ENVIRONMENT}  # lists have no options
 
 
 def _listed(

@@ -16,7 +16,7 @@ from unstale.errors import InvalidInput
 from unstale.tables import check_writable
 from unstale.wording import plural
 
-from .open import Opened, mirror_options, open_mirror
+from .open import Opened, allow_option, mirror_options, open_mirror
 from .report import print_item
 
 __all__ = ["export_command", "import_command"]
@@ -43,21 +43,28 @@ Examples:
 @click.option(
     "--as", "kind", type=click.Choice(_KINDS), help="What is in them.  [default: as the name and columns say]"
 )
+@allow_option
 @mirror_options
 def import_command(
-    *, files: tuple[str, ...], kind: str | None, mirror_file: str | None, as_json: bool
+    *,
+    files: tuple[str, ...],
+    kind: str | None,
+    allow: tuple[str, ...],
+    mirror_file: str | None,
+    as_json: bool,
 ) -> None:
     """Import elements, history and copies from FILEs.
 
     Elements and history are CSV or Parquet (a column key; history also time, and changed or outcome), copies
     WARC. Elements are imported first, then history, then copies. With a mistake anywhere in a file nothing of
-    it is imported.
+    it is imported. Elements that are not of the web (files, tables) need --allow, since whoever wrote the
+    file chose what is read here.
     """
     kinds = sorted(((_KINDS.index(kind or _kind_of(file)), file) for file in files), key=lambda pair: pair[0])
     done: list[dict[str, Any]] = []
     with open_mirror(mirror_file) as opened, told_of_compilation():
         for number, file in kinds:
-            done.append(_imported(opened, _KINDS[number], file))
+            done.append(_imported(opened, _KINDS[number], file, allow))
     if as_json:
         print_json({"imported": done})
         return
@@ -100,7 +107,7 @@ def _parquet_columns(file: str) -> list[str]:
         raise InvalidInput(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
 
 
-def _imported(opened: Opened, kind: str, file: str) -> dict[str, Any]:
+def _imported(opened: Opened, kind: str, file: str, allow: tuple[str, ...]) -> dict[str, Any]:
     from unstale.mirror.exchange import tables as exchange
 
     if not Path(file).is_file():
@@ -108,7 +115,7 @@ def _imported(opened: Opened, kind: str, file: str) -> dict[str, Any]:
     skipped: list[tuple[str, str]] = []
     with progress(f"importing {file}") as advance:
         if kind == "elements":
-            count = exchange.import_elements(opened.mirror, file, progress=advance)
+            count = exchange.import_elements(opened.mirror, file, allow=allow, progress=advance)
             told = plural(count, "element")
         elif kind == "history":
             count = exchange.import_history(opened.mirror, file, progress=advance)
@@ -116,7 +123,7 @@ def _imported(opened: Opened, kind: str, file: str) -> dict[str, Any]:
         else:
             from unstale.mirror.exchange.warc import import_warc
 
-            got = import_warc(opened.mirror, file, progress=advance)
+            got = import_warc(opened.mirror, file, allow=allow, progress=advance)
             count, skipped = got.copies, list(got.skipped)
             told = f"{plural(count, 'version')}, {plural(got.elements, 'new element')}"
             told += f", {len(skipped):,} left out" if skipped else ""

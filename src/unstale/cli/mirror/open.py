@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from unstale.cli.shared.options import Quantity
 from unstale.errors import InvalidInput
 
 if TYPE_CHECKING:
     from unstale.mirror.config.file import Config
     from unstale.mirror.mirror import Mirror
 
-__all__ = ["Opened", "configured", "mirror_options", "open_mirror", "read_lines"]
+__all__ = ["Opened", "allow_option", "configured", "mirror_options", "open_mirror", "read_lines"]
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -31,6 +32,28 @@ def mirror_options(command: _Command) -> _Command:
         metavar="FILE",
         help="Of which mirror.  [default: mirror.toml here, or $UNSTALE_MIRROR]",
     )(command)
+
+
+def _allowed(name: str, text: str) -> tuple[str, ...]:
+    """Read names of sources, separated by commas."""
+    from unstale.mirror.settings import Settings
+    from unstale.mirror.sources.allowed import ENVIRONMENT
+    from unstale.mirror.sources.registry import load_sources
+
+    words = tuple(word.strip() for word in text.split(","))
+    known = [*load_sources(Settings()), ENVIRONMENT]
+    for word in words:
+        if word not in known:
+            raise InvalidInput(f"{name} must be of {', '.join(known)}, separated by commas; it is {text!r}")
+    return words
+
+
+allow_option = click.option(
+    "--allow",
+    type=Quantity("SOURCES", _allowed),
+    default=(),
+    help="What files may name besides the web: file,sql,environment.",
+)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ Whoever imports a history and copies should import the elements first, then the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -21,8 +21,10 @@ import numpy as np
 
 from unstale.errors import InvalidInput
 from unstale.mirror.engine.discovery import Discovery
-from unstale.mirror.secrets import is_template, origin, without_secrets
+from unstale.mirror.secrets import origin, without_secrets
 from unstale.mirror.source import New
+from unstale.mirror.sources.allowed import check_allowed
+from unstale.mirror.sources.registry import source_named
 from unstale.mirror.store.contract import Addition, Element, PollRecord, Version
 from unstale.mirror.store.sql.imported_polls import Past, keys_of, numbers_by_key, recall
 from unstale.policy import ElementTable
@@ -192,16 +194,25 @@ def _element_row(element: Element, known: list[float], vias: dict[int, str]) -> 
     )  # fmt: skip
 
 
-def import_elements(mirror: Mirror, path: str | PathLike[str], *, progress: Advance = ignore) -> int:
+def import_elements(
+    mirror: Mirror,
+    path: str | PathLike[str],
+    *,
+    allow: Collection[str] = (),
+    progress: Advance = ignore,
+) -> int:
     """Add the elements of a file, or change those that are there; return how many there are in it.
 
     What a file says of an element counts as said of that element. Where it says nothing, an element that is
     there keeps what was said of it before, and for a new one rules say it; but a file that was exported says
-    all (in its column ``given``) but secrets, which rules say. No file may have variables of the environment
-    sent: it may be a stranger's. With a mistake anywhere in the file nothing is added.
+    all (in its column ``given``) but secrets, which rules say. With a mistake anywhere in the file nothing is
+    added.
+
+    Elements of the web and functions are taken; those of other sources only if ``allow`` names the source
+    (``file``, ``sql``), and options with variables of the environment if it has ``environment``.
     """
     file = open_file(fspath(path))
-    wishes = _Wishes(Discovery(mirror.settings, mirror.sources))
+    wishes = _Wishes(mirror, allow)
     places: dict[str, Place] = {}
     vias: set[str] = set()
     for place, row in rows_in(file, _ELEMENTS):
@@ -237,25 +248,21 @@ def import_elements(mirror: Mirror, path: str | PathLike[str], *, progress: Adva
 class _Wishes:
     """Turns rows into elements: what differs from what rules say has been said of the element itself."""
 
-    def __init__(self, discovery: Discovery) -> None:
-        self._discovery = discovery
+    def __init__(self, mirror: Mirror, allow: Collection[str]) -> None:
+        self._discovery = Discovery(mirror.settings, mirror.sources)
+        self._sources, self._allow = mirror.sources, allow
 
     def of(self, place: Place, row: dict[str, Any], there: Mapping[str, Element] | None = None) -> Addition:
         """Return the element of a row; one that is there keeps what is not said of it now."""
         said = dict(row.get("given", {}))
-        for options in (said.get("options"), row.get("options")):
-            headers = options.get("headers") if isinstance(options, dict) else None
-            for name, value in headers.items() if isinstance(headers, dict) else ():
-                if is_template(value):
-                    rule = "headers without ${...}: variables of the environment belong into a [[rule]]"
-                    raise place.wrong("options", rule, name)
         if row.get("via") and (author := origin(row["via"])) != origin(row["key"]):
             said.setdefault("author", author)
         source = row.get("source") or said.get("source")
         names = ["weight", "max_age", "min_interval", "jitter", "windows", "group"]
         try:
-            if source and said:  # as it was exported: the key is the one that the source made
-                wish = self._discovery.ruled(row["key"], source, said)
+            if source and said:  # as it was exported
+                key = source_named(self._sources, source).key(row["key"], _options(row, said))
+                wish = self._discovery.ruled(key, source, said)
                 names.append("options")
             else:
                 options = row.get("options", {})
@@ -269,9 +276,18 @@ class _Wishes:
                 empty = value in {None, ""} if not isinstance(value, float | dict) else value != value  # noqa: PLR0124
                 if name in row and not empty and value != getattr(wish, name):
                     said[name] = value
+            check_allowed(wish.key, wish.source, _options(row, said), self._allow)
             return self._discovery.ruled(wish.key, wish.source, said)
         except InvalidInput as error:
             raise place.wrong("key", f"an element ({error})", row["key"]) from None
+
+
+def _options(row: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row says to the source."""
+    given = said.get("options", {})
+    if not isinstance(given, dict):
+        raise InvalidInput(f"its options must be a JSON object; they are {given!r}")
+    return {**given, **row.get("options", {})}
 
 
 # --- history

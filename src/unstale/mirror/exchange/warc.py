@@ -13,7 +13,7 @@ import json
 import re
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,8 +31,10 @@ from unstale.errors import InvalidInput, need
 from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.json_values import timestamp
 from unstale.mirror.source import Json, New
+from unstale.mirror.sources.allowed import check_allowed
 from unstale.mirror.store.contract import Addition, Element, Version
 from unstale.mirror.store.sql.imported_polls import Brought, Past, numbers_by_key, recall
+from unstale.mirror.store.storable import check_key
 from unstale.tables.atomic_files import replacing
 from unstale.tables.complaints import bad_file, reason
 from unstale.tables.files import Advance, ignore
@@ -44,6 +46,8 @@ __all__ = ["Imported", "export_warc", "import_warc"]
 
 _VERSIONS_AT_ONCE = 500
 _BLOCK_BYTES = 1 << 20
+_LATEST_SECONDS = 1e11
+"""Moments further from 1970 are none; the year 5138."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]*")
 _OURS = "unstale"
 """Our part of WARC-JSON-Metadata."""
@@ -219,11 +223,19 @@ class _Read:
     brought: Brought
 
 
-def import_warc(mirror: Mirror, path: str | PathLike[str], *, progress: Advance = ignore) -> Imported:
+def import_warc(
+    mirror: Mirror,
+    path: str | PathLike[str],
+    *,
+    allow: Collection[str] = (),
+    progress: Advance = ignore,
+) -> Imported:
     """Bring copies from an archive; elements that are not there are added.
 
     A copy from before the latest version that an element has is left out. Nothing is learned from them, as
     an archive does not tell how often nothing had changed; import the history for that, before.
+
+    Copies of the web and of functions are taken; those of other sources only if ``allow`` names the source.
     """
     need("warcio", extra="warc", needed_for="WARC files")
     name = _archive(path)
@@ -235,7 +247,7 @@ def import_warc(mirror: Mirror, path: str | PathLike[str], *, progress: Advance 
         for record in records:
             uri = _key((record.rec_headers.get_header("WARC-Target-URI") or "").strip("<>"))
             try:
-                found = _read(mirror, discovery, record, uri)
+                found = _read(mirror, discovery, record, uri, allow)
             except InvalidInput as error:
                 skipped.append((uri, str(error)))
                 continue
@@ -315,7 +327,13 @@ def _records(path: str, **how: Any) -> Iterator[Iterator[Any]]:  # noqa: ANN401
         raise bad_file(path, reason(error)) from None
 
 
-def _read(mirror: Mirror, discovery: Discovery, record: Any, uri: str) -> _Read | None:  # noqa: ANN401
+def _read(
+    mirror: Mirror,
+    discovery: Discovery,
+    record: Any,  # noqa: ANN401
+    uri: str,
+    allow: Collection[str],
+) -> _Read | None:
     """Put the content of a record into the folder of copies; None for a record that holds no copy."""
     if record.rec_type not in {"response", "resource"}:
         return None
@@ -329,9 +347,11 @@ def _read(mirror: Mirror, discovery: Discovery, record: Any, uri: str) -> _Read 
     ours = _ours(record.rec_headers.get_header("WARC-JSON-Metadata"))
     time = _date(record.rec_headers.get_header("WARC-Date"))
     if isinstance(ours.get("key"), str) and isinstance(ours.get("source"), str):
-        addition = discovery.ruled(str(ours["key"]), str(ours["source"]), {"source": ours["source"]})
+        addition = discovery.addition(New(str(ours["key"]), str(ours["source"])), {})
     else:
         addition, ours = discovery.addition(New(uri), {}), {}
+    check_allowed(addition.key, addition.source, {}, allow)
+    check_key(addition.key)
     digest, size = _put(mirror, record)
     if getattr(record.raw_stream, "limit", 0) > 0 or ours.get("digest", digest) != digest:
         raise _Damaged(f"the content of {uri} is not all there")
@@ -347,18 +367,17 @@ def _read(mirror: Mirror, discovery: Discovery, record: Any, uri: str) -> _Read 
                           {"url": uri, "status": 200, "headers": dict(headers)} if page else {},
                           validators=kept if page else {})  # fmt: skip
         return _Read(addition, time, None, brought)
-    exact, modified = ours.get("time"), ours.get("modified")
     brought = Brought(
         digest,
         size,
         str(ours.get("media_type") or "application/octet-stream"),
-        float(modified) if isinstance(modified, int | float) else None,
+        _moment(ours.get("modified")),
         _mapping(ours.get("meta")),
         str(ours.get("fingerprint") or ""),
         _mapping(ours.get("validators")),
     )
-    moment = float(exact) if isinstance(exact, int | float) else time
-    return _Read(addition, moment, bool(ours.get("first")), brought)
+    exact = _moment(ours.get("time"))
+    return _Read(addition, time if exact is None else exact, bool(ours.get("first")), brought)
 
 
 def _put(mirror: Mirror, record: Any) -> tuple[str, int]:  # noqa: ANN401
@@ -405,6 +424,11 @@ def _date(text: str | None) -> float:
     except ValueError:
         raise InvalidInput(f"it has no date, but {text!r}") from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _moment(value: Json) -> float | None:
+    """Return seconds since 1970; None for what is no moment that a clock can show."""
+    return float(value) if isinstance(value, int | float) and abs(value) <= _LATEST_SECONDS else None
 
 
 def _http_date(text: str | None) -> float | None:

@@ -166,7 +166,7 @@ class AccessLog:
                 raise bad_file(self.path, "its first lines are not JSON; --format says what it is")
             return self._collected(_again(first, blocks), self._names(have), quick_json, json_records)
         delimiter = "\t" if self.kind == "tsv" else ","
-        header, first = _header(first, delimiter)
+        header, first = _header(self.path, first, delimiter)
         self.tally.lines = 1
         places = {role: header.index(name) for role, name in self._names(header).items()}
         return self._collected(
@@ -384,8 +384,12 @@ def _json_fields(block: bytes) -> list[str]:
     return list(found)
 
 
-def _header(block: bytes, delimiter: str) -> tuple[list[str], bytes]:
+def _header(path: str, block: bytes, delimiter: str) -> tuple[list[str], bytes]:
     """Return the names in the first line, and the other lines."""
     line, _, rest = block.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
-    names = next(csv.reader([text_of(line)], delimiter=delimiter), [])
+    try:
+        names = next(csv.reader([text_of(line)], delimiter=delimiter), [])
+    except csv.Error as error:
+        said = "a carriage return" if b"\r" in line.removesuffix(b"\r") else str(error)
+        raise bad_file(path, f"its first line, with the names of its columns, has {said}") from None
     return [name.strip() for name in names], rest

@@ -240,10 +240,12 @@ class TestFeeds:
             async def poll(self, known, terms):  # noqa: ARG002
                 from unstale.mirror.source import Found
 
-                return Found("changed", body=path.read_bytes(), meta={"url": known.key})
+                return Found("changed", body=path.read_bytes(), meta={"url": landed or known.key})
 
             async def close(self):
                 pass
+
+        landed = ""
 
         def keys_from(key, settings):
             source = DocumentSource(
@@ -259,6 +261,12 @@ class TestFeeds:
         assert keys_from("https://example.org/feed", Settings()) == ["https://example.org/"]
         assert len(keys_from("http://localhost/feed", Settings())) == 4
         assert len(keys_from("https://example.org/feed", Settings(http=Http(private=True)))) == 4
+        for landed in ("https://example.org/feed", "http://93.184.216.34/feed", "http://[2606:2800::1]/feed"):
+            for key in ("http://localhost/feed", "http://10.0.0.1/feed", "https://example.org/feed"):
+                assert keys_from(key, Settings()) == ["https://example.org/"], (key, landed)
+        landed = "http://nas/feed"
+        assert len(keys_from("http://localhost/feed", Settings())) == 4
+        assert keys_from("https://example.org/feed", Settings()) == ["https://example.org/"]
 
     @pytest.mark.parametrize("size", [0, 2_000_000])
     def test_a_parser_that_hangs_is_given_up(self, site, size):

@@ -5,7 +5,7 @@ it like a file, with conditional requests, robots.txt and limits; the mirror kee
 counts as changed if its entries change, not if a time stamp at its head does, unless ``change``, ``ignore``
 or ``selector`` say otherwise. A poll discovers the entries, and gives a hint for each entry that is new or
 has another time than at the last poll; `named_entries` has the options. Private addresses in a document from
-a public address are left out.
+a public address, or from a private one that redirects to a public one, are left out.
 
 A sitemap names all there is, so the mirror soon polls what it no longer names.
 """
@@ -217,7 +217,8 @@ class DocumentSource:
 
         base = _base(key, found)
         hosts = frozenset({site_of(key), site_of(base)}) if base else frozenset()
-        inside = self._private or not base or named_private(host_of(key))
+        # The host that the poll was redirected to wrote the document, so it must be a private one, too.
+        inside = self._private or not base or all(named_private(host_of(one)) for one in (key, base))
         seen = BloomFilter.read(memory.get("seen"))
         states: list[str] = []
         discovered: dict[str, New] = {}

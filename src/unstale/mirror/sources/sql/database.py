@@ -136,6 +136,7 @@ _WORDS_BY_SQLSTATE = {
     "57P01": "the server is shutting down",
     "57P03": "the server is starting up",
 }
+_REFUSED_BY_SQLITE = re.compile("not authorized|prohibited|readonly database|one statement at a time")
 
 
 def error_words(error: BaseException, secrets: tuple[str, ...]) -> tuple[str, str]:
@@ -153,4 +154,6 @@ def error_words(error: BaseException, secrets: tuple[str, ...]) -> tuple[str, st
     known = _WORDS_BY_SQLSTATE.get(state)
     if isinstance(error, sqlite3.OperationalError) and "locked" in line:
         known = "busy: somebody is writing to it"
+    if isinstance(error, sqlite3.Error | sqlite3.Warning) and _REFUSED_BY_SQLITE.search(line):
+        known = "polls only read; write one SELECT"
     return state, f"{known} ({line})" if known else line

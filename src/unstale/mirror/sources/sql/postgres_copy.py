@@ -153,7 +153,8 @@ class _CopyStream:
         with selectors.DefaultSelector() as selector:
             selector.register(self._line.socket, selectors.EVENT_READ)
             try:
-                self._line.send_query(statement.encode(self._driver.info.encoding))
+                # With the protocol that takes one statement only.
+                self._line.send_query_params(statement.encode(self._driver.info.encoding), None)
                 while self._line.flush():
                     self._wait(selector)
                 self._to_the_end(selector)

@@ -1,6 +1,7 @@
 """The part of a poll of PostgreSQL that reads the table: the last probes, and then the rows.
 
-It is one transaction, so that the validators for the next poll describe exactly the rows that were read.
+It is one transaction, so that the validators for the next poll describe exactly the rows that were read. It
+only reads, and is rolled back.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from .arrow_types import PostgresColumn, postgres_columns
 from .keys import TableName
 from .postgres_copy import from_copy
 from .postgres_probes import Counters, Position, read_position, relations, sums, young_rows
+from .reading_only import select_from
 from .stoppable_work import Stop
 from .table_poll import MAX_PARTITIONS, MAX_PROBE_ROWS, TableGone, TablePoll, answer_digest, in_order
 
@@ -36,8 +38,18 @@ def poll_postgres(poll: TablePoll, counters: Counters | None, stop: Stop) -> Fou
     """Try the rungs that read the table; ``counters`` were read before, if the tables are known."""
     with poll.database.engine.connect() as plain:
         connection = plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        with stop.using(connection) as driver, connection.begin():
-            return _PostgresPoll(poll, connection, driver, stop, counters).run()
+        with stop.using(connection) as driver:
+            try:
+                with connection.begin() as transaction:
+                    found = _PostgresPoll(poll, connection, driver, stop, counters).run()
+                    transaction.rollback()
+                if poll.options.query or poll.options.probe:  # they may have taken locks of the session
+                    plain.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("DISCARD ALL")
+            except BaseException:
+                if poll.options.query or poll.options.probe:
+                    connection.invalidate()
+                raise
+            return found
 
 
 @dataclass
@@ -132,7 +144,7 @@ class _PostgresPoll:
     def _described(self) -> str:
         """Find the columns; return the SQL after FROM."""
         query = self.poll.options.query
-        origin = f"(\n{query}\n)" if query else self._quoted(self.poll.table.name)
+        origin = select_from(self.driver, "query", query) if query else self._quoted(self.poll.table.name)
         cursor: Any = self._run_for_table(f"SELECT * FROM {origin} AS q LIMIT 0").cursor  # noqa: S608
         self.columns_there = [one.name for one in cursor.description]
         types = [(cursor.pgresult.ftype(i), cursor.pgresult.fmod(i)) for i in range(len(self.columns_there))]
@@ -198,13 +210,17 @@ class _PostgresPoll:
                 return self._same("cursor", self._greatest(source))
         if options.probe is not None:
             with poll.rung("probe"):
-                return self._same("probe", answer_digest(self._run(options.probe).fetchmany(MAX_PROBE_ROWS)))
+                return self._same("probe", self._answer(options.probe))
         if self.remembered["plain"] and self._no_younger(source):
             return True
         if options.checksum:
             with poll.rung("checksum"):
                 return self._same("checksum", sums(self.connection, source))
         return False
+
+    def _answer(self, probe: str) -> Json:
+        asked = f"SELECT * FROM {select_from(self.driver, 'probe', probe)} AS q"  # noqa: S608
+        return answer_digest(self._run(asked).fetchmany(MAX_PROBE_ROWS))
 
     def _same(self, name: str, now: Json) -> bool:
         self.remembered[name] = now

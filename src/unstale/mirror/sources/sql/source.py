@@ -228,12 +228,15 @@ def _troubles() -> tuple[type[Exception], ...]:
     from sqlalchemy.exc import SQLAlchemyError
 
     from .extract import TooLarge
+    from .reading_only import NotOneSelect
     from .stoppable_work import Stopped
     from .table_poll import TableGone
 
     errors: tuple[type[Exception], ...] = (
         SQLAlchemyError,
         sqlite3.Error,
+        sqlite3.Warning,  # several statements, before Python 3.12
+        NotOneSelect,
         OSError,
         LookupError,
         TableGone,

@@ -1,6 +1,7 @@
 """The part of a poll that reads the table, for SQLite and any other database that SQLAlchemy knows.
 
-It is one transaction, so that the validators for the next poll describe exactly the rows that were read.
+It is one transaction, so that the validators for the next poll describe exactly the rows that were read. It
+is rolled back.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from unstale.mirror.source import Found, Json
 
 from .arrow_types import as_text
 from .extract import Extract, from_cursor
+from .reading_only import NotOneSelect, only_reading
 from .sqlite_probe import SqliteMark
 from .stoppable_work import Stop
 from .table_poll import MAX_PARTITIONS, MAX_PROBE_ROWS, TableGone, TablePoll, answer_digest, in_order
@@ -32,10 +34,16 @@ def poll_with_sqlalchemy(poll: TablePoll, mark: SqliteMark | None, stop: Stop) -
             driver = cast("Any", plain.connection.driver_connection)
             if "REPEATABLE READ" in plain.dialect.get_isolation_level_values(driver):
                 connection = plain.execution_options(isolation_level="REPEATABLE READ")
-        with stop.using(connection), connection.begin():
+        with stop.using(connection) as driver, connection.begin() as transaction:
+            reading = _SqlAlchemyPoll(poll, connection, stop, mark)
             if poll.database.kind == "sqlite":
                 connection.exec_driver_sql("BEGIN")
-            return _SqlAlchemyPoll(poll, connection, stop, mark).run()
+                with only_reading(driver):
+                    found = reading.run()
+            else:
+                found = reading.run()
+            transaction.rollback()
+            return found
 
 
 @dataclass
@@ -184,7 +192,7 @@ class _SqlAlchemyPoll:
 
     def _answer(self, probe: str) -> Json:
         asked = self.connection.execution_options(no_parameters=True).exec_driver_sql(probe)
-        return answer_digest(asked.fetchmany(MAX_PROBE_ROWS))
+        return answer_digest(_with_rows(asked, "probe").fetchmany(MAX_PROBE_ROWS))
 
     def _values(self) -> list[str | None]:
         from sqlalchemy import String
@@ -208,8 +216,15 @@ class _SqlAlchemyPoll:
             order = [self._column(name) for name in self.key]
             statement = self._rows_of(text("q.*")).order_by(*order)
         if self.poll.database.kind == "sqlite":
-            return self.connection.execute(statement).cursor
-        return _ResultCursor(self.connection.execution_options(stream_results=True).execute(statement))
+            return _with_rows(self.connection.execute(statement), "query").cursor
+        streamed = self.connection.execution_options(stream_results=True).execute(statement)
+        return _ResultCursor(_with_rows(streamed, "query"))
+
+
+def _with_rows(result: CursorResult[Any], name: str) -> CursorResult[Any]:
+    if not result.returns_rows:
+        raise NotOneSelect(f"{name} is no SELECT, and polls only read; write one SELECT")
+    return result
 
 
 class _ResultCursor:

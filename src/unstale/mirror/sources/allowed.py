@@ -1,0 +1,58 @@
+"""What files of others may name: pages, feeds and sitemaps of the web, unless the user allows more.
+
+A list, a table or an archive may come from a stranger, and each element that it names is polled, copied and
+shown. A file of this machine, a table of a database and a variable of the environment in an option (which a
+poll would send to whichever host the stranger named) are there only for who may name them. A function
+(``python:NAME``) is one that the process itself gave that name, so it needs no leave.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+
+from unstale.errors import InvalidInput
+from unstale.mirror.source import Json
+
+__all__ = ["ENVIRONMENT", "check_allowed"]
+
+ENVIRONMENT = "environment"
+"""The word that allows options with variables of the environment."""
+_ALWAYS_ALLOWED = frozenset({"http", "python"})
+_DOCUMENTS = frozenset({"feed", "sitemap"})
+"""They are fetched as pages or read as files, as their keys say."""
+
+
+def check_allowed(key: str, source: str, options: Mapping[str, Json], allow: Collection[str]) -> None:
+    """Raise `unstale.InvalidInput` for an element that a file must not bring.
+
+    Parameters
+    ----------
+    key
+        As its source made it.
+    source
+        The name of its source.
+    options
+        What the file says to the source.
+    allow
+        Names of sources that are allowed besides the web, and ``environment``.
+
+    >>> check_allowed("https://example.org/", "http", {}, allow=())
+    >>> check_allowed("/etc/passwd", "feed", {}, allow=())
+    Traceback (most recent call last):
+    unstale.errors.InvalidInput: '/etc/passwd' is polled by the source file, and files bring pages of the web
+    only; if you trust this one, say --allow file
+    """
+    needed = source
+    if source in _DOCUMENTS:
+        needed = "http" if key.startswith(("http://", "https://")) else "file"
+    if needed not in _ALWAYS_ALLOWED and needed not in allow:
+        raise InvalidInput(
+            f"{key!r} is polled by the source {needed}, and files bring pages of the web only; "
+            f"if you trust this one, say --allow {needed}"
+        )
+    if ENVIRONMENT not in allow and "${" in json.dumps(options, ensure_ascii=False):
+        raise InvalidInput(
+            f"{key!r} has an option with a variable of the environment (${{...}}), which polls would send "
+            f"to its source; if you trust this file, say --allow {ENVIRONMENT}"
+        )

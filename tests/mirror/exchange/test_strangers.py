@@ -1,0 +1,197 @@
+"""Files of strangers bring pages of the web, and nothing of this machine, unless it is allowed."""
+
+import io
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+from unstale.errors import InvalidInput
+from unstale.mirror.exchange.tables import import_elements
+from unstale.mirror.exchange.warc import import_warc
+from unstale.mirror.sources.allowed import check_allowed
+from unstale.mirror.sources.lists import read_list
+from unstale.mirror.sources.registry import load_sources, source_for
+
+from .conftest import open_mirror, settings_of
+
+LOCAL = [
+    ("/etc/passwd", "file"),
+    ("/etc/passwd", "feed"),
+    ("/etc/passwd", "sitemap"),
+    ("file:///etc/passwd", "file"),
+    ("file:///etc/passwd", "feed"),
+    ("feed:/etc/passwd", "feed"),
+    ("sitemap:file:///etc/passwd", "sitemap"),
+    ("local:///etc/passwd", "file"),
+    ("./secret.txt", "file"),
+    ("~/.ssh/id_rsa", "file"),
+    ("/etc/", "file"),
+    ("s3://bucket/key", "file"),
+    ("zip://a::/srv/x.zip", "file"),
+    ("sqlite:////srv/shop.db#users", "sql"),
+    ("postgresql://db.internal/shop#users", "sql"),
+    ("postgresql://evil.example/${TOKEN}#users", "sql"),
+]
+"""What a stranger might name, and by which source."""
+
+
+def lines(rows):
+    return "".join(",".join('"' + str(cell).replace('"', '""') + '"' for cell in row) + "\n" for row in rows)
+
+
+def archive(path, records):
+    """Write an archive of records: an address, and what it says of itself to unstale."""
+    with path.open("wb") as file:
+        writer = WARCWriter(file, gzip=False)
+        for uri, ours in records:
+            page = uri.startswith("http")
+            http = StatusAndHeaders("200 OK", [("Content-Type", "text/html")], protocol="HTTP/1.1")
+            headers = {"WARC-Date": "2024-05-06T07:08:09Z"}
+            if ours is not None:
+                headers["WARC-JSON-Metadata"] = json.dumps({"unstale": ours})
+            writer.write_record(
+                writer.create_warc_record(
+                    uri,
+                    "response" if page else "resource",
+                    payload=io.BytesIO(b"x"),
+                    length=1,
+                    http_headers=http if page else None,
+                    warc_headers_dict=headers,
+                )
+            )
+
+
+@pytest.mark.parametrize("source_named", [True, False])
+@pytest.mark.parametrize("exported", [True, False])
+@pytest.mark.parametrize(("key", "source"), LOCAL)
+def test_a_table_names_nothing_of_this_machine(tmp_path, key, source, source_named, exported):
+    path = tmp_path / "elements.csv"
+    row = [key, source if source_named else "", json.dumps({"source": source}) if exported else ""]
+    path.write_text(lines([["key", "source", "given"], ["https://good.example/", "", ""], row]))
+    with open_mirror(tmp_path / "new.db") as new:
+        with pytest.raises(InvalidInput, match=r"row 3|line 3"):
+            import_elements(new, path)
+        assert not list(new.elements())
+
+
+@pytest.mark.parametrize(("key", "source"), LOCAL)
+def test_an_archive_names_nothing_of_this_machine(tmp_path, key, source):
+    path = tmp_path / "theirs.warc"
+    uri = key if ":" in key else f"file://{key}"
+    said = {"key": key, "source": source}
+    archive(
+        path,
+        [
+            ("https://good.example/", None),
+            (uri, None),
+            (uri, said),
+            ("https://good.example/", said),
+            ("urn:x", {**said, "time": 1.0}),
+        ],
+    )
+    with open_mirror(tmp_path / "new.db") as new:
+        got = import_warc(new, path)
+        assert [element.key for element in new.elements()] == ["https://good.example/"]
+        assert (got.copies, got.elements, len(got.skipped)) == (1, 1, 4)
+
+
+def test_what_is_allowed_comes(tmp_path):
+    table, path = tmp_path / "elements.csv", tmp_path / "theirs.warc"
+    table.write_text(lines([["key", "source"], ["/srv/a.txt", ""], ["/srv/feed.xml", "feed"]]))
+    archive(path, [("file:///srv/b.txt", None), ("urn:x", {"key": "/srv/c.txt", "source": "file"})])
+    with open_mirror(tmp_path / "new.db") as new:
+        assert import_elements(new, table, allow=["file"]) == 2
+        assert import_warc(new, path, allow=["file"]).elements == 2
+        keys = {element.key for element in new.elements()}
+        assert keys == {"/srv/a.txt", "/srv/feed.xml", "/srv/b.txt", "/srv/c.txt"}
+        table.write_text(lines([["key"], ["sqlite:////srv/shop.db#users"]]))
+        with pytest.raises(InvalidInput, match="say --allow sql"):
+            import_elements(new, table, allow=["file"])
+
+
+@pytest.mark.parametrize("column", ["options", "given"])
+def test_variables_of_the_environment_are_not_sent_to_strangers(tmp_path, column):
+    path = tmp_path / "elements.csv"
+    options = {"headers": {"X-Token": "${TOKEN}"}}
+    said = options if column == "options" else {"source": "http", "options": options}
+    path.write_text(lines([["key", "source", column], ["https://evil.example/", "http", json.dumps(said)]]))
+    with open_mirror(tmp_path / "new.db") as new:
+        with pytest.raises(InvalidInput, match="--allow environment"):
+            import_elements(new, path)
+        assert import_elements(new, path, allow=["environment"]) == 1
+
+
+def test_every_key_goes_through_its_source(tmp_path):
+    """A key that its source would not make is refused or made right, whatever the file says of itself."""
+    path, table = tmp_path / "theirs.warc", tmp_path / "elements.csv"
+    bad = ["no address", "", " ", "http://", "http://[", "http:///x", "https://x.example:99999/"]
+    bad += ["\x00", "x" * 5000]
+    archive(path, [("urn:x", {"key": key, "source": "http"}) for key in [*bad, "HTTP://A.example:80/b"]])
+    with open_mirror(tmp_path / "new.db") as new:
+        got = import_warc(new, path)
+        assert [element.key for element in new.elements()] == ["http://a.example/b"]
+        assert len(got.skipped) == len(bad)
+        assert all(why and "\n" not in why for _, why in got.skipped)
+        for key in bad[:7]:
+            table.write_text(lines([["key", "source", "given"], [key, "http", '{"source": "http"}']]))
+            with pytest.raises(InvalidInput):
+                import_elements(new, table)
+        assert len(list(new.elements())) == 1
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+FIELDS = ["time", "modified", "first", "media_type", "meta", "fingerprint", "validators", "source", "key"]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(said=st.dictionaries(st.sampled_from(FIELDS), JSON))
+def test_whatever_a_record_says_of_itself_is_taken_or_told(tmp_path_factory, said):
+    folder = tmp_path_factory.mktemp("nonsense")
+    key = "https://x.example/"
+    archive(folder / "a.warc", [(key, {"key": key, "source": "http", **said})])
+    with open_mirror(folder / "new.db") as new:
+        got = import_warc(new, folder / "a.warc")
+        assert got.elements + len(got.skipped) == 1
+        assert not new.store.check()
+
+
+def test_lists_opml_and_sitemaps_name_nothing_of_this_machine(tmp_path):
+    opml = '<opml version="2.0"><body>{}</body></opml>'
+    index = '<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{}</sitemapindex>'
+    urls = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{}</urlset>'
+    for key, source in LOCAL:
+        texts = {
+            "list": key,
+            "csv": lines([["key", "source"], [key, source]]),
+            "opml": opml.format(f'<outline xmlUrl="{key}"/><outline type="link" url="{key}"/>'),
+            "index": index.format(f"<sitemap><loc>{key}</loc></sitemap>"),
+            "sitemap": urls.format(f"<url><loc>{key}</loc></url>"),
+        }
+        for kind, text in texts.items():
+            path = tmp_path / "list"
+            path.write_text(text)
+            with open_mirror(tmp_path / f"{kind}.db") as new:
+                news = [listed.new for listed in read_list(path)]
+                assert new.add_many(news, allow=()).added == 0, (kind, key)
+                assert not list(new.elements())
+
+
+def test_only_the_web_and_functions_need_no_leave():
+    """Of all sources that there are, so that a new one is thought of."""
+    free = set()
+    for name in load_sources(settings_of()):
+        try:
+            check_allowed("https://x.example/", name, {}, ())
+        except InvalidInput:
+            continue
+        free.add(name)
+    assert free == {"http", "feed", "sitemap", "python"}
+    assert source_for("python:x")[0] == "python"
