@@ -33,9 +33,9 @@ MANY = 1 << 18
 """Elements from which on a pass is dear."""
 LARGEST_SCALING, CHEAP_SCALING = 2e-6, 1e-9
 """Largest relative correction by scaling, for many elements and for fewer; it costs four squares of it."""
-_SMALLEST_SAMPLE, _SAMPLE_GROWTH = 1 << 12, 16
-"""Elements of the first sample, and by how much samples grow."""
-_SAMPLE_DISTANCE, _LAST_DISTANCE = 0.02, 5e-3
+_SMALLEST_SAMPLE, _SAMPLE_GROWTH, _LARGEST_SAMPLE = 1 << 12, 16, 1 << 17
+"""Elements of the first sample, by how much samples grow, and how many are enough."""
+_SAMPLE_DISTANCE, _LAST_DISTANCE = 0.02, 0.03
 """Relative distance from the budget from which the last step is made: on a sample, and on all elements."""
 _GROUP_SCALINGS = 5.0
 """Distance from its limit at which the search for the price of a group ends, in corrections by scaling."""
@@ -92,6 +92,15 @@ class _Asking:
                 total += share * own
         return total
 
+    def near_cutoff(self) -> _Asking:
+        """The elements that the last price cut off, or nearly did; all are in one group."""
+        kept = [i for i, demand in enumerate(self.demands) if demand.near.size]
+        parts = tuple(self.market.parts[i].take(self.demands[i].near) for i in kept)
+        shares = [self.shares[i] for i in kept]
+        some = _Asking.of(replace(self.market, parts=parts), self.codes, self.limits, shares)
+        assert some is not None  # noqa: S101  (for the type checker)
+        return some
+
     def members(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
         """Places of the elements of these groups."""
         chosen = np.zeros(self.limits.size, np.bool_)
@@ -128,29 +137,30 @@ def fast_plan(
     if asking is None:
         return None
     with np.errstate(all="ignore"):
-        found = _searched(asking, budget, _sampled(asking, budget), _LAST_DISTANCE)
+        guess, sample = _sampled(asking, budget)
+        found = _searched(asking, budget, guess, _LAST_DISTANCE, sample)
         return None if found is None else _allocated(asking, budget, *found, scaling)
 
 
 # --- the price of all --------------------------------------------------------------------------------
 
 
-def _sampled(asking: _Asking, budget: float) -> float:
-    """The price that samples suggest, each larger than the one before."""
-    market, price, stride = asking.market, None, 1
-    smallest = _SMALLEST_SAMPLE * (1 if asking.codes.size == 1 else _SAMPLE_GROWTH)
-    while len(market) // stride > smallest:
-        stride *= _SAMPLE_GROWTH
-    while stride > 1:
+def _sampled(asking: _Asking, budget: float) -> tuple[float, _Asking | None]:
+    """The price that samples suggest, each larger than the one before; and the last of them."""
+    market, price, sample = asking.market, None, None
+    strides = [max(_SAMPLE_GROWTH, len(market) // _LARGEST_SAMPLE)]
+    # a sample of groups has to be looked for among all elements, so there is one
+    while asking.codes.size == 1 and len(market) // strides[0] > _SMALLEST_SAMPLE:
+        strides.insert(0, strides[0] * _SAMPLE_GROWTH)
+    for stride in strides if len(market) > _SMALLEST_SAMPLE * _SAMPLE_GROWTH else []:
         sample = _sample(asking, stride)
-        if sample is not None:
-            if price is None:
-                price = sample.market.guess(budget * len(sample.market) / len(market))
-            better = _searched(sample, budget, price, _SAMPLE_DISTANCE)
-            price = price if better is None else better[0]
-        # a sample of groups has to be looked for among all elements
-        stride = 1 if asking.codes.size > 1 else stride // _SAMPLE_GROWTH
-    return market.guess(budget) if price is None else price
+        if sample is None:
+            continue
+        if price is None:
+            price = sample.market.guess(budget * len(sample.market) / len(market))
+        better = _searched(sample, budget, price, _SAMPLE_DISTANCE)
+        price = price if better is None else better[0]
+    return (market.guess(budget) if price is None else price), sample
 
 
 def _sample(asking: _Asking, stride: int) -> _Asking | None:
@@ -173,12 +183,12 @@ def _sample(asking: _Asking, stride: int) -> _Asking | None:
 
 
 def _searched(
-    asking: _Asking, budget: float, guess: float, close: float
+    asking: _Asking, budget: float, guess: float, close: float, sample: _Asking | None = None
 ) -> tuple[float, float, Floats] | None:
     """The price at which the budget is spent, by steps of Newton's on logarithms inside a bracket.
 
-    The last step is made from a price at which spending is ``close`` to the budget, relatively. Returns the
-    price after it, the price before it, and the sums there.
+    The last step is made from a price at which spending is ``close`` to the budget, relatively; a sample says
+    how the slope changes on the way. Returns the price after it, the price before it, and the sums there.
     """
     price, low, high = guess, 0.0, np.inf
     for _ in range(_MOST_STEPS):
@@ -197,6 +207,8 @@ def _searched(
             more = np.log(max(room, 1e-3 * free) / free) * free / slope
             step = price * float(np.exp(np.clip(more, -8.0, 8.0)))
         if abs(free - room) <= close * free:
+            if sample is not None and asking.codes.size == 1 and 0.0 < step < np.inf:
+                step = _improved(asking, sample, price, step, sums, room)
             return (step if low < step < high or step == price else price), price, sums
         if low < step < high:
             price = step
@@ -207,6 +219,29 @@ def _searched(
         if not 0.0 < price < np.inf or high <= low * (1.0 + 1e-14):
             return None
     return None
+
+
+def _improved(
+    asking: _Asking, sample: _Asking, price: float, step: float, sums: Floats, budget: float
+) -> float:
+    """A better step from a price where the sums are known.
+
+    Elements that are about to be cut off are asked anew; a sample says how the slope of the others changes.
+    """
+    near, before = asking.near_cutoff(), np.array([price])
+    spent, slope, _, _ = (sums - near.sums(before))[0]
+    at = sample.sums(before)
+    few = sample.near_cutoff()
+    there = np.array([step])
+    at, later = at - few.sums(before), sample.sums(there) - few.sums(there)
+    power, change = slope / spent, (later[0, SLOPE] / later[0, SPENT] - at[0, SLOPE] / at[0, SPENT])
+    change /= np.log(step / price)
+    for _ in range(4):
+        asked, steep, _, _ = near.sums(np.array([step]))[0]
+        far = np.log(step / price)
+        others = spent * np.exp(far * (power + 0.5 * far * change))
+        step *= np.exp((budget - others - asked) / (steep + others * (power + far * change)))
+    return float(step)
 
 
 # --- the prices of groups ----------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ...uncertain_kernels import (
     _worth_and_growth,
 )
 from ..uncertain_lookup import COLUMNS, PIECE_BITS
-from .demand import CHUNK, FAST_MATH, _filled, _piece, _priced, settle
+from .demand import CHUNK, FAST_MATH, _filled, _piece, _priced, note_cutoff, settle
 
 __all__ = ["ask_uncertain", "lengthen_freshness", "locate", "refine"]
 
@@ -297,13 +297,17 @@ def _solve_each(kind, order, shape, level, more, v, bend, off):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
-def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums):
-    """Pass over elements with uncertain rates; ``columns`` are those of `demand.Uncertain`."""
+def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near):
+    """Pass over elements with uncertain rates; ``columns`` are those of `demand.Uncertain`.
+
+    As in `ask_known`, the places of elements near their cutoff are written to ``near``.
+    """
     kind = table[5]
     fills, price_fill = _filled(columns), np.full(CHUNK, prices[0])
     conditional = columns[4].size > 1 or columns[4][0] > 0.0
     level, v, bend, off, more, cost, free_cost = np.empty((7, CHUNK))
     spare = np.empty(CHUNK if conditional else 0)
+    cut_off = np.uint64(0)
     for start in range(0, n, CHUNK):
         m = min(CHUNK, n - start)
         shape, scale, weight = (
@@ -315,6 +319,10 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums):
         count = _piece(columns[7], start, m, fills[7])
         price = _priced(prices, codes, start, m, price_fill)
         levels_of(kind, price, scale, weight, size, level[:m])
+        if near.size and kind == FRESHNESS:
+            for j in range(m):
+                off[j] = level[j] * (shape[j] - 1.0)
+            cut_off = note_cutoff(off[:m], start, near, cut_off)
         if order == FIXED and not conditional:
             locate(shape, level[:m], table, v[:m], bend[:m])
             off[:m] = 0.0
@@ -350,6 +358,7 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums):
         )
         if conditional:
             add_found(shape, scale, change_size, count, given, codes, start, sums)
+    return cut_off
 
 
 @njit(error_model="numpy")
