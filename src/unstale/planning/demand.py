@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats
+from ..kernels import FIXED
 from ..objectives import UpdatePenalty
 from ..polling import interval_moment, worth
 from ..processes import Poisson, UncertainPoisson
@@ -31,7 +32,7 @@ ALONE: Codes = np.zeros(1, np.int64)
 
 _NOWHERE: Floats = np.empty(0)
 _NOBODY: NDArray[np.int64] = np.empty(0, np.int64)
-_CUTOFF_BLUR = 0.02
+_CUTOFF_BLUR = 0.01
 """Relative distance from the price at which elements are cut off, within which slopes are averaged."""
 _ROUGH_ERROR, _FINE_ERROR = 1e-5, 2e-15
 """How far worths may be from the price in a rough pass, and how far they should be in a fine one."""
@@ -42,6 +43,8 @@ _MOST_STEPS = 80
 class Demand(Protocol):
     """What some elements ask for."""
 
+    dear: bool
+    """Whether a pass takes microseconds for an element."""
     near: NDArray[np.int64]
     """Places of elements that the last price cut off, or nearly did, if there was one price for all."""
 
@@ -75,6 +78,7 @@ def columns_of(part: Elements, *names: str) -> tuple[Floats, ...]:
 class Known:
     """Elements with Poisson changes."""
 
+    dear = False
     NAMES = ("rate", "weight", "size", "change_size", "low", "high", "count")
 
     def __init__(self, part: Elements, goal: Goal) -> None:
@@ -101,6 +105,7 @@ class Uncertain:
         self.n, self.columns = part.n, columns_of(part, *self.NAMES)
         self.near = self.place = np.empty(part.n + 1, np.int64)
         self.table, self.order = uncertain_lookup(goal.objective.kernel or 0), goal.code
+        self.dear = part.conditional or goal.code != FIXED
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:
         fine, target = out is not None, _NOWHERE if out is None else out
@@ -114,7 +119,7 @@ class Uncertain:
 class Proportional:
     """Elements whose frequencies are all proportional to one power of the price."""
 
-    near = _NOBODY
+    dear, near = False, _NOBODY
 
     def __init__(self, part: Elements, root: Floats, power: float) -> None:
         self.part, self.root, self.power = part, root, power
@@ -142,7 +147,7 @@ class Proportional:
 class Searched:
     """Elements whose intervals are searched for, beginning where the last search ended."""
 
-    near = _NOBODY
+    dear, near = False, _NOBODY
 
     def __init__(self, part: Elements, goal: Goal) -> None:
         self.part, self.goal = part, goal

@@ -31,14 +31,12 @@ __all__ = ["Found", "fast_plan"]
 
 MANY = 1 << 18
 """Elements from which on a pass is dear."""
-LARGEST_SCALING, CHEAP_SCALING = 2e-6, 1e-9
+LARGEST_SCALING, CHEAP_SCALING = 1e-5, 1e-9
 """Largest relative correction by scaling, for many elements and for fewer; it costs four squares of it."""
 _SMALLEST_SAMPLE, _SAMPLE_GROWTH, _LARGEST_SAMPLE = 1 << 12, 16, 1 << 17
 """Elements of the first sample, by how much samples grow, and how many are enough."""
-_SAMPLE_DISTANCE, _LAST_DISTANCE = 0.02, 0.03
+_SAMPLE_DISTANCE, _LAST_DISTANCE, _GROUPS_DISTANCE = 0.02, 0.02, 2e-3
 """Relative distance from the budget from which the last step is made: on a sample, and on all elements."""
-_GROUP_SCALINGS = 5.0
-"""Distance from its limit at which the search for the price of a group ends, in corrections by scaling."""
 _NEAR_LIMIT = 0.9
 """Share of its limit from which on a group may turn out to be held at it."""
 _MOST_STEPS = 40
@@ -128,17 +126,19 @@ def fast_plan(
 
     ``scaling`` is the largest relative correction by scaling, if not the usual one.
     """
-    if scaling is None:
-        scaling = LARGEST_SCALING if len(market) >= MANY else CHEAP_SCALING
     codes, limits = (ALONE, np.array([np.inf])) if groups is None else (groups.codes, groups.limits)
     if not (limits > 0.0).all() or not 0.0 < budget < limits.sum():
         return None
     asking = _Asking.of(market, codes, limits)
     if asking is None:
         return None
+    if scaling is None:
+        dear = len(market) >= MANY or any(demand.dear for demand in asking.demands)
+        scaling = LARGEST_SCALING if dear else CHEAP_SCALING
     with np.errstate(all="ignore"):
         guess, sample = _sampled(asking, budget)
-        found = _searched(asking, budget, guess, _LAST_DISTANCE, sample)
+        close = _LAST_DISTANCE if groups is None else _GROUPS_DISTANCE
+        found = _searched(asking, budget, guess, close, sample)
         return None if found is None else _allocated(asking, budget, *found, scaling)
 
 
@@ -311,16 +311,16 @@ def _allocated(
     expected = first * (price / before) ** (slope / np.where(first > 0.0, first, np.inf))
     near = np.flatnonzero(expected > _NEAR_LIMIT * limits)
     if near.size:
-        groups.hold(asking, near, price, before, np.ascontiguousarray(sums[near]), _GROUP_SCALINGS * scaling)
+        groups.hold(asking, near, price, before, np.ascontiguousarray(sums[near]), scaling)
     held, last = groups.held, None
     power = float(sums[~held, SLOPE].sum() / sums[~held, FREE].sum())
     for _ in range(6):
         at = _fine(asking, groups, f)
-        crossed = np.flatnonzero(~held & (at[:, SPENT] > limits * (1.0 + 10.0 * scaling)))
+        crossed = np.flatnonzero(~held & (at[:, SPENT] > limits * (1.0 + 2.0 * scaling)))
         if crossed.size:
             part = asking.some_groups(crossed)
             at_price = part.sums(np.full(crossed.size, price))
-            groups.hold(asking, crossed, price, price, at_price, _GROUP_SCALINGS * scaling)
+            groups.hold(asking, crossed, price, price, at_price, scaling)
             continue
         room = budget - float(limits[held].sum())
         spent, free = (float(at[~held, k].sum()) for k in (SPENT, FREE))

@@ -14,6 +14,7 @@ from ...uncertain_kernels import (
     _changed,
     _conditional_interval,
     _inverse_worth,
+    _moments,
     _next_change,
     _steps,
     _worth,
@@ -34,6 +35,8 @@ _SERIES_CHANGES = 0.05
 """Changes expected within an interval, below which eight terms of a series are enough."""
 _LAST_STEP, _TRUSTED_STEP = 2e-5, 0.02
 """After a shorter step, relatively, nothing is left to improve; a longer one is not trusted."""
+_FINE_STEP, _ROUGH_STEP, _MOST_STEPS = 1e-7, 2e-4, 12
+"""Newton's steps, relatively, after which an interval is good in a fine pass and in a rough one; how many."""
 _LONGEST_LOG = 690.0
 """Logarithm of an interval that is as good as none."""
 _LONG_INTERVAL = 4.0
@@ -279,21 +282,39 @@ def _solve_rest(kind, shape, level, v, bend, off, fine):
 
 
 @njit(error_model="numpy")
-def _solve_each(kind, order, shape, level, more, v, bend, off):
+def _climbed(kind, order, a, level, v, short):
+    """The interval at which a poll in random order is worth ``level``, by Newton's steps on logarithms from v.
+
+    Returns also the growth of the worth, and how far it is from the level at most after a step below
+    ``short``: the logarithm of a worth bends by less than 4.
+    """
+    for _ in range(_MOST_STEPS if 0.0 < v < math.inf else 0):
+        value, growth = _worth_and_growth(kind, order, a, v)
+        step = math.log(level / value) / growth
+        if not (abs(step) < 1.0 and growth > 1e-6):
+            break
+        v *= 1.0 + math.expm1(step)
+        if abs(step) < short:
+            return v, growth, 4.0 * step * step + 4e-16 * (1.0 + growth)
+    v, growth, value = _inverse_worth(kind, order, a, level), 1.0, level
+    if 0.0 < v < math.inf:
+        value, growth = _worth_and_growth(kind, order, a, v)
+    return v, max(growth, 1e-9), abs(1.0 - value / level)
+
+
+@njit(error_model="numpy")
+def _solve_each(kind, order, shape, level, more, v, bend, off, fine):
     """Solve for all intervals: in random order, or where found changes cost ``more`` times a poll."""
     for j in range(shape.size):
         a, lev = shape[j], level[j]
-        bend[j] = off[j] = 0.0
         if not lev < math.inf:
-            v[j] = math.inf
-        elif order == FIXED:
+            v[j], bend[j], off[j] = math.inf, 0.0, 0.0
+            continue
+        if order == FIXED:
             v[j], steep, off[j] = _conditional_interval(kind, a, lev, more[j])
-            bend[j] = -1.0 / steep
         else:
-            v[j] = _inverse_worth(kind, order, a, lev)
-            if 0.0 < v[j] < math.inf:
-                value, growth = _worth_and_growth(kind, order, a, v[j])
-                bend[j], off[j] = -1.0 / max(growth, 1e-9), abs(1.0 - value / lev)
+            v[j], steep, off[j] = _climbed(kind, order, a, lev, v[j], _FINE_STEP if fine else _ROUGH_STEP)
+        bend[j] = -1.0 / steep if v[j] < math.inf else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
@@ -334,7 +355,10 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
         else:
             for j in range(m):
                 more[j] = change_size[j] / size[j]
-            _solve_each(kind, order, shape, level[:m], more[:m], v[:m], bend[:m], off[:m])
+            if order != FIXED:  # where to begin: short intervals are worth so much more than in fixed order
+                off[:m] = level[:m] / _moments(order)[0]
+                locate(shape, off[:m], table, v[:m], bend[:m])
+            _solve_each(kind, order, shape, level[:m], more[:m], v[:m], bend[:m], off[:m], fine)
         for j in range(m):
             asked = scale[j] / v[j]
             cost[j] = free_cost[j] = count[j] * size[j]
