@@ -35,7 +35,7 @@ LARGEST_SCALING, CHEAP_SCALING = 1e-5, 1e-9
 """Largest relative correction by scaling, for many elements and for fewer; it costs four squares of it."""
 _SMALLEST_SAMPLE, _SAMPLE_GROWTH, _LARGEST_SAMPLE = 1 << 12, 16, 1 << 17
 """Elements of the first sample, by how much samples grow, and how many are enough."""
-_SAMPLE_DISTANCE, _LAST_DISTANCE, _GROUPS_DISTANCE = 0.02, 0.02, 2e-3
+_SAMPLE_DISTANCE, _LAST_DISTANCE, _GROUPS_DISTANCE = 0.02, 0.02, 5e-3
 """Relative distance from the budget from which the last step is made: on a sample, and on all elements."""
 _NEAR_LIMIT = 0.9
 """Share of its limit from which on a group may turn out to be held at it."""
@@ -279,16 +279,19 @@ class _GroupPrices:
         state = np.zeros(groups.size, np.int64)
         part, places = asking, np.arange(groups.size)  # what is searched for still: its elements, its groups
         numbers = groups  # of these groups in `part`
-        for step in range(4 * _MOST_STEPS):
+        for _ in range(4 * _MOST_STEPS):
             own_prices, edges, done = own[places], bounds[places], state[places]
             compiled.step_prices(at, limits[places], own_prices, edges, close, done)
             own[places], bounds[places], state[places] = own_prices, edges, done
-            left = np.flatnonzero(done == 0)
-            if not left.size:
+            left = done == 0
+            if not left.any():
                 break
-            if step == 0 or 2 * left.size < places.size:
-                part, places, numbers = part.some_groups(numbers[left]), places[left], np.arange(left.size)
-            at = part.sums(own[places])
+            places, numbers = places[left], numbers[left]
+            if 2 * numbers.size < part.limits.size:
+                part, numbers = part.some_groups(numbers), np.arange(numbers.size)
+            prices = np.full(part.limits.size, price)
+            prices[numbers] = own[places]
+            at = part.sums(prices)[numbers]
         jump = (state == 2) & (own > price)
         with np.errstate(all="ignore"):
             mixes = np.where(jump, (limits - bounds[:, 3]) / (bounds[:, 2] - bounds[:, 3]), 0.0)
