@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats
+from ..kernels import FIXED
 from ..objectives import UpdatePenalty
 from ..polling import interval_moment, worth
 from ..processes import Poisson, UncertainPoisson
@@ -30,7 +31,8 @@ ALONE: Codes = np.zeros(1, np.int64)
 """Group codes of elements that are all in one group."""
 
 _NOWHERE: Floats = np.empty(0)
-_CUTOFF_BLUR = 0.02
+_NOBODY: NDArray[np.int64] = np.empty(0, np.int64)
+_CUTOFF_BLUR = 0.01
 """Relative distance from the price at which elements are cut off, within which slopes are averaged."""
 _ROUGH_ERROR, _FINE_ERROR = 1e-5, 2e-15
 """How far worths may be from the price in a rough pass, and how far they should be in a fine one."""
@@ -40,6 +42,11 @@ _MOST_STEPS = 80
 
 class Demand(Protocol):
     """What some elements ask for."""
+
+    dear: bool
+    """Whether a pass takes microseconds for an element."""
+    near: NDArray[np.int64]
+    """Places of elements that the last price cut off, or nearly did, if there was one price for all."""
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:
         """Add what the elements spend at the prices of their groups; write frequencies to ``out``."""
@@ -71,16 +78,22 @@ def columns_of(part: Elements, *names: str) -> tuple[Floats, ...]:
 class Known:
     """Elements with Poisson changes."""
 
+    dear = False
     NAMES = ("rate", "weight", "size", "change_size", "low", "high", "count")
 
     def __init__(self, part: Elements, goal: Goal) -> None:
         self.n, self.columns = part.n, columns_of(part, *self.NAMES)
+        self.near = self.place = np.empty(part.n + 1, np.int64)
         self.table = lookup(goal.objective.kernel or 0, goal.code)
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:
         blur = _CUTOFF_BLUR if codes.size == 1 else 0.0  # small groups are not smooth
         fine, target = out is not None, _NOWHERE if out is None else out
-        compiled_demand.ask_known(self.n, self.columns, prices, codes, self.table, blur, fine, target, sums)
+        place = _NOBODY if fine or codes.size > 1 else self.place
+        near = compiled_demand.ask_known(
+            self.n, self.columns, prices, codes, self.table, blur, fine, target, sums, place
+        )
+        self.near = place[:near]
 
 
 class Uncertain:
@@ -90,17 +103,23 @@ class Uncertain:
 
     def __init__(self, part: Elements, goal: Goal) -> None:
         self.n, self.columns = part.n, columns_of(part, *self.NAMES)
+        self.near = self.place = np.empty(part.n + 1, np.int64)
         self.table, self.order = uncertain_lookup(goal.objective.kernel or 0), goal.code
+        self.dear = part.conditional or goal.code != FIXED
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:
         fine, target = out is not None, _NOWHERE if out is None else out
-        compiled_uncertain.ask_uncertain(
-            self.n, self.columns, prices, codes, self.table, self.order, fine, target, sums
+        place = _NOBODY if fine or codes.size > 1 else self.place
+        near = compiled_uncertain.ask_uncertain(
+            self.n, self.columns, prices, codes, self.table, self.order, fine, target, sums, place
         )
+        self.near = place[:near]
 
 
 class Proportional:
     """Elements whose frequencies are all proportional to one power of the price."""
+
+    dear, near = False, _NOBODY
 
     def __init__(self, part: Elements, root: Floats, power: float) -> None:
         self.part, self.root, self.power = part, root, power
@@ -127,6 +146,8 @@ class Proportional:
 
 class Searched:
     """Elements whose intervals are searched for, beginning where the last search ended."""
+
+    dear, near = False, _NOBODY
 
     def __init__(self, part: Elements, goal: Goal) -> None:
         self.part, self.goal = part, goal

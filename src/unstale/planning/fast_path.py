@@ -31,14 +31,12 @@ __all__ = ["Found", "fast_plan"]
 
 MANY = 1 << 18
 """Elements from which on a pass is dear."""
-LARGEST_SCALING, CHEAP_SCALING = 2e-6, 1e-9
+LARGEST_SCALING, CHEAP_SCALING = 1e-5, 1e-9
 """Largest relative correction by scaling, for many elements and for fewer; it costs four squares of it."""
-_SMALLEST_SAMPLE, _SAMPLE_GROWTH = 1 << 12, 16
-"""Elements of the first sample, and by how much samples grow."""
-_SAMPLE_DISTANCE, _LAST_DISTANCE = 0.02, 5e-3
+_SMALLEST_SAMPLE, _SAMPLE_GROWTH, _LARGEST_SAMPLE = 1 << 12, 16, 1 << 17
+"""Elements of the first sample, by how much samples grow, and how many are enough."""
+_SAMPLE_DISTANCE, _LAST_DISTANCE, _GROUPS_DISTANCE = 0.02, 0.02, 5e-3
 """Relative distance from the budget from which the last step is made: on a sample, and on all elements."""
-_GROUP_SCALINGS = 5.0
-"""Distance from its limit at which the search for the price of a group ends, in corrections by scaling."""
 _NEAR_LIMIT = 0.9
 """Share of its limit from which on a group may turn out to be held at it."""
 _MOST_STEPS = 40
@@ -92,6 +90,15 @@ class _Asking:
                 total += share * own
         return total
 
+    def near_cutoff(self) -> _Asking:
+        """The elements that the last price cut off, or nearly did; all are in one group."""
+        kept = [i for i, demand in enumerate(self.demands) if demand.near.size]
+        parts = tuple(self.market.parts[i].take(self.demands[i].near) for i in kept)
+        shares = [self.shares[i] for i in kept]
+        some = _Asking.of(replace(self.market, parts=parts), self.codes, self.limits, shares)
+        assert some is not None  # noqa: S101  (for the type checker)
+        return some
+
     def members(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
         """Places of the elements of these groups."""
         chosen = np.zeros(self.limits.size, np.bool_)
@@ -119,38 +126,41 @@ def fast_plan(
 
     ``scaling`` is the largest relative correction by scaling, if not the usual one.
     """
-    if scaling is None:
-        scaling = LARGEST_SCALING if len(market) >= MANY else CHEAP_SCALING
     codes, limits = (ALONE, np.array([np.inf])) if groups is None else (groups.codes, groups.limits)
     if not (limits > 0.0).all() or not 0.0 < budget < limits.sum():
         return None
     asking = _Asking.of(market, codes, limits)
     if asking is None:
         return None
+    if scaling is None:
+        dear = len(market) >= MANY or any(demand.dear for demand in asking.demands)
+        scaling = LARGEST_SCALING if dear else CHEAP_SCALING
     with np.errstate(all="ignore"):
-        found = _searched(asking, budget, _sampled(asking, budget), _LAST_DISTANCE)
+        guess, sample = _sampled(asking, budget)
+        close = _LAST_DISTANCE if groups is None else _GROUPS_DISTANCE
+        found = _searched(asking, budget, guess, close, sample)
         return None if found is None else _allocated(asking, budget, *found, scaling)
 
 
 # --- the price of all --------------------------------------------------------------------------------
 
 
-def _sampled(asking: _Asking, budget: float) -> float:
-    """The price that samples suggest, each larger than the one before."""
-    market, price, stride = asking.market, None, 1
-    smallest = _SMALLEST_SAMPLE * (1 if asking.codes.size == 1 else _SAMPLE_GROWTH)
-    while len(market) // stride > smallest:
-        stride *= _SAMPLE_GROWTH
-    while stride > 1:
+def _sampled(asking: _Asking, budget: float) -> tuple[float, _Asking | None]:
+    """The price that samples suggest, each larger than the one before; and the last of them."""
+    market, price, sample = asking.market, None, None
+    strides = [max(_SAMPLE_GROWTH, len(market) // _LARGEST_SAMPLE)]
+    # a sample of groups has to be looked for among all elements, so there is one
+    while asking.codes.size == 1 and len(market) // strides[0] > _SMALLEST_SAMPLE:
+        strides.insert(0, strides[0] * _SAMPLE_GROWTH)
+    for stride in strides if len(market) > _SMALLEST_SAMPLE * _SAMPLE_GROWTH else []:
         sample = _sample(asking, stride)
-        if sample is not None:
-            if price is None:
-                price = sample.market.guess(budget * len(sample.market) / len(market))
-            better = _searched(sample, budget, price, _SAMPLE_DISTANCE)
-            price = price if better is None else better[0]
-        # a sample of groups has to be looked for among all elements
-        stride = 1 if asking.codes.size > 1 else stride // _SAMPLE_GROWTH
-    return market.guess(budget) if price is None else price
+        if sample is None:
+            continue
+        if price is None:
+            price = sample.market.guess(budget * len(sample.market) / len(market))
+        better = _searched(sample, budget, price, _SAMPLE_DISTANCE)
+        price = price if better is None else better[0]
+    return (market.guess(budget) if price is None else price), sample
 
 
 def _sample(asking: _Asking, stride: int) -> _Asking | None:
@@ -173,12 +183,12 @@ def _sample(asking: _Asking, stride: int) -> _Asking | None:
 
 
 def _searched(
-    asking: _Asking, budget: float, guess: float, close: float
+    asking: _Asking, budget: float, guess: float, close: float, sample: _Asking | None = None
 ) -> tuple[float, float, Floats] | None:
     """The price at which the budget is spent, by steps of Newton's on logarithms inside a bracket.
 
-    The last step is made from a price at which spending is ``close`` to the budget, relatively. Returns the
-    price after it, the price before it, and the sums there.
+    The last step is made from a price at which spending is ``close`` to the budget, relatively; a sample says
+    how the slope changes on the way. Returns the price after it, the price before it, and the sums there.
     """
     price, low, high = guess, 0.0, np.inf
     for _ in range(_MOST_STEPS):
@@ -197,6 +207,8 @@ def _searched(
             more = np.log(max(room, 1e-3 * free) / free) * free / slope
             step = price * float(np.exp(np.clip(more, -8.0, 8.0)))
         if abs(free - room) <= close * free:
+            if sample is not None and asking.codes.size == 1 and 0.0 < step < np.inf:
+                step = _improved(asking, sample, price, step, sums, room)
             return (step if low < step < high or step == price else price), price, sums
         if low < step < high:
             price = step
@@ -207,6 +219,29 @@ def _searched(
         if not 0.0 < price < np.inf or high <= low * (1.0 + 1e-14):
             return None
     return None
+
+
+def _improved(
+    asking: _Asking, sample: _Asking, price: float, step: float, sums: Floats, budget: float
+) -> float:
+    """A better step from a price where the sums are known.
+
+    Elements that are about to be cut off are asked anew; a sample says how the slope of the others changes.
+    """
+    near, before = asking.near_cutoff(), np.array([price])
+    spent, slope, _, _ = (sums - near.sums(before))[0]
+    at = sample.sums(before)
+    few = sample.near_cutoff()
+    there = np.array([step])
+    at, later = at - few.sums(before), sample.sums(there) - few.sums(there)
+    power, change = slope / spent, (later[0, SLOPE] / later[0, SPENT] - at[0, SLOPE] / at[0, SPENT])
+    change /= np.log(step / price)
+    for _ in range(4):
+        asked, steep, _, _ = near.sums(np.array([step]))[0]
+        far = np.log(step / price)
+        others = spent * np.exp(far * (power + 0.5 * far * change))
+        step *= np.exp((budget - others - asked) / (steep + others * (power + far * change)))
+    return float(step)
 
 
 # --- the prices of groups ----------------------------------------------------------------------------
@@ -244,16 +279,19 @@ class _GroupPrices:
         state = np.zeros(groups.size, np.int64)
         part, places = asking, np.arange(groups.size)  # what is searched for still: its elements, its groups
         numbers = groups  # of these groups in `part`
-        for step in range(4 * _MOST_STEPS):
+        for _ in range(4 * _MOST_STEPS):
             own_prices, edges, done = own[places], bounds[places], state[places]
             compiled.step_prices(at, limits[places], own_prices, edges, close, done)
             own[places], bounds[places], state[places] = own_prices, edges, done
-            left = np.flatnonzero(done == 0)
-            if not left.size:
+            left = done == 0
+            if not left.any():
                 break
-            if step == 0 or 2 * left.size < places.size:
-                part, places, numbers = part.some_groups(numbers[left]), places[left], np.arange(left.size)
-            at = part.sums(own[places])
+            places, numbers = places[left], numbers[left]
+            if 2 * numbers.size < part.limits.size:
+                part, numbers = part.some_groups(numbers), np.arange(numbers.size)
+            prices = np.full(part.limits.size, price)
+            prices[numbers] = own[places]
+            at = part.sums(prices)[numbers]
         jump = (state == 2) & (own > price)
         with np.errstate(all="ignore"):
             mixes = np.where(jump, (limits - bounds[:, 3]) / (bounds[:, 2] - bounds[:, 3]), 0.0)
@@ -276,16 +314,16 @@ def _allocated(
     expected = first * (price / before) ** (slope / np.where(first > 0.0, first, np.inf))
     near = np.flatnonzero(expected > _NEAR_LIMIT * limits)
     if near.size:
-        groups.hold(asking, near, price, before, np.ascontiguousarray(sums[near]), _GROUP_SCALINGS * scaling)
+        groups.hold(asking, near, price, before, np.ascontiguousarray(sums[near]), scaling)
     held, last = groups.held, None
     power = float(sums[~held, SLOPE].sum() / sums[~held, FREE].sum())
     for _ in range(6):
         at = _fine(asking, groups, f)
-        crossed = np.flatnonzero(~held & (at[:, SPENT] > limits * (1.0 + 10.0 * scaling)))
+        crossed = np.flatnonzero(~held & (at[:, SPENT] > limits * (1.0 + 2.0 * scaling)))
         if crossed.size:
             part = asking.some_groups(crossed)
             at_price = part.sums(np.full(crossed.size, price))
-            groups.hold(asking, crossed, price, price, at_price, _GROUP_SCALINGS * scaling)
+            groups.hold(asking, crossed, price, price, at_price, scaling)
             continue
         room = budget - float(limits[held].sum())
         spent, free = (float(at[~held, k].sum()) for k in (SPENT, FREE))

@@ -44,6 +44,8 @@ _PIECE_SHIFT = 52 - PIECE_BITS
 _MEAN_SURVIVAL = tuple((-1) ** k / math.factorial(k + 1) for k in range(12))
 _LONGEST_STEP = 8.0
 """Largest step of a logarithm of a price."""
+_NEAR_CUTOFF = 0.03
+"""Relative distance of a price from the one that cuts an element off, from which on it is near."""
 _JUMP_WIDTH = 1e-10
 """Two prices that are as close, relatively, have a jump of demand between them."""
 
@@ -184,15 +186,25 @@ def _place(x, turn, first, second, last):
     return (z if known else 0.0), (k if known else last)
 
 
+@njit(inline="always")
+def note_cutoff(x, start, near, count):
+    """Write the places of elements about to be cut off (at x = 1) after others; return how many."""
+    for j in range(x.size):  # without a jump, as none could be foreseen
+        near[count] = start + j
+        count += np.uint64(abs(x[j] - 1.0) < _NEAR_CUTOFF)
+    return count
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
-def ask_known(n, columns, prices, codes, table, blur, fine, out, sums):
+def ask_known(n, columns, prices, codes, table, blur, fine, out, sums, near):
     """Pass over elements with Poisson changes; ``columns`` are those of `demand.Known`.
 
     Polls may cost more if they find a change, for freshness only. The changes that polls find are
     proportional to freshness, so paying for them is like a lower weight.
 
     Where freshness saturates, frequencies fall to zero within few rounding errors, which no derivative sees.
-    Within ``blur`` of there the mean slope over the fall takes its place.
+    Within ``blur`` of there the mean slope over the fall takes its place. The places of elements near there
+    are written to ``near``, if there is room; returns how many there are.
     """
     rows, turn, first, second, kind, order, error = table
     last = rows.shape[0] - 1
@@ -210,6 +222,7 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums):
         fall = -0.5 / (blur * _inverse_worth(kind, order, 1.0 - blur))
     spare = np.empty(CHUNK if conditional else 0)
     totals = np.zeros((sums.shape[0], 2))
+    cut_off = np.uint64(0)
     for start in range(0, n, CHUNK):
         m = min(CHUNK, n - start)
         # indices that begin at 0 spare the code for negative ones, and so the loops can be vectorised
@@ -253,6 +266,8 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums):
             if fall < 0.0:
                 for j in range(m):
                     bend[j] = fall * x[j] if (x[j] > edge) & (x[j] < edge + 2.0 * blur) else bend[j]
+        if near.size and turn < math.inf:
+            cut_off = note_cutoff(x[:m], start, near, cut_off)
         if far:
             for j in range(m):
                 if row[j] == last and x[j] < 2.0 * turn:
@@ -315,6 +330,7 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums):
             sums[h, 1] += totals[h, 1]
             sums[h, 2] += totals[h, 0]
             sums[h, 3] += error * totals[h, 0] if fine else 0.0
+    return cut_off
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)

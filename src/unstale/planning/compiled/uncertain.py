@@ -14,13 +14,14 @@ from ...uncertain_kernels import (
     _changed,
     _conditional_interval,
     _inverse_worth,
+    _moments,
     _next_change,
     _steps,
     _worth,
     _worth_and_growth,
 )
 from ..uncertain_lookup import COLUMNS, PIECE_BITS
-from .demand import CHUNK, FAST_MATH, _filled, _piece, _priced, settle
+from .demand import CHUNK, FAST_MATH, _filled, _piece, _priced, note_cutoff, settle
 
 __all__ = ["ask_uncertain", "lengthen_freshness", "locate", "refine"]
 
@@ -34,6 +35,8 @@ _SERIES_CHANGES = 0.05
 """Changes expected within an interval, below which eight terms of a series are enough."""
 _LAST_STEP, _TRUSTED_STEP = 2e-5, 0.02
 """After a shorter step, relatively, nothing is left to improve; a longer one is not trusted."""
+_FINE_STEP, _ROUGH_STEP, _MOST_STEPS = 1e-7, 2e-4, 12
+"""Newton's steps, relatively, after which an interval is good in a fine pass and in a rough one; how many."""
 _LONGEST_LOG = 690.0
 """Logarithm of an interval that is as good as none."""
 _LONG_INTERVAL = 4.0
@@ -279,31 +282,53 @@ def _solve_rest(kind, shape, level, v, bend, off, fine):
 
 
 @njit(error_model="numpy")
-def _solve_each(kind, order, shape, level, more, v, bend, off):
+def _climbed(kind, order, a, level, v, short):
+    """The interval at which a poll in random order is worth ``level``, by Newton's steps on logarithms from v.
+
+    Returns also the growth of the worth, and how far it is from the level at most after a step below
+    ``short``: the logarithm of a worth bends by less than 4.
+    """
+    for _ in range(_MOST_STEPS if 0.0 < v < math.inf else 0):
+        value, growth = _worth_and_growth(kind, order, a, v)
+        step = math.log(level / value) / growth
+        if not (abs(step) < 1.0 and growth > 1e-6):
+            break
+        v *= 1.0 + math.expm1(step)
+        if abs(step) < short:
+            return v, growth, 4.0 * step * step + 4e-16 * (1.0 + growth)
+    v, growth, value = _inverse_worth(kind, order, a, level), 1.0, level
+    if 0.0 < v < math.inf:
+        value, growth = _worth_and_growth(kind, order, a, v)
+    return v, max(growth, 1e-9), abs(1.0 - value / level)
+
+
+@njit(error_model="numpy")
+def _solve_each(kind, order, shape, level, more, v, bend, off, fine):
     """Solve for all intervals: in random order, or where found changes cost ``more`` times a poll."""
     for j in range(shape.size):
         a, lev = shape[j], level[j]
-        bend[j] = off[j] = 0.0
         if not lev < math.inf:
-            v[j] = math.inf
-        elif order == FIXED:
+            v[j], bend[j], off[j] = math.inf, 0.0, 0.0
+            continue
+        if order == FIXED:
             v[j], steep, off[j] = _conditional_interval(kind, a, lev, more[j])
-            bend[j] = -1.0 / steep
         else:
-            v[j] = _inverse_worth(kind, order, a, lev)
-            if 0.0 < v[j] < math.inf:
-                value, growth = _worth_and_growth(kind, order, a, v[j])
-                bend[j], off[j] = -1.0 / max(growth, 1e-9), abs(1.0 - value / lev)
+            v[j], steep, off[j] = _climbed(kind, order, a, lev, v[j], _FINE_STEP if fine else _ROUGH_STEP)
+        bend[j] = -1.0 / steep if v[j] < math.inf else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
-def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums):
-    """Pass over elements with uncertain rates; ``columns`` are those of `demand.Uncertain`."""
+def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near):
+    """Pass over elements with uncertain rates; ``columns`` are those of `demand.Uncertain`.
+
+    As in `ask_known`, the places of elements near their cutoff are written to ``near``.
+    """
     kind = table[5]
     fills, price_fill = _filled(columns), np.full(CHUNK, prices[0])
     conditional = columns[4].size > 1 or columns[4][0] > 0.0
     level, v, bend, off, more, cost, free_cost = np.empty((7, CHUNK))
     spare = np.empty(CHUNK if conditional else 0)
+    cut_off = np.uint64(0)
     for start in range(0, n, CHUNK):
         m = min(CHUNK, n - start)
         shape, scale, weight = (
@@ -315,6 +340,10 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums):
         count = _piece(columns[7], start, m, fills[7])
         price = _priced(prices, codes, start, m, price_fill)
         levels_of(kind, price, scale, weight, size, level[:m])
+        if near.size and kind == FRESHNESS:
+            for j in range(m):
+                off[j] = level[j] * (shape[j] - 1.0)
+            cut_off = note_cutoff(off[:m], start, near, cut_off)
         if order == FIXED and not conditional:
             locate(shape, level[:m], table, v[:m], bend[:m])
             off[:m] = 0.0
@@ -326,7 +355,10 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums):
         else:
             for j in range(m):
                 more[j] = change_size[j] / size[j]
-            _solve_each(kind, order, shape, level[:m], more[:m], v[:m], bend[:m], off[:m])
+            if order != FIXED:  # where to begin: short intervals are worth so much more than in fixed order
+                off[:m] = level[:m] / _moments(order)[0]
+                locate(shape, off[:m], table, v[:m], bend[:m])
+            _solve_each(kind, order, shape, level[:m], more[:m], v[:m], bend[:m], off[:m], fine)
         for j in range(m):
             asked = scale[j] / v[j]
             cost[j] = free_cost[j] = count[j] * size[j]
@@ -350,6 +382,7 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums):
         )
         if conditional:
             add_found(shape, scale, change_size, count, given, codes, start, sums)
+    return cut_off
 
 
 @njit(error_model="numpy")
