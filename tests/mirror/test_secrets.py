@@ -298,7 +298,7 @@ class TestTemplates:
         ):
             path.write_text(f"{columns}\nhttps://evil.example/,{row}\n")
             with mirrored(tmp_path) as mirror:
-                with pytest.raises(InvalidInput, match=r"belong into a \[\[rule\]\]; it is 'X-A'"):
+                with pytest.raises(InvalidInput, match="variable of the environment .*--allow environment"):
                     import_elements(mirror, path)
                 assert not list(mirror.elements())
 
@@ -324,12 +324,12 @@ class TestShown:
                 as_json([mirror.status(), mirror.explain("https://b.example/2")])
             )
         with Mirror(tmp_path / "new.db") as new:
-            assert import_elements(new, path) == 3
+            assert import_elements(new, path, allow={"file"}) == 3
             options = {"headers": harmless, "change": "text"}
             assert new.find("https://b.example/2").options == options
             assert new.find(str(tmp_path / "x")).options == {"storage": {"anon": False}}
         with mirrored(tmp_path, rule("https://a.example/*")) as mirror:
-            import_elements(mirror, path)  # what rules say stays
+            import_elements(mirror, path, allow={"file"})  # what rules say stays
             assert mirror.find("https://a.example/1").options == {"headers": {"Authorization": SECRET}}
 
     @pytest.mark.parametrize("options", [{"headers": "X-Api: s3cr3t"}, {"headers": {"X-Api": "s3cr3t\n"}}])

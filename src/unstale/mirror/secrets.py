@@ -15,7 +15,7 @@ from unstale.errors import InvalidInput
 
 from .source import Json
 
-__all__ = ["HARMLESS_HEADERS", "expanded", "is_template", "origin", "without_secrets"]
+__all__ = ["HARMLESS_HEADERS", "expanded", "origin", "without_secrets"]
 
 HARMLESS_HEADERS = frozenset(
     {"accept", "accept-language", "cache-control", "dnt", "from", "pragma", "sec-gpc"}
@@ -52,15 +52,6 @@ def expanded(name: str, value: str) -> str:
         return os.environ[variable]
 
     return _VARIABLE.sub(value_of, value)
-
-
-def is_template(value: object) -> bool:
-    """Tell whether a value names a variable of the environment.
-
-    >>> is_template("Bearer ${TOKEN}"), is_template("Bearer abc")
-    (True, False)
-    """
-    return isinstance(value, str) and _VARIABLE.search(value) is not None
 
 
 def origin(key: str) -> str:
