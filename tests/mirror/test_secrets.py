@@ -298,7 +298,7 @@ class TestTemplates:
         ):
             path.write_text(f"{columns}\nhttps://evil.example/,{row}\n")
             with mirrored(tmp_path) as mirror:
-                with pytest.raises(InvalidInput, match="variable of the environment .*--allow environment"):
+                with pytest.raises(InvalidInput, match=r"variable of the environment .*--allow environment"):
                     import_elements(mirror, path)
                 assert not list(mirror.elements())
 
