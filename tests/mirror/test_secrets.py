@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from contextlib import ExitStack
+import os
+import stat
+from contextlib import ExitStack, suppress
 from types import MappingProxyType, SimpleNamespace
 
 import pytest
@@ -10,6 +12,7 @@ from aiohttp import web
 
 from mirror.sources.worlds import Server
 from unstale import InvalidInput
+from unstale.cli.mirror.doctor_checks import _check_secrets
 from unstale.dashboard.api import edits
 from unstale.mirror.exchange.tables import export_elements, import_elements
 from unstale.mirror.json_values import as_json
@@ -238,6 +241,22 @@ def test_without_a_token_nobody_makes_a_discovered_element_one_of_the_user(tmp_p
         assert edits.add(mirror, [(f"{b.url}/api", {"weight": 3.0})]).changed == 1
 
 
+def test_the_doctor_tells_of_elements_that_lack_a_secret(tmp_path, hosts):
+    a, b = hosts.a, hosts.b
+    a.pages["/feed.xml"] = feed(f"{b.url}/api")
+    b.pages["/api"] = lambda request: web.Response(status=200 if "Authorization" in request.headers else 401)
+    for trust, told in ((False, 1), (True, 0)):
+        with mirrored(tmp_path, rule(f"{b.url}/*", trust_discovered=trust)) as mirror:
+            mirror.add(f"{a.url}/feed.xml", source="feed")
+            polled(mirror, 3)
+            found = [one.found for one in _check_secrets(SimpleNamespace(mirror=mirror))]
+        assert len(found) == told
+        assert all(
+            f"without secrets of rules, and refused by the server, such as {b.url}/api" in one
+            for one in found
+        )
+
+
 class TestTemplates:
     HEADERS = MappingProxyType({"Authorization": "Bearer ${SOME_TOKEN}"})
 
@@ -367,3 +386,52 @@ async def _until(mirror, said):
             mirror.stop()
 
     await asyncio.wait_for(mirror.arun(on_event=tell), 30)
+
+
+class TestFiles:
+    """Reproduced: the store, its copies and its back-ups could be read by every user of the machine."""
+
+    @pytest.fixture(autouse=True)
+    def careless(self):
+        """Run as if the user gave all rights away, or took them from the group."""
+        before = os.umask(0o000)
+        yield
+        os.umask(before)
+
+    @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+    @pytest.mark.parametrize("shared", ["no", "group"])
+    def test_nobody_else_can_read_what_a_mirror_makes(self, tmp_path, hosts, shared, umask):
+        os.umask(umask)
+        hosts.a.pages = {"/small": "x" * 100, "/large": "".join(map(str, range(700_000)))}
+        home = tmp_path / "home"
+        home.mkdir()
+        files, folders = {}, {}
+
+        def look(_):
+            for one in home.rglob("*"):
+                with suppress(FileNotFoundError):
+                    mode = stat.S_IMODE(one.stat().st_mode)
+                    (folders if one.is_dir() else files)[str(one.relative_to(home))] = oct(mode)
+
+        with mirrored(home, shared=shared) as mirror:
+            for path in hosts.a.pages:
+                mirror.add(f"{hosts.a.url}{path}")
+            mirror.step(on_event=look)
+            assert mirror.store.backup(home / "backup.db")
+            look(None)
+        beside = {f"mirror.db{end}" for end in ("", "-wal", "-shm", ".lock")}
+        kept = {name: mode for name, mode in files.items() if not name.startswith("copies/scratch/")}
+        assert {*beside, "backup.db"} <= kept.keys()
+        assert sum(name.startswith("copies/") for name in kept) == 2
+        assert set(kept.values()) == {"0o600" if shared == "no" else "0o660"}
+        assert {"copies", "copies/scratch"} < folders.keys()
+        assert set(folders.values()) == {"0o700" if shared == "no" else "0o2770"}
+
+    def test_a_store_behind_a_link(self, tmp_path):
+        (tmp_path / "mirror.db").symlink_to(tmp_path / "elsewhere.db")
+        mirrored(tmp_path).close()
+        assert stat.S_IMODE((tmp_path / "elsewhere.db").stat().st_mode) == 0o600
+
+    def test_sharing_is_yes_or_no(self, tmp_path):
+        with pytest.raises(InvalidInput, match="shared must be 'no' or 'group'; it is 'all'"):
+            mirrored(tmp_path, shared="all")

@@ -123,7 +123,9 @@ class Mirror:
         self.settings = settings
         self.clock: Clock = RealClock() if clock is None else clock
         self._url = fspath(store)
-        self.copies = Copies(_folder(self._url, copies))
+        if settings.shared not in {"no", "group"}:
+            raise InvalidInput(f"shared must be 'no' or 'group'; it is {settings.shared!r}")
+        self.copies = Copies(_folder(self._url, copies), shared=settings.shared == "group")
         self.store = open_store(self._url, copies=self.copies)
         self.sources: Mapping[str, Source] = load_sources(settings) if sources is None else sources
         self._discovery = Discovery(settings, self.sources)

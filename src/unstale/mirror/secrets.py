@@ -15,7 +15,9 @@ from unstale.errors import InvalidInput
 
 from .source import Json
 
-__all__ = ["HARMLESS_HEADERS", "expanded", "origin", "without_secrets"]
+__all__ = [
+    "HARMLESS_HEADERS", "expanded", "is_template", "literal_secrets", "origin", "without_secrets",
+]  # fmt: skip
 
 HARMLESS_HEADERS = frozenset(
     {"accept", "accept-language", "cache-control", "dnt", "from", "pragma", "sec-gpc"}
@@ -52,6 +54,29 @@ def expanded(name: str, value: str) -> str:
         return os.environ[variable]
 
     return _VARIABLE.sub(value_of, value)
+
+
+def is_template(value: object) -> bool:
+    """Tell whether a value names a variable of the environment.
+
+    >>> is_template("Bearer ${TOKEN}"), is_template("Bearer abc")
+    (True, False)
+    """
+    return isinstance(value, str) and _VARIABLE.search(value) is not None
+
+
+def literal_secrets(options: Mapping[str, Json]) -> list[str]:
+    """Return the names of headers that may be secrets, and are written out.
+
+    >>> literal_secrets({"headers": {"X-Api": "1", "Cookie": "${COOKIE}", "Accept": "text/html"}})
+    ['X-Api']
+    """
+    headers = options.get("headers")
+    return [
+        name
+        for name, value in (headers.items() if isinstance(headers, dict) else ())
+        if name.lower() not in HARMLESS_HEADERS and not is_template(value)
+    ]
 
 
 def origin(key: str) -> str:

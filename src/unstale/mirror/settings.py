@@ -125,6 +125,8 @@ class Settings:
     """Polls at the same time, in one process."""
     timeout: float = 120.0
     """Seconds that one poll may take."""
+    shared: str = "no"
+    """``no``: the files of the mirror are made for their owner alone. ``group``: for the group as well."""
     max_size: int = 20_000_000
     """Bytes that a copy may have."""
     keep: int = 10

@@ -53,6 +53,39 @@ def test_mistakes_in_the_file_are_found(ask, run, mirror):
     assert "1 error, 0 warnings." in run("doctor", code=1)[0]
 
 
+@pytest.mark.usefixtures("polled")
+def test_secrets_that_are_written_out_and_files_that_others_can_read(ask, run, mirror, site, monkeypatch):
+    assert "rights" not in levels(ask("doctor", "--sample", 0))
+    monkeypatch.setenv("TOKEN", "x")
+    text = mirror.read_text()
+    headers = '{ Authorization = "Bearer s3cret", Cookie = "${TOKEN}", Accept-Language = "de" }'
+    mirror.write_text(f'{text}\n[[rule]]\nheaders = {headers}\n[http]\nheaders = {{ X-All = "s3cret" }}\n')
+    run("add", f"{site.host}/own", "--option", 'headers={"X-Api": "s3cret"}')
+    Path("mirror.db").chmod(0o644)
+    Path("copies").chmod(0o750)
+    out, _ = run("doctor", "--sample", 0, "--json")
+    assert "s3cret" not in out
+    told = [
+        f"{check['found']}; {check['todo']}"
+        for check in json.loads(out)["checks"]
+        if check["subject"] in {"rights", "secrets"}
+    ]
+    line = text.count("\n") + 2
+    assert [one.partition(";")[0] for one in told] == [
+        f"[[rule]] in line {line} has the value of the header Authorization written out",
+        "[http] headers: X-All goes to every host, also to those that are discovered",
+        "mirror.db: others can read it (its mode is 0644)",
+        f"{Path('copies').absolute()}: others can read it (its mode is 0750)",
+        f"1 element with a header that may be a secret, such as {site.host}/own",
+    ]
+    assert "chmod go-rwx mirror.db" in told[2]
+    mirror.write_text(text.replace("[mirror]", '[mirror]\nshared = "group"'))
+    found = [
+        check["found"] for check in ask("doctor", "--sample", 0)["checks"] if check["subject"] == "rights"
+    ]
+    assert found == ["mirror.db: others can read it (its mode is 0644)"]
+
+
 def test_everything_that_is_wrong_is_told(ask, run, mirror, site):
     mirror.write_text("""
 [mirror]

@@ -28,6 +28,7 @@ max_size = "1MiB"
 keep = 0
 keep_polls = "90 days"
 importance = "reads"
+shared = "group"
 lease = "1min"
 
 [http]
@@ -113,6 +114,7 @@ def test_everything_can_be_said(write, monkeypatch):
         keep=0,
         keep_polls=90 * 86400.0,
         importance="reads",
+        shared="group",
         lease=60.0,
         rules=(
             Rule(

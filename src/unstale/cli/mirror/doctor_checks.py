@@ -8,10 +8,12 @@ import os
 import shutil
 import time
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from unstale.errors import UnstaleError
+from unstale.mirror.secrets import HARMLESS_HEADERS, literal_secrets, origin, without_secrets
 from unstale.quantities import show_duration
 from unstale.wording import plural, show_budget, show_size, show_time
 
@@ -69,7 +71,23 @@ def check_settings(config: Config) -> list[Check]:
         if one.command and shutil.which(one.command[0]) is None:
             told = f"there is no command {one.command[0]!r}"
             checks.append(Check("error", "notify", told, "install it, or mend [[notify]]"))
-    return checks + _check_drivers(config)
+    return checks + _check_headers(config) + _check_drivers(config)
+
+
+def _check_headers(config: Config) -> list[Check]:
+    """Check that secrets are not written out in the file, nor sent to every host."""
+    settings, lines = config.settings, config.lines
+    todo = 'write it as "${NAME}", and set that variable of the environment'
+    checks = []
+    for i, rule in enumerate(settings.rules):
+        for name in literal_secrets(rule.options):
+            told = f"[[rule]] in line {lines.get(('rule', i))} has the value of the header {name} written out"
+            checks.append(Check("warn", "secrets", told, todo))
+    for name in settings.http.headers:
+        if name.lower() not in HARMLESS_HEADERS:
+            told = f"[http] headers: {name} goes to every host, also to those that are discovered"
+            checks.append(Check("warn", "secrets", told, "if it is a secret, move it to a [[rule]]"))
+    return checks
 
 
 def _check_drivers(config: Config) -> list[Check]:
@@ -94,6 +112,8 @@ def check_all(opened: Opened) -> list[Check]:
     """Check the store and all that depends on it."""
     return [
         *_check_store(opened),
+        *_check_rights(opened),
+        *_check_secrets(opened),
         *_check_space(opened),
         *_check_clock(opened),
         *_check_budget(opened),
@@ -143,6 +163,56 @@ def check_copies(opened: Opened) -> list[Check]:
     more = f" and {len(damaged) - len(keys):,} more" if len(damaged) > len(keys) else ""
     todo = "the next poll of each brings it again; look at the disk that holds them"
     return [Check("error", "copies", told + more, todo)]
+
+
+def _check_rights(opened: Opened) -> list[Check]:
+    """Check that nobody can read the store and the copies but those who should."""
+    mirror = opened.mirror
+    shared = mirror.copies.shared
+    names = (mirror.store.url.removeprefix("sqlite:///"), str(mirror.copies.folder))
+    checks = []
+    for path in (Path(name) for name in names if "://" not in name and os.name != "nt"):
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0
+        if mode & (0o007 if shared else 0o077):
+            all_in_it = "-R " if path.is_dir() else ""
+            todo = f"chmod {all_in_it}{'o' if shared else 'go'}-rwx {path}"
+            if not shared:
+                todo += ', or say shared = "group" below [mirror] if that is meant'
+            told = f"{path}: others can read it (its mode is {mode:04o})"
+            checks.append(Check("warn", "rights", told, todo))
+    return checks
+
+
+def _check_secrets(opened: Opened) -> list[Check]:
+    """Check for elements with secrets that are written out, and for some that may lack one."""
+    rules = [
+        rule
+        for rule in opened.mirror.settings.rules
+        if not rule.trust_discovered and without_secrets(rule.options) != rule.options
+    ]
+    literal: list[str] = []
+    without: list[str] = []
+    for element in islice(opened.mirror.elements(), _MOST_ELEMENTS):
+        options = element.given.get("options")
+        if isinstance(options, dict) and literal_secrets(options):
+            literal.append(element.key)
+        foreign = element.given.get("author", origin(element.key)) != origin(element.key)
+        denied = element.state == "failing" and element.detail.startswith(("401", "403"))
+        if foreign and denied and any(rule.matches(element.key) for rule in rules):
+            without.append(element.key)
+    checks = []
+    if literal:
+        told = f"{plural(len(literal), 'element')} with a header that may be a secret, such as {literal[0]}"
+        todo = 'write its value as "${NAME}", or say it in a [[rule]]'
+        checks.append(Check("warn", "secrets", told, todo))
+    if without:
+        told = (
+            f"{plural(len(without), 'element')} named by another host, so without secrets of rules, and "
+            f"refused by the server, such as {without[0]}"
+        )
+        todo = "add what you trust yourself, or say trust_discovered = true in the [[rule]]"
+        checks.append(Check("warn", "secrets", told, todo))
+    return checks
 
 
 def _check_space(opened: Opened) -> list[Check]:

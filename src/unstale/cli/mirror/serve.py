@@ -136,7 +136,7 @@ def _listening(host: str, port: int, *, secret: bool) -> Iterator[socket.socket]
     if not secret and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
         raise InvalidInput(
             f"--host {host}: others can reach this address, so a token is needed: --token-file FILE; "
-            "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe())' > FILE"
+            "make one with: (umask 077; python3 -c 'import secrets; print(secrets.token_urlsafe())' > FILE)"
         )
     listening = socket.socket(family, kind, protocol)
     try:

@@ -55,6 +55,9 @@ _MIRROR = (
     Key("copies", values.folder, "copies, beside the SQLite file", '"copies"',
         "Folder of the copies. With PostgreSQL it must be given, and all workers must see the same one.",
         path=True),
+    Key("shared", values.choice("no", "group"), '"no"', '"group"',
+        "Who may use the files of the mirror: their owner alone (files have the mode 0600, folders 0700), or "
+        "also the group (0660 and 2770). It counts when they are made."),
     Key("budget", values.poll_flow, "1000/day if `bytes` is not given, else no limit by polls", '"1000/day"',
         "Polls that may be made, per time."),
     Key("bytes", values.byte_flow, "no limit by bytes", '"200MB/day"', "Bytes that may be moved, per time."),

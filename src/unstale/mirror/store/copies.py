@@ -24,7 +24,7 @@ import zstandard
 
 from unstale.errors import InvalidInput, Trouble
 
-__all__ = ["Copies", "sync_folder"]
+__all__ = ["Copies", "new_file", "sync_folder"]
 
 BLOCK_BYTES = 1 << 20
 """That are read at a time of content that is not kept in memory."""
@@ -45,7 +45,7 @@ _LARGEST_SHARE = 0.95
 
 
 class Copies:
-    """A folder of copies.
+    """A folder of copies, for its owner alone; if it is ``shared``, for its group as well.
 
     >>> import tempfile
     >>> copies = Copies(Path(tempfile.mkdtemp()) / "copies")
@@ -54,8 +54,8 @@ class Copies:
     (b'some content', 12)
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | os.PathLike[str], *, shared: bool = False) -> None:
+        self.folder, self.shared = Path(folder), shared
         self._start = f"{self.folder}/"
         self._local = threading.local()
         self._made: set[Path] = set()
@@ -108,7 +108,7 @@ class Copies:
         suffix = ".zst" if len(packed) < _LARGEST_SHARE * len(body) else ".raw"
         temporary = self.scratch / f"put-{secrets.token_hex(8)}"
         try:
-            with temporary.open("xb") as file:
+            with new_file(temporary, shared=self.shared) as file:
                 file.write(packed if suffix == ".zst" else body)
                 self._sync(file)
             self._settle(temporary, digest, suffix)
@@ -121,7 +121,7 @@ class Copies:
         ours = path.resolve().parent == self.scratch.resolve()
         temporary = self.scratch / f"put-{secrets.token_hex(8)}"
         try:
-            with path.open("rb") as source, temporary.open("xb") as target:
+            with path.open("rb") as source, new_file(temporary, shared=self.shared) as target:
                 start = source.read(BLOCK_BYTES)
                 packed = start if start.startswith(_COMPRESSED_STARTS) else self._compressor().compress(start)
                 suffix = ".zst" if len(packed) < _LARGEST_SHARE * len(start) else ".raw"
@@ -193,7 +193,11 @@ class Copies:
             return
         if not folder.is_dir():
             self.folder.parent.mkdir(parents=True, exist_ok=True)
-            folder.mkdir(parents=True, exist_ok=True)
+            for one in dict.fromkeys((self.folder, folder)):
+                with suppress(FileExistsError):
+                    one.mkdir(mode=0o700)
+                    if self.shared:
+                        one.chmod(0o2770)  # whose files belong to its group, not to that of who writes
             sync_folder(self.folder)
             sync_folder(self.folder.parent)
         self._made.add(folder)
@@ -371,6 +375,14 @@ class Copies:
 def _unlink(path: Path) -> None:
     with suppress(OSError):
         path.unlink(missing_ok=True)
+
+
+def new_file(path: Path, *, shared: bool) -> BinaryIO:
+    """Make a file that only its owner can read, or its group as well if it is shared."""
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    if shared:
+        os.chmod(path, 0o660)  # noqa: PTH101  (whatever the umask is)
+    return os.fdopen(number, "wb")
 
 
 def sync_folder(folder: Path) -> None:

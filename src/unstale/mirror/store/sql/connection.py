@@ -168,11 +168,11 @@ def postgres_engine(url: URL) -> Engine:
     return engine
 
 
-def run_lock(path: Path) -> FileLock | None:
-    """Take the lock of the one runner; None if another has it."""
+def run_lock(path: Path, *, shared: bool = False) -> FileLock | None:
+    """Take the lock of the one runner; None if another has it. Its group may use a ``shared`` one."""
     file = path.resolve()  # by whatever name it is called, it has one lock
     file = file.with_name(f"{file.name}.lock")
-    lock = FileLock(file, timeout=0, thread_local=False)
+    lock = FileLock(file, timeout=0, mode=0o660 if shared else 0o600, thread_local=False)
     try:
         lock.acquire()
     except Timeout:

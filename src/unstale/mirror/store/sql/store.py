@@ -27,7 +27,7 @@ from sqlalchemy import Connection, Engine, delete, exc, func, insert, select, up
 from sqlalchemy.engine import URL
 
 from unstale.errors import InvalidInput, Trouble
-from unstale.mirror.store.copies import Copies, sync_folder
+from unstale.mirror.store.copies import Copies, new_file, sync_folder
 
 from .connection import check_file, files_of, place_of, postgres_engine, run_lock, sqlite_engine, troubles
 from .migrations import copy_schema, migrate, schema_version
@@ -60,7 +60,9 @@ def open_store(
         store = SqlStore(place.render_as_string(), postgres_engine(place), copies)
     else:
         check_file(place, create=create)
-        lock = _lock(place) if run else None
+        with suppress(OSError):  # of which SQLite complains, if it is not there already
+            new_file(place.resolve(), shared=copies.shared).close()  # what SQLite makes beside it is like it
+        lock = _lock(place, shared=copies.shared) if run else None
         store = SqlStore(f"sqlite:///{place}", sqlite_engine(place), copies, place, lock)
     try:
         store.prepare(create=create)
@@ -70,9 +72,9 @@ def open_store(
     return store
 
 
-def _lock(path: Path) -> FileLock:
+def _lock(path: Path, *, shared: bool) -> FileLock:
     """Take the lock of the one runner, or say who has it."""
-    lock = run_lock(path)
+    lock = run_lock(path, shared=shared)
     if lock is not None:
         return lock
     other = "another process"
@@ -139,7 +141,9 @@ class SqlStore:
                 raise InvalidInput(f"there is no mirror in {self._name}: make one first, or name another")
             if version != VERSION:
                 lock = (
-                    _lock(self._path) if self._path is not None and self._lock is None and version else None
+                    _lock(self._path, shared=self.copies.shared)
+                    if self._path is not None and self._lock is None and version
+                    else None
                 )
                 try:
                     self._renew()
@@ -288,6 +292,7 @@ class SqlStore:
         with troubles(self._name):
             try:
                 temporary.unlink(missing_ok=True)
+                new_file(temporary, shared=self.copies.shared).close()
                 with (
                     closing(sqlite3.connect(temporary)) as target,
                     closing(self._engine.raw_connection()) as raw,
