@@ -1,8 +1,14 @@
 """Differences are worked out a few at a time, and kept in a bounded room."""
 
+import io
+import sqlite3
 import threading
+import time
+from contextlib import closing
 from sys import getsizeof
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from unstale.dashboard.pages import differences
@@ -48,7 +54,7 @@ def test_others_wait_for_their_turn_but_not_for_ever(mirror, pair, monkeypatch):
         go_on.wait(10)
         return "told"
 
-    monkeypatch.setattr(differences, "difference", slow)
+    monkeypatch.setattr(differences, "bounded_difference", slow)
     first = threading.Thread(target=differences.between, args=(mirror, *pair))
     first.start()
     assert started.wait(10)
@@ -73,3 +79,43 @@ def test_half_characters_are_told_too(ask, mirror, body, kind):
     assert client.get(f"/elements/{element.id}/versions/{element.version}").status_code == 200
     for path in ("/changes.atom", "/changes.rss", "/changes.json"):
         assert client.get(path).status_code == 200
+
+
+def _parquet(rows, characters=1):
+    """Return a table with one string in all its rows, which takes little room in the file."""
+    file = io.BytesIO()
+    table = pa.table({"id": range(rows), "text": ["x" * characters] * rows})
+    pq.write_table(table, file, compression="zstd")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("characters", [1, 700_000])
+def test_rows_are_compared_only_if_the_mirror_has_written_them(ask, mirror, characters):
+    """A page may be a table of a kilobyte that has gigabytes in memory."""
+    bodies = [_parquet(rows, characters) for rows in (200, 201)]
+    found = [Found("changed", body=body, media_type="application/vnd.apache.parquet") for body in bodies]
+    mirror.add("python:table", poll=lambda: found.pop(0) if found else Found("unchanged"))
+    mirror.step()
+    mirror.step()
+    element = mirror.find("python:table")
+    began = time.process_time()
+    told = ask().get(f"/api/elements/{element.id}/difference").json()["difference"]
+    assert told.startswith(f"was {len(bodies[0]):,} bytes, SHA-256 ")
+    assert time.process_time() - began < 5.0
+
+
+def test_tables_of_databases_are_compared_by_rows(ask, mirror, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, total REAL)")
+        shop.execute("INSERT INTO orders VALUES (1, 9.5)")
+        shop.commit()
+        mirror.add(f"sqlite:///{tmp_path / 'shop.db'}#orders")
+        mirror.step()
+        shop.execute("UPDATE orders SET total = 10")
+        shop.commit()
+    element = mirror.find(f"sqlite:///{tmp_path / 'shop.db'}#orders")
+    first = element.version
+    while (element := mirror.find(element.key)).version == first:
+        mirror.step()
+    told = ask().get(f"/api/elements/{element.id}/difference").json()["difference"]
+    assert told.splitlines()[-1] == "~ id 1: total 9.5 -> 10.0"

@@ -4,6 +4,7 @@ import io
 import json
 import random
 import re
+import resource
 import time
 import tracemalloc
 
@@ -14,7 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.mirror.clock import SimulatedClock
+from unstale.mirror.contained import Children
 from unstale.mirror.demo.site import ChangingSite
+from unstale.mirror.differences import bounded
+from unstale.mirror.differences.bounded import bounded_difference
 from unstale.mirror.differences.text import _laid_out, _visible, difference
 
 ENOUGH = 60.0
@@ -204,7 +208,7 @@ def test_tables_by_key():
     old = [{"id": k, "name": f"n{k}", "price": 1.0} for k in range(100)]
     new = [row | ({"price": 2.0} if row["id"] == 7 else {}) for row in old if row["id"] != 3]
     new.append({"id": 200, "name": "new", "price": None})
-    shown = difference(_parquet(old), _parquet(new), "application/vnd.apache.parquet")
+    shown = difference(_parquet(old), _parquet(new), "application/vnd.apache.parquet", table=True)
     assert shown.splitlines() == [
         "rows: 100 -> 100 (1 added, 1 removed, 1 changed; told apart by id)",
         "- id 3, name n3, price 1.0",
@@ -216,7 +220,7 @@ def test_tables_by_key():
 def test_tables_without_a_key_and_with_other_columns():
     old = _parquet(None, a=[1, 1, 2], b=["x", "x", None], gone=[0, 0, 0])
     new = _parquet(None, a=[1.0, 2.0, 2.0], b=["x", None, None], c=[[1], [2], [3]])
-    shown = difference(old, new, "application/octet-stream")
+    shown = difference(old, new, "application/octet-stream", table=True)
     said = shown.splitlines()
     assert said[:3] == [
         "rows: 3 -> 3 (1 added, 1 removed)",
@@ -242,7 +246,7 @@ def test_counts_of_rows_add_up(old, new):
         return file.getvalue()
 
     one, other = table(old), table(new)
-    shown = difference(one, other, "")
+    shown = difference(one, other, "", table=True)
     if one == other:
         return
     head = shown.splitlines()[0]
@@ -264,5 +268,62 @@ def test_names_of_columns_can_be_long():
 
 
 def test_a_damaged_table_is_bytes():
-    old = _parquet([{"a": 1}])
-    assert difference(old, b"PAR1" + b"x" * 50 + b"PAR1", "application/vnd.apache.parquet").startswith("was")
+    old, new = _parquet([{"a": 1}]), b"PAR1" + b"x" * 50 + b"PAR1"
+    assert difference(old, new, "application/vnd.apache.parquet", table=True).startswith("was")
+
+
+def _long_strings(rows, characters=640_000):
+    """A table of a few kilobytes that has gigabytes in memory: one long string in many rows."""
+    file = io.BytesIO()
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * characters]))
+    pq.write_table(pa.table({"id": range(rows), "text": text.cast(pa.string())}), file, compression="zstd")
+    return file.getvalue()
+
+
+def test_a_page_that_looks_like_a_table_is_bytes():
+    """Rows are compared only if the mirror has written them; the magic bytes are anybody's."""
+    old, new = _parquet([{"a": 1}]), _parquet([{"a": 2}])
+    assert difference(old, new, "application/vnd.apache.parquet").startswith("was")
+
+
+def test_bytes_of_tables_are_counted_not_cells():
+    old, new = _long_strings(300), _long_strings(301)
+    assert max(len(old), len(new)) < 10_000
+    held = pa.total_allocated_bytes()
+    began = time.process_time()
+    assert difference(old, new, "", table=True) == "rows: 300 -> 301"
+    assert time.process_time() - began < ENOUGH / 10
+    assert pa.total_allocated_bytes() <= held
+    nulls = [_parquet(None, a=pa.nulls(rows)) for rows in (5_000_000, 5_000_001)]
+    assert difference(*nulls, "", table=True) == "rows: 5,000,000 -> 5,000,001"
+
+
+HOSTILE = {
+    "long strings": (lambda n: _long_strings(200 + n, 3_000_000), "", True),
+    "short lines": (lambda n: b"a\n" * 3_900_000 + b"%d" % n, "text/plain", False),
+    "tags": (lambda n: b"<html>" + b"a<br>" * 1_500_000 + b"%d" % n, "text/html", False),
+    "JSON": (lambda n: b"[" + b"[]," * 2_500_000 + b"%d]" % n, "application/json", False),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_contents_are_compared_apart(monkeypatch, kind):
+    monkeypatch.setattr(bounded, "_comparers", Children(1, memory=120 << 20, seconds=2.0))
+    content, media_type, table = HOSTILE[kind]
+    old, new = content(1), content(2)
+    began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    shown = bounded_difference(old, new, media_type, table=table)
+    assert time.process_time() - began < 2.0, "in this process"
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 100_000_000
+    assert shown.startswith(f"was {len(old):,} bytes, SHA-256 ")
+    assert re.search(
+        r"\nThey were not compared: it takes more than (120 MB of|2 seconds of processor)", shown
+    )
+
+
+def test_apart_or_not_the_difference_is_the_same():
+    for size in (10, 200_000):
+        old, new = b"one\n" * size, b"one\n" * size + b"two"
+        assert bounded_difference(old, new, "text/plain") == difference(old, new, "text/plain")
+    old, new = _parquet([{"a": 1}]), _parquet([{"a": 2}])
+    assert bounded_difference(old, new, "", table=True) == difference(old, new, "", table=True)

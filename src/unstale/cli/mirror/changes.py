@@ -279,11 +279,12 @@ def _as_text(body: bytes, media_type: str) -> str | None:
 
 
 def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json: bool) -> None:
-    from unstale.mirror.differences.text import difference
+    from unstale.mirror.differences.bounded import bounded_difference
     from unstale.mirror.json_values import version_json
 
     with opened.mirror.store.begin() as transaction:
         kept = transaction.versions(element=version.element, latest_first=True, limit=_PER_READ)
+        element = transaction.numbered([version.element])[version.element]
     before = next((one for one in kept if one.id < version.id), None)
     if before is None:
         why = (
@@ -293,7 +294,7 @@ def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json:
         )
         raise InvalidInput(f"{version.key} has no version before {version.id}: {why}")
     old = opened.mirror.read(version.key, version=before.id, count=False).body
-    told = difference(old, body, version.media_type)
+    told = bounded_difference(old, body, version.media_type, table=element.source == "sql")
     if as_json:
         print_json({"old": version_json(before), "new": version_json(version), "difference": told})
         return

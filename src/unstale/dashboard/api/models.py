@@ -268,7 +268,9 @@ class Difference(BaseModel):
 
     old: Version
     new: Version
-    difference: str = Field(description="Of text, a unified difference of lines; of tables, of rows.")
+    difference: str = Field(
+        description="Of text, a unified difference of lines; of tables of databases, of rows."
+    )
 
 
 class Worth(BaseModel):

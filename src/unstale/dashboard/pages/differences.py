@@ -7,7 +7,7 @@ from collections import OrderedDict
 from sys import getsizeof
 
 from unstale.errors import InvalidInput, Trouble
-from unstale.mirror.differences.text import difference
+from unstale.mirror.differences.bounded import bounded_difference
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.store.contract import Transaction, Version
 
@@ -43,7 +43,7 @@ def between(
     """Return what is different, in words; None if a version is too large, or lost."""
     if max(old.size, new.size) > largest:
         return None
-    name = old.digest, new.digest, new.media_type, lines
+    name = old.digest, new.digest, f"{new.element} {new.media_type}", lines
     told = _known(name)
     if told is not None:
         return told
@@ -52,15 +52,22 @@ def between(
     try:
         told = _known(name)  # somebody else may have asked for the same
         if told is None:
-            told = difference(
-                mirror.copies.read(old.digest), mirror.copies.read(new.digest), new.media_type, lines=lines
-            )
+            contents = mirror.copies.read(old.digest), mirror.copies.read(new.digest)
+            table = _is_table(mirror, new)
+            told = bounded_difference(*contents, new.media_type, lines=lines, table=table)
             _keep(name, told)
     except InvalidInput:
         return None
     finally:
         _turns.release()
     return told
+
+
+def _is_table(mirror: Mirror, version: Version) -> bool:
+    """Tell whether the mirror itself has written a version, as a table."""
+    with mirror.store.begin() as t:
+        element = t.numbered([version.element]).get(version.element)
+    return element is not None and element.source == "sql"
 
 
 def _known(name: _Name) -> str | None:

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 __all__ = ["table_difference"]
 
-_MAX_COMPARED_CELLS = 4_000_000
-"""If both tables together have more cells, rows are only counted."""
+_MAX_COMPARED_BYTES = 32_000_000
+"""If a table has more bytes in memory, rows are only counted. In a file, a long string may be there once."""
+_MIN_CELL_BYTES = 8
+"""What a cell counts at least."""
+_ROWS_AT_A_TIME = 256
 _MAX_SHOWN_ROWS = 20
 """Of each kind of difference."""
 _MAX_LINE_CHARACTERS = 300
@@ -35,13 +38,30 @@ def table_difference(old: bytes, new: bytes, lines: int) -> str:
         said = list(_columns(*schemas))
         shared = [name for name in schemas[1].names if _once(schemas[0], name) and _once(schemas[1], name)]
         head = f"rows: {counts[0]:,} -> {counts[1]:,}"
-        if not shared or sum(counts) * len(shared) > _MAX_COMPARED_CELLS:
+        old_table = _small_table(files[0], shared)
+        new_table = _small_table(files[1], shared) if old_table is not None else None
+        if old_table is None or new_table is None:
             return _clipped([head, *said], lines)
-        tables = [file.read(columns=shared) for file in files]
-        of_rows, more = _rows(*tables)
+        of_rows, more = _rows(old_table, new_table)
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, ValueError):
         return ""
     return _clipped([f"{head} ({of_rows})", *said, *more], lines)
+
+
+def _small_table(file: pq.ParquetFile, names: list[str]) -> pa.Table | None:
+    """Return these columns; None if there are none, or too many bytes of them."""
+    fields = [field for field in file.schema_arrow if field.name in names]
+    if not fields or file.metadata.num_rows * len(fields) * _MIN_CELL_BYTES > _MAX_COMPARED_BYTES:
+        return None
+    size, batches = 0, []
+    for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=names, use_threads=False):
+        size += max(batch.nbytes, batch.num_rows * len(fields) * _MIN_CELL_BYTES)
+        if size > _MAX_COMPARED_BYTES:
+            return None
+        batches.append(batch)
+    return pa.Table.from_batches(batches) if batches else pa.schema(fields).empty_table()
 
 
 def _clipped(said: list[str], lines: int) -> str:

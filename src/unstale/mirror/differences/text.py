@@ -15,9 +15,9 @@ from contextlib import suppress
 
 from .least_edits import line_difference
 
-__all__ = ["difference"]
+__all__ = ["MAX_COMPARED_BYTES", "difference", "sizes_and_digests"]
 
-_MAX_COMPARED_BYTES = 8_000_000
+MAX_COMPARED_BYTES = 8_000_000
 """Lines of a larger text are not compared."""
 _MAX_UNCUT_CHARACTERS = 400
 """A longer line is cut at the ends of sentences."""
@@ -44,8 +44,10 @@ _BLOCK_TAGS = frozenset(_BLOCK_NAMES.split())
 _INVISIBLE_TAGS = frozenset({"script", "style", "template", "noscript"})
 
 
-def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> str:
+def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200, table: bool = False) -> str:
     r"""Return the differing lines of texts, or rows of tables, in about ``lines`` lines at most.
+
+    It may take hundreds of megabytes and many seconds; `bounded_difference` does not.
 
     Parameters
     ----------
@@ -55,6 +57,8 @@ def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> 
         Of the newer one; says how to read both.
     lines
         The limit of the output.
+    table
+        Whether both are tables in Parquet that the mirror itself has written.
 
     Examples
     --------
@@ -68,27 +72,28 @@ def difference(old: bytes, new: bytes, media_type: str, *, lines: int = 200) -> 
     if old == new:
         return "no difference"
     return (
-        _difference(old, new, media_type, lines).encode("utf-8", "replace").decode()
+        _difference(old, new, media_type, lines, table=table).encode("utf-8", "replace").decode()
     )  # JSON may have half a surrogate pair
 
 
-def _difference(old: bytes, new: bytes, media_type: str, lines: int) -> str:
-    if all(part[:4] == part[-4:] == b"PAR1" for part in (old, new)):
+def _difference(old: bytes, new: bytes, media_type: str, lines: int, *, table: bool) -> str:
+    if table and all(part[:4] == part[-4:] == b"PAR1" for part in (old, new)):
         with suppress(ImportError):
             from .tables import table_difference
 
             if found := table_difference(old, new, lines):
                 return found
-    if not _TEXT_TYPE.match(media_type) or max(len(old), len(new)) > _MAX_COMPARED_BYTES:
-        return _plain(old, new)
+    if not _TEXT_TYPE.match(media_type) or max(len(old), len(new)) > MAX_COMPARED_BYTES:
+        return sizes_and_digests(old, new)
     for read in _readers(media_type):
         before, after = read(old), read(new)
         if before != after:
             return line_difference(before, after, lines)
-    return _plain(old, new)  # the texts differ only in bytes that decoding hides
+    return sizes_and_digests(old, new)  # the texts differ only in bytes that decoding hides
 
 
-def _plain(old: bytes, new: bytes) -> str:
+def sizes_and_digests(old: bytes, new: bytes) -> str:
+    """Return what is said of contents that are not compared."""
     shown = (f"{len(part):,} bytes, SHA-256 {hashlib.sha256(part).hexdigest()}" for part in (old, new))
     return "was {}\nis  {}".format(*shown)
 
