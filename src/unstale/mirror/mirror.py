@@ -34,7 +34,7 @@ from .reports.what_if import MirrorDemand, WhatIf, demand_of
 from .settings import Settings
 from .source import Json, New, Source
 from .sources.allowed import check_allowed
-from .sources.registry import Sources, load_sources
+from .sources.registry import Sources, load_sources, stop_polls
 from .store.contract import Addition, Element, PollRecord, Sample, Version
 from .store.copies import Copies
 from .store.sql.connection import place_of
@@ -50,6 +50,8 @@ _COMPARED_KEYS = 20_000
 """Keys among which the nearest to a wrong one is looked for."""
 _CLOCKS_DIFFER_SECONDS = 60.0
 """Clocks of others may be ahead of ours by so much."""
+_FINISH_SECONDS = 1.0
+"""For polls that could be stopped, after an interruption."""
 _AUDIT_LOOK_SECONDS = 1.0
 """Between two looks at which polls of an audit have been made."""
 _RULES_MEAN = 2
@@ -330,7 +332,7 @@ class Mirror:
     ) -> None:
         """Keep the copies fresh, in an event loop that is there."""
         with self._working(on_event) as worker:
-            with _stopped_by_signals(worker):
+            with _stopped_by_signals(worker, self._stop_polls):
                 await worker.run(until)
             await self._close_sources()
 
@@ -351,6 +353,13 @@ class Mirror:
                 return worker.polls
 
         return asyncio.run(one())
+
+    def _stop_polls(self) -> None:
+        """Let sources stop polls that might take long."""
+        if isinstance(self.sources, Sources):
+            self.sources.stop_polls()
+        else:
+            stop_polls(self.sources.values())
 
     async def _close_sources(self) -> None:
         """Let sources go of their connections; they can be used again."""
@@ -532,8 +541,11 @@ class Mirror:
 
 
 @contextmanager
-def _stopped_by_signals(worker: Worker) -> Iterator[None]:
-    """Let SIGINT and SIGTERM end a worker cleanly; a second one has its usual effect, and ends it at once."""
+def _stopped_by_signals(worker: Worker, stop_polls: Callable[[], None]) -> Iterator[None]:
+    """Let SIGINT and SIGTERM end a worker cleanly; a second one has its usual effect, and ends it at once.
+
+    Polls that can be stopped and are not over soon are stopped (``stop_polls``); others are waited for.
+    """
     handled: list[signal.Signals] = []
     running = asyncio.get_running_loop()
 
@@ -543,6 +555,7 @@ def _stopped_by_signals(worker: Worker) -> Iterator[None]:
 
     def stop() -> None:
         worker.stop()
+        running.call_later(_FINISH_SECONDS, stop_polls)
         let_go()
 
     if threading.current_thread() is threading.main_thread():

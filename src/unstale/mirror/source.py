@@ -17,7 +17,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-__all__ = ["Found", "Json", "Known", "Late", "New", "Outcome", "Source", "Terms", "WarmSource"]
+__all__ = [
+    "Found",
+    "Json",
+    "Known",
+    "Late",
+    "New",
+    "Outcome",
+    "Source",
+    "StoppableSource",
+    "Terms",
+    "WarmSource",
+]
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """The values of options and validators."""
@@ -47,7 +58,7 @@ class Known:
 
 
 class Late(Exception):  # noqa: N818
-    """It is too late to begin this poll; the mirror plans it again."""
+    """It is too late to begin this poll, or to finish it; the mirror plans it again."""
 
     traffic = 0
     """Bytes that the poll has moved until then."""
@@ -138,6 +149,14 @@ class Source(Protocol):
 
     async def close(self) -> None:
         """Close connections; later polls, maybe in another event loop, make new ones."""
+
+
+@runtime_checkable
+class StoppableSource(Source, Protocol):
+    """A source whose polls can take long through no fault of the network, and can be stopped; most cannot."""
+
+    def stop_polls(self) -> None:
+        """Stop the polls that are running: each raises `Late`. The mirror calls it when it is interrupted."""
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from unstale.mirror.engine.events import Event
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.audit import Audit
 from unstale.wording import show_budget
+
+from .conftest import QUICK
 
 
 @pytest.mark.usefixtures("mirror")
@@ -302,6 +304,25 @@ def test_a_second_runner_is_refused_and_a_signal_ends_the_first(run, ask, refuse
     assert "Ran for" in out.splitlines()[-1]
     assert err.replace("compiling the kernels (once, some seconds) ...\n", "") == ""
     assert ask("status")["elements"]["ok"] == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_query_without_an_end_does_not_keep_it(run, ask, mirror, folder, number):
+    with closing(sqlite3.connect(folder / "shop.db")) as shop:
+        shop.execute("CREATE TABLE t (a)")
+    mirror.write_text(QUICK.replace("[mirror]\n", '[mirror]\ntimeout = "10min"\n', 1))
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    key = f"sqlite:///{folder}/shop.db#t"
+    run("add", key, "--option", f"query={endless}")
+    with program("run") as process:
+        wait_for(lambda: ask("status")["workers"])
+        time.sleep(2.0)  # it is probably polling by now; if not, it ends all the sooner
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Ran for" in out.splitlines()[-1]
+    element = ask("explain", key)["element"]
+    assert (element["state"], element["failures"]) == ("new", 0)  # it is not to blame
 
 
 @pytest.mark.usefixtures("run", "polled")

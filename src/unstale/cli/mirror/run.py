@@ -80,8 +80,8 @@ def run(
 
     On a terminal a screen tells how it goes. Elsewhere each change is a line, so is the first failure of an
     element, and each minute has a summary.
-    Ctrl-C or SIGTERM ends it: polls that have begun are finished and recorded. A second Ctrl-C ends it at
-    once.
+    Ctrl-C or SIGTERM ends it: polls that have begun are finished and recorded, but queries of databases that
+    take more than a second longer are cancelled, and made again later. A second Ctrl-C ends it at once.
     """
     ends = [
         name for name, given in (("--for", length), ("--until", until), ("--once", once or None)) if given

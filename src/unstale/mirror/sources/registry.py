@@ -15,9 +15,9 @@ from pathlib import Path
 
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
-from unstale.mirror.source import Found, Json, Known, Source, Terms
+from unstale.mirror.source import Found, Json, Known, Source, StoppableSource, Terms
 
-__all__ = ["GROUP", "Sources", "load_sources", "source_for", "source_named"]
+__all__ = ["GROUP", "Sources", "load_sources", "source_for", "source_named", "stop_polls"]
 
 GROUP = "unstale.sources"
 """The group of entry points."""
@@ -81,10 +81,21 @@ class Sources(Mapping[str, Source]):
     def __len__(self) -> int:
         return len(self._registered)
 
+    def stop_polls(self) -> None:
+        """Stop polls of sources that can stop them."""
+        stop_polls(self._loaded.values())
+
     async def close(self) -> None:
         """Close the connections of all sources; the sources can be used again."""
         for source in list(self._loaded.values()):
             await source.close()
+
+
+def stop_polls(sources: Iterable[Source]) -> None:
+    """Stop polls of those sources that can stop them."""
+    for source in sources:
+        if isinstance(source, StoppableSource):
+            source.stop_polls()
 
 
 def load_sources(settings: Settings) -> Sources:

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from unstale.mirror.settings import Database
+from unstale.mirror.source import Late
 
 
 @pytest.fixture
@@ -366,3 +367,33 @@ def test_files_are_closed(lite, lite_poller):
         element.poll()
     after = len(os.listdir("/proc/self/fd")) if before else 0  # noqa: PTH208
     assert after <= before
+
+
+ENDLESS = {
+    "postgresql": "SELECT pg_sleep(600)",
+    "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+}
+
+
+async def _stopped(poller, known):
+    """Start polls, stop them, and return how they end."""
+    terms = poller.terms(timeout=600.0)
+    polls = [asyncio.create_task(poller.source.poll(known, terms)) for _ in range(3)]
+    await asyncio.sleep(0.5)
+    assert not any(poll.done() for poll in polls)
+    poller.source.stop_polls()
+    return await asyncio.gather(*polls, return_exceptions=True)
+
+
+@pytest.mark.parametrize("option", ["query", "probe"])
+def test_polls_can_be_stopped(both, watcher, option):
+    for run, poller in both:
+        kind = "sqlite" if isinstance(run, sqlite3.Connection) else "postgresql"
+        run.execute("CREATE TABLE t (a int)")
+        element = poller.element("shop#t", **{option: ENDLESS[kind]})
+
+        assert [type(one) for one in poller.run(_stopped(poller, element.known))] == [Late] * 3
+        busy = "SELECT count(*) FROM pg_stat_activity WHERE query ~ 'pg_sleep' AND state = 'active'"
+        while watcher.execute(busy + " AND pid <> pg_backend_pid()").fetchone() != (0,):
+            time.sleep(0.05)
+        assert poller.element("shop#t").poll().outcome == "changed"

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from unstale.errors import InvalidInput, need
 from unstale.mirror.settings import Database, Settings
-from unstale.mirror.source import Found, Json, Known, Terms
+from unstale.mirror.source import Found, Json, Known, Late, Terms
 
 from .batched_probe import BatchedProbe
 from .database import MAX_READING_POLLS, DatabaseEngine, error_words, open_database
@@ -54,6 +54,7 @@ class SqlSource:
     def __init__(self, settings: Settings) -> None:
         self._databases = settings.databases
         self._polled: dict[str, _PolledDatabase] = {}
+        self._running: set[asyncio.Task[Found]] = set()
 
     def key(self, text: str, options: Mapping[str, Json]) -> str:
         """Return the key of a table; a key must not hold a password."""
@@ -75,9 +76,16 @@ class SqlSource:
         except InvalidInput as error:
             return Found("failed", str(error))
         found = None
+        running = asyncio.create_task(self._polled[poll.database.name].run(poll))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
         try:
             async with asyncio.timeout(terms.timeout):
-                found = await self._polled[poll.database.name].run(poll)
+                found = await running
+        except asyncio.CancelledError:
+            if _cancelled():
+                raise
+            raise Late from None  # `stop_polls` was called
         except TimeoutError:
             found = Found("failed", f"no answer within {terms.timeout:g} seconds")
         except _troubles() as error:
@@ -86,6 +94,11 @@ class SqlSource:
             if found is None or found.body != poll.path:  # the mirror does not take this file over
                 poll.path.unlink(missing_ok=True)
         return found
+
+    def stop_polls(self) -> None:
+        """Cancel the statements of polls that are running."""
+        for running in self._running:
+            running.cancel()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -199,6 +212,12 @@ class _PolledDatabase:
         if self._watch is not None:
             self._watch.close()
         await in_thread(lambda _: self.database.engine.dispose())
+
+
+def _cancelled() -> bool:
+    """Tell whether the current task itself is being cancelled, not only one that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _counters_of(connection: Connection, names: frozenset[object]) -> Counters:
