@@ -213,7 +213,9 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums, near):
     conditional = more_size.size > 1 or more_size[0] > 0.0
     simple = low.size == high.size == 1 and low[0] == 0.0 and high[0] == math.inf
     simple &= not conditional
-    x, z, phi, bend, cost, off = np.empty((6, CHUNK))
+    # the rows of one array would not be known to be contiguous
+    x, z, phi = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    bend, cost, off = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
     row = np.empty(CHUNK, np.int64)
     index = row.view(np.uint64)  # spares the code for negative ones
     edge = 2.0 * turn - blur

@@ -326,7 +326,8 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
     kind = table[5]
     fills, price_fill = _filled(columns), np.full(CHUNK, prices[0])
     conditional = columns[4].size > 1 or columns[4][0] > 0.0
-    level, v, bend, off, more, cost, free_cost = np.empty((7, CHUNK))
+    level, v, bend, off = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    more, cost, free_cost = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
     spare = np.empty(CHUNK if conditional else 0)
     cut_off = np.uint64(0)
     for start in range(0, n, CHUNK):
@@ -360,12 +361,15 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
                 locate(shape, off[:m], table, v[:m], bend[:m])
             _solve_each(kind, order, shape, level[:m], more[:m], v[:m], bend[:m], off[:m], fine)
         for j in range(m):
-            asked = scale[j] / v[j]
             cost[j] = free_cost[j] = count[j] * size[j]
-            bend[j] = asked * bend[j] if asked > 0.0 else 0.0
-            if conditional and v[j] < math.inf:
-                free_cost[j] += count[j] * change_size[j] * _next_change(shape[j], v[j])
-            v[j] = asked
+        if conditional:
+            for j in range(m):
+                if v[j] < math.inf:
+                    free_cost[j] += count[j] * change_size[j] * _next_change(shape[j], v[j])
+        for j in range(m):
+            v[j] = scale[j] / v[j]
+        for j in range(m):
+            bend[j] = v[j] * bend[j] if v[j] > 0.0 else 0.0
         given = out[start:][:m] if fine else spare[:m]
         settle(
             v[:m],
