@@ -112,7 +112,7 @@ def check_all(opened: Opened) -> list[Check]:
     """Check the store and all that depends on it."""
     return [
         *_check_store(opened),
-        *_check_rights(opened),
+        *_check_file_rights(opened),
         *_check_secrets(opened),
         *_check_space(opened),
         *_check_clock(opened),
@@ -165,7 +165,7 @@ def check_copies(opened: Opened) -> list[Check]:
     return [Check("error", "copies", told + more, todo)]
 
 
-def _check_rights(opened: Opened) -> list[Check]:
+def _check_file_rights(opened: Opened) -> list[Check]:
     """Check that nobody can read the store and the copies but those who should."""
     mirror = opened.mirror
     shared = mirror.copies.shared
@@ -346,7 +346,7 @@ def check_sources(opened: Opened, sample: int) -> list[Check]:
             break
         if element.group not in blocked and element.source != "python":
             chosen.setdefault(element.group, element)
-    checks = _check_rights(opened)
+    checks = _check_database_rights(opened)
     if not chosen:
         return checks
     found = asyncio.run(_polled(opened, list(chosen.values())))
@@ -361,7 +361,7 @@ def check_sources(opened: Opened, sample: int) -> list[Check]:
     return checks
 
 
-def _check_rights(opened: Opened) -> list[Check]:
+def _check_database_rights(opened: Opened) -> list[Check]:
     """Check that users of PostgreSQL may only read."""
     from sqlalchemy.exc import SQLAlchemyError
 

@@ -283,7 +283,7 @@ def _solve_rest(kind, shape, level, v, bend, off, fine):
 
 @njit(error_model="numpy")
 def _climbed(kind, order, a, level, v, short):
-    """The interval at which a poll in random order is worth ``level``, by Newton's steps on logarithms from v.
+    """The interval at which a poll in random order is worth ``level``, by Newton's steps from v.
 
     Returns also the growth of the worth, and how far it is from the level at most after a step below
     ``short``: the logarithm of a worth bends by less than 4.
