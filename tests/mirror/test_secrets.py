@@ -222,7 +222,10 @@ def test_a_file_of_elements_says_who_named_them(tmp_path):
     rows = ("https://a.example/feed,feed,", "https://b.example/1,http,https://a.example/feed")
     path.write_text("\n".join(["key,source,via", *rows, "https://b.example/2,http,"]))
     with mirrored(tmp_path, rule("https://b.example/*")) as mirror:
+        mirror.add("https://b.example/1", selector="main", weight=4.0)
         import_elements(mirror, path)
+        kept = mirror.find("https://b.example/1")
+        assert (kept.options, kept.weight) == ({"selector": "main"}, 4.0)
         assert "headers" not in mirror.find("https://b.example/1").options
         assert "headers" in mirror.find("https://b.example/2").options
         mirror.apply_rules()

@@ -260,7 +260,7 @@ class _Wishes:
         source = row.get("source") or said.get("source")
         names = ["weight", "max_age", "min_interval", "jitter", "windows", "group"]
         try:
-            if source and said:  # as it was exported
+            if source and row.get("given"):  # as it was exported
                 key = source_named(self._sources, source).key(row["key"], _options(row, said))
                 wish = self._discovery.ruled(key, source, said)
                 names.append("options")
