@@ -114,6 +114,15 @@ def test_children_get_no_secrets(monkeypatch):
     assert "TOKEN" not in Children(1).wait(environment, timeout=60.0)
 
 
+def test_that_no_process_can_be_started_is_told(monkeypatch):
+    children = Children(1)
+    with monkeypatch.context() as here:
+        here.setattr(sys, "executable", "/nowhere/python")
+        with pytest.raises(LimitExceeded, match=r"no process can be started that reads it: .*No such file"):
+            do(children, "name")
+    assert do(children, "name")
+
+
 def gone(number):
     """Whether a process is no more; the parent of it must have waited for it."""
     try:

@@ -5,7 +5,8 @@ thread cannot be stopped. Here a child process does such work. It ends when the 
 given up, and then only this one piece of work fails. Children are started when they are needed, and do one
 piece of work after the other. What is small, up to `SMALL_BYTES`, is better done at once, by the caller.
 
-The limits protect other work on this machine. They are no sandbox: a child may do what its user may do.
+The limits protect other work on this machine. They are no sandbox: a child may do what its user may do. Where
+the system has no such limits (Windows has none), a child still ends when its work is given up.
 """
 
 from __future__ import annotations
@@ -100,7 +101,10 @@ class Children:
         """Have the child of this thread do the work."""
         child: _Child | None = getattr(self._own, "child", None)
         if child is None or not child.alive:
-            child = self._own.child = _Child(self._memory, self._seconds)
+            try:
+                child = self._own.child = _Child(self._memory, self._seconds)
+            except OSError as error:
+                raise LimitExceeded(f"no process can be started that reads it: {error}") from None
         return work.done_by(child)
 
 
@@ -195,7 +199,7 @@ class _Child:
             return self._process.wait()
 
     def _why(self, code: int) -> str:
-        if code == -signal.SIGPROF:
+        if code < 0 and code == -getattr(signal, "SIGPROF", 0):
             return f"it takes more than {self._seconds:g} seconds of processor time"
         try:
             how = signal.Signals(-code).name if code < 0 else f"code {code}"
@@ -224,28 +228,37 @@ parsers = Children(2)
 
 def _serve(memory: int, seconds: float) -> None:
     """Do one piece of work after the other, until the parent is gone."""
-    import resource
-
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "r+b") as nothing:  # noqa: PTH123
         for number in (0, 1):  # what a library prints must not be taken for an answer
             os.dup2(nothing.fileno(), number)
-    with suppress(ValueError, OSError):  # this system has no such limit
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _limit_memory(memory)
     while header := questions.read(_HEADER_BYTES):
         message = questions.read(int.from_bytes(header, "big"))
-        signal.setitimer(
-            signal.ITIMER_PROF, seconds
-        )  # SIGPROF ends the process, also in the middle of a parser
+        _limit_time(seconds)
         done, value = _result(message, memory)
         last = _used_memory() > _KEPT_MEMORY_BYTES or isinstance(value, LimitExceeded)
         answer = pickle.dumps((done, last, value))
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        _limit_time(0.0)
         answers.write(len(answer).to_bytes(_HEADER_BYTES, "big"))
         answers.write(answer)
         answers.flush()
         del message, value, answer
+
+
+def _limit_memory(memory: int) -> None:
+    """Let allocations beyond so many bytes fail, and crashes write no file."""
+    with suppress(ImportError, ValueError, OSError):  # not every system has these limits
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+
+
+def _limit_time(seconds: float) -> None:
+    """Let SIGPROF end this process after so much processor time, also in the middle of a parser; 0: never."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def _used_memory() -> int:
