@@ -46,7 +46,7 @@ def folder(tmp_path):
 
 
 def shell(command, address, folder):
-    command = command.replace("curl", "curl -sS --fail-with-body --max-time 30", 1).replace(OURS, address)
+    command = command.replace("curl", "curl -sS --fail-with-body --max-time 180", 1).replace(OURS, address)
     done = subprocess.run(  # noqa: S602  (as people type it)
         command, shell=True, cwd=folder, capture_output=True, text=True, timeout=60, check=False
     )
