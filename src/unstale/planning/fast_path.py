@@ -1,11 +1,13 @@
 """The fast path: many elements of any kind, with or without groups, in a few compiled passes.
 
 1. Samples, each sixteen times as large as the one before, suggest the price.
-2. Passes over all elements find it, by Newton's method on logarithms. A group that would spend more than its
-   limit gets a price of its own, at which it meets the limit.
-3. A last, fine pass gives each element its frequency at its price.
-4. What these spend differs from what they may by a relative 2e-6 at most (groups: 1e-5), mostly by far
-   less, and frequencies inside their bounds are scaled by that; the scaling costs the square of it.
+2. A pass over all elements says what they spend there; the price moves by a step of Newton's method on
+   logarithms. Elements about to be cut off are asked anew on the way, as no slope knows them, and the last
+   sample says how the slope of the others changes. So one pass is mostly enough.
+3. A group that would spend more than its limit gets a price of its own, at which it meets the limit.
+4. A last, fine pass gives each element its frequency at its price.
+5. What these spend differs from what they may by a relative 1e-5 at most, mostly by far less, and
+   frequencies inside their bounds are scaled by that; the scaling costs the square of it.
 
 Where demand jumps at the price of all, this way leads to no plan, and `search` has one.
 """
@@ -32,11 +34,12 @@ __all__ = ["Found", "fast_plan"]
 MANY = 1 << 18
 """Elements from which on a pass is dear."""
 LARGEST_SCALING, CHEAP_SCALING = 1e-5, 1e-9
-"""Largest relative correction by scaling, for many elements and for fewer; it costs four squares of it."""
+"""Largest relative correction by scaling, where a pass is dear and elsewhere; it costs four squares of it."""
 _SMALLEST_SAMPLE, _SAMPLE_GROWTH, _LARGEST_SAMPLE = 1 << 12, 16, 1 << 17
 """Elements of the first sample, by how much samples grow, and how many are enough."""
 _SAMPLE_DISTANCE, _LAST_DISTANCE, _GROUPS_DISTANCE = 0.02, 0.02, 5e-3
-"""Relative distance from the budget from which the last step is made: on a sample, and on all elements."""
+"""Relative distance from the budget from which the last step is made: on a sample, on all elements, and on
+those of groups."""
 _NEAR_LIMIT = 0.9
 """Share of its limit from which on a group may turn out to be held at it."""
 _MOST_STEPS = 40

@@ -32,11 +32,9 @@ def gather(n, columns, kind, cells, span):
     smallest, largest = span[0], span[1]
     for start in range(0, n, CHUNK):
         m = min(CHUNK, n - start)
-        rate, weight, size = (
-            _piece(columns[0], start, m, fills[0]),
-            _piece(columns[1], start, m, fills[1]),
-            _piece(columns[2], start, m, fills[2]),
-        )
+        rate = _piece(columns[0], start, m, fills[0])
+        weight = _piece(columns[1], start, m, fills[1])
+        size = _piece(columns[2], start, m, fills[2])
         for j in range(m):
             mass, w, r = size[j] * rate[j], weight[j], rate[j]
             masses[j], units[j], shares[j] = mass, mass / w, w / r

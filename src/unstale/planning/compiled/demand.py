@@ -165,11 +165,9 @@ def changes_paid(f, columns, codes, order, sums):
     fills = _filled(columns)
     for start in range(0, f.size, CHUNK):
         m = min(CHUNK, f.size - start)
-        rate, more, count = (
-            _piece(columns[0], start, m, fills[0]),
-            _piece(columns[1], start, m, fills[1]),
-            _piece(columns[2], start, m, fills[2]),
-        )
+        rate = _piece(columns[0], start, m, fills[0])
+        more = _piece(columns[1], start, m, fills[1])
+        count = _piece(columns[2], start, m, fills[2])
         _add_changes(f[start:][:m], rate, more, count, codes, start, order, sums)
 
 
@@ -228,11 +226,9 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums, near):
     for start in range(0, n, CHUNK):
         m = min(CHUNK, n - start)
         # indices that begin at 0 spare the code for negative ones, and so the loops can be vectorised
-        rate, weight, size = (
-            _piece(columns[0], start, m, fills[0]),
-            _piece(columns[1], start, m, fills[1]),
-            _piece(columns[2], start, m, fills[2]),
-        )
+        rate = _piece(columns[0], start, m, fills[0])
+        weight = _piece(columns[1], start, m, fills[1])
+        size = _piece(columns[2], start, m, fills[2])
         more, count = _piece(more_size, start, m, fills[3]), _piece(columns[6], start, m, fills[6])
         price = _priced(prices, codes, start, m, price_fill)
         if conditional:
@@ -311,19 +307,9 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums, near):
                 z[j] = cost[j] + count[j] * more[j] * min(x[j], 1.0)  # the worth of freshness is x
                 off[j] = error
             given = out[start:][:m] if fine else spare[:m]
-            settle(
-                phi[:m],
-                bend[:m],
-                off[:m],
-                cost[:m],
-                _piece(low, start, m, fills[4]),
-                _piece(high, start, m, fills[5]),
-                z[:m],
-                codes,
-                start,
-                given,
-                sums,
-            )
+            lows = _piece(low, start, m, fills[4])
+            highs = _piece(high, start, m, fills[5])
+            settle(phi[:m], bend[:m], off[:m], cost[:m], lows, highs, z[:m], codes, start, given, sums)
             if conditional:
                 _add_changes(given, rate, more, count, codes, start, order, sums)
     if simple:  # all that is spent is free
@@ -342,11 +328,9 @@ def ask_given(n, columns, codes, asked, change, off, fine, out, sums):
     nowhere, free_cost = np.empty(0), np.empty(CHUNK)
     for start in range(0, n, CHUNK):
         m = min(CHUNK, n - start)
-        low, high, cost = (
-            _piece(columns[0], start, m, fills[0]),
-            _piece(columns[1], start, m, fills[1]),
-            _piece(columns[2], start, m, fills[2]),
-        )
+        low = _piece(columns[0], start, m, fills[0])
+        high = _piece(columns[1], start, m, fills[1])
+        cost = _piece(columns[2], start, m, fills[2])
         free_cost[:m] = cost
         settle(
             asked[start:][:m],
@@ -374,11 +358,9 @@ def scale_within(f, columns, factors, codes, sums):
     paid, inside, nothing = np.empty(CHUNK), np.empty(CHUNK), np.zeros(CHUNK)
     for start in range(0, f.size, CHUNK):
         m = min(CHUNK, f.size - start)
-        low, high, cost = (
-            _piece(columns[0], start, m, fills[0]),
-            _piece(columns[1], start, m, fills[1]),
-            _piece(columns[2], start, m, fills[2]),
-        )
+        low = _piece(columns[0], start, m, fills[0])
+        high = _piece(columns[1], start, m, fills[1])
+        cost = _piece(columns[2], start, m, fills[2])
         scale, own = _priced(factors, codes, start, m, factor_fill), f[start:][:m]
         for j in range(m):
             free = (low[j] < own[j]) & (own[j] < high[j])

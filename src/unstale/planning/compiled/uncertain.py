@@ -332,11 +332,9 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
     cut_off = np.uint64(0)
     for start in range(0, n, CHUNK):
         m = min(CHUNK, n - start)
-        shape, scale, weight = (
-            _piece(columns[0], start, m, fills[0]),
-            _piece(columns[1], start, m, fills[1]),
-            _piece(columns[2], start, m, fills[2]),
-        )
+        shape = _piece(columns[0], start, m, fills[0])
+        scale = _piece(columns[1], start, m, fills[1])
+        weight = _piece(columns[2], start, m, fills[2])
         size, change_size = _piece(columns[3], start, m, fills[3]), _piece(columns[4], start, m, fills[4])
         count = _piece(columns[7], start, m, fills[7])
         price = _priced(prices, codes, start, m, price_fill)
@@ -371,19 +369,9 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
         for j in range(m):
             bend[j] = v[j] * bend[j] if v[j] > 0.0 else 0.0
         given = out[start:][:m] if fine else spare[:m]
-        settle(
-            v[:m],
-            bend[:m],
-            off[:m],
-            cost[:m],
-            _piece(columns[5], start, m, fills[5]),
-            _piece(columns[6], start, m, fills[6]),
-            free_cost[:m],
-            codes,
-            start,
-            given,
-            sums,
-        )
+        low = _piece(columns[5], start, m, fills[5])
+        high = _piece(columns[6], start, m, fills[6])
+        settle(v[:m], bend[:m], off[:m], cost[:m], low, high, free_cost[:m], codes, start, given, sums)
         if conditional:
             add_found(shape, scale, change_size, count, given, codes, start, sums)
     return cut_off
