@@ -282,12 +282,12 @@ def _solve_rest(kind, shape, level, v, bend, off, fine):
 
 
 @njit(error_model="numpy")
-def _climbed(kind, order, a, level, v, short):
+def _climbed(kind, order, a, level, v, fine):
     """The interval at which a poll in random order is worth ``level``, by Newton's steps from v.
 
-    Returns also the growth of the worth, and how far it is from the level at most after a step below
-    ``short``: the logarithm of a worth bends by less than 4.
+    Returns also the growth of the worth, and, if ``fine``, how far the worth is from the level, relatively.
     """
+    short = _FINE_STEP if fine else _ROUGH_STEP
     for _ in range(_MOST_STEPS if 0.0 < v < math.inf else 0):
         value, growth = _worth_and_growth(kind, order, a, v)
         step = math.log(level / value) / growth
@@ -295,7 +295,10 @@ def _climbed(kind, order, a, level, v, short):
             break
         v *= 1.0 + math.expm1(step)
         if abs(step) < short:
-            return v, growth, 4.0 * step * step + 4e-16 * (1.0 + growth)
+            if fine:
+                value, growth = _worth_and_growth(kind, order, a, v)
+                return v, growth, abs(1.0 - value / level) + 4e-16 * (1.0 + growth)
+            return v, growth, 0.0
     v, growth, value = _inverse_worth(kind, order, a, level), 1.0, level
     if 0.0 < v < math.inf:
         value, growth = _worth_and_growth(kind, order, a, v)
@@ -313,7 +316,7 @@ def _solve_each(kind, order, shape, level, more, v, bend, off, fine):
         if order == FIXED:
             v[j], steep, off[j] = _conditional_interval(kind, a, lev, more[j])
         else:
-            v[j], steep, off[j] = _climbed(kind, order, a, lev, v[j], _FINE_STEP if fine else _ROUGH_STEP)
+            v[j], steep, off[j] = _climbed(kind, order, a, lev, v[j], fine)
         bend[j] = -1.0 / steep if v[j] < math.inf else 0.0
 
 
