@@ -147,5 +147,32 @@ def test_every_public_name_is_in_the_reference_and_is_explained():
                 assert value.__doc__, f"{path}.{name} has no docstring"
 
 
+def described_alone(value):
+    """Tell whether the arguments of a class are its fields, which are documented one by one."""
+    return is_dataclass(value) or issubclass(value, tuple) or getattr(value, "_is_protocol", False)
+
+
+def callables_of(value):
+    """Return a function, or a class with its public methods, if they are called with arguments."""
+    if inspect.isfunction(value):
+        return [value]
+    if not inspect.isclass(value) or issubclass(value, BaseException):
+        return []
+    methods = [one for name, one in vars(value).items() if inspect.isfunction(one) and name[0] != "_"]
+    return methods if described_alone(value) else [value, *methods]
+
+
+def test_more_than_three_arguments_are_explained_one_by_one():
+    bare = []
+    for path in MODULES:
+        module = import_module(path)
+        for name in public_names(module):
+            for one in callables_of(getattr(module, name)):
+                arguments = [argument for argument in inspect.signature(one).parameters if argument != "self"]
+                if len(arguments) > 3 and "Parameters\n---" not in (inspect.getdoc(one) or ""):
+                    bare.append(f"{path}.{one.__qualname__}")
+    assert bare == []
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), "utf-8")

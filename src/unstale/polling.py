@@ -52,7 +52,16 @@ def mean_cost(
 ) -> Floats:
     """Time-averaged cost of elements that are polled at ``frequency``.
 
-    ``law`` says how they change: a process, or plain numbers for the rates of Poisson processes.
+    Parameters
+    ----------
+    objective
+        "freshness", "age", "missed-updates", "harmonic", or an `Objective`.
+    law
+        How elements change: a process, or plain numbers for the rates of Poisson processes.
+    frequency
+        Polls per unit of time.
+    order
+        How polls are spread over time: "fixed", "random" or "purely-random".
 
     >>> float(mean_cost("freshness", 1.0, 1.0).round(4))   # 1 - (e-1)/e
     0.3679
@@ -249,6 +258,17 @@ def worth(  # noqa: C901, PLR0911  (one way for each closed form)
 
     It grows from 0 with the interval; its limit is what the first poll of a neglected element is worth.
 
+    Parameters
+    ----------
+    objective
+        "freshness", "age", "missed-updates", "harmonic", or an `Objective`.
+    law
+        How elements change: a process, or plain numbers for the rates of Poisson processes.
+    interval
+        Time between two polls, on average.
+    order
+        How polls are spread over time: "fixed", "random" or "purely-random".
+
     >>> float(worth("freshness", 1.0, np.inf))
     1.0
     """
@@ -352,6 +372,17 @@ def interval(
 ) -> Floats:
     """Interval, in the caller's unit of time, at which a poll is worth the price; inf where it never is.
 
+    Parameters
+    ----------
+    objective
+        "freshness", "age", "missed-updates", "harmonic", or an `Objective`.
+    law
+        How elements change: a process, or plain numbers for the rates of Poisson processes.
+    price
+        The worth at which an element is polled.
+    order
+        How polls are spread over time: "fixed", "random" or "purely-random".
+
     >>> float(interval("missed-updates", 2.0, 9.0))
     3.0
     >>> float(interval("freshness", 2.0, 0.5))
@@ -396,7 +427,14 @@ def reaching(
 ) -> Floats:
     """Solve increasing(t) = target for each entry, from a start; inf where the limit is not above the target.
 
-    ``increasing`` is given some times and the places of their entries. The search runs on logarithms (SciPy's
+    Parameters
+    ----------
+    increasing
+        A function of some times and the places of their entries.
+    target, start, limit
+        Of each entry: the value to reach, where the search begins, and what ``increasing`` tends to.
+
+    The search runs on logarithms (SciPy's
     Chandrupatla), and goes on with the entries that have not settled.
     """
     shape = np.broadcast_shapes(target.shape, start.shape, limit.shape)

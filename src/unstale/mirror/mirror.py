@@ -88,9 +88,21 @@ class Copy:
 class Mirror:
     """Keeps copies of elements as fresh as the budget allows, and says how fresh they are.
 
-    ``store`` is the path of an SQLite file, which is made if it is not there, or the address of a PostgreSQL
-    database; ``copies`` a folder, by default the one called ``copies`` beside the file. Without a budget in
-    ``settings`` there are 1000 polls a day.
+    Parameters
+    ----------
+    store
+        The path of an SQLite file, which is made if it is not there, or the address of a PostgreSQL database.
+    settings
+        What mirror.toml says, as a value; without a budget there are 1000 polls a day.
+    copies
+        The folder of the copies; by default the one called ``copies`` beside the SQLite file.
+    clock, sources, tick
+        For tests: the time, the sources by name, and the seconds between two choices.
+    sample_every, tidy_every
+        Seconds between two samples of how the mirror does, and between two looks for old versions and lost
+        copies.
+    beside
+        Returns what else to keep with the sample of a moment.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, Mirror(f"{folder}/mirror.db") as mirror:
@@ -113,11 +125,6 @@ class Mirror:
         tidy_every: float = TIDY_SECONDS,
         beside: Callable[[float], Mapping[str, float]] | None = None,
     ) -> None:
-        """Make it ready; `run` starts it.
-
-        ``sample_every`` and ``tidy_every``: seconds between two samples, and between two looks for old
-        versions and lost copies; ``beside``: what else to keep with each sample.
-        """
         settings = Settings() if settings is None else settings
         if settings.budget is None and settings.byte_budget is None:
             settings = replace(settings, budget=_DEFAULT_BUDGET)
@@ -161,9 +168,28 @@ class Mirror:
         poll: Callable[..., object] | None = None,
         **options: Json,
     ) -> Element:
-        """Add an element, or change what is said of it; times are in seconds.
+        """Add an element, or change what is said of it.
 
-        ``options`` are for its source. With ``poll``, a callable, the key must begin with ``python:``.
+        Parameters
+        ----------
+        key
+            What names it: an address, a path, ``DATABASE#TABLE``, ``python:NAME``.
+        source
+            The name of its source; None: the one that the key looks like.
+        weight
+            How much its freshness matters, beside others.
+        max_age, min_interval
+            Seconds: poll it at least this often, and no more often than this.
+        jitter
+            Share by which intervals are stretched at random.
+        windows
+            When it may be polled, as mirror.toml says it.
+        group
+            The group whose limits it shares; None: its host, or what its source says.
+        poll
+            A callable that returns its content; then the key must begin with ``python:``.
+        **options
+            For its source.
         """
         if poll is not None:
             key = key if key.startswith("python:") else f"python:{key}"
@@ -277,10 +303,18 @@ class Mirror:
         offset: int = 0,
         limit: int = 50,
     ) -> tuple[list[Element], int]:
-        """Return some of the elements, sorted by key, last, weight, state or added, and how many there are.
+        """Return some of the elements, and how many there are.
 
-        ``search`` is a part of the key; ``state`` and ``group`` are what they must be. Removed elements are
-        left out unless that is the state that is asked for.
+        Parameters
+        ----------
+        search
+            A part of the key.
+        state, group
+            What they must be, if not empty. Removed elements are left out unless that is the state.
+        sort, descending
+            By what they are sorted: key, last, weight, state or added; and whether the largest come first.
+        offset, limit
+            How many are left out in the beginning, and how many are returned at most.
         """
         with self.store.begin() as t:
             return t.page(

@@ -381,7 +381,16 @@ def budget_for(
 ) -> float:
     """Return the smallest budget that buys this weighted mean freshness, or this mean age.
 
-    The objective is what is asked for, unless another is given. The other options are those of `plan`.
+    Parameters
+    ----------
+    rates
+        Change rates, or laws, of the elements, as `plan` takes them.
+    freshness, age
+        The weighted mean that is wanted; one of the two.
+    objective
+        What the budget is spent for; by default what is asked for.
+    weights, sizes, change_sizes, policy, order, groups, limits, min_frequency, max_frequency
+        As in `plan`.
 
     >>> round(budget_for([1, 2, 3, 4, 5], freshness=0.8), 3)
     29.917

@@ -30,6 +30,13 @@ def random_optimal(rates: ArrayLike, weights: ArrayLike, sizes: ArrayLike, budge
     Maximises the sum of weight * f/(f+rate) where size * f adds up to the budget:
     f = rate * (sqrt(weight / (price * size * rate)) - 1), but at least 0. Sizes are not in the paper.
 
+    Parameters
+    ----------
+    rates, weights, sizes
+        Change rate, weight and cost of a poll of each element.
+    budget
+        What may be spent per unit of time.
+
     An element that never changes, or that nobody wants, gets nothing. If no element changes, all are polled
     alike.
 

@@ -58,7 +58,7 @@ def demand_of(part: Elements, goal: Goal) -> Demand | None:
     if part.share is not None or (isinstance(goal.objective, UpdatePenalty) and not conditional):
         return None if conditional else Proportional.of(part, goal)
     if isinstance(part.law, Poisson) and part.tabled(goal):
-        return Known(part, goal)
+        return KnownRates(part, goal)
     if isinstance(part.law, UncertainPoisson) and kernel is not None:
         return Uncertain(part, goal)
     return Searched(part, goal)
@@ -75,7 +75,7 @@ def columns_of(part: Elements, *names: str) -> tuple[Floats, ...]:
     return tuple(columns)
 
 
-class Known:
+class KnownRates:
     """Elements with Poisson changes."""
 
     dear = False

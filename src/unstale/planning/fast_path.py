@@ -29,7 +29,7 @@ from .demand import ALONE, Codes, Demand, bounds_and_costs, columns_of, demand_o
 from .limits import Groups
 from .market import Market
 
-__all__ = ["Found", "fast_plan"]
+__all__ = ["Allocation", "fast_plan"]
 
 MANY = 1 << 18
 """Elements from which on a pass is dear."""
@@ -48,7 +48,7 @@ _LARGE_GROUP = 1000
 """Elements per group from which on a sample has some of each group; else it has some of the groups."""
 
 
-class Found(NamedTuple):
+class Allocation(NamedTuple):
     """An allocation of a budget, with its price and an upper bound on what it misses."""
 
     frequencies: Floats
@@ -124,7 +124,7 @@ class _Asking:
 
 def fast_plan(
     market: Market, budget: float, groups: Groups | None = None, scaling: float | None = None
-) -> Found | None:
+) -> Allocation | None:
     """Spend a budget; None where this way does not lead to a plan that is proven good.
 
     ``scaling`` is the largest relative correction by scaling, if not the usual one.
@@ -309,7 +309,7 @@ class _GroupPrices:
 
 def _allocated(
     asking: _Asking, budget: float, price: float, before: float, sums: Floats, scaling: float
-) -> Found | None:
+) -> Allocation | None:
     """Frequencies at these prices, scaled to what may be spent."""
     f, limits = np.empty(len(asking.market)), asking.limits
     groups = _GroupPrices.of(limits.size, price)
@@ -356,7 +356,7 @@ def _allocated(
         return None
     if not (most <= 1e-9 * paid and (limits.size == 1 or worst <= 1e-3)):
         return None
-    return Found(f, price * moved, total, most)
+    return Allocation(f, price * moved, total, most)
 
 
 def _fine(asking: _Asking, groups: _GroupPrices, f: Floats) -> Floats:

@@ -22,10 +22,10 @@ from .market import Market
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Column", "Laws", "Problem", "laws_of"]
+__all__ = ["Laws", "Problem", "ProblemColumn", "laws_of"]
 
 
-class Column(NamedTuple):
+class ProblemColumn(NamedTuple):
     """Numbers, one for all or one for each, as they were given, and what there is among them."""
 
     values: Floats
@@ -36,7 +36,7 @@ class Column(NamedTuple):
     total: float
 
     @classmethod
-    def of(cls, array: Floats) -> Column:
+    def of(cls, array: Floats) -> ProblemColumn:
         """Copy an array: what was given may be changed later, and a plan is asked again."""
         own = np.empty(array.shape)
         return cls(own, *copied(np.ascontiguousarray(array).reshape(-1), own.reshape(-1)))
@@ -51,9 +51,9 @@ class Problem:
     """Elements, bounds, limits and a goal, as given; `market` has them checked and in order of their laws."""
 
     n: int
-    laws: tuple[tuple[Process | Column, NDArray[np.intp] | None], ...]
+    laws: tuple[tuple[Process | ProblemColumn, NDArray[np.intp] | None], ...]
     """Laws (a column: rates of Poisson changes), each with the places of its elements, if not all."""
-    given: Mapping[str, Column]
+    given: Mapping[str, ProblemColumn]
     """Weights, sizes and so on: one number for all, or one for each."""
     goal: Goal
     groups: Groups | None
@@ -75,7 +75,9 @@ class Problem:
         """Read the arguments of a plan."""
         order_code(goal.order)
         n, found = laws_of(rates)
-        laws = tuple((Column.of(law) if isinstance(law, np.ndarray) else law, place) for law, place in found)
+        laws = tuple(
+            (ProblemColumn.of(law) if isinstance(law, np.ndarray) else law, place) for law, place in found
+        )
         given = {
             "weights": _column("weights", 1.0 if weights is None else weights, n),
             "sizes": _column("sizes", 1.0 if sizes is None else sizes, n),
@@ -116,7 +118,7 @@ class Problem:
         """Raise an error that names the first number that cannot be."""
         given = self.given
         for law, _ in self.laws:
-            if isinstance(law, Column) and not law.good():
+            if isinstance(law, ProblemColumn) and not law.good():
                 numbers("rates", law.values, at_least=0)
         for name in ("weights", "change_sizes", "min_frequency"):
             if not given[name].good():
@@ -141,7 +143,7 @@ class Problem:
     def _check_conditional(self) -> None:
         """Insist on what makes a poll worth more per cost the later it is made."""
         for law, _ in self.laws:
-            known = isinstance(law, Column | Poisson)
+            known = isinstance(law, ProblemColumn | Poisson)
             if not known and not (isinstance(law, UncertainPoisson) and self.goal.order == "fixed"):
                 msg = (
                     "change_sizes needs Poisson changes, or uncertain rates polled in fixed order; "
@@ -171,7 +173,7 @@ class Problem:
                 for name, (values, *_) in self.given.items()
             }
             n = self.n if place is None else place.size
-            changes = poisson_of(law.values) if isinstance(law, Column) else law
+            changes = poisson_of(law.values) if isinstance(law, ProblemColumn) else law
             parts.append(Elements(n=n, law=changes, count=np.asarray(1.0), **columns))
         return Market(tuple(parts), self.goal)
 
@@ -184,7 +186,7 @@ class Problem:
     def simple(self, what: str) -> tuple[Floats, Floats, Floats]:
         """Rates, weights and sizes for a policy that knows nothing else."""
         given, (law, _) = self.given, self.laws[0]
-        plain = isinstance(law, Column) and self.goal.objective.kernel == kernels.FRESHNESS
+        plain = isinstance(law, ProblemColumn) and self.goal.objective.kernel == kernels.FRESHNESS
         bare = given["change_sizes"].total == given["min_frequency"].total == 0.0
         if not (plain and bare and self.groups is None and given["max_frequency"].values.min() == np.inf):
             msg = f"{what} takes rates, weights and sizes, for freshness; leave out all other options"
@@ -194,14 +196,14 @@ class Problem:
         return rate, weight, size
 
 
-def _column(name: str, value: ArrayLike, n: int) -> Column:
+def _column(name: str, value: ArrayLike, n: int) -> ProblemColumn:
     array = as_floats(name, value)
     if array.shape not in {(), (n,)}:
         msg = (
             f"{name} must be one number or one for each element; {name} has shape {array.shape}, rates ({n},)"
         )
         raise InvalidInput(msg)
-    return Column.of(array)
+    return ProblemColumn.of(array)
 
 
 Laws = tuple[tuple[Process | Floats, NDArray[np.intp] | None], ...]

@@ -83,6 +83,15 @@ def summary_of(
 ) -> Summary:
     """Summarise a shard; summaries can be added, in any order.
 
+    Parameters
+    ----------
+    rates
+        Change rates, or laws, of its elements.
+    objective, order
+        As in `plan`; the same for all shards.
+    **columns
+        Other columns that `plan` takes: weights, sizes, bounds.
+
     >>> both = summary_of([1.0, 2.0]) + summary_of([3.0, 4.0, 5.0])
     >>> both.outlook(5.0).price
     0.2164
@@ -106,8 +115,19 @@ def plan_shards(
 ) -> ShardedPlan:
     """Plan over shards, each a mapping with ``rates`` and the other columns that `plan` takes.
 
-    ``shards`` is gone through several times; it can read a file anew each time. An entry can be a function
-    that returns the mapping, so that an executor loads it where it works. Groups are not for shards.
+    Groups are not for shards.
+
+    Parameters
+    ----------
+    shards
+        They are gone through several times; each time they can read a file anew. An entry can be a function
+        that returns the mapping, so that an executor loads it where it works.
+    budget
+        What may be spent per unit of time, over all shards.
+    executor
+        Where summaries are made; None: here, one after the other.
+    objective, order
+        As in `plan`.
 
     >>> shards = [{"rates": [1.0, 2.0]}, {"rates": [3.0, 4.0, 5.0]}]
     >>> plan = plan_shards(shards, budget=5.0)

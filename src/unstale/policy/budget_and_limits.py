@@ -110,7 +110,21 @@ class RateLimits:
         blocked: float = -inf,
         why: str = "",
     ) -> None:
-        """Take in what a group must keep to; its next poll may start no sooner than was known before."""
+        """Take in what a group must keep to; its next poll may start no sooner than was known before.
+
+        Parameters
+        ----------
+        number, name
+            Of the group.
+        spacing
+            Time between the starts of two polls, at least.
+        concurrency
+            Polls at the same time, at most.
+        paid
+            The moment before which its next poll may not start.
+        blocked, why
+            The moment until which it is left alone, and the reason in words.
+        """
         self.reserve(number)
         groups = self._groups
         groups["spacing"][number], groups["concurrency"][number] = spacing, concurrency
@@ -283,7 +297,16 @@ class RateLimits:
     def assign(
         self, groups: NDArray[np.integer], sizes: Floats, *, now: float, end: float, room: int
     ) -> Slots:
-        """Give polls their slots before ``end``, the first the earliest, to at most ``room`` of them.
+        """Give polls their slots, the first the earliest.
+
+        Parameters
+        ----------
+        groups, sizes
+            The group of each poll, and what it costs.
+        now, end
+            Slots lie between the two.
+        room
+            Polls that get one, at most.
 
         A poll whose group is not free yet lets others go first, so that the budget is used meanwhile.
         """
@@ -389,9 +412,23 @@ class RateLimits:
     ) -> dict[int, float]:
         """See to it that no moment is further ahead than it can be, in case the time has been set back.
 
-        ``shift``: by how much it was set while we looked. ``failing``: groups that may be left alone for
-        long. ``largest``: bytes that a poll may take. Returns the groups that were mended, and from when on
-        their next polls may start.
+        Parameters
+        ----------
+        now
+            The time as it is now.
+        ahead
+            How far ahead slots are given.
+        largest
+            Bytes that a poll may take.
+        failing
+            Groups that may be left alone for long.
+        shift
+            By how much the time was set while somebody looked.
+
+        Returns
+        -------
+        dict
+            The groups that were mended, and from when on their next polls may start.
         """
         if self.budget:
             self.paid = min(self.paid + shift, now + ahead + self._cost(1.0, self.budget))

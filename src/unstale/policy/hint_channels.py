@@ -84,7 +84,19 @@ class Channels:
         return self.names.index(name)
 
     def worths(self, channel: Floats, rate: Floats, since: Floats, hints: Floats) -> Floats:
-        """Return what polls of elements of channels are worth, for weight 1, so long after the last ones."""
+        """Return what polls of elements are worth, for weight 1.
+
+        Parameters
+        ----------
+        channel
+            The number of the channel from which each element has its hints.
+        rate
+            Change rate of each element.
+        since
+            Time since the last poll of each.
+        hints
+            Hints about each since then.
+        """
         factor = np.array([one.factor for one in self.channels])[channel.astype(np.intp)]
         recall = np.array([max(one.recall, 1e-3) for one in self.channels])[channel.astype(np.intp)]
         rate = np.clip(rate, 1e-100, 1e100)

@@ -74,7 +74,17 @@ class Limits(Protocol):
     def assign(
         self, groups: NDArray[np.integer], sizes: Floats, *, now: float, end: float, room: int
     ) -> Slots:
-        """Give polls their slots before ``end``, the first the earliest."""
+        """Give polls their slots, the first the earliest.
+
+        Parameters
+        ----------
+        groups, sizes
+            The group of each poll, and what it costs.
+        now, end
+            Slots lie between the two.
+        room
+            Polls that get one, at most.
+        """
 
     def hand_out(self, numbers: Iterable[int]) -> None:
         """Take in which polls are handed out now: one number of a group for each."""
@@ -125,10 +135,25 @@ def no_backoff(state: str, failures: int) -> float:  # noqa: ARG001  (others loo
 class LearningPolicy(Generic[AnyLimits_co]):
     """Elements, what is known of them, and what to poll next.
 
-    ``backoff`` says for how long an element is left alone that is in a state (of `STATES`), after so many
-    polls in a row that saw nothing. ``shortest_round``: what is learned is not forgotten faster than in
-    rounds of this length, however often a few elements are polled. ``price`` and ``mean_size`` (the size of a
-    poll of which nothing is known) go on from where an earlier one was.
+    Parameters
+    ----------
+    table
+        The columns of the elements, with the learner.
+    limits
+        The budget and the limits of groups.
+    objective
+        What polls are chosen for.
+    channels
+        How reliable hints are, by channel; None: nothing is known of any.
+    backoff
+        Says for how long an element is left alone that is in a state (of `STATES`), after so many polls in a
+        row that saw nothing.
+    shortest_round
+        What is learned is not forgotten faster than in rounds of this length, however often a few elements
+        are polled.
+    price, mean_size
+        They go on from where an earlier policy was: the price, and the size of a poll of which nothing is
+        known.
     """
 
     def __init__(
@@ -183,7 +208,19 @@ class LearningPolicy(Generic[AnyLimits_co]):
     # --- what happens ---------------------------------------------------------------------------------------
 
     def hint(self, element: int, channel: str, told: float, count: int = 1) -> None:
-        """Take in that an element may have changed at a moment."""
+        """Take in that an element may have changed.
+
+        Parameters
+        ----------
+        element
+            Its number in the table.
+        channel
+            Who says so: hints of a channel are believed as far as they have proved true.
+        told
+            The moment at which it is said to have changed.
+        count
+            How many hints there were.
+        """
         if not self.table.has([element])[0]:
             return
         place = int(self.table.places([element])[0])
@@ -379,7 +416,16 @@ class LearningPolicy(Generic[AnyLimits_co]):
     # --- choosing -------------------------------------------------------------------------------------------
 
     def choose(self, now: float, end: float, *, room: int, each: int = 1) -> Chosen:
-        """Return what to poll before ``end``: at most ``room`` polls, and ``each`` of one element.
+        """Return what to poll next.
+
+        Parameters
+        ----------
+        now, end
+            Slots lie between the two.
+        room
+            Polls, at most.
+        each
+            Polls of one element, at most.
 
         Elements of polls that were chosen are busy until `polled` or the holder of the table says otherwise.
         """

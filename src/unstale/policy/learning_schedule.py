@@ -40,15 +40,42 @@ _LOOKS, _HALVINGS = 512, 40
 class Learning:
     """Polls within a budget from the first moment on, and better the more it has seen.
 
-    ``polls`` says what to poll until a moment, ``learn`` takes in what polls saw. ``classes`` and
-    ``half_life`` are those of `Learner`. ``budget`` and ``weights`` may be set anew at any time, and count at
-    once. ``steps`` is how many times polls are chosen in the time in which the budget pays for one of each
-    element; fewer are less work, and what polls saw counts a little later.
+    ``polls`` says what to poll until a moment, ``learn`` takes in what polls saw. Times, rates and the budget
+    share one unit of time.
 
-    Options of elements, one for all or one for each: ``max_age`` (poll at least this often), ``min_interval``
-    (no more often than this), ``jitter``. Elements of a group share its ``limits``: polls per unit time, a
-    mapping from label to limit. ``windows`` are the times at which polls are allowed, for all or by group.
-    Without ``copies`` the first poll of an element brings the first copy, and says nothing of changes.
+    Parameters
+    ----------
+    n
+        How many elements there are.
+    budget
+        Polls (or bytes, with ``sizes``) per unit of time; it may be set anew at any time, and counts at once.
+    weights
+        How much each element matters; they may be set anew, too.
+    sizes
+        What one poll of each element costs.
+    objective
+        What polls are chosen for: "freshness", "age", or an `Objective`.
+    classes
+        A label for each element: elements of a class share a prior and a half-life, as in `Learner`.
+    half_life
+        Time in which evidence counts half; None: it is learned.
+    steps
+        How many times polls are chosen in the time in which the budget pays for one poll of each element;
+        fewer are less work, and what polls saw counts a little later.
+    groups, limits
+        A label for each element, and a mapping from label to polls per unit of time that its elements share.
+    windows
+        The times at which polls are allowed, for all elements or by group.
+    max_age, min_interval, jitter
+        Of all elements or of each: poll at least this often, no more often than this, and stretch intervals
+        at random by up to this share.
+    copies
+        Whether there are copies in the beginning; if not, the first poll of an element brings the first copy,
+        and says nothing of changes.
+    seed
+        Of the phases of polls and of the jitter.
+    start
+        The moment at which it begins.
 
     >>> learning = Learning(2, budget=1.0)
     >>> for day in range(1, 200):
@@ -265,7 +292,15 @@ class Learning:
         sizes: ArrayLike | None = None,
         classes: ArrayLike | None = None,
     ) -> None:
-        """Add elements; they are soon polled for the first time."""
+        """Add elements; they are soon polled for the first time.
+
+        Parameters
+        ----------
+        count
+            How many.
+        weights, sizes, classes
+            Of each of them, as in `Learning`.
+        """
         whole("count", count, at_least=0)
         weight, size = _column("weights", weights, count), _column("sizes", sizes, count)
         table = self._policy.table

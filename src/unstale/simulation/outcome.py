@@ -93,6 +93,17 @@ class Outcome:
     """The outcome of a policy, followed event by event after the burn-in.
 
     Means are over time and by weight. Times are in the unit of the simulation.
+
+    Parameters
+    ----------
+    name
+        Of the policy.
+    world
+        In which it was played.
+    tracker
+        What was added up, event by event.
+    expected
+        Computes what formulas say, where there are any.
     """
 
     def __init__(

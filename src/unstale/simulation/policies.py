@@ -296,8 +296,17 @@ class LearningAtPlay:
 class Played:
     """A policy as a mirror runs it, step by step.
 
-    An element is busy until the policy has learned what its poll saw. The policy's time is ``start`` plus
-    simulated time times ``unit``. Elements are numbered in the order of its table.
+    An element is busy until the policy has learned what its poll saw. Elements are numbered in the order of
+    its table.
+
+    Parameters
+    ----------
+    policy
+        The one that is played.
+    step
+        Simulated time between two choices.
+    start, unit
+        The policy's time is ``start`` plus simulated time times ``unit``.
     """
 
     def __init__(

@@ -66,8 +66,8 @@ def test_the_reference_is_as_the_description():
 def test_every_value_is_there():
     told = {model for model, _ in VALUES}
     answers = {one for one in vars(models).values() if isinstance(one, type) and issubclass(one, BaseModel)}
-    others = "BaseModel|_Strict|Problem|Health|"
-    others += "Listed.*|New.*|Groups|Samples|Elements|Versions|Changes|Budget|Hints"
+    others = "BaseModel|_Strict|ErrorAnswer|Health|"
+    others += "Listed.*|New.*|GroupList|Samples|ElementPage|Versions|Changes|Budget|Hints"
     assert {one.__name__ for one in answers - told if not re.fullmatch(others, one.__name__)} == set()
 
 

@@ -146,7 +146,7 @@ def test_status_in_short(mirror, api, command):
     assert (expected["groups"], expected["neglected"], expected["group_count"]) == ([], [], 1)
     groups = api("/api/groups")
     assert groups == {"groups": through_text(as_json(mirror.status().groups)), "total": 1}
-    insist_on_members(models.Groups, groups)
+    insist_on_members(models.GroupList, groups)
 
 
 @pytest.mark.parametrize("name", ["news", "about", "nothing"])
@@ -166,7 +166,7 @@ def test_explanation(folder, mirror, api, command, name):
 
 def test_elements(mirror, api):
     told = api("/api/elements")
-    insist_on_members(models.Elements, told)
+    insist_on_members(models.ElementPage, told)
     for one, element in zip(told["elements"], mirror.page()[0], strict=True):
         explained = mirror.explain(element.key)
         assert one.pop("fresh") == (None if element.version is None else pytest.approx(explained.fresh))

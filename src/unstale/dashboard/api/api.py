@@ -61,7 +61,7 @@ def _add_status(routes: APIRouter, gateway: MirrorGateway) -> None:
         """Tell how fresh the mirror is, what it spends, and what is neglected."""
         return JSONResponse((await gateway.status()).to_json(top))
 
-    @routes.get("/api/groups", **_described(models.Groups, "mirror"))
+    @routes.get("/api/groups", **_described(models.GroupList, "mirror"))
     async def groups(limit: _Limit = 100, offset: _Offset = 0) -> Response:
         """Tell how groups do, those with most elements first."""
         found = (await gateway.status()).groups
@@ -82,7 +82,7 @@ def _add_status(routes: APIRouter, gateway: MirrorGateway) -> None:
 def _add_elements(routes: APIRouter, gateway: MirrorGateway) -> None:
     one_at_a_time = asyncio.Semaphore(_MOST_EXPLAINED_AT_A_TIME)
 
-    @routes.get("/api/elements", **_described(models.Elements, "elements"))
+    @routes.get("/api/elements", **_described(models.ElementPage, "elements"))
     async def elements(
         *,
         search: Annotated[str, Query(max_length=2048, description="A part of the key.")] = "",

@@ -12,16 +12,39 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
-    "Added", "Audit", "Budget", "BudgetFor", "Budgets", "Changes", "Difference", "Element", "Elements",
-    "Explanation", "Group", "Groups", "Health", "Hinted", "Hints", "NewElements", "Poll", "Problem",
-    "Removed", "Sample", "Samples", "Status", "Version", "Versions", "WhatIf", "problems",
+    "Added",
+    "Audit",
+    "Budget",
+    "BudgetFor",
+    "Budgets",
+    "Changes",
+    "Difference",
+    "Element",
+    "ElementPage",
+    "ErrorAnswer",
+    "Explanation",
+    "Group",
+    "GroupList",
+    "Health",
+    "Hinted",
+    "Hints",
+    "NewElements",
+    "Poll",
+    "Removed",
+    "Sample",
+    "Samples",
+    "Status",
+    "Version",
+    "Versions",
+    "WhatIf",
+    "problems",
 ]  # fmt: skip
 
 State = Literal["new", "ok", "gone", "failing", "refused", "removed"]
 Share = Annotated[float | None, Field(ge=0, le=1)]
 
 
-class Problem(BaseModel):
+class ErrorAnswer(BaseModel):
     """What is wrong."""
 
     error: str = Field(description="In words, for people.")
@@ -51,7 +74,7 @@ def problems(*, edit: bool = False, **said: str) -> dict[int | str, dict[str, An
     """
     told = _PROBLEMS | {413: "The body is too large."} | (_PROBLEMS_OF_EDITS if edit else {})
     told |= {int(name.removeprefix("on")): text for name, text in said.items()}
-    return {status: {"model": Problem, "description": text} for status, text in sorted(told.items())}
+    return {status: {"model": ErrorAnswer, "description": text} for status, text in sorted(told.items())}
 
 
 # --- how the mirror does
@@ -82,7 +105,7 @@ class Group(BaseModel):
     fastest: float | None = Field(description="Polls per second that the spacing allows; null: any.")
 
 
-class Groups(BaseModel):
+class GroupList(BaseModel):
     """Groups, those with most elements first."""
 
     groups: list[Group]
@@ -210,7 +233,7 @@ class ListedElement(Element):
     rate: float | None = Field(description="Changes per second, as estimated.")
 
 
-class Elements(BaseModel):
+class ElementPage(BaseModel):
     """Some of the elements."""
 
     elements: list[ListedElement]

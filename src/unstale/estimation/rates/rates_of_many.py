@@ -24,7 +24,19 @@ Priors = GammaPrior | dict[Hashable, GammaPrior]
 
 
 class Rates:
-    """The change rates of many elements, and how sure they are: arrays with one entry for each element."""
+    """The change rates of many elements, and how sure they are: arrays with one entry for each element.
+
+    Parameters
+    ----------
+    method, level
+        The estimator, and the probability that intervals cover.
+    polls, changes
+        How many there were of each element.
+    rate
+        Estimates; None: those of the posterior.
+    find
+        Computes priors and posteriors when they are first asked for.
+    """
 
     rate: Floats
     method: str
