@@ -218,7 +218,7 @@ def test_a_disk_that_is_full_for_every_file(tmp_path):
     with make(tmp_path / "mirror.db", world, "abcdef", budget=20.0) as mirror:
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         puts, put = [], mirror.copies.put
-        mirror.copies.put = lambda body: (puts.append(clock.now()), put(body))[1]
+        mirror.copies.put = lambda *body, **doubt: (puts.append(clock.now()), put(*body, **doubt))[1]
 
         async def trouble(told):
             await until(lambda: len(world.visits) > 5)
@@ -250,7 +250,7 @@ def test_copies_that_cannot_be_written_are_told_of_until_they_can(tmp_path):
     folder, away = tmp_path / "copies", tmp_path / "away"
     with make(tmp_path / "mirror.db", world, [f"{n}/" for n in range(10)], budget=20.0) as mirror:
         puts, put = [], mirror.copies.put
-        mirror.copies.put = lambda body: (puts.append(clock.now()), put(body))[1]
+        mirror.copies.put = lambda *body, **doubt: (puts.append(clock.now()), put(*body, **doubt))[1]
 
         async def trouble(told):
             await until(lambda: len(world.visits) > 15)

@@ -78,6 +78,8 @@ class Housekeeper:
         """Number of the last element whose copy was read."""
         self._to_verify: list[tuple[int, str]] = []
         """Elements and digests of copies to be read once the transaction is committed."""
+        self._told_damaged: set[int] = set()
+        """Elements whose copies are damaged, as an event has said."""
         self._damaged: list[int] = []
         """Elements whose copies were found damaged; the next transaction has them fetched again."""
         self._orphans: list[str] = []
@@ -145,13 +147,16 @@ class Housekeeper:
                 break
             read += self._copies.size(digest)
             self._last_verified = element
-            if self._copies.is_damaged(digest):
+            if not self._copies.is_damaged(digest):
+                self._told_damaged.discard(element)
+            elif element not in self._told_damaged:
                 wrong.append(element)
         else:
             if len(some) < _VERIFIED_AT_ONCE:
                 self._last_verified = 0
         if wrong:
             self._damaged += wrong
+            self._told_damaged.update(wrong)
             told = f"{_copies_are(len(wrong))} damaged in {self._copies.folder}: the next polls fetch them"
             self._events.emit("trouble", told)
 
