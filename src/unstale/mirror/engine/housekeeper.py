@@ -147,17 +147,17 @@ class Housekeeper:
                 break
             read += self._copies.size(digest)
             self._last_verified = element
-            if not self._copies.is_damaged(digest):
-                self._told_damaged.discard(element)
-            elif element not in self._told_damaged:
+            if self._copies.is_damaged(digest):
                 wrong.append(element)
+            else:
+                self._told_damaged.discard(element)
         else:
             if len(some) < _VERIFIED_AT_ONCE:
                 self._last_verified = 0
-        if wrong:
-            self._damaged += wrong
-            self._told_damaged.update(wrong)
-            told = f"{_copies_are(len(wrong))} damaged in {self._copies.folder}: the next polls fetch them"
+        self._damaged += wrong
+        if new := set(wrong) - self._told_damaged:
+            self._told_damaged |= new
+            told = f"{_copies_are(len(new))} damaged in {self._copies.folder}: the next polls fetch them"
             self._events.emit("trouble", told)
 
     def _look_for_copies(self, t: Transaction) -> None:
