@@ -12,21 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidInput
 
-__all__ = [
-    "Floats",
-    "Order",
-    "as_floats",
-    "broadcast",
-    "choice",
-    "generator",
-    "numbers",
-    "numbers_of_elements",
-    "order_code",
-    "scalar",
-    "unwrap",
-    "whole",
-]
-
 Floats = NDArray[np.float64]
 Order = Literal["fixed", "random", "purely-random"]
 _ORDERS = ("fixed", "random", "purely-random")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["doubling_wait"]
-
 _MAX_DOUBLINGS = 30
 """Keeps the power finite, however often attempts fail."""
 

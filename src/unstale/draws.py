@@ -10,19 +10,6 @@ element, once for the count.
 import numpy as np
 from numba import njit
 
-__all__ = [
-    "CHANGES",
-    "FATES",
-    "JITTER",
-    "PHASES",
-    "POLLS",
-    "REPLICAS",
-    "REQUESTS",
-    "generator_of",
-    "key_of",
-    "uniform",
-]
-
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _STEP = np.uint64(0xD1342543DE82EF95)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.typing import LineStyleType
 
-__all__ = ["COLOURS", "DASHES", "MARKERS", "STYLE", "new_figure", "rendered", "save", "styled"]
-
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 MARKERS = "osD^vPX"
 """A marker for each colour, so that grey print can be read."""

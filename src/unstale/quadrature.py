@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from .arguments import Floats, unwrap
 from .errors import NoAnswer
 
-__all__ = ["ERROR", "cumulate", "integrate", "integrate_pieces", "integrate_to"]
-
 ERROR: Final = 1e-10
 """Relative error that is promised (what is reached is usually 1e-14)."""
 

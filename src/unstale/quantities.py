@@ -18,23 +18,6 @@ from typing import Literal, NoReturn
 
 from .errors import InvalidInput
 
-__all__ = [
-    "LEAST",
-    "MOST",
-    "Flow",
-    "Kind",
-    "TimeUnit",
-    "duration",
-    "flow",
-    "frequency",
-    "share",
-    "show_duration",
-    "show_flow",
-    "show_number",
-    "show_share",
-    "time_unit",
-]
-
 Kind = Literal["polls", "bytes"]
 
 

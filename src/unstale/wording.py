@@ -7,11 +7,6 @@ from datetime import UTC, datetime
 
 from .quantities import TimeUnit, show_flow, show_number, time_unit
 
-__all__ = [
-    "amount_unit", "distance", "noun_after", "plural", "show_amount", "show_budget", "show_price",
-    "show_rate", "show_rate_interval", "show_size", "show_time",
-]  # fmt: skip
-
 _UNITS = tuple(
     time_unit("unit", name) for name in ("second", "minute", "hour", "day", "week", "month", "year")
 )

@@ -37,9 +37,6 @@ from .shared.process import (
 )
 from .simulate.command import simulate
 
-__all__ = ["cli", "main"]
-
-
 _PARTS = {
     "To see what it does": (demo,),
     "The mirror": (

@@ -23,8 +23,6 @@ from .guard import AccessRules, GuardMiddleware
 from .mirror_gateway import MirrorGateway
 from .pages import pages
 
-__all__ = ["create_app"]
-
 _STATIC = Path(__file__).parent / "static"
 _ABOUT = (
     "What a mirror knows, for programs: how fresh it is, what it spends and why, its elements, copies and "

@@ -21,8 +21,6 @@ from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.freshness import ages
 from unstale.policy import ElementColumns, ElementTable
 
-__all__ = ["CopyFreshness", "FreshnessEstimator"]
-
 _ONE = np.zeros(1, np.intp)
 
 

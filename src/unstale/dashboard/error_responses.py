@@ -8,8 +8,6 @@ from http.client import responses
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-__all__ = ["page", "problem", "wants_page"]
-
 _PROGRAMS = ("/api/", "/hints", "/copies/", "/changes.", "/metrics", "/healthz")
 """Where only programs look."""
 

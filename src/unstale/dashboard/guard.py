@@ -35,8 +35,6 @@ from unstale.wording import plural
 from .error_responses import page, problem, wants_page
 from .guess_limit import GuessLimit
 
-__all__ = ["ADMITTED", "ANY", "LOOPBACK", "AccessRules", "GuardMiddleware", "csrf_token"]
-
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 ANY = "*"
 """Instead of names of hosts: whatever name leads here."""

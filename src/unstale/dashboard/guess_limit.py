@@ -19,8 +19,6 @@ from ipaddress import IPv6Address, ip_address
 from secrets import token_bytes
 from typing import TypeVar
 
-__all__ = ["GuessLimit"]
-
 _FORGET_SECONDS = 900.0
 """Without a wrong guess, after which earlier ones are forgotten."""
 _MOST_KEPT = 10_000

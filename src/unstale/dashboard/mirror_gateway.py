@@ -29,8 +29,6 @@ from unstale.mirror.store.contract import Element
 from .copy_freshness import CopyFreshness, FreshnessEstimator
 from .next_polls import NextPoll, next_polls
 
-__all__ = ["LARGEST_NUMBER", "MirrorGateway", "View", "numbered"]
-
 _T = TypeVar("_T")
 LARGEST_NUMBER = 2**62
 """No element, version or poll has such a number."""

@@ -11,8 +11,6 @@ from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.reports.explain import due
 from unstale.mirror.store.contract import Transaction
 
-__all__ = ["NextPoll", "next_polls"]
-
 _MOST_ELEMENTS = 200
 """The worthiest, of which is worked out when they are due."""
 _LATER_SECONDS = 3600.0

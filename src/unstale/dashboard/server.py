@@ -13,8 +13,6 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["Server"]
-
 _HEADERS_SECONDS = 15.0
 """In which the headers of a request must have come."""
 _MOST_CONNECTIONS, _FEWEST_CONNECTIONS = 1000, 256

@@ -13,8 +13,6 @@ from unstale.errors import InvalidInput
 from .poll_columns import column, flags
 from .rates.compiled.estimators import PollTally, fading, tally
 
-__all__ = ["Elements", "PollColumns"]
-
 Elements = NDArray[np.int64]
 _MOST_ELEMENTS = 2**31
 _SHORTEST_INTERVAL = 1e-100

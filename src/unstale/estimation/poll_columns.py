@@ -13,8 +13,6 @@ from unstale.errors import InvalidInput
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-__all__ = ["Grouping", "checked_polls", "column", "flags", "grouping"]
-
 
 @dataclass(frozen=True, eq=False)
 class Grouping:

@@ -19,8 +19,6 @@ from unstale.errors import InvalidInput, UnstaleError
 
 from .experiment import Experiment
 
-__all__ = ["choose", "every_experiment", "experiments_of", "explained"]
-
 _PARTS = ("cho", "azar", "li", "carney", "beyond")
 """A package for each paper, in the order of the list; each module has one experiment or a few."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.typing import LineStyleType
 
-__all__ = ["pictures"]
-
 _PANEL_WIDTH_INCHES, _PANEL_HEIGHT_INCHES = 5.2, 3.5
 """Inches of a panel, without its legend."""
 _LEGEND_ROW_INCHES = 0.2

@@ -28,28 +28,6 @@ from numpy.typing import ArrayLike
 from unstale.arguments import Floats
 from unstale.errors import InvalidInput
 
-__all__ = [
-    "AZAR",
-    "BEYOND",
-    "CARNEY",
-    "CHO",
-    "LI",
-    "Claim",
-    "Experiment",
-    "Findings",
-    "Line",
-    "Panel",
-    "Paper",
-    "Run",
-    "Table",
-    "Verdict",
-    "cannot",
-    "experiment",
-    "number",
-    "ours",
-    "statement",
-]
-
 T = TypeVar("T")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 

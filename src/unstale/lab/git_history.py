@@ -30,8 +30,6 @@ from numpy.typing import NDArray
 
 from unstale.errors import InvalidInput
 
-__all__ = ["FileHistory", "Repository", "histories_of"]
-
 _SETTINGS = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",

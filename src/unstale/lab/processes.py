@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from typing import Any
 
-__all__ = ["KILLED", "workers"]
-
 KILLED = "was killed, perhaps for want of memory; --jobs 1 takes the least"
 """What is said of a process that is gone (`BrokenProcessPool`)."""
 

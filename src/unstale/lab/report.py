@@ -16,8 +16,6 @@ from .experiment import Experiment, Findings, Paper, Verdict
 from .results import Results, files_of, rows_of, show_claim, versions
 from .running import Done
 
-__all__ = ["MEANINGS", "report_files"]
-
 MEANINGS = {
     Verdict.REPRODUCES: "Ours rounds to the published number, or the statement holds.",
     Verdict.APPROXIMATELY: "Ours is near, and what is said below the claim explains the rest.",

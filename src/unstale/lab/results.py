@@ -20,8 +20,6 @@ from .experiment import Claim, Findings, Panel, Run, Table, Verdict
 from .histories import BUNDLED
 from .running import Done
 
-__all__ = ["Results", "as_csv", "figure_csv", "files_of", "show", "show_claim", "versions", "write_files"]
-
 NOTHING = "\u2013"
 _PACKAGES = ("unstale", "numpy", "scipy", "numba", "matplotlib")
 

@@ -14,8 +14,6 @@ from .drawing import pictures
 from .experiment import Experiment, Findings, Run
 from .processes import KILLED, workers
 
-__all__ = ["Done", "carry_out", "usual_jobs"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Done:

@@ -21,9 +21,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
-__all__ = ["Clock", "RealClock", "SimulatedClock"]
-
-
 _NOT_HELD = nullcontext()
 _LONGEST_SLEEP_SECONDS = 3600.0
 """After which a wait looks at the clock again."""

@@ -25,11 +25,6 @@ from .store.contract import Element, Sample, Version
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = [
-    "MOMENTS", "NOT_TOLD", "as_json", "copy_path", "element_json", "fields_json", "moment", "number",
-    "timestamp", "version_json",
-]  # fmt: skip
-
 MOMENTS = frozenset({"added", "blocked_until", "last", "modified", "next_poll", "not_before", "now", "time"})
 """Names of fields that are seconds since 1970."""
 NOT_TOLD = frozenset({"options", "given", "validators", "fingerprint"})

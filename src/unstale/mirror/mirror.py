@@ -40,8 +40,6 @@ from .store.copies import Copies
 from .store.sql.connection import place_of
 from .store.sql.store import open_store
 
-__all__ = ["Added", "Copy", "Mirror"]
-
 _DEFAULT_BUDGET = 1000.0 / 86400.0
 """Polls per second."""
 _BATCH = 1000

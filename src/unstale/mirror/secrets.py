@@ -15,10 +15,6 @@ from unstale.errors import InvalidInput
 
 from .source import Json
 
-__all__ = [
-    "HARMLESS_HEADERS", "expanded", "is_template", "literal_secrets", "origin", "without_secrets",
-]  # fmt: skip
-
 HARMLESS_HEADERS = frozenset(
     {"accept", "accept-language", "cache-control", "dnt", "from", "pragma", "sec-gpc"}
 )

@@ -17,8 +17,6 @@ from .law import Law, Parameter, parameter
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Empirical", "Periodic", "RandomOrder"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Periodic(Law):

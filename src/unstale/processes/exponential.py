@@ -13,8 +13,6 @@ from unstale.arguments import Floats, scalar
 
 from .law import Law, Parameter, parameter
 
-__all__ = ["Pareto", "Poisson", "UncertainPoisson"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Poisson(Law):

@@ -14,8 +14,6 @@ from unstale.errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Law", "Parameter", "Process", "Size", "parameter", "process"]
-
 Size = int | tuple[int, ...] | None
 
 

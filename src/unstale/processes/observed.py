@@ -17,8 +17,6 @@ from .law import Law
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Observed"]
-
 
 class Observed(Law):
     """Laws of observed gaps, end to end, and which of them each element has.

@@ -12,8 +12,6 @@ from unstale.arguments import Floats
 
 from .law import Law, Parameter, parameter
 
-__all__ = ["Gamma", "Lognormal", "Weibull"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Weibull(Law):

@@ -12,8 +12,6 @@ from unstale.quadrature import integrate_to
 
 from .law import Law, Process, process
 
-__all__ = ["Superposed"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Superposed(Law):

@@ -40,8 +40,6 @@ from .compiled.slots import (
 from .orders import frequencies_of
 from .polls import Elements, Polls, later, one_by_one
 
-__all__ = ["EarliestDeadline"]
-
 _SHARE_BITS = 60
 """Of the sum of the shares: three jobs of the smallest share fit into 63."""
 

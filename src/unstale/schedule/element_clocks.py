@@ -13,8 +13,6 @@ from unstale.errors import InvalidInput
 
 from .polls import Elements
 
-__all__ = ["AllHours", "Clocks", "WindowClock"]
-
 
 class WindowClock(Protocol):
     """Time during which polls are allowed, as `Windows` gives it."""

@@ -39,8 +39,6 @@ from .compiled.slots import MISSED, TOP, by_worth
 from .orders import spread
 from .polls import Elements, Polls, later, one_by_one
 
-__all__ = ["Index"]
-
 _SLOTS_PER_BLOCK = 1 << 16
 _MOST_LEVELS = 128
 """More than there can be: each has at most 3/4 of the elements of the one before."""

@@ -30,8 +30,6 @@ from .compiled.orders import draw, first_points, put_in_order, spread_out
 from .element_clocks import Clocks, WindowClock
 from .polls import Elements, Polls, later, one_by_one
 
-__all__ = ["Schedule", "flag", "frequencies_of", "spread"]
-
 _MOST_POLLS_AT_ONCE = 1e10
 """Polls drawn at once; more would not fit into memory."""
 

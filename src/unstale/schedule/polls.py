@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from unstale.arguments import Floats, scalar
 from unstale.errors import InvalidInput
 
-__all__ = ["Elements", "Polls", "Stream", "later", "one_by_one", "some"]
-
 Elements = NDArray[np.int64]
 """Numbers of elements: their places in the allocation."""
 

@@ -19,8 +19,6 @@ from unstale.errors import InvalidInput
 from .orders import Schedule, flag, frequencies_of, spread
 from .polls import Polls, Stream, one_by_one
 
-__all__ = ["Together", "replicas"]
-
 
 def replicas(
     frequencies: ArrayLike,

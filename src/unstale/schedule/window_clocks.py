@@ -26,8 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 from unstale.arguments import Floats, numbers, unwrap
 from unstale.errors import InvalidInput, NoAnswer
 
-__all__ = ["WEEK_MINUTES", "CalendarClock", "CycleClock", "Spans", "time_zone"]
-
 WEEK_MINUTES = 7 * 24 * 60
 """Minutes."""
 

@@ -35,8 +35,6 @@ from .element_clocks import AllHours, WindowClock
 from .window_clocks import CalendarClock, CycleClock
 from .window_intervals import cost_of_intervals, gaps_of
 
-__all__ = ["Lock", "jitter_loss", "jittered_cost", "phase_lock", "windowed_cost"]
-
 _CUTS_IN_MEAN_GAPS = np.append(
     [0.02, 0.1, 0.3, 0.7, 1.0, 1.4, 3.0, 8.0, 20.0, 60.0, 250.0], np.logspace(3, 12, 10)
 )

@@ -23,8 +23,6 @@ from unstale.errors import NoAnswer
 
 from .window_clocks import CycleClock
 
-__all__ = ["Gaps", "cost_of_intervals", "gaps_of"]
-
 Gaps = tuple[tuple[float, float, int], ...]
 """P(V > u) = sum of a (c - u)_+^k over all (a, c, k), V in mean distances; nothing stands for exp(-u)."""
 

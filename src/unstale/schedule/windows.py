@@ -27,8 +27,6 @@ from unstale.errors import InvalidInput
 from .element_clocks import AllHours
 from .window_clocks import WEEK_MINUTES, CalendarClock, CycleClock, Spans, time_zone
 
-__all__ = ["Windows"]
-
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY_MINUTES = 24 * 60
 _EXAMPLE_WINDOWS = "mon-fri 22:00-06:00 Europe/Berlin"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["count_different", "encoded", "is_dated", "values_of"]
-
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNKNOWN = -1
 """A flag that is missing."""

@@ -28,16 +28,6 @@ from .columns import Keys, as_list
 from .complaints import bad_file, reason
 from .schema import Column, Kind
 
-__all__ = [
-    "Write",
-    "check_writable",
-    "open_allocation",
-    "open_records",
-    "open_rows",
-    "replacing",
-    "write_csv",
-]
-
 Write = Callable[..., None]
 """Takes columns of equal length: keys, or arrays of numbers or moments."""
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ColumnPlaces", "Columns", "Keys", "Labels", "as_list", "taken"]
-
 
 class Keys(Protocol):
     """A sequence of keys: a list, a range, an array, or a column of Arrow."""

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from unstale.errors import InvalidInput
 
-__all__ = ["Place", "bad_column", "bad_file", "is_utf8", "reason", "shown_path"]
-
 
 class Place(NamedTuple):
     """Where a row stands."""

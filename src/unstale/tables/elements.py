@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["LAW_ROLES", "MOST_SURE_SHAPE", "ROLES", "WEIGHT", "TableElements", "element_table"]
-
 MOST_SURE_SHAPE = 1e15
 """Largest shape; beyond, a rate is known to the last digit."""
 

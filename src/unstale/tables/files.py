@@ -21,8 +21,6 @@ from .complaints import bad_file, reason
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["BLOCK_BYTES", "Advance", "Header", "Joined", "ParquetFile", "TextFile", "ignore", "open_file"]
-
 BLOCK_BYTES = 1 << 22
 """Bytes of text that are read at once."""
 BATCH_ROWS = 1 << 20

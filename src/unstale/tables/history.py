@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["HISTORY_ROLES", "History", "history_table", "is_history"]
-
 _SCHEMA = Schema((Column("element", "label", needed=True), Column("t", "time", needed=True)), "changes")
 HISTORY_ROLES = tuple(column.role for column in _SCHEMA.columns)
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from unstale.arguments import Floats, Order
     from unstale.objectives import Objective
 
-__all__ = ["law_of", "mean_costs"]
-
 
 def law_of(elements: TableElements, places: slice | NDArray[np.intp] = slice(None)) -> Any:  # noqa: ANN401
     """Return how elements change, or some of them, as `unstale.plan` takes it: rates, a law, or laws."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["POLL_ROLES", "PollLog", "poll_table"]
-
 _CHANGED = Column("changed", "flag", needed=True)
 _COLUMNS = (
     Column("key", "label", needed=True),

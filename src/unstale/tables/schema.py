@@ -18,21 +18,6 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = [
-    "ANY_NUMBER",
-    "AT_LEAST_0",
-    "Broken",
-    "Column",
-    "Interval",
-    "Kind",
-    "Schema",
-    "find_columns",
-    "moment",
-    "readers_of",
-    "seen_in",
-    "text_rule",
-]
-
 Kind = Literal["label", "text", "number", "whole", "flag", "time", "json"]
 
 _WHOLE_DIGITS = 18

@@ -22,8 +22,6 @@ from .complaints import Place, bad_file
 from .files import BLOCK_BYTES, Advance, Joined, ParquetFile, TextFile, ignore, open_file
 from .schema import Broken, Column, Schema, find_columns, readers_of
 
-__all__ = ["Row", "Table", "rows_in"]
-
 Row = dict[str, Any]
 """Values by role."""
 _Found = Sequence[tuple[Column, int]]

@@ -10,8 +10,6 @@ from .files import TextFile
 from .schema import Column, Schema
 from .table_reader import rows_in
 
-__all__ = ["read_user_weights"]
-
 _SCHEMA = Schema(
     (Column("user", "text", needed=True), replace(WEIGHT, needed=True)), "users", renamable=False
 )

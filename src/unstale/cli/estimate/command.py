@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from .laws import WhichLaw
 
-__all__ = ["METHODS", "estimate"]
-
 METHODS = ("bayes", "mle", "last-modified", "bias-reduced", "naive", "lln", "stochastic-approximation")
 _EXAMPLES = """\b
 Examples:

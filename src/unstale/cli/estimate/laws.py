@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from unstale.estimation import Fit, Fits, PollTests
 
-__all__ = ["CONSEQUENCES", "HOW", "WhichLaw", "show_law", "show_p", "which_laws"]
-
 Kind = Literal["unknown", "poisson", "bursts", "regular", "drift"]
 
 _MOST_FITTED_RUNS = 2000

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from unstale.estimation import GapShares
     from unstale.processes import Process
 
-__all__ = ["Watched", "draw_gaps", "gap_figure"]
-
 _LEAST_CHANGES_SEEN = 6
 """Least changes of an element that were seen."""
 _MOST_ELEMENTS_DRAWN = 200

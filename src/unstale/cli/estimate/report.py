@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from unstale.estimation.rates.estimators import Method
     from unstale.estimation.rates.posterior import GammaPrior
 
-__all__ = ["EstimateReport", "EstimatedRates"]
-
 _CLASSES_SHOWN = 20
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from unstale.lab.experiment import Experiment, Run
     from unstale.lab.running import Done
 
-__all__ = ["lab"]
-
 _EXAMPLES = """\b
 Examples:
   unstale lab list

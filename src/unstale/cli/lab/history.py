@@ -18,8 +18,6 @@ from unstale.errors import InvalidInput
 from unstale.tables import check_writable, open_rows
 from unstale.wording import plural
 
-__all__ = ["history"]
-
 _EXAMPLES = """\b
 Examples:
   unstale lab history .

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from unstale.lab.results import Results
     from unstale.lab.running import Done
 
-__all__ = ["experiment_as_json", "print_list", "print_results", "print_wrapped"]
-
 _COLOURS: dict[str, str] = {
     Verdict.REPRODUCES: "green",
     Verdict.APPROXIMATELY: "yellow",

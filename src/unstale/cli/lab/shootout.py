@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from unstale.lab.histories import Recorded
     from unstale.lab.shootout import Shootout
 
-__all__ = ["shootout"]
-
 _POLICIES = (
     "uniform", "proportional", "aduana", "estimated-optimal", "learning", "optimal", "optimal-law"
 )  # fmt: skip

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from unstale.lab.shootout import Case, Row, Shootout
 
-__all__ = ["draw_shootout"]
-
 _DAY_SECONDS = 86400.0
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from unstale.lab.shootout import Case, Measured, Row, Shootout
 
-__all__ = ["print_shootout"]
-
 _DAY_SECONDS = 86400.0
 _SHORT_UNITS = {"years": "y", "days": "d", "hours": "h", "minutes": "min", "seconds": "s"}
 """Units, as there is little room in a table."""

@@ -18,8 +18,6 @@ from .report import print_pairs, show_interval
 if TYPE_CHECKING:
     from unstale.mirror.reports.status import Status
 
-__all__ = ["audit"]
-
 _SHORT_SECONDS = 10.0
 """Nobody minds waiting for so long."""
 _EXAMPLES = """\b

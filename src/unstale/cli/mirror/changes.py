@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from unstale.mirror.mirror import Mirror
     from unstale.mirror.store.contract import Version
 
-__all__ = ["changes", "show"]
-
 _LOOK_SECONDS = 1.0
 """Between two looks for changes."""
 _PER_READ = 1000

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from unstale.mirror.demo.demo import Demo, DemoSummary, Moment
 
-__all__ = ["demo"]
-
 _EXAMPLES = """\b
 Examples:
   unstale demo

@@ -14,8 +14,6 @@ from unstale.wording import plural
 from .doctor_checks import Check, check_all, check_copies, check_settings, check_sources
 from .open import configured, mirror_options, open_mirror
 
-__all__ = ["doctor"]
-
 _COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
 _EXAMPLES = """\b
 Examples:

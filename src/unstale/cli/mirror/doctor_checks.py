@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from unstale.mirror.source import Found
     from unstale.mirror.store.contract import Element
 
-__all__ = ["Check", "check_all", "check_settings", "check_sources"]
-
 _FEW_BYTES_FREE, _TOO_FEW_BYTES_FREE = 2e9, 1e8
 """Of disk space: a warning, and an error."""
 _FIRST_POSSIBLE_SECOND = 1_735_689_600.0

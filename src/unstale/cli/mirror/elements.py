@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from unstale.mirror.mirror import Added
     from unstale.mirror.source import Json, New
 
-__all__ = ["add", "hint", "remove"]
-
 _KINDS = ("list", "opml", "sitemap", "csv")
 _MOST_UNASKED = 10
 """Elements that are removed without a question."""

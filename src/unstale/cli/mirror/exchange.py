@@ -19,8 +19,6 @@ from unstale.wording import plural
 from .open import Opened, allow_option, mirror_options, open_mirror
 from .report import print_item
 
-__all__ = ["export_command", "import_command"]
-
 _KINDS = ("elements", "history", "copies")
 _ARCHIVES = (".warc", ".warc.gz")
 _SHOWN = 10

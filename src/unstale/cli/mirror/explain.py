@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from unstale.mirror.reports.explain import Explanation
 
-__all__ = ["explain"]
-
 _EXAMPLES = """\b
 Examples:
   unstale explain https://example.org/

@@ -10,8 +10,6 @@ from unstale import quantities
 from unstale.cli.shared.printing import console, print_json, say
 from unstale.errors import InvalidInput
 
-__all__ = ["init"]
-
 _EXAMPLES = """\b
 Examples:
   unstale init

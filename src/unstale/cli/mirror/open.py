@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from unstale.mirror.config.file import Config
     from unstale.mirror.mirror import Mirror
 
-__all__ = ["Opened", "allow_option", "configured", "mirror_options", "open_mirror", "read_lines"]
-
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
 

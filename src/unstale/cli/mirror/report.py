@@ -12,8 +12,6 @@ from unstale.wording import plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_item", "print_pairs", "show_interval", "show_outcomes"]
-
 _OUTCOMES = ("new", "changed", "unchanged", "gone", "refused", "failed")
 
 

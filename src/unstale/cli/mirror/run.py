@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from .run_display import JsonLines, LogLines, Screen, Seen
 
-__all__ = ["run"]
-
 _EXAMPLES = """\b
 Examples:
   unstale run

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from unstale.mirror.engine.events import Event
     from unstale.mirror.reports.status import Status
 
-__all__ = ["JsonLines", "LogLines", "Screen", "Seen"]
-
 _LOOK_SECONDS = 5.0
 """Between two looks at the whole mirror, at least."""
 _LOOKING_SHARE = 0.02

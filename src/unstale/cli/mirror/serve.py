@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from unstale.dashboard.server import Server
     from unstale.mirror.config.file import Config
 
-__all__ = ["PORT", "serve", "serving"]
-
 PORT = 8321
 _END_SECONDS = 10.0
 """In which a dashboard has ended."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from unstale.mirror.reports.status import GroupStatus, Status
 
-__all__ = ["bottlenecks", "limited", "status", "status_pairs"]
-
 _TOP = 10
 _DAY = 86400.0
 _MOST_ELEMENTS = 20_000

@@ -17,8 +17,6 @@ from unstale.quantities import show_share
 
 from .report import ComparedPolicy, compare_policies
 
-__all__ = ["compare"]
-
 _EXAMPLES = """\b
 Examples:
   unstale compare

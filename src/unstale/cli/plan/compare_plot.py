@@ -12,8 +12,6 @@ from unstale.quantities import show_share
 
 from .report import ComparedPolicy
 
-__all__ = ["draw_comparison"]
-
 
 def draw_comparison(path: str, task: Task, outcomes: list[ComparedPolicy]) -> None:
     """Draw the freshness that each policy buys, and where it spends the budget."""

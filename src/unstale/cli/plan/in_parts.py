@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from unstale.objectives import Objective
     from unstale.planning import ShardedPlan
 
-__all__ = ["is_huge", "plan_in_parts"]
-
 MOST_ROWS_IN_MEMORY = 20_000_000
 """Rows of a Parquet file above which it is planned in parts."""
 

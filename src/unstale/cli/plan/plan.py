@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["plan"]
-
 _ROWS_SHOWN = 10
 _EXAMPLES = """\b
 Examples:

@@ -18,17 +18,6 @@ if TYPE_CHECKING:
     from unstale.arguments import Floats
     from unstale.planning import Plan
 
-__all__ = [
-    "BudgetCurve",
-    "BudgetTarget",
-    "ComparedPolicy",
-    "PlanReport",
-    "PlanValue",
-    "compare_policies",
-    "show_target",
-    "tenths",
-]
-
 
 @dataclass
 class PlanValue:

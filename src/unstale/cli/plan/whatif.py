@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from unstale.arguments import Floats
     from unstale.planning import Plan
 
-__all__ = ["whatif"]
-
 
 class _Plans(NamedTuple):
     """One plan for each column of the answer."""

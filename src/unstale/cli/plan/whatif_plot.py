@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["draw_whatif"]
-
 
 def draw_whatif(path: str, task: Task, curve: BudgetCurve, targets: list[BudgetTarget]) -> None:
     """Draw the cost of the objective, freshness, and age where it is finite, against the budget."""

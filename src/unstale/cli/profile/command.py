@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from unstale.estimation.profiles.profile import Profile
     from unstale.estimation.profiles.user_profiles import UserProfiles
 
-__all__ = ["profile"]
-
 _HALF_LIVES_APART = 10.0
 """Half-lives without an access after which it is said that earlier ones count for almost nothing."""
 _DAY_SECONDS = 86400.0

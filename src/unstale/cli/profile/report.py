@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from unstale.arguments import Floats
     from unstale.estimation.profiles.profile import Profile
 
-__all__ = ["ProfileReport", "WeightedElements"]
-
 _DAY_SECONDS = 86400.0
 
 

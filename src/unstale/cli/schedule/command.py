@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from unstale.planning import Plan
     from unstale.schedule import Polls, Stream, WindowClock
 
-__all__ = ["schedule"]
-
 _POLLS_PER_BLOCK = 1 << 18
 """Polls that are drawn at once, unless there are more elements."""
 _EXAMPLES = """\b

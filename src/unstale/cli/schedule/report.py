@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from unstale.planning import Plan
     from unstale.schedule import WindowClock
 
-__all__ = ["POLLS_SHOWN", "ScheduleCounts", "ScheduleReport", "as_scheduled", "in_milliseconds", "times_of"]
-
 POLLS_SHOWN = 10
 """Polls that are shown."""
 _ELEMENTS_SAMPLED = 200

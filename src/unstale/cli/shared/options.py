@@ -15,20 +15,6 @@ from unstale.tables import LAW_ROLES, ROLES, check_writable
 
 from .problem import OBJECTIVES
 
-__all__ = [
-    "POLICIES",
-    "Quantity",
-    "check_out",
-    "column_of",
-    "json_option",
-    "one_for_each_role",
-    "out_option",
-    "plot_option",
-    "policy_option",
-    "problem_options",
-    "seed_option",
-]
-
 POLICIES = ("optimal", "uniform", "proportional", "random-optimal", "square-root")
 _Command = TypeVar("_Command", bound=Callable[..., object])
 

@@ -13,8 +13,6 @@ from .printing import show_cost
 if TYPE_CHECKING:
     from matplotlib.axis import XAxis, YAxis
 
-__all__ = ["check_plot", "cost_label", "label_times"]
-
 
 def check_plot(path: str | None) -> None:
     """Refuse, before any work is done, a plot that cannot be drawn; None if none is asked for."""

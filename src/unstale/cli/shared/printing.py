@@ -16,19 +16,6 @@ from unstale.quantities import show_duration, show_number, show_share, time_unit
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "console",
-    "has_own_cost",
-    "print_json",
-    "print_table",
-    "printable",
-    "say",
-    "show_cost",
-    "show_share_beside",
-    "show_share_with_error",
-    "show_time_with_error",
-]
-
 _COSTS = {"missed-updates": "missed\nchanges", "harmonic": "harmonic\ncost"}
 _GAP_LETTERS = 2
 _SHORTEST_LETTERS = 10

@@ -31,20 +31,6 @@ if TYPE_CHECKING:
     from unstale.objectives import Objective
     from unstale.planning import Plan
 
-__all__ = [
-    "EXAMPLE",
-    "OBJECTIVES",
-    "LoadedProblem",
-    "Task",
-    "as_objective",
-    "fitted",
-    "load",
-    "load_or_example",
-    "no_weight",
-    "open_elements",
-    "pose",
-]
-
 OBJECTIVES = ("freshness", "age", "missed-updates", "harmonic", "currency:TIME")
 """Objectives as the command line spells them."""
 EXAMPLE = "the bundled example"

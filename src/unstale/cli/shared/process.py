@@ -14,14 +14,6 @@ from typing import NoReturn
 
 import click
 
-__all__ = [
-    "discard_output",
-    "interrupted_in_compiled_code",
-    "no_warnings",
-    "open_streams",
-    "tidy_when_stopped",
-]
-
 
 def open_streams() -> None:
     """Give a stream that is closed (``>&-``) the null device to write to."""

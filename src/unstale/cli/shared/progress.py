@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["progress", "told_of_compilation"]
-
 SHOWN_AFTER_SECONDS = 1.0
 
 

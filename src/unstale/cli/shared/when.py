@@ -14,15 +14,6 @@ from unstale.tables import moment
 if TYPE_CHECKING:
     from unstale.schedule import WindowClock
 
-__all__ = [
-    "check_jitter",
-    "moment_or_seconds",
-    "read_moment",
-    "show_moment",
-    "span_or_nothing",
-    "window_clock",
-]
-
 _NOTHING = re.compile(r"0+(\.0*)?\s*[a-z]*", re.ASCII)
 
 

@@ -34,8 +34,6 @@ from .run import RULES, SLOTTED, SimulationRun, gives_up, horizon_of, player, se
 if TYPE_CHECKING:
     from unstale.simulation import Conditions
 
-__all__ = ["simulate"]
-
 _DEFAULT = ("uniform", "proportional", "optimal")
 _EXAMPLES = f"""\b
 Examples:

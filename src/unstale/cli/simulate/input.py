@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from unstale.simulation import World
     from unstale.simulation.worlds import Alignment
 
-__all__ = ["Scene", "set_scene"]
-
 _DEFAULT_BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 """Time 0 of worlds without a date."""
 _ALIGNMENT_DRAWS = 101

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from unstale.simulation import Outcome
 
-__all__ = ["draw_simulation"]
-
 _LINES = ("-", "--", ":")
 
 

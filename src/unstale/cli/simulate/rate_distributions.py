@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["DISTRIBUTIONS", "Distribution", "read_distribution"]
-
 _PARAMETERS_PER_TIME = {"mean", "low", "high", "rate"}
 """Parameters that are changes per time; the others have no unit."""
 _RATE_DRAWS = 100

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from unstale.simulation import Outcome, Result
 
-__all__ = ["SimulationReport", "element_columns"]
-
 _MEASURES = (
     "freshness", "freshness_error", "age", "age_error", "missed_updates", "changes", "polls", "failed",
     "found", "accesses", "fresh_accesses",

@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from unstale.schedule import WindowClock
     from unstale.simulation import Conditions, Outcome, Result
 
-__all__ = [
-    "ADAPTING",
-    "CONSTANT",
-    "RULES",
-    "SLOTTED",
-    "SamePolls",
-    "SimulationRun",
-    "gives_up",
-    "horizon_of",
-    "player",
-    "settling",
-]
-
 RULES = (
     "nutch", "nutch-default", "stormcrawler", "news-crawl", "heritrix", "miniflux", "miniflux-round-robin",
     "commafeed",

@@ -23,8 +23,6 @@ from unstale.mirror.store.contract import Element, Version
 from . import edits, models
 from .models import problems
 
-__all__ = ["router"]
-
 _Number = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="Number of the element.")]
 _Limit = Annotated[int, Query(ge=1, le=1000, description="How many, at most.")]
 _Offset = Annotated[int, Query(ge=0, le=10**9, description="How many to skip.")]

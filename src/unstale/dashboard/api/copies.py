@@ -34,8 +34,6 @@ from .copy_headers import safe_key, safe_type
 from .edits import find
 from .models import problems
 
-__all__ = ["router"]
-
 _BLOCK_BYTES = 1 << 20
 """Up to so many a copy is read at once, and checked; a larger one is sent in such blocks."""
 _RECENT_SECONDS, _MOST_RECENT_BYTES = 1.0, 1 << 25

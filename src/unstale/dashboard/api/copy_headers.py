@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-__all__ = ["safe_key", "safe_type"]
-
 _TYPE = re.compile(
     r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+(\s*;\s*[a-z0-9_-]+=([a-z0-9_.:+-]+|\"[a-z0-9 _.:/+-]*\"))*",
     re.IGNORECASE | re.ASCII,

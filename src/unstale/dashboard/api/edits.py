@@ -22,8 +22,6 @@ from unstale.mirror.sources.http.options import own_headers
 from unstale.mirror.sources.http.urls import host_of
 from unstale.mirror.store.contract import Addition, Element, Transaction
 
-__all__ = ["add", "find", "hint"]
-
 _on_the_web = re.compile(r"\s*(?:(?:feed|sitemap):)?https?://", re.IGNORECASE).match
 """Tells whether a key is that of a page, a feed or a sitemap; by its text alone."""
 _NOT_HERE = "only pages, feeds and sitemaps can be added here; for others there is 'unstale add'"

@@ -27,8 +27,6 @@ from unstale.mirror.store.contract import Version
 
 from .models import problems
 
-__all__ = ["router"]
-
 _MOST_ENTRIES, _MOST_LINES = 30, 40
 """Of a feed, and of a difference."""
 _MOST_BYTES = 1_000_000

@@ -21,8 +21,6 @@ from unstale.mirror.reports.status import Status, live_workers
 
 from .models import Health, problems
 
-__all__ = ["router"]
-
 _MOST_GROUPS = 50
 """Groups that are told apart; the others are one."""
 _OTHER = "other"

@@ -11,35 +11,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = [
-    "Added",
-    "Audit",
-    "Budget",
-    "BudgetFor",
-    "Budgets",
-    "Changes",
-    "Difference",
-    "Element",
-    "ElementPage",
-    "ErrorAnswer",
-    "Explanation",
-    "Group",
-    "GroupList",
-    "Health",
-    "Hinted",
-    "Hints",
-    "NewElements",
-    "Poll",
-    "Removed",
-    "Sample",
-    "Samples",
-    "Status",
-    "Version",
-    "Versions",
-    "WhatIf",
-    "problems",
-]  # fmt: skip
-
 State = Literal["new", "ok", "gone", "failing", "refused", "removed"]
 Share = Annotated[float | None, Field(ge=0, le=1)]
 

@@ -19,8 +19,6 @@ from markupsafe import Markup, escape
 
 from .scales import Scale, clock_labels, log_ticks, ticks, time_ticks
 
-__all__ = ["Axis", "Dot", "Level", "Line", "Mark", "bar", "chart", "sparkline", "time_line"]
-
 _SIDE = 1000.0
 """Of the stretched picture, in units of its own."""
 _TOP, _BOTTOM = 14.0, 24.0

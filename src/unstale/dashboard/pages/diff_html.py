@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 from markupsafe import Markup, escape
 
-__all__ = ["difference_html"]
-
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _LEAST_LIKENESS = 0.5

@@ -11,8 +11,6 @@ from unstale.mirror.differences.bounded import bounded_difference
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.store.contract import Transaction, Version
 
-__all__ = ["before", "between"]
-
 _MOST_BYTES = 50_000_000
 """Of a version that is compared."""
 _MOST_KEPT, _MOST_KEPT_BYTES = 200, 8_000_000

@@ -22,20 +22,6 @@ from . import filters
 from .charts import Axis, Dot, Kind, Level, Line, Mark, bar, chart, sparkline, time_line
 from .scales import Scale, duration_ticks, fitting, log_fitting
 
-__all__ = [
-    "Figure",
-    "SmallChart",
-    "bought",
-    "budget_of",
-    "freshness",
-    "outcomes",
-    "polls",
-    "small_multiples",
-    "up_to_now",
-    "what_if",
-    "worth",
-]
-
 _MOST_ROWS = 40
 """Of a table beside a chart."""
 _MOST_POINTS = 90

@@ -24,12 +24,6 @@ from unstale.wording import (
     show_time,
 )
 
-__all__ = [
-    "FILTERS", "change", "clock", "coded", "count", "duration", "mirror_name", "moment",
-    "number", "percent", "short_duration", "window", "written",
-]  # fmt: skip
-
-
 _DAY = 86400.0
 _PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 

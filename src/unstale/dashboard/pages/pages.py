@@ -29,8 +29,6 @@ from . import differences, figures, filters
 from .diff_html import difference_html
 from .what_if_values import what_if_values
 
-__all__ = ["router"]
-
 SPANS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0, "year": 365 * 86400.0}
 _ELEMENTS_PER_PAGE, _CHANGES_PER_PAGE = 50, 30
 _MOST_BYTES, _MOST_BYTES_IN_A_LIST = 50_000_000, 2_000_000

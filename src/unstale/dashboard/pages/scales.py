@@ -8,10 +8,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from math import ceil, floor, log10
 
-__all__ = [
-    "Scale", "clock_labels", "duration_ticks", "fitting", "log_fitting", "log_ticks", "ticks", "time_ticks",
-]  # fmt: skip
-
 _LARGEST_DRAWN = 1e290
 """What is larger is not drawn."""
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)

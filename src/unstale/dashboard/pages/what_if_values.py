@@ -14,8 +14,6 @@ from unstale.mirror.reports.what_if import MirrorDemand, WhatIf
 
 from . import figures, filters
 
-__all__ = ["what_if_values"]
-
 _MOST_TIMES = 1e6
 """How many times the present budget, or less, another may be."""
 

@@ -33,8 +33,6 @@ from unstale.processes.law import Parameter, parameter
 from .compiled.hint_worth import cycles, thresholds, worths
 from .hinted_polls import insist, whole_numbers
 
-__all__ = ["LEAST_RATE", "HintedChanges", "HintedPlan", "plan_hinted"]
-
 LEAST_RATE, _MOST_RATE = 1e-120, 1e120
 """Rates that are not 0."""
 _LEAST_JUMP_SHARE = 1e-9

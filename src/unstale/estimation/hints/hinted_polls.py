@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from unstale.arguments import Floats, numbers, numbers_of_elements
 from unstale.errors import InvalidInput
 
-__all__ = ["HintedPolls", "insist", "whole_numbers"]
-
 _MOST_HINTS = 1e15
 """Hints between two polls."""
 _MOST_ELEMENTS = 10**9

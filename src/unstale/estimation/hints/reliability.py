@@ -37,8 +37,6 @@ from .hinted_changes import LEAST_RATE, HintedChanges
 from .hinted_polls import HintedPolls
 from .shared_reliability import SharedReliability
 
-__all__ = ["HintEstimate", "ValueInInterval", "chance_of_fewer", "estimate_hints"]
-
 _CERTAIN_EVIDENCE = 40.0
 """Evidence of a hint that is as good as certain."""
 _DIRECTIONS = 64

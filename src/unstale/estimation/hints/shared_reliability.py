@@ -24,8 +24,6 @@ from unstale.arguments import Floats
 
 from .hinted_polls import HintedPolls
 
-__all__ = ["SharedReliability"]
-
 _LEAST_EVIDENCE = 1e-7
 """Evidence of hints that say nothing, and the least share of changes without a hint."""
 _MOST_SHAPE = 100.0

@@ -19,8 +19,6 @@ from unstale.arguments import Floats, scalar, whole
 from unstale.errors import InvalidInput
 from unstale.estimation.poll_columns import column
 
-__all__ = ["best_moments"]
-
 _GRID_POINTS = 480
 _MOST_POLLS_PER_PERIOD = 10_000
 _MOST_POLLS_ON_GRID = 60  # polls per period for which the grid is fine enough

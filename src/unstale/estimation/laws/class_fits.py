@@ -27,8 +27,6 @@ from .maximum_likelihood import JITTER, lowest_between
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SHAPES", "fit_class", "of_rate_one"]
-
 SHAPES = {
     "gamma": (0.02, 1e4),
     "weibull": (0.1, 100.0),

@@ -22,8 +22,6 @@ from unstale.processes import Process
 
 from .maximum_likelihood import LIKELIEST, Likeliest
 
-__all__ = ["LAWS", "Candidate", "Fit", "Fits", "chosen", "fit", "floored", "named_laws"]
-
 LAWS = tuple(LIKELIEST)
 """Names of the laws that can be fitted."""
 _SHORTEST_GAP = 1e-300

@@ -31,8 +31,6 @@ from unstale.errors import InvalidInput
 from unstale.estimation.poll_columns import Grouping, checked_polls
 from unstale.processes import Empirical
 
-__all__ = ["Blind", "estimate_blindly"]
-
 _BINS = 120
 _STRETCHES = 20
 _CLUSTERS = 100

@@ -22,17 +22,6 @@ from unstale.estimation.poll_columns import Grouping, checked_polls, column, gro
 
 from .poisson_score_tests import Test, fitted, normal
 
-__all__ = [
-    "GapShares",
-    "GapTests",
-    "PollTests",
-    "burstiness",
-    "examine_gaps",
-    "examine_polls",
-    "gap_shares",
-    "memory",
-]
-
 _MOST_LAGS = 5
 
 

@@ -16,8 +16,6 @@ from scipy import optimize, special
 from unstale.arguments import Floats
 from unstale.processes import Gamma, Lognormal, Pareto, Periodic, Poisson, Process, Weibull
 
-__all__ = ["JITTER", "LIKELIEST", "Likeliest", "lowest", "lowest_between"]
-
 JITTER = 0.1
 """Gaps that vary by less than this share of their mean may be called periodic."""
 _LEAST_PARETO_SHAPE = 1.01  # of Pareto's shapes; at 1 the mean gap is infinite

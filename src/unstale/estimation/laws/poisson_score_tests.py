@@ -20,8 +20,6 @@ from scipy import special
 from unstale.arguments import Floats
 from unstale.estimation.poll_columns import Grouping
 
-__all__ = ["Fitted", "Test", "chi_square", "fitted", "normal"]
-
 
 @dataclass(frozen=True)
 class Test:

@@ -34,8 +34,6 @@ from .class_fits import of_rate_one
 from .fits import LAWS, Candidate, Fit, Fits, chosen, named_laws
 from .maximum_likelihood import JITTER, lowest, lowest_between
 
-__all__ = ["fit_polls"]
-
 _SHAPE_BOUNDS = {
     "gamma": (0.1, 50.0),
     "weibull": (0.25, 8.0),

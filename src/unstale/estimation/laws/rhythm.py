@@ -19,8 +19,6 @@ from unstale.estimation.poll_columns import Grouping, column, flags, grouping
 
 from .poisson_score_tests import Test, chi_square, fitted
 
-__all__ = ["Rhythm", "rhythm_of_changes", "rhythm_of_polls"]
-
 _HARMONICS = 2
 _MOST_EM_ROUNDS = 100
 _MOST_BINS = 5e7  # bins of all periods

@@ -28,8 +28,6 @@ from numpy.typing import ArrayLike, NDArray
 from unstale.arguments import Floats, numbers, scalar, whole
 from unstale.errors import InvalidInput, NoAnswer
 
-__all__ = ["Profile"]
-
 _MOST_HALF_LIVES = 500.0
 """Half-lives from the moment for which counts are kept, beyond which another one is chosen."""
 _MOST_KEYS = 10_000_000

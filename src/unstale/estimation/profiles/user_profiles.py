@@ -14,8 +14,6 @@ from unstale.errors import InvalidInput
 
 from .profile import Profile
 
-__all__ = ["UserProfiles"]
-
 
 class UserProfiles:
     """What each user accesses, with a half-life; ``most`` is how many pairs of user and element are kept.

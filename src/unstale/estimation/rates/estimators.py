@@ -34,16 +34,6 @@ from unstale.processes import UncertainPoisson
 from .compiled.estimators import PollTally, approximations, likeliest
 from .posterior import GammaPrior, posterior, vague_prior
 
-__all__ = [
-    "METHODS",
-    "Method",
-    "RateEstimate",
-    "checked_level",
-    "checked_method",
-    "estimate_rate",
-    "estimated",
-]
-
 Method = Literal["naive", "bias-reduced", "mle", "last-modified", "lln", "stochastic-approximation", "bayes"]
 METHODS = ("naive", "bias-reduced", "mle", "last-modified", "lln", "stochastic-approximation", "bayes")
 

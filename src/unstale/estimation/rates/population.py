@@ -26,8 +26,6 @@ from unstale.errors import InvalidInput
 from .compiled.estimators import PollTally
 from .posterior import GammaPrior, Posterior, evaluated, posterior, share_below
 
-__all__ = ["Population", "classes_of", "likeliest_prior", "populations", "priors_of", "select"]
-
 _MOST_POLLS_SAMPLED = 1_000_000
 """So many polls are enough to learn two numbers from, whatever the number of elements."""
 _MOST_ELEMENTS_AVERAGED = 20_000

@@ -25,8 +25,6 @@ from unstale.processes import UncertainPoisson
 from .compiled.estimators import PollTally
 from .compiled.posteriors import OFFSETS, posteriors
 
-__all__ = ["GammaPrior", "Posterior", "posterior", "share_below", "vague_prior"]
-
 Owners = NDArray[np.int64]
 
 

@@ -18,8 +18,6 @@ from .estimators import Method, checked_level, checked_method, estimated
 from .population import Population, classes_of, populations, priors_of
 from .posterior import GammaPrior, Posterior, posterior
 
-__all__ = ["Rates", "estimate_rates"]
-
 Priors = GammaPrior | dict[Hashable, GammaPrior]
 
 

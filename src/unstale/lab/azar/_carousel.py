@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 import unstale
 from unstale.arguments import Floats
 
-__all__ = ["as_printed", "distances", "repeated"]
-
 
 def distances(whole: NDArray[np.int64], elements: NDArray[np.int64]) -> Floats:
     """Return the largest |t rho - N(t)| of any page after each slot, for rates in whole numbers."""

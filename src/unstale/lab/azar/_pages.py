@@ -7,8 +7,6 @@ import numpy as np
 import unstale
 from unstale.arguments import Floats
 
-__all__ = ["draw", "over_best", "policies"]
-
 _PAGES = 1000
 _RANGE = 10_000.0
 

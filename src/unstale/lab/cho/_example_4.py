@@ -6,8 +6,6 @@ import numpy as np
 
 import unstale
 
-__all__ = ["BUDGET", "RATES", "best"]
-
 RATES = np.arange(1.0, 6.0)
 BUDGET = 5.0
 

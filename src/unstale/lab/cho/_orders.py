@@ -12,8 +12,6 @@ import unstale
 from unstale.arguments import Floats, Order
 from unstale.lab.experiment import Run
 
-__all__ = ["NAMES", "ORDERS", "POLICIES", "Policy", "Simulated", "simulated"]
-
 ORDERS: tuple[Order, ...] = ("fixed", "random", "purely-random")
 NAMES = ("fixed order", "random order", "purely random")
 

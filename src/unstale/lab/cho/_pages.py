@@ -8,8 +8,6 @@ import unstale
 
 from ._orders import Policy
 
-__all__ = ["CLASSES", "DAYS", "INTERVAL", "PERIODS", "SHARES", "plan"]
-
 CLASSES = ("up to 1 day", "1 day to 1 week", "1 week to 1 month", "1 to 4 months", "more than 4 months")
 SHARES = np.array([23, 15, 16, 16, 30])
 """Pages in a hundred with such a mean gap between changes (Figure 12)."""

@@ -8,8 +8,6 @@ import unstale
 from unstale.arguments import Floats
 from unstale.lab.experiment import Run
 
-__all__ = ["averaged", "followed"]
-
 
 def followed(changes: Floats, polls: Floats, times: Floats) -> tuple[Floats, Floats]:
     """Return freshness (1 or 0) and age of one copy at some times, of which none is before the first poll."""

@@ -12,8 +12,6 @@ from unstale.errors import InvalidInput
 from unstale.lab.experiment import Run
 from unstale.lab.histories import load
 
-__all__ = ["PRINTED", "PRINTED_MEAN", "Busiest", "busiest"]
-
 PRINTED = 1.4, 0.93
 """Shape, and scale in hours, of the Pareto tail that the paper fits to its article."""
 PRINTED_MEAN = 1.86

@@ -12,8 +12,6 @@ import unstale
 from unstale.arguments import Floats
 from unstale.lab.experiment import Run
 
-__all__ = ["CASES", "Case", "Renewals", "laws", "play", "spread"]
-
 Case = Literal["a", "b"]
 CASES: dict[Case, str] = {
     "a": "bursty changes (Pareto, shape 3), polls at constant intervals",

@@ -22,8 +22,6 @@ from .keys import SECTIONS, Key, Section
 from .toml_lines import TomlPath, line_numbers
 from .values import shown_value
 
-__all__ = ["FILE", "VARIABLE", "Config", "find", "load", "without_password"]
-
 FILE = "mirror.toml"
 VARIABLE = "UNSTALE_MIRROR"
 _MAX_FILE_BYTES = 10_000_000

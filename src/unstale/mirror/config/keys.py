@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from . import values
 from .values import Read
 
-__all__ = ["SECTIONS", "Key", "Section"]
-
 
 @dataclass(frozen=True)
 class Key:

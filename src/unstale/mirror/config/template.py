@@ -11,8 +11,6 @@ from unstale.errors import InvalidInput
 from .file import without_password
 from .keys import SECTIONS, Section
 
-__all__ = ["template", "write_template"]
-
 _LINE_CHARACTERS = 100
 _RULER = "# " + "-" * 60
 _INTRODUCTION = """\

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 
-__all__ = ["TomlPath", "line_numbers"]
-
 TomlPath = tuple[str | int, ...]
 """The path of a key through tables and arrays: ``("rule", 0, "max_age")``."""
 

@@ -18,12 +18,6 @@ from unstale.mirror.secrets import expanded
 from unstale.mirror.source import Json
 from unstale.quantities import duration, flow, frequency, share
 
-__all__ = [
-    "Read", "address", "any_text", "byte_flow", "choice", "command", "contact", "count", "flag",
-    "headers", "options", "patterns", "poll_flow", "portion", "ratio", "regexes", "secret", "several",
-    "shown_value", "size", "span", "statement", "table", "text", "wanted", "weight", "when",
-]  # fmt: skip
-
 Read = Callable[[str, object], object]
 
 _ZERO = re.compile(r"0+(\.0*)?\s*[A-Za-z]*", re.ASCII)

@@ -38,8 +38,6 @@ from unstale.simulation import align, zipf
 
 from .site import ChangingSite
 
-__all__ = ["POLICIES", "Demo", "DemoSummary", "Moment", "changing_pages"]
-
 POLICIES: tuple[Policy, ...] = ("optimal", "uniform", "proportional")
 """The policies that poll beside the mirror; the first and the last know all rates."""
 _MEDIAN_RATE_PER_SECOND, _LOG_RATE_DEVIATION = 0.1, 1.1

@@ -34,8 +34,6 @@ from .site_pages import page_html
 if TYPE_CHECKING:
     from aiohttp.web import BaseRequest, StreamResponse
 
-__all__ = ["ChangingSite"]
-
 Ids = NDArray[np.int64]
 
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .site import ChangingSite
 
-__all__ = ["other_page", "page_html"]
-
 _WORDS = (
     "the a of and in to harbour ferry council market winter summer river bridge library school garden museum "
     "report budget plan vote season price apple barley copper timber cotton station railway morning evening "

@@ -8,8 +8,6 @@ from unstale.mirror.contained import SMALL_BYTES, Children, LimitExceeded
 
 from .text import MAX_COMPARED_BYTES, difference, sizes_and_digests
 
-__all__ = ["bounded_difference"]
-
 _TIMEOUT_SECONDS = 30.0
 _comparers = Children(2)
 

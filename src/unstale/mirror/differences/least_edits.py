@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["line_difference"]
-
 _MAX_EDITS = 300
 """Lines added and removed up to which the least edits are searched: the effort grows with the square."""
 _MAX_LINE_CHARACTERS = 300

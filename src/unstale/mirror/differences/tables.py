@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-__all__ = ["table_difference"]
-
 _MAX_COMPARED_BYTES = 32_000_000
 """If a table has more bytes in memory, rows are only counted. In a file, a long string may be there once."""
 _MIN_CELL_BYTES = 8

@@ -15,8 +15,6 @@ from contextlib import suppress
 
 from .least_edits import line_difference
 
-__all__ = ["MAX_COMPARED_BYTES", "difference", "sizes_and_digests"]
-
 MAX_COMPARED_BYTES = 8_000_000
 """Lines of a larger text are not compared."""
 _MAX_UNCUT_CHARACTERS = 400

@@ -32,8 +32,6 @@ from unstale.mirror.store.contract import Store, Version
 
 from .webhooks_and_commands import CommandTarget, NotifyTarget, Undelivered, WebhookTarget
 
-__all__ = ["Notifier", "TargetStatus"]
-
 _BATCH_CHANGES = 100
 """Changes that are read at once, and sent before the position is recorded."""
 _RECORD_AFTER_SECONDS = 1.0

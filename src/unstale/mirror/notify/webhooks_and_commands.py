@@ -21,8 +21,6 @@ from unstale.errors import InvalidInput
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
-__all__ = ["CommandTarget", "NotifyTarget", "Undelivered", "WebhookTarget", "signature"]
-
 _SHOWN_BYTES = 500
 """Of the answer of a webhook, or of the end of what a command writes, in messages."""
 

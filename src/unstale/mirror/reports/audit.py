@@ -17,8 +17,6 @@ from unstale.mirror.store.contract import PollRecord, Transaction
 
 from .freshness import STANDARD_ERRORS
 
-__all__ = ["Audit", "AuditRequest", "audit_of", "kept_audits", "with_audit"]
-
 _AUDITS_KEPT = 100
 _MOST_POLLS_READ = 1_000_000
 

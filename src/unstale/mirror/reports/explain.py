@@ -22,8 +22,6 @@ from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, REMOVED, P
 from unstale.quantities import show_duration, show_number
 from unstale.wording import plural
 
-__all__ = ["POLLS_TOLD", "Explanation", "due", "explain"]
-
 POLLS_TOLD = 10
 """Polls and versions in the JSON of an explanation, unless another number is asked for."""
 _DAY = 86400.0

@@ -17,8 +17,6 @@ from unstale.polling import worth
 
 from .what_if import MOST_ELEMENTS, freshness_bought
 
-__all__ = ["STANDARD_ERRORS", "Sample", "Share", "ages", "mean_age", "sampled", "weighted_share"]
-
 STANDARD_ERRORS = 1.645
 """Standard errors of a 90 % interval."""
 _MOST_ELEMENTS_PLANNED = 5000

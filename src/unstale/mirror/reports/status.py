@@ -24,10 +24,6 @@ from .audit import Audit, kept_audits
 from .freshness import Share, mean_age, weighted_share
 from .what_if import MOST_ELEMENTS, freshness_bought
 
-__all__ = [
-    "TOP", "Budgets", "GroupStatus", "Neglected", "Status", "live_workers", "overview", "status",
-]  # fmt: skip
-
 TOP = 10
 """Groups, and neglected elements, in the JSON of a status, unless another number is asked for."""
 _DAY = 86400.0

@@ -22,16 +22,6 @@ from unstale.planning import Plan, budget_for, plan
 from unstale.policy.element_table import Places
 from unstale.processes import UncertainPoisson
 
-__all__ = [
-    "MOST_ELEMENTS",
-    "MirrorDemand",
-    "PlannerInput",
-    "WhatIf",
-    "demand_of",
-    "freshness_bought",
-    "planner_input",
-]
-
 MOST_ELEMENTS = 20_000
 """Elements that are planned for; of more, a random sample."""
 _CERTAIN_SHAPE = 1e15

@@ -3,8 +3,6 @@
 import numpy as np
 from numba import njit
 
-__all__ = ["counts"]
-
 
 @njit(cache=True, nogil=True)
 def counts(gaps, starts, which, times, out):

@@ -8,8 +8,6 @@ from numba import njit
 from unstale.draws import uniform
 from unstale.kernels import FIXED, RANDOM
 
-__all__ = ["draw", "first_points", "put_in_order", "spread_out"]
-
 _SORTED_POLLS_BITS = 15
 """Binary logarithm of how many polls are sorted at a time: what fits into a processor's second cache."""
 

@@ -7,24 +7,6 @@ from numba import njit
 
 from unstale.kernels import AGE, FIXED, HARMONIC, _worth
 
-__all__ = [
-    "BOUNDARY",
-    "LINK",
-    "MISSED",
-    "REST",
-    "SHARE",
-    "TOP",
-    "amounts",
-    "by_deadline",
-    "by_worth",
-    "lags_of",
-    "lay_out",
-    "overload",
-    "put_back",
-    "resettle",
-    "shift",
-]
-
 # --- the earliest deadline ----------------------------------------------------------------------------------
 #
 # An element of share m out of a total M has jobs that end at the multiples of M/m, and a record of one of

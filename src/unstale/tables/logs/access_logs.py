@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["FORMATS", "AccessLog", "Accesses", "Tally"]
-
 FORMATS = ("combined", "json", "csv", "tsv")
 MOST_LINE_BYTES = 1 << 24
 """Bytes after which a line is cut."""

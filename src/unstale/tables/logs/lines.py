@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Access", "Complaint", "Requests", "instant", "request_parts", "said_by", "shown", "text_of"]
-
 
 @dataclass(frozen=True)
 class Requests:

@@ -16,21 +16,6 @@ from unstale.wording import plural
 
 from .lines import Access, Complaint, Requests, instant, request_parts, shown, text_of
 
-__all__ = [
-    "FIELDS",
-    "Column",
-    "Instants",
-    "LogColumns",
-    "Record",
-    "json_records",
-    "quick_columns",
-    "quick_json",
-    "quick_rows",
-    "rows",
-    "taken_from",
-    "wanted_fields",
-]
-
 _Value = TypeVar("_Value")
 
 FIELDS = {

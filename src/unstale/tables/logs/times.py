@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from unstale.arguments import Floats
 
-__all__ = ["Run", "Runs"]
-
 _MOST_RUNS = 64
 """Of more, the first ones are kept as one."""
 

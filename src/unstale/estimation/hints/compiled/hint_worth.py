@@ -15,8 +15,6 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["cycles", "thresholds", "worths"]
-
 _HINTS_MAYBE_STREAM, _HINTS_ALWAYS_STREAM = 32.0, 4096.0
 """Hints in a cycle beyond which they may count, and always count, as a stream: the error of a worth is then
 below 1e-11, and below 1e-7 where cycles mostly end with a hint."""

@@ -15,16 +15,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = [
-    "PollTally",
-    "approximations",
-    "balance",
-    "change",
-    "fading",
-    "likeliest",
-    "tally",
-]
-
 # --- what is needed of the polls ----------------------------------------------------------------------------
 
 

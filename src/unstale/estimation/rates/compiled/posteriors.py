@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from .estimators import balance, change
 
-__all__ = ["OFFSETS", "posteriors"]
-
 _STEPS_PER_OCTAVE = 4
 _LOG_STEP = math.log(2.0) / _STEPS_PER_OCTAVE
 _STENCIL_POINTS = 12

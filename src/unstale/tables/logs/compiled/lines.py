@@ -11,8 +11,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["Scan", "scan"]
-
 _SPACE, _QUOTE, _BACKSLASH, _OPEN, _CLOSE, _NEWLINE, _RETURN = 32, 34, 92, 91, 93, 10, 13
 _COLON, _SLASH, _PLUS, _MINUS, _QUESTION = 58, 47, 43, 45, 63
 _HTTP = np.frombuffer(b" HTTP/", np.uint8)
