@@ -12,7 +12,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTHON ?=
 
-.PHONY: help setup run test quick test-long test-elsewhere lint bench
+.PHONY: help setup run test quick test-long test-elsewhere lint docs bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -100,6 +100,10 @@ lint: setup  ## check style, formatting, types and the layers
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+docs: setup  ## build the documentation as a site, in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "docs: the site is in build/site; to read and search it: $(BIN)/python -m http.server --directory build/site 8000"
 
 bench: $(BENCH_STAMP)  ## run the benchmarks
 	@$(BIN)/python -m benchmarks
