@@ -4,8 +4,9 @@ An experiment is a generator over the public API. It yields claims, panels of a 
 order; the rest (verdicts, drawings, files, the report) is made from these.
 
 >>> import unstale
->>> @experiment("half", paper=BEYOND, where="an example", shows="what one poll per change buys")
+>>> @experiment("half", paper=BEYOND, where="an example")
 ... def half(run):
+...     "What one poll per change buys."
 ...     yield number("freshness at r = 1", published=0.63, computed=unstale.freshness(1.0, 1.0), within=0.005)
 >>> findings = half.run()
 >>> [(claim.what, str(claim.verdict)) for claim in findings.claims]
@@ -342,11 +343,12 @@ class Experiment:
 
 
 def experiment(
-    name: str, *, paper: Paper, where: str, shows: str, seconds: float = 1.0
+    name: str, *, paper: Paper, where: str, shows: str | None = None, seconds: float = 1.0
 ) -> Callable[[Callable[[Run], Iterator[Claim | Panel | Table]]], Experiment]:
     """Make an experiment of a generator; ``seconds`` is about how long it takes in full on one core.
 
-    The name is also that of its files.
+    The name is also that of its files. What it shows is the first line of the docstring, unless ``shows``
+    says it.
     """
     if not (_in_words(name) and _NAME.fullmatch(name)):
         raise InvalidInput(
@@ -356,12 +358,14 @@ def experiment(
         raise InvalidInput(
             f"paper must be a Paper: CHO, BEYOND, or Paper(authors, title, venue); it is {paper!r}"
         )
-    if not _in_words(where, shows):
+    if not _in_words(where, shows or ""):
         raise InvalidInput(f"where and shows must be in words; they are {where!r} and {shows!r}")
     if not _is_above_0(seconds):
         raise InvalidInput(f"seconds must be a number above 0; it is {seconds!r}")
 
     def of(make: Callable[[Run], Iterator[Claim | Panel | Table]]) -> Experiment:
-        return Experiment(name=name, paper=paper, where=where, shows=shows, seconds=seconds, make=make)
+        line = (make.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
+        told = line[:1].lower() + line[1:] if shows is None else shows
+        return Experiment(name=name, paper=paper, where=where, shows=told, seconds=seconds, make=make)
 
     return of

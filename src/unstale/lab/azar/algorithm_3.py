@@ -20,15 +20,12 @@ _KNOWN = {("Zipf", 100.0): 0.9918766716162842, ("uniform", 100.0): 0.98955373389
 """Freshness of the sequence over the optimum, at a budget, of other pages drawn as ours."""
 
 
-@experiment(
-    "azar-algorithm-3",
-    paper=AZAR,
-    where="Algorithm 3",
-    shows="earliest deadline first: within one poll of every share, and what a slot costs",
-    seconds=2,
-)
+@experiment("azar-algorithm-3", paper=AZAR, where="Algorithm 3", seconds=2)
 def algorithm_3(run: Run) -> Iterator[Claim | Panel]:
-    """Hold the sequence against the shares, the optimum and the clock."""
+    """Earliest deadline first: within one poll of every share, and what a slot costs.
+
+    Hold the sequence against the shares, the optimum and the clock.
+    """
     yield from _shares(run)
     yield from _freshness(run)
     yield from _cost(run)

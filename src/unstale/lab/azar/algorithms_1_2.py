@@ -11,15 +11,12 @@ from unstale.arguments import Floats
 from unstale.lab.experiment import AZAR, Claim, Line, Panel, Run, experiment, number, ours, statement
 
 
-@experiment(
-    "azar-algorithms-1-2",
-    paper=AZAR,
-    where="Algorithms 1 and 2, Claim 2, Remark 4",
-    shows="both algorithms are exact, but running totals can lose the budget",
-    seconds=1,
-)
+@experiment("azar-algorithms-1-2", paper=AZAR, where="Algorithms 1 and 2, Claim 2, Remark 4", seconds=1)
 def algorithms_1_2(run: Run) -> Iterator[Claim | Panel]:
-    """Try random instances, and those where the text goes astray."""
+    """Both algorithms are exact, but running totals can lose the budget.
+
+    Try random instances, and those where the text goes astray.
+    """
     yield from _exact(run)
     yield from _cancellation(run)
     half = np.array([0.5, 0.5])

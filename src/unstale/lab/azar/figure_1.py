@@ -32,15 +32,12 @@ _SPREAD = {
 """Standard deviation of the same from draw to draw, of 400 draws: what a few draws tell too badly."""
 
 
-@experiment(
-    "azar-figure-1",
-    paper=AZAR,
-    where="Figure 1",
-    shows="five policies on 1,000 pages: rates for random polls, derandomised, reach 99 % of the optimum",
-    seconds=6,
-)
+@experiment("azar-figure-1", paper=AZAR, where="Figure 1", seconds=6)
 def figure_1(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Average over pages drawn anew, at several budgets, as the paper does not say which it takes."""
+    """Five policies on 1,000 pages: rates for random polls, derandomised, reach 99 % of the optimum.
+
+    Average over pages drawn anew, at several budgets, as the paper does not say which it takes.
+    """
     close_up, served = [], []
     for utilities, known in _KNOWN.items():
         pages = [draw(run.rng(1, seed), utilities) for seed in range(run.some(_SEEDS, 6))]

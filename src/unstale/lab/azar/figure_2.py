@@ -10,15 +10,12 @@ import unstale
 from unstale.lab.experiment import AZAR, Claim, Line, Panel, Run, cannot, experiment, ours, statement
 
 
-@experiment(
-    "azar-figure-2",
-    paper=AZAR,
-    where="Figure 2",
-    shows="a page is polled if its utility over its change probability is above a threshold",
-    seconds=1,
-)
+@experiment("azar-figure-2", paper=AZAR, where="Figure 2", seconds=1)
 def figure_2(run: Run) -> Iterator[Claim | Panel]:
-    """Draw pages, and mark those that the best probabilities leave out."""
+    """A page is polled if its utility over its change probability is above a threshold.
+
+    Draw pages, and mark those that the best probabilities leave out.
+    """
     rng = run.rng(2)
     change, utility = 1.0 - rng.random((2, 200))
     polls = unstale.planning.random_optimal_slots(change, utility)

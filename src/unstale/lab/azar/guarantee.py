@@ -22,15 +22,12 @@ _WORST = {
 """Change rates, utilities, budget, and what the rates for random polls then reach of the optimum."""
 
 
-@experiment(
-    "azar-guarantee",
-    paper=AZAR,
-    where="Abstract (99 %)",
-    shows="how far below the optimum rates for random polls can be, played at constant intervals",
-    seconds=1,
-)
+@experiment("azar-guarantee", paper=AZAR, where="Abstract (99 %)", seconds=1)
 def guarantee(run: Run) -> Iterator[Claim | Panel]:
-    """Play pages like those of the paper, then instances that were searched for to do badly."""
+    """How far below the optimum rates for random polls can be, played at constant intervals.
+
+    Play pages like those of the paper, then instances that were searched for to do badly.
+    """
     for kind in ("Zipf", "uniform"):
         drawn = [draw(run.rng(99, k), kind) for k in range(run.some(20, 4))]
         share = [np.mean([over_best(*one, budget) for one in drawn]) for budget in (50.0, 250.0, 1000.0)]

@@ -31,11 +31,16 @@ KNOWN = {
 
 
 @experiment(
-    "beyond-estimators", paper=BEYOND, where="change rates from polls (Cho & Garcia-Molina 2003)",
-    shows="bias and error of each estimator, by the number of polls and changes per poll", seconds=12.0,
-)  # fmt: skip
+    "beyond-estimators",
+    paper=BEYOND,
+    where="change rates from polls (Cho & Garcia-Molina 2003)",
+    seconds=12.0,
+)
 def estimators(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Poll many elements of one rate at regular intervals, and hold estimates against it."""
+    """Bias and error of each estimator, by the number of polls and changes per poll.
+
+    Poll many elements of one rate at regular intervals, and hold estimates against it.
+    """
     elements, counts = run.some(20_000, 1_000), run.some(COUNTS, (20,))
     found: dict[tuple[str, str, int], list[tuple[float, float]]] = {}
     for done, count in enumerate(counts):

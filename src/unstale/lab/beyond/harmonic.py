@@ -20,12 +20,12 @@ RANDOM, SPACED, CONSTANT = (
 )
 
 
-@experiment(
-    "beyond-harmonic", paper=BEYOND, where="LambdaCrawl (Kolobov et al., NeurIPS 2019)",
-    shows="the harmonic objective: what constant intervals gain over random moments", seconds=1.0,
-)  # fmt: skip
+@experiment("beyond-harmonic", paper=BEYOND, where="LambdaCrawl (Kolobov et al., NeurIPS 2019)", seconds=1.0)
 def harmonic(run: Run) -> Iterator[Claim | Panel]:
-    """Plan with gamma rates; the n-th change missed costs 1/n."""
+    """The harmonic objective: what constant intervals gain over random moments.
+
+    Plan with gamma rates; the n-th change missed costs 1/n.
+    """
     count = run.some(2000, 500)
     rng = run.rng(1)
     rates, weights = rng.gamma(1.0, size=count), rng.lognormal(size=count)

@@ -18,11 +18,13 @@ PLAYED = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 @experiment(
-    "beyond-hints", paper=BEYOND, where="noisy hints (after Busa-Fekete et al., WWW 2025)",
-    shows="freshness by the recall and precision of hints; useless hints gain nothing", seconds=2.0,
-)  # fmt: skip
+    "beyond-hints", paper=BEYOND, where="noisy hints (after Busa-Fekete et al., WWW 2025)", seconds=2.0
+)
 def hints(run: Run) -> Iterator[Claim | Panel]:
-    """Poll an element that changes once per unit time when its hints and the time are worth the price."""
+    """Freshness by the recall and precision of hints; useless hints gain nothing.
+
+    Poll an element that changes once per unit time when its hints and the time are worth the price.
+    """
     rng, cycles = run.rng(4), run.some(40_000, 8_000)
     plain = float(unstale.freshness(1.0, BUDGET))
     lines, points = [], []

@@ -17,11 +17,16 @@ NAMES = ("index", "earliest deadline", "fixed order in slots", "earliest deadlin
 
 
 @experiment(
-    "beyond-index", paper=BEYOND, where="index policy (Olston & Pandey 2008; Busa-Fekete et al. 2025)",
-    shows="one poll at a time: index, earliest deadlines and slots against the bound", seconds=15.0,
-)  # fmt: skip
+    "beyond-index",
+    paper=BEYOND,
+    where="index policy (Olston & Pandey 2008; Busa-Fekete et al. 2025)",
+    seconds=15.0,
+)
 def index_policy(run: Run) -> Iterator[Claim | Panel]:
-    """Play one poll after another, and hold what it buys against plans whose polls are all on time."""
+    """One poll at a time: index, earliest deadlines and slots against the bound.
+
+    Play one poll after another, and hold what it buys against plans whose polls are all on time.
+    """
     counts = run.some(COUNTS, COUNTS[:4])
     rounds = {count: run.some(300.0, 100.0) for count in counts}
     lost = np.array([_lost(count, 1.0, rounds[count], run) for count in counts])

@@ -9,12 +9,12 @@ import unstale
 from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, Table, cannot, experiment, ours
 
 
-@experiment(
-    "beyond-million", paper=BEYOND, where="plans for very many elements",
-    shows="the time of an exact plan, by number of elements, beside one pass of NumPy", seconds=2.0,
-)  # fmt: skip
+@experiment("beyond-million", paper=BEYOND, where="plans for very many elements", seconds=2.0)
 def million(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Plan for lognormal rates and weights, one poll for two elements, and time it."""
+    """The time of an exact plan, by number of elements, beside one pass of NumPy.
+
+    Plan for lognormal rates and weights, one poll for two elements, and time it.
+    """
     rng = run.rng(10)
     counts = run.some((10_000, 100_000, 1_000_000, 10_000_000), (10_000, 100_000, 1_000_000))
     unstale.plan(np.ones(10_000), 1.0, weights=np.ones(10_000))  # compiled by now

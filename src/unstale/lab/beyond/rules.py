@@ -23,12 +23,12 @@ TOLERANCES = (0.15, 0.04, 0.04, 0.04, 0.08)
 NAMES = ("freshness of the rule", "uniform", "learning", "optimal")
 
 
-@experiment(
-    "beyond-rules", paper=BEYOND, where="rules of today's crawlers and feed readers",
-    shows="each rule beside uniform, learning and optimal polling, with equal polls", seconds=15.0,
-)  # fmt: skip
+@experiment("beyond-rules", paper=BEYOND, where="rules of today's crawlers and feed readers", seconds=15.0)
 def rules(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Play each rule freely on lognormal change rates, median 0.22 a day, and give the others its polls."""
+    """Each rule beside uniform, learning and optimal polling, with equal polls.
+
+    Play each rule freely on lognormal change rates, median 0.22 a day, and give the others its polls.
+    """
     days = run.some(3, 2) * 365.0
     rates = run.rng(9).lognormal(np.log(0.22), 1.0, size=600)
     rows = []

@@ -18,12 +18,12 @@ KNOWING, LIKELIEST, AVERAGED, UNIFORM = (
 LEARNING = {"uniform": UNIFORM, "estimated-optimal": LIKELIEST, "learning": "learning", "optimal": KNOWING}
 
 
-@experiment(
-    "beyond-uncertain-rates", paper=BEYOND, where="uncertain rates",
-    shows="planning with few polls seen: likeliest rates against averages over the doubt", seconds=15.0,
-)  # fmt: skip
+@experiment("beyond-uncertain-rates", paper=BEYOND, where="uncertain rates", seconds=15.0)
 def uncertain_rates(run: Run) -> Iterator[Claim | Panel]:
-    """Poll elements a few times, plan one poll per change, and see what that buys."""
+    """Planning with few polls seen: likeliest rates against averages over the doubt.
+
+    Poll elements a few times, plan one poll per change, and see what that buys.
+    """
     count, rng = run.some(2000, 400), run.rng(6)
     gamma, lognormal = rng.gamma(2.0, 0.5, size=count), rng.lognormal(-0.5, 1.0, size=count)
     counts = run.some(POLLS, (5, 20))

@@ -13,12 +13,12 @@ AT_2 = 0.5933798845328511
 """Frequency at rate 1.2 and twice the price."""
 
 
-@experiment(
-    "carney-figure-1", paper=CARNEY, where="Figure 1",
-    shows="frequency by change rate: up to a point, then nothing; more for those who are wanted", seconds=0.1,
-)  # fmt: skip
+@experiment("carney-figure-1", paper=CARNEY, where="Figure 1", seconds=0.1)
 def figure_1(run: Run) -> Iterator[Claim | Panel]:  # noqa: ARG001  (nothing to make quicker)
-    """Draw the curves on which all solutions lie, in units of one over the price."""
+    """Frequency by change rate: up to a point, then nothing; more for those who are wanted.
+
+    Draw the curves on which all solutions lie, in units of one over the price.
+    """
     rates = np.linspace(0.0, 2.2, 441)
     curves = {name: unstale.poisson.curve_frequency(rates, 1.0 / p) for name, p in WEIGHTS.items()}
     half, one, two = (float(unstale.poisson.curve_frequency(1.2, 1.0 / p)) for p in WEIGHTS.values())

@@ -29,12 +29,12 @@ SHAPE = 1.183015488002241
 """Of the Pareto law, for which the printed 0.586 comes out."""
 
 
-@experiment(
-    "carney-figure-10", paper=CARNEY, where="Figure 10",
-    shows="polls and bandwidth with equal and with Pareto sizes; what knowing sizes is worth", seconds=0.5,
-)  # fmt: skip
+@experiment("carney-figure-10", paper=CARNEY, where="Figure 10", seconds=0.5)
 def figure_10(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Plan for 500 elements, all wanted alike, of which the fastest are the largest."""
+    """Polls and bandwidth with equal and with Pareto sizes; what knowing sizes is worth.
+
+    Plan for 500 elements, all wanted alike, of which the fastest are the largest.
+    """
     rates, sizes = change_rates(SMALL, 1.0), pareto_sizes(SMALL, SHAPE)
     blind, aware = unstale.plan(rates, BUDGET), unstale.plan(rates, BUDGET, sizes=sizes)
     used = float(sizes @ blind.frequencies)

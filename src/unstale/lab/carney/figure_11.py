@@ -36,12 +36,12 @@ DIVISIONS: dict[Division, str] = {
 }
 
 
-@experiment(
-    "carney-figure-11", paper=CARNEY, where="Figure 11",
-    shows="sizes: equal bandwidth in a partition is better than equal frequencies, mostly", seconds=5.0,
-)  # fmt: skip
+@experiment("carney-figure-11", paper=CARNEY, where="Figure 11", seconds=5.0)
 def figure_11(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Plan by PFS-partitions where the fastest are the smallest, and divide in two ways."""
+    """Sizes: equal bandwidth in a partition is better than equal frequencies, mostly.
+
+    Plan by PFS-partitions where the fastest are the smallest, and divide in two ways.
+    """
     yield taken(
         skew_of_the_profile="θ = 1", shape_of_the_Pareto_law="1.2", number_of_elements="500 and 20,000"
     )

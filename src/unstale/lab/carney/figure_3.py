@@ -24,12 +24,12 @@ PLAYED = [0, 4, 8, 12, 16]
 """Places of the skews that are simulated."""
 
 
-@experiment(
-    "carney-figure-3", paper=CARNEY, where="Table 2, Figure 3",
-    shows="a plan that knows what is wanted against one that does not, by skew and alignment", seconds=3.0,
-)  # fmt: skip
+@experiment("carney-figure-3", paper=CARNEY, where="Table 2, Figure 3", seconds=3.0)
 def figure_3(run: Run) -> Iterator[Claim | Panel]:
-    """Plan for 500 elements and 250 polls per period, in three alignments of profile and change rate."""
+    """A plan that knows what is wanted against one that does not, by skew and alignment.
+
+    Plan for 500 elements and 250 polls per period, in three alignments of profile and change rate.
+    """
     rates = change_rates(SMALL, 1.0)
     yield number(
         "Table 2: changes per element and period", published=2.0, computed=rates.mean(), within=0.005

@@ -50,12 +50,12 @@ SKEWED: dict[float, dict[Key, float]] = {
 """With 50 partitions, of other shuffles."""
 
 
-@experiment(
-    "carney-figure-5", paper=CARNEY, where="Figure 5",
-    shows="freshness by number of partitions: four techniques, three alignments, the optimum", seconds=3.0,
-)  # fmt: skip
+@experiment("carney-figure-5", paper=CARNEY, where="Figure 5", seconds=3.0)
 def figure_5(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Plan by partitions at θ = 1: shuffled (a mean over shuffles), aligned and reverse."""
+    """Freshness by number of partitions: four techniques, three alignments, the optimum.
+
+    Plan by partitions at θ = 1: shuffled (a mean over shuffles), aligned and reverse.
+    """
     yield taken(skew_of_the_profile="θ = 1, that of Table 3; others look alike")
     rates, rng = change_rates(SMALL, 1.0), run.rng(5)
     shuffles = [rng.permutation(rates) for _ in range(run.some(40, 8))]
@@ -113,12 +113,12 @@ def figure_5(run: Run) -> Iterator[Claim | Panel | Table]:
     )
 
 
-@experiment(
-    "carney-figure-6", paper=CARNEY, where="Figure 6",
-    shows="freshness by the skew of the profile: techniques against the optimum", seconds=2.0,
-)  # fmt: skip
+@experiment("carney-figure-6", paper=CARNEY, where="Figure 6", seconds=2.0)
 def figure_6(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Plan with 50 partitions for shuffled elements, by skew."""
+    """Freshness by the skew of the profile: techniques against the optimum.
+
+    Plan with 50 partitions for shuffled elements, by skew.
+    """
     yield taken(number_of_partitions="50, with which techniques differ")
     rates, rng = change_rates(SMALL, 1.0), run.rng(6)
     shuffles = [rng.permutation(rates) for _ in range(run.some(40, 8))]

@@ -39,12 +39,12 @@ KNOWN: dict[Key, tuple[float, float]] = {
 """Perceived freshness of one shuffle with 100 partitions, and the deviation from shuffle to shuffle."""
 
 
-@experiment(
-    "carney-figure-7", paper=CARNEY, where="Table 3, Figure 7",
-    shows="half a million elements: partitioning techniques, and the exact optimum in a second", seconds=12.0,
-)  # fmt: skip
+@experiment("carney-figure-7", paper=CARNEY, where="Table 3, Figure 7", seconds=12.0)
 def figure_7(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Plan for the elements of Table 3: exactly, and by partitions; means over a few shuffles."""
+    """Half a million elements: partitioning techniques, and the exact optimum in a second.
+
+    Plan for the elements of Table 3: exactly, and by partitions; means over a few shuffles.
+    """
     count, rng = run.some(LARGE, LARGE // 25), run.rng(7)
     profile, quantiles = profile_of(count, 1.0), change_rates(count, 2.0)
     shuffles = [rng.permutation(quantiles) for _ in range(4)]

@@ -21,12 +21,12 @@ KNOWN = {20: 0.812758, 50: 0.821767, 100: 0.822729}
 Found = dict[tuple[int, int], tuple[float, float]]
 
 
-@experiment(
-    "carney-figure-8", paper=CARNEY, where="Figure 8",
-    shows="a few rounds of k-means improve partitions; the optimum is above all of them", seconds=20.0,
-)  # fmt: skip
+@experiment("carney-figure-8", paper=CARNEY, where="Figure 8", seconds=20.0)
 def figure_8(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Refine PF-partitions of the elements of Table 3."""
+    """A few rounds of k-means improve partitions; the optimum is above all of them.
+
+    Refine PF-partitions of the elements of Table 3.
+    """
     count = run.some(LARGE, LARGE // 25)
     best, seconds = _exact(count, run.seed)
     found = _grid(run, count, SOME)
@@ -54,12 +54,12 @@ def figure_8(run: Run) -> Iterator[Claim | Panel | Table]:
     yield _beside(found, count, best, seconds)
 
 
-@experiment(
-    "carney-figure-9", paper=CARNEY, where="Figure 9",
-    shows="freshness against time: partitions, iterations, and the exact plan beside them", seconds=30.0,
-)  # fmt: skip
+@experiment("carney-figure-9", paper=CARNEY, where="Figure 9", seconds=30.0)
 def figure_9(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Set what refined partitions reach against the time they take."""
+    """Freshness against time: partitions, iterations, and the exact plan beside them.
+
+    Set what refined partitions reach against the time they take.
+    """
     count = run.some(LARGE, LARGE // 25)
     best, seconds = _exact(count, run.seed)
     found = _grid(run, count, ITERATIONS)

@@ -9,12 +9,12 @@ from unstale.arguments import Floats
 from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, experiment, number, ours, statement
 
 
-@experiment(
-    "carney-footnotes", paper=CARNEY, where="Footnotes 2, 4, 7 and appendix",
-    shows="formulas that are printed wrong: a sign, a curvature, a distribution", seconds=0.3,
-)  # fmt: skip
+@experiment("carney-footnotes", paper=CARNEY, where="Footnotes 2, 4, 7 and appendix", seconds=0.3)
 def footnotes(run: Run) -> Iterator[Claim | Panel]:  # noqa: ARG001  (nothing to make quicker)
-    """Hold each formula against a derivative or a sample."""
+    """Formulas that are printed wrong: a sign, a curvature, a distribution.
+
+    Hold each formula against a derivative or a sample.
+    """
     rate, f = 1.0, 0.8
     gone, left = -np.expm1(-rate / f) / rate, np.exp(-rate / f) / f
     slope = float(unstale.freshness(rate, f + 1e-5) - unstale.freshness(rate, f - 1e-5)) / 2e-5

@@ -16,11 +16,12 @@ ROWS = {
 """Profile, printed frequencies and perceived freshness, which is not in the paper."""
 
 
-@experiment(
-    "carney-table-1", paper=CARNEY, where="Table 1", shows="who is wanted decides who is polled", seconds=0.1
-)
+@experiment("carney-table-1", paper=CARNEY, where="Table 1", seconds=0.1)
 def table_1(run: Run) -> Iterator[Claim | Panel]:  # noqa: ARG001  (nothing to make quicker)
-    """Plan for five elements that change 1 to 5 times a day, with 5 polls a day."""
+    """Who is wanted decides who is polled.
+
+    Plan for five elements that change 1 to 5 times a day, with 5 polls a day.
+    """
     lines = []
     for name, (profile, printed, fresh) in ROWS.items():
         plan = unstale.plan(RATES, 5.0, weights=profile)

@@ -13,15 +13,12 @@ from ._example_4 import BUDGET, RATES
 from ._orders import NAMES, ORDERS, POLICIES
 
 
-@experiment(
-    "cho-examples",
-    paper=CHO,
-    where="Examples 1 to 4 and Figure 5",
-    shows="whom to poll how often, in which order and at which hours",
-    seconds=2,
-)
+@experiment("cho-examples", paper=CHO, where="Examples 1 to 4 and Figure 5", seconds=2)
 def examples(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Work the examples out."""
+    """Whom to poll how often, in which order and at which hours.
+
+    Work the examples out.
+    """
     yield from _allocation()
     yield from _orders(run)
     yield from _points(run)

@@ -12,15 +12,12 @@ from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experime
 from ._example_4 import BUDGET, RATES, best
 
 
-@experiment(
-    "cho-figure-10",
-    paper=CHO,
-    where="Figure 10 and section 5.3",
-    shows="the best frequency by change rate, for freshness and for age",
-    seconds=0.5,
-)
+@experiment("cho-figure-10", paper=CHO, where="Figure 10 and section 5.3", seconds=0.5)
 def figure_10(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Draw the curves on which the best frequencies of Example 4 lie."""
+    """The best frequency by change rate, for freshness and for age.
+
+    Draw the curves on which the best frequencies of Example 4 lie.
+    """
     fresh, old = best("freshness"), best("age")
     curve = unstale.poisson.curve_frequency
     f = fresh.frequencies

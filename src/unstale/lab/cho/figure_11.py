@@ -16,15 +16,12 @@ from ._pages import DAYS
 _GAP, _LEVEL, _FEW = 10.0, 1e-4, 20
 
 
-@experiment(
-    "cho-figure-11",
-    paper=CHO,
-    where="Figure 11 and section 6.2",
-    shows="gaps between changes beside exponential ones, simulated and recorded",
-    seconds=2,
-)
+@experiment("cho-figure-11", paper=CHO, where="Figure 11 and section 6.2", seconds=2)
 def figure_11(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Count gaps by length, for Poisson pages that change every ten days and for a recorded history."""
+    """Gaps between changes beside exponential ones, simulated and recorded.
+
+    Count gaps by length, for Poisson pages that change every ten days and for a recorded history.
+    """
     yield cannot(
         "pages of the crawl of 1999 that changed every 10 days on average",
         published="their gaps are exponential",

@@ -15,15 +15,12 @@ _EDGES = (1.0, 7.0, 30.0, 120.0)
 _ENDS = (0.1, *_EDGES, 1200.0)
 
 
-@experiment(
-    "cho-figure-12",
-    paper=CHO,
-    where="Figure 12, sections 6.1 and 6.3",
-    shows="how many pages change how often, and what daily polls see of it",
-    seconds=0.5,
-)
+@experiment("cho-figure-12", paper=CHO, where="Figure 12, sections 6.1 and 6.3", seconds=0.5)
 def figure_12(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Show the published shares, and crawl simulated pages that have them for 127 days."""
+    """How many pages change how often, and what daily polls see of it.
+
+    Show the published shares, and crawl simulated pages that have them for 127 days.
+    """
     yield cannot(
         "pages that change more than once a day (%)", published=23.0, why="the crawl was not published"
     )

@@ -14,15 +14,12 @@ from ._paths import averaged
 _INTERVALS = 4
 
 
-@experiment(
-    "cho-figure-14",
-    paper=CHO,
-    where="Figure 14, theorem 2 and appendix B.1",
-    shows="expected freshness over time in fixed order, and its mean",
-    seconds=2,
-)
+@experiment("cho-figure-14", paper=CHO, where="Figure 14, theorem 2 and appendix B.1", seconds=2)
 def figure_14(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Draw the expected freshness over four intervals, with its mean, and the mean of simulated copies."""
+    """Expected freshness over time in fixed order, and its mean.
+
+    Draw the expected freshness over four intervals, with its mean, and the mean of simulated copies.
+    """
     fresh_after, age_after = unstale.poisson.freshness_after, unstale.poisson.age_after
     nodes, weights = np.polynomial.legendre.leggauss(40)
     within = (nodes + 1.0) / 2.0  # an interval, to integrate over

@@ -13,15 +13,12 @@ from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experime
 from ._orders import NAMES, ORDERS
 
 
-@experiment(
-    "cho-figure-17",
-    paper=CHO,
-    where="Figure 17 and appendix E",
-    shows="the best frequency by change rate, where one more poll is worth its price",
-    seconds=0.5,
-)
+@experiment("cho-figure-17", paper=CHO, where="Figure 17 and appendix E", seconds=0.5)
 def figure_17(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Draw the graph for the three orders, and check it against derivatives and a closed form."""
+    """The best frequency by change rate, where one more poll is worth its price.
+
+    Draw the graph for the three orders, and check it against derivatives and a closed form.
+    """
     curve = unstale.poisson.curve_frequency
     rates, price, step = np.linspace(0.01, 0.95, run.some(95, 48)), 1.0, 1e-5
     for name, order in zip(NAMES, ORDERS, strict=True):

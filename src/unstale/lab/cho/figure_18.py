@@ -12,15 +12,12 @@ from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experime
 _PRICES = (1.0, 2.0)
 
 
-@experiment(
-    "cho-figure-18",
-    paper=CHO,
-    where="Figure 18 and theorem 5",
-    shows="the curve of best frequencies has the same shape at any price",
-    seconds=0.5,
-)
+@experiment("cho-figure-18", paper=CHO, where="Figure 18 and theorem 5", seconds=0.5)
 def figure_18(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Find where the curves peak and where they end, and scale one onto the other."""
+    """The curve of best frequencies has the same shape at any price.
+
+    Find where the curves peak and where they end, and scale one onto the other.
+    """
     curve = unstale.poisson.curve_frequency
     for price in _PRICES:
         rate, frequency = unstale.poisson.curve_peak(price)

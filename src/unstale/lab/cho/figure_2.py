@@ -15,15 +15,12 @@ from ._paths import followed
 _RATE, _ELEMENTS, _SHOWN = 1.0, 200, 10.0
 
 
-@experiment(
-    "cho-figure-2",
-    paper=CHO,
-    where="Figure 2, section 2.1 and theorem 1",
-    shows="freshness and age of a copy, and of a database, as time goes by",
-    seconds=1,
-)
+@experiment("cho-figure-2", paper=CHO, where="Figure 2, section 2.1 and theorem 1", seconds=1)
 def figure_2(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Poll 200 elements that change once a day, each once a day, and follow them."""
+    """Freshness and age of a copy, and of a database, as time goes by.
+
+    Poll 200 elements that change once a day, each once a day, and follow them.
+    """
     days = run.some(1000.0, 200.0)
     rates = np.full(_ELEMENTS, _RATE)
     changes = unstale.World(rates).changes(run.seed).until(_SHOWN)

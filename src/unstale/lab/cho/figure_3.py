@@ -14,15 +14,12 @@ from ._paths import averaged
 _RATE = 1.0
 
 
-@experiment(
-    "cho-figure-3",
-    paper=CHO,
-    where="Figure 3 and section 2.2",
-    shows="expected freshness and age of a copy in the time between two polls",
-    seconds=1,
-)
+@experiment("cho-figure-3", paper=CHO, where="Figure 3 and section 2.2", seconds=1)
 def figure_3(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Draw e^(-rate t) and t (1 - (1-e^-x)/x), x = rate t, and the mean of simulated copies at some times."""
+    """Expected freshness and age of a copy in the time between two polls.
+
+    Draw e^(-rate t) and t (1 - (1-e^-x)/x), x = rate t, and the mean of simulated copies at some times.
+    """
     copies = run.some(40_000, 4_000)
     moments = np.array([0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7, 1.9])
     mean, error = averaged(run, _RATE, copies, np.array([0.0, 1.0]), moments)

@@ -13,15 +13,12 @@ from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experime
 from ._orders import NAMES, ORDERS, simulated
 
 
-@experiment(
-    "cho-figure-6",
-    paper=CHO,
-    where="Figure 6 and section 4",
-    shows="fixed order is fresher and younger than random order, and that than purely random order",
-    seconds=4,
-)
+@experiment("cho-figure-6", paper=CHO, where="Figure 6 and section 4", seconds=4)
 def figure_6(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Curves by the formulas of Table 2, points by simulation, and what section 4 reads from them."""
+    """Fixed order is fresher and younger than random order, and that than purely random order.
+
+    Curves by the formulas of Table 2, points by simulation, and what section 4 reads from them.
+    """
     ratios = [0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0]
     points = simulated(run, ratios, polls=run.some(1e6, 5e4))
     curve = np.linspace(0.0, 5.0, 251)

@@ -25,15 +25,12 @@ def _age(r: Floats | float, spread: Floats | float) -> Floats:
     return f(r, spread, 1.0) / f(r, spread, 1.0, "proportional")
 
 
-@experiment(
-    "cho-figure-7",
-    paper=CHO,
-    where="Figure 7 and section 5.1",
-    shows="uniform beats proportional allocation for gamma-distributed rates",
-    seconds=0.5,
-)
+@experiment("cho-figure-7", paper=CHO, where="Figure 7 and section 5.1", seconds=0.5)
 def figure_7(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Draw the two surfaces as curves over the spread of the rates, one for each r."""
+    """Uniform beats proportional allocation for gamma-distributed rates.
+
+    Draw the two surfaces as curves over the spread of the rates, one for each r.
+    """
     count = run.some(121, 61)
     wide, narrow = np.linspace(0.0, 3.0, count), np.linspace(0.0, 1.0, count)
     grid = np.geomspace(0.01, 100.0, 41)[:, None]

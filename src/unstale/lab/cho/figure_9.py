@@ -32,15 +32,12 @@ def _where(share: float) -> float:
     return float(optimize.brentq(lambda budget: _best(budget) - share, 2.0, 1000.0, xtol=1e-10))
 
 
-@experiment(
-    "cho-figure-9",
-    paper=CHO,
-    where="Figure 9 and section 5.2",
-    shows="the best split of few polls gives up the fast one of two elements",
-    seconds=0.5,
-)
+@experiment("cho-figure-9", paper=CHO, where="Figure 9 and section 5.2", seconds=0.5)
 def figure_9(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Draw freshness over the share of the slow element, in units of the freshness of uniform allocation."""
+    """The best split of few polls gives up the fast one of two elements.
+
+    Draw freshness over the share of the slow element, in units of the freshness of uniform allocation.
+    """
     shares = np.linspace(0.0, 1.0, run.some(401, 201))
     budgets = np.geomspace(0.05, 1000.0, 60)
     yield statement(

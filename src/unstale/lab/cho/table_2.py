@@ -27,15 +27,12 @@ def _printed(r: Floats) -> tuple[tuple[str, Floats, Floats], ...]:
     )
 
 
-@experiment(
-    "cho-table-2",
-    paper=CHO,
-    where="Table 2 and appendix B",
-    shows="formulas of freshness and age for fixed, random and purely random order",
-    seconds=3,
-)
+@experiment("cho-table-2", paper=CHO, where="Table 2 and appendix B", seconds=3)
 def table_2(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Evaluate the printed formulas, ours, and simulate, with the polling interval as unit of time."""
+    """Formulas of freshness and age for fixed, random and purely random order.
+
+    Evaluate the printed formulas, ours, and simulate, with the polling interval as unit of time.
+    """
     wide = np.geomspace(0.01, 100.0, 81)
     for name, order, (formulas, fresh, old) in zip(NAMES, ORDERS, _printed(wide), strict=True):
         off = np.abs(unstale.freshness(wide, 1.0, order) - fresh), np.abs(unstale.age(wide, 1.0, order) - old)

@@ -33,15 +33,12 @@ def _ours(r: float, variance: float) -> tuple[float, ...]:
     )
 
 
-@experiment(
-    "cho-table-3",
-    paper=CHO,
-    where="Table 3 and appendix C",
-    shows="formulas of freshness and age for uniform and proportional allocation, gamma-distributed rates",
-    seconds=0.5,
-)
+@experiment("cho-table-3", paper=CHO, where="Table 3 and appendix C", seconds=0.5)
 def table_3(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Hold the printed formulas against ours, against databases drawn at random, and at their limits."""
+    """Formulas of freshness and age for uniform and proportional allocation, gamma-distributed rates.
+
+    Hold the printed formulas against ours, against databases drawn at random, and at their limits.
+    """
     rows = [(v, r, _printed(r, v), _ours(r, v)) for v in _VARIANCES for r in _RATIOS]
     off = np.abs(np.array([np.subtract(printed, own) for *_, printed, own in rows])).max(axis=0)
     for k, what in enumerate(_MEASURES):

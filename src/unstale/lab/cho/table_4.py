@@ -43,15 +43,12 @@ def _freshness(fast: int, slow: int) -> Fraction:
     return (quick / _SLOTS + calm) / 2
 
 
-@experiment(
-    "cho-table-4",
-    paper=CHO,
-    where="Table 4 and section 5.2",
-    shows="few polls are best spent on the slow one of two elements",
-    seconds=0.2,
-)
+@experiment("cho-table-4", paper=CHO, where="Table 4 and section 5.2", seconds=0.2)
 def table_4(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Count the benefit of each split in fractions of a day."""
+    """Few polls are best spent on the slow one of two elements.
+
+    Count the benefit of each split in fractions of a day.
+    """
     del run  # there is nothing to choose
     for row, (fast, slow, printed) in _ROWS.items():
         yield number(

@@ -11,15 +11,12 @@ from ._example_4 import BUDGET, RATES, best
 _PRINTED = {"freshness": (1.15, 1.36, 1.35, 1.14, 0.00), "age": (0.84, 0.97, 1.03, 1.07, 1.09)}
 
 
-@experiment(
-    "cho-table-5",
-    paper=CHO,
-    where="Table 5",
-    shows="the best frequencies for elements that change 1 to 5 times a day, with 5 polls a day",
-    seconds=0.2,
-)
+@experiment("cho-table-5", paper=CHO, where="Table 5", seconds=0.2)
 def table_5(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Plan for both objectives."""
+    """The best frequencies for elements that change 1 to 5 times a day, with 5 polls a day.
+
+    Plan for both objectives.
+    """
     del run  # there is nothing to choose
     columns: dict[str, list[float]] = {"change rate (per day)": RATES.tolist()}
     for objective, row in _PRINTED.items():

@@ -19,15 +19,12 @@ _PRINTED: dict[Policy, tuple[float, float]] = {
 _NAMES = tuple(_PRINTED)
 
 
-@experiment(
-    "cho-table-6",
-    paper=CHO,
-    where="Table 6 and section 6.3",
-    shows="freshness and age of the pages of Figure 12 under three policies",
-    seconds=0.5,
-)
+@experiment("cho-table-6", paper=CHO, where="Table 6 and section 6.3", seconds=0.5)
 def table_6(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Plan for pages that change daily, weekly, monthly, every four months and every year."""
+    """Freshness and age of the pages of Figure 12 under three policies.
+
+    Plan for pages that change daily, weekly, monthly, every four months and every year.
+    """
     del run  # there is nothing to choose
     fresh = {policy: plan(policy).freshness for policy in _NAMES}
     old = {policy: plan(policy, "age").age for policy in _NAMES}

@@ -39,14 +39,13 @@ def _both(rates: Floats, budget: float, order: Order) -> tuple[float, float, flo
 
 
 @experiment(
-    "cho-uniform-against-proportional",
-    paper=CHO,
-    where="Appendix D, theorems 3 and 4, section 8",
-    shows="uniform beats proportional allocation for any change rates, but not for any weights",
-    seconds=5,
+    "cho-uniform-against-proportional", paper=CHO, where="Appendix D, theorems 3 and 4, section 8", seconds=5
 )
 def uniform_against_proportional(run: Run) -> Iterator[Claim | Panel | Table]:
-    """Try distributions of rates, adverse ones among them, then weights."""
+    """Uniform beats proportional allocation for any change rates, but not for any weights.
+
+    Try distributions of rates, adverse ones among them, then weights.
+    """
     rng, each = run.rng(4), run.some(60, 8)
     spreads: list[float] = []
     gains: dict[Order, list[float]] = {order: [] for order in ORDERS}

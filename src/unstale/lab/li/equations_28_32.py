@@ -23,15 +23,12 @@ _BANDS = np.array([0.0, 8.0 / 365.0, 1.0 / 7.0, 1.0, 24.0 / 1.86])
 _DOUBTFUL = "the quantiles and the most edited article, as printed, leave no room for it"
 
 
-@experiment(
-    "li-equations-28-32",
-    paper=LI,
-    where="Section VI-C, equations 28 to 32",
-    shows="the square-root rule for missed changes, and what crawling the web takes",
-    seconds=1,
-)
+@experiment("li-equations-28-32", paper=LI, where="Section VI-C, equations 28 to 32", seconds=1)
 def equations(run: Run) -> Iterator[Claim | Panel]:
-    """Plan for seven sources, then put in what the paper says of Wikipedia."""
+    """The square-root rule for missed changes, and what crawling the web takes.
+
+    Plan for seven sources, then put in what the paper says of Wikipedia.
+    """
     weights = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0]) / 25.0
     frequencies, cost = _best(weights)
     roots = np.sqrt(weights * _RATES)

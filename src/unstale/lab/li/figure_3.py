@@ -15,15 +15,12 @@ _PRINTED = {"a": 0.33, "b": 0.66}
 _TRUNCATED = "two thirds, with the last digit cut off rather than rounded"
 
 
-@experiment(
-    "li-figure-3",
-    paper=LI,
-    where="Figure 3",
-    shows="staleness against download rate: burstiness of polls costs four times the polls",
-    seconds=6,
-)
+@experiment("li-figure-3", paper=LI, where="Figure 3", seconds=6)
 def figure_3(run: Run) -> Iterator[Claim | Panel]:
-    """Hold equation 14 against simulated polls."""
+    """Staleness against download rate: burstiness of polls costs four times the polls.
+
+    Hold equation 14 against simulated polls.
+    """
     f, tried = np.geomspace(0.25, 16.0, run.some(61, 13)), np.geomspace(0.5, 16.0, 6)
     for case, title in CASES.items():
         outcome = play(run, case, tried)

@@ -16,15 +16,12 @@ _PRINTED = {"a": 0.98, "b": 0.62}
 _EXACT = {"a": 0.9818181818181818, "b": 0.6240601503759399}
 
 
-@experiment(
-    "li-figure-4",
-    paper=LI,
-    where="Figure 4",
-    shows="share of requests that see data less than so many days behind, at a poll per change",
-    seconds=2,
-)
+@experiment("li-figure-4", paper=LI, where="Figure 4", seconds=2)
 def figure_4(run: Run) -> Iterator[Claim | Panel]:
-    """Hold equation 16 against simulated polls."""
+    """Share of requests that see data less than so many days behind, at a poll per change.
+
+    Hold equation 16 against simulated polls.
+    """
     for case, title in CASES.items():
         longest = {"a": 0.5, "b": 4.0}[case]
         behind, tried = np.linspace(0.0, longest, run.some(61, 16)), longest * np.linspace(0.1, 1.0, 6)[:-1]

@@ -18,15 +18,12 @@ _HEAVY = (
 )
 
 
-@experiment(
-    "li-figure-5",
-    paper=LI,
-    where="Figure 5",
-    shows="mean lag behind the source against download rate",
-    seconds=5,
-)
+@experiment("li-figure-5", paper=LI, where="Figure 5", seconds=5)
 def figure_5(run: Run) -> Iterator[Claim | Panel]:
-    """Hold equation 17 against simulated polls."""
+    """Mean lag behind the source against download rate.
+
+    Hold equation 17 against simulated polls.
+    """
     f, tried = np.geomspace(0.5, 16.0, run.some(61, 16)), np.geomspace(0.5, 16.0, 6)
     for case, title in CASES.items():
         found, error = spread(play(run, case, tried).elements.age, tried.size)

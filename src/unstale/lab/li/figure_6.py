@@ -33,15 +33,12 @@ def _saved(f: np.ndarray | float) -> np.ndarray:
     return 1.0 - constant / bursty
 
 
-@experiment(
-    "li-figure-6",
-    paper=LI,
-    where="Figure 6, equations 24 and 25",
-    shows="penalty that sums 1/(1+age) over all missed changes, polls at constant and at Pareto intervals",
-    seconds=6,
-)
+@experiment("li-figure-6", paper=LI, where="Figure 6, equations 24 and 25", seconds=6)
 def figure_6(run: Run) -> Iterator[Claim | Panel]:
-    """Hold equations 24 and 25 against simulated polls."""
+    """Penalty that sums 1/(1+age) over all missed changes, polls at constant and at Pareto intervals.
+
+    Hold equations 24 and 25 against simulated polls.
+    """
     f, tried = np.geomspace(0.25, 16.0, run.some(61, 16)), np.geomspace(0.5, 8.0, run.some(5, 3))
     found = np.array([_simulated(run, one) for one in tried])  # frequency, polls, (mean, error)
     off = np.abs(found[:, :, 0].T - _penalties(tried)) / found[:, :, 1].T

@@ -16,15 +16,12 @@ from ._simulated import spread
 _UNKNOWN = "needs the edits of the article, which the paper does not give"
 
 
-@experiment(
-    "li-figure-7",
-    paper=LI,
-    where="Figure 7",
-    shows="gaps between recorded changes: tail, autocorrelation, hours of the day; staleness if polled",
-    seconds=1,
-)
+@experiment("li-figure-7", paper=LI, where="Figure 7", seconds=1)
 def figure_7(run: Run) -> Iterator[Claim | Panel]:
-    """Look at the busiest element of a history as the paper does at its article."""
+    """Gaps between recorded changes: tail, autocorrelation, hours of the day; staleness if polled.
+
+    Look at the busiest element of a history as the paper does at its article.
+    """
     yield from _printed()
     one = busiest(run)
     fits = unstale.estimation.fit(one.gaps)

@@ -24,15 +24,12 @@ def _curve(law: unstale.Process) -> tuple[Floats, Floats, Floats]:
     return stale[shown], polls[shown], unstale.frequency_for(1.0, 1.0 - stale[shown])
 
 
-@experiment(
-    "li-figure-8",
-    paper=LI,
-    where="Figure 8",
-    shows="download rate for a given staleness of recorded changes, and how far Poisson overestimates it",
-    seconds=1,
-)
+@experiment("li-figure-8", paper=LI, where="Figure 8", seconds=1)
 def figure_8(run: Run) -> Iterator[Claim | Panel]:
-    """Turn staleness into polls, for the busiest element of a history and for the printed fit."""
+    """Download rate for a given staleness of recorded changes, and how far Poisson overestimates it.
+
+    Turn staleness into polls, for the busiest element of a history and for the printed fit.
+    """
     one = busiest(run)
     fitted = unstale.Pareto(PRINTED[0], PRINTED[1] / 24.0)
     ratios = []

@@ -14,15 +14,12 @@ from ._simulated import spread
 _COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32])
 
 
-@experiment(
-    "li-replicas",
-    paper=LI,
-    where="Section VI-D",
-    shows="the freshest of several replicas, in turns and independent, at equal polls in total",
-    seconds=1,
-)
+@experiment("li-replicas", paper=LI, where="Section VI-D", seconds=1)
 def replicas(run: Run) -> Iterator[Claim | Panel]:
-    """Compare replicas in turns, independent ones and random polls."""
+    """The freshest of several replicas, in turns and independent, at equal polls in total.
+
+    Compare replicas in turns, independent ones and random polls.
+    """
     yield from _figure(run)
     for penalty, factor in (("1", 2.0), ("x", 6.0)):
         constant = _penalty(unstale.Periodic(1.0), penalty)

@@ -25,15 +25,12 @@ def _penalty(name: str) -> unstale.UpdatePenalty:
     return unstale.UpdatePenalty(unstale.penalties.decay(1.0) if weight is None else weight)
 
 
-@experiment(
-    "li-theorems",
-    paper=LI,
-    where="Theorems 7 to 11",
-    shows="constant polls are best; polls in step with changes; and a source that is starved after all",
-    seconds=5,
-)
+@experiment("li-theorems", paper=LI, where="Theorems 7 to 11", seconds=5)
 def theorems(run: Run) -> Iterator[Claim | Panel]:
-    """Check examples and counterexamples."""
+    """Constant polls are best; polls in step with changes; and a source that is starved after all.
+
+    Check examples and counterexamples.
+    """
     others = [
         unstale.Poisson(1.0),
         unstale.Pareto(3.0, 2.0),
