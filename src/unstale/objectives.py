@@ -324,8 +324,7 @@ def objective_named(objective: str | Objective) -> Objective:
     parts = ("name", "kernel", "cost", "accrued", "worth", "slope")
     if isinstance(objective, type) or not all(hasattr(objective, part) for part in parts):
         known = ", ".join(map(repr, _OBJECTIVES))
-        msg = f"objective must be one of {known} or an Objective; objective is {objective!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"objective must be one of {known} or an Objective; objective is {objective!r}")
     return objective
 
 

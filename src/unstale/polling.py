@@ -411,8 +411,9 @@ def interval(
         else:
             limit = worth(objective, law, np.inf, order)
             if not np.all((limit > 0) | (law.rate == 0)):
-                msg = f"{objective.name} falls as lags grow, so no poll is worth a price; use another weight"
-                raise InvalidInput(msg)
+                raise InvalidInput(
+                    f"{objective.name} falls as lags grow, so no poll is worth a price; use another weight"
+                )
             found = reaching(lambda t, i: worth(objective, law.take(i), t, order), w, 1.0 / rate, limit)
     return unwrap(np.where(law.rate > 0, found, never))
 
@@ -464,8 +465,7 @@ def _solved(
     # not worth as much at any interval that a float can hold
     beyond = ~ends.success & (ends.f_bracket[1] < 0)
     if not np.all(ends.success | beyond):
-        msg = "no interval was found that is worth the price"
-        raise NoAnswer(msg)
+        raise NoAnswer("no interval was found that is worth the price")
     known = ~beyond
     u = np.full(goal.shape, np.inf)
     if known.any():
@@ -478,8 +478,7 @@ def _solved(
         )
         left, right = root.bracket
         if np.any(~root.success & (right - left > 1e-12)):
-            msg = "the interval that is worth the price was not found in 200 steps"
-            raise NoAnswer(msg)
+            raise NoAnswer("the interval that is worth the price was not found in 200 steps")
         u[known] = root.x
     return np.exp(u)
 

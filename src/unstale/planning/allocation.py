@@ -223,11 +223,10 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
     f = _filled(problem, demand, _mixed(demand, clearing, budget), budget)
     if not np.isfinite(f).all():
         rate = demand.column("rate")
-        msg = (
+        raise NoAnswer(
             f"rates from {rate.min():g} to {rate.max():g}, with such weights and sizes, are too far apart "
             f"for a budget of {budget:g}; leave out elements that hardly change"
         )
-        raise NoAnswer(msg)
     spent = problem.market.spent(f)
     if (
         not any(part.bounded or part.conditional for part in demand.parts)
@@ -282,8 +281,7 @@ def _asking(problem: Problem, policy: Policy | Partitioning) -> Market:
     elif policy != "optimal":
         parts = tuple(replace(part, share=_share(part, policy)) for part in market.parts)
         if not any(np.any(part.share) for part in parts):
-            msg = f"rates must not all be 0 for the {policy} policy; use policy='uniform'"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"rates must not all be 0 for the {policy} policy; use policy='uniform'")
         market = replace(market, parts=parts)
     return market
 
@@ -396,8 +394,7 @@ def budget_for(
     29.917
     """
     if (freshness is None) == (age is None):
-        msg = f"give either freshness or age; freshness is {freshness!r}, age is {age!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"give either freshness or age; freshness is {freshness!r}, age is {age!r}")
     measure = "freshness" if age is None else "age"
     if age is None:
         target = 1.0 - scalar("freshness", freshness, at_least=0, below=1)  # type: ignore[arg-type]
@@ -435,8 +432,9 @@ def _budget_for(demand: Market, target: float, measure: str) -> float:
     if highest < 1.0 / target * (1.0 - 1e-12):
         best = 1.0 / highest
         said = f"freshness above {1.0 - best:.6g}" if measure == "freshness" else f"age below {best:.6g}"
-        msg = f"no budget buys a {said}; relax the target, or max_frequency and limits if there are any"
-        raise NoAnswer(msg)
+        raise NoAnswer(
+            f"no budget buys a {said}; relax the target, or max_frequency and limits if there are any"
+        )
     if highest <= 1.0 / target:  # as much as bounds and limits allow, and no more
         return demand.most
     clearing = meet(lambda price: reached(demand.frequencies(price)), 1.0 / target, demand.guess(1.0), 1e-14)

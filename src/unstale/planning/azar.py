@@ -112,17 +112,14 @@ def _elements(
 ) -> tuple[Floats, Floats, Floats]:
     rate = numbers(name, rates, at_least=0, nonempty=True)
     if rate.ndim != 1:
-        msg = f"{name} must be one-dimensional; it has shape {rate.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be one-dimensional; it has shape {rate.shape}")
     weight, size = numbers("weights", weights, at_least=0), numbers("sizes", sizes, above=0)
     for other, array in (("weights", weight), ("sizes", size)):
         if array.shape not in {(), rate.shape}:
             shapes = f"{other} has shape {array.shape}, {name} {rate.shape}"
-            msg = f"{other} must be one number or as many as {name}; {shapes}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"{other} must be one number or as many as {name}; {shapes}")
     if not weight.any():
-        msg = "weights must not all be 0"
-        raise InvalidInput(msg)
+        raise InvalidInput("weights must not all be 0")
     return rate, np.broadcast_to(weight, rate.shape), np.broadcast_to(size, rate.shape)
 
 

@@ -46,10 +46,9 @@ def group_codes(groups: ArrayLike, limits: Mapping[object, float] | ArrayLike, c
     # a list may mix text and numbers, which an array would turn into text
     labels = np.array(groups, dtype=object) if isinstance(groups, list | tuple) else np.asarray(groups)
     if labels.shape != (count,):
-        msg = (
+        raise InvalidInput(
             f"groups must have one label for each element; groups has shape {labels.shape}, rates ({count},)"
         )
-        raise InvalidInput(msg)
     if labels.dtype.kind not in "iuUS":
         labels = _as_labels(labels)
     if isinstance(limits, Mapping):
@@ -58,25 +57,25 @@ def group_codes(groups: ArrayLike, limits: Mapping[object, float] | ArrayLike, c
         known = names.tolist()
         unknown = [label for label in allowed if label not in set(known)]
         if unknown:
-            msg = f"limits must name groups; no element is in {unknown[0]!r}, but some are in {known[0]!r}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"limits must name groups; no element is in {unknown[0]!r}, but some are in {known[0]!r}"
+            )
         most = np.array([allowed.get(name, np.inf) for name in known])
         return Groups(codes.astype(np.int64, copy=False), known, most)
     if labels.dtype.kind not in "iu":
-        msg = (
+        raise InvalidInput(
             "limits must be a mapping from label to limit unless groups are whole numbers; "
             f"groups[0] is {labels[0].item()!r}"
         )
-        raise InvalidInput(msg)
     array = numbers("limits", limits, at_least=0, infinite=True)
     if array.ndim != 1:
-        msg = f"limits must be a mapping or one-dimensional; limits has shape {array.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"limits must be a mapping or one-dimensional; limits has shape {array.shape}")
     bad = (labels < 0) | (labels >= array.size)
     if bad.any():
         i = int(np.argmax(bad))
-        msg = f"groups must index limits, which has {array.size} entries; groups[{i}] is {labels[i].item()}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"groups must index limits, which has {array.size} entries; groups[{i}] is {labels[i].item()}"
+        )
     return Groups(labels.astype(np.int64, copy=False), range(array.size), array)
 
 
@@ -86,8 +85,7 @@ def _as_labels(labels: NDArray[np.generic]) -> NDArray[np.generic]:
         if all(isinstance(label, kind) and not isinstance(label, bool) for label in labels.tolist()):
             return np.array(labels.tolist())
     odd = next(i for i, label in enumerate(labels.tolist()) if not isinstance(label, str))
-    msg = f"groups must be text, or whole numbers; groups[{odd}] is {labels[odd]!r}"
-    raise InvalidInput(msg)
+    raise InvalidInput(f"groups must be text, or whole numbers; groups[{odd}] is {labels[odd]!r}")
 
 
 def _limit(label: object, limit: float) -> float:
@@ -109,11 +107,10 @@ def check_limits(market: Market, groups: Groups) -> Floats:
     least = groups.spent(market.spending(market.column("low")))
     if (bad := least > groups.limits * (1.0 + 1e-12)).any():
         h = int(np.argmax(bad))
-        msg = (
+        raise InvalidInput(
             f"min_frequency needs {least[h]:g} in group {groups.labels[h]!r}, whose limit is "
             f"{groups.limits[h]:g}; raise the limit or lower min_frequency"
         )
-        raise InvalidInput(msg)
     return least
 
 

@@ -29,11 +29,11 @@ def mixed(more: Floats, less: Floats, mix: float | Floats) -> Floats:
 def check_weight(total: float) -> None:
     """Insist on weights that have a mean."""
     if total == 0:
-        msg = "weights must not all be 0"
-        raise InvalidInput(msg)
+        raise InvalidInput("weights must not all be 0")
     if total == np.inf:
-        msg = "weights must have a finite sum; only their ratios matter, so divide them by the largest"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            "weights must have a finite sum; only their ratios matter, so divide them by the largest"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +116,9 @@ class Market:
     def check_budget(self, budget: float) -> None:
         """Insist on a budget that pays for the lower bounds."""
         if self.least > budget * (1.0 + 1e-12):
-            msg = f"budget must be at least {self.least:g}, which min_frequency needs; budget is {budget:g}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"budget must be at least {self.least:g}, which min_frequency needs; budget is {budget:g}"
+            )
 
     @cached_property
     def most(self) -> float:

@@ -86,8 +86,9 @@ class Problem:
             "max_frequency": _column("max_frequency", max_frequency, n),
         }
         if (groups is None) != (limits is None):
-            msg = f"groups and limits go together; {'groups' if groups is None else 'limits'} is missing"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"groups and limits go together; {'groups' if groups is None else 'limits'} is missing"
+            )
         numbered = None
         if groups is not None and limits is not None:
             numbered = group_codes(groups, limits, n)
@@ -132,11 +133,10 @@ class Problem:
             i = int(np.argmax(crossed))
             most, least = (float(np.broadcast_to(column, crossed.shape).ravel()[i]) for column in (high, low))
             place = f"[{i}]" if crossed.ndim else ""
-            msg = (
+            raise InvalidInput(
                 "min_frequency must not exceed max_frequency; "
                 f"min_frequency{place} is {least:g}, max_frequency{place} is {most:g}"
             )
-            raise InvalidInput(msg)
         if given["change_sizes"].total:
             self._check_conditional()
 
@@ -145,16 +145,16 @@ class Problem:
         for law, _ in self.laws:
             known = isinstance(law, ProblemColumn | Poisson)
             if not known and not (isinstance(law, UncertainPoisson) and self.goal.order == "fixed"):
-                msg = (
+                raise InvalidInput(
                     "change_sizes needs Poisson changes, or uncertain rates polled in fixed order; "
                     f"the law is {law!r} in {self.goal.order} order"
                 )
-                raise InvalidInput(msg)
         penalty = getattr(self.goal.objective, "penalty", None)
         rises = penalty is None or penalty.name == "log(1+x)"
         if not rises and penalty.exponent is None and penalty.threshold is None:  # type: ignore[union-attr]
-            msg = f"change_sizes needs a weight of lags that does not fall; it is {self.goal.objective.name}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"change_sizes needs a weight of lags that does not fall; it is {self.goal.objective.name}"
+            )
 
     @cached_property
     def market(self) -> Market:
@@ -189,8 +189,9 @@ class Problem:
         plain = isinstance(law, ProblemColumn) and self.goal.objective.kernel == kernels.FRESHNESS
         bare = given["change_sizes"].total == given["min_frequency"].total == 0.0
         if not (plain and bare and self.groups is None and given["max_frequency"].values.min() == np.inf):
-            msg = f"{what} takes rates, weights and sizes, for freshness; leave out all other options"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"{what} takes rates, weights and sizes, for freshness; leave out all other options"
+            )
         columns = (law.values, given["weights"].values, given["sizes"].values)  # type: ignore[union-attr]
         rate, weight, size = (np.broadcast_to(column, (self.n,)) for column in columns)
         return rate, weight, size
@@ -199,10 +200,9 @@ class Problem:
 def _column(name: str, value: ArrayLike, n: int) -> ProblemColumn:
     array = as_floats(name, value)
     if array.shape not in {(), (n,)}:
-        msg = (
+        raise InvalidInput(
             f"{name} must be one number or one for each element; {name} has shape {array.shape}, rates ({n},)"
         )
-        raise InvalidInput(msg)
     return ProblemColumn.of(array)
 
 
@@ -214,18 +214,17 @@ def laws_of(rates: ArrayLike | Process | Sequence[Process]) -> tuple[int, Laws]:
     if hasattr(rates, "survival"):
         law = process("rates", rates)
         if len(law.shape_of) > 1:
-            msg = f"rates must be a process with one entry for each element; its shape is {law.shape_of}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"rates must be a process with one entry for each element; its shape is {law.shape_of}"
+            )
         return (law.shape_of or (1,))[0], ((law, None),)
     if isinstance(rates, Sequence) and any(hasattr(entry, "survival") for entry in rates):
         return len(rates), _sorted_laws([process(f"rates[{i}]", entry) for i, entry in enumerate(rates)])
     array = as_floats("rates", rates)  # type: ignore[arg-type]
     if array.ndim != 1:
-        msg = f"rates must be one-dimensional; it has shape {array.shape}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"rates must be one-dimensional; it has shape {array.shape}")
     if array.size == 0:
-        msg = "rates must not be empty; give at least one number"
-        raise InvalidInput(msg)
+        raise InvalidInput("rates must not be empty; give at least one number")
     return array.size, ((array, None),)
 
 
@@ -234,8 +233,9 @@ def _sorted_laws(laws: list[Process]) -> Laws:
     places: dict[object, list[int]] = {}
     for i, law in enumerate(laws):
         if law.shape_of:
-            msg = f"rates must list one process for each element; rates[{i}] stands for shape {law.shape_of}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"rates must list one process for each element; rates[{i}] stands for shape {law.shape_of}"
+            )
         joint = _numeric(law) or isinstance(law, Empirical)
         places.setdefault(type(law) if joint else law, []).append(i)
     out: list[tuple[Process | Floats, NDArray[np.intp] | None]] = []

@@ -109,8 +109,9 @@ def meet_each(
             more, less = np.where(up, np.log(at / budget), more), np.where(down, np.log(at / budget), less)
             shrunk = over.view(np.int64) - under.view(np.int64) <= (last - first) // 4
             slow = np.where(halve | shrunk, 0, slow + 1)
-    msg = f"a price that spends the budget of {float(budget[~done][0]):g} was not found in 500 steps"
-    raise NoAnswer(msg)
+    raise NoAnswer(
+        f"a price that spends the budget of {float(budget[~done][0]):g} was not found in 500 steps"
+    )
 
 
 def _bracket(
@@ -133,6 +134,5 @@ def _bracket(
             new = np.clip(np.where(high, price * step, price / step), _SMALLEST, _LARGEST)
         if (lacking & (new == price)).any():
             where = float(budget[lacking & (new == price)][0])
-            msg = f"no float is a price that spends the budget of {where:g}; choose other units"
-            raise NoAnswer(msg)
+            raise NoAnswer(f"no float is a price that spends the budget of {where:g}; choose other units")
         price, step = np.where(lacking, new, price), min(step**4, 2.0**64)

@@ -99,8 +99,7 @@ def summary_of(
     order_code(order)
     summary = _summarise({"rates": rates, **columns}, Goal(objective_named(objective), order))
     if summary is None:
-        msg = "rates must not be empty; give at least one number"
-        raise InvalidInput(msg)
+        raise InvalidInput("rates must not be empty; give at least one number")
     summary.check_weight()
     return summary
 
@@ -174,11 +173,11 @@ def plan_shards(
 
 def _check(shards: object, executor: object) -> None:
     if not isinstance(shards, Iterable) or iter(shards) is shards:
-        msg = f"shards must be a list, or something else to go through several times; it is {shards!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"shards must be a list, or something else to go through several times; it is {shards!r}"
+        )
     if executor is not None and not hasattr(executor, "submit"):
-        msg = f"executor must be a concurrent.futures.Executor; it is {executor!r}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"executor must be a concurrent.futures.Executor; it is {executor!r}")
 
 
 def _total(summaries: Iterator[Summary]) -> Summary:
@@ -189,8 +188,7 @@ def _total(summaries: Iterator[Summary]) -> Summary:
         if len(kept) == _WAITING:
             kept = [_joint(kept)]
     if not kept:
-        msg = "shards must not be empty; give at least one with elements"
-        raise InvalidInput(msg)
+        raise InvalidInput("shards must not be empty; give at least one with elements")
     total = _joint(kept)
     total.check_weight()
     return total
@@ -243,8 +241,7 @@ def _named(i: int) -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        msg = f"shards[{i}]: {error}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(f"shards[{i}]: {error}") from None
 
 
 def _problem(shard: Shard, goal: Goal) -> Problem | None:
@@ -253,8 +250,9 @@ def _problem(shard: Shard, goal: Goal) -> Problem | None:
     known = {"rates", "weights", "sizes", "change_sizes", "min_frequency", "max_frequency"}
     if not isinstance(columns, Mapping) or "rates" not in columns or not set(columns) <= known:
         what = sorted(columns) if isinstance(columns, Mapping) else type(columns).__name__
-        msg = f"a shard must be a mapping with rates and maybe other columns of {sorted(known)}; it is {what}"
-        raise InvalidInput(msg)
+        raise InvalidInput(
+            f"a shard must be a mapping with rates and maybe other columns of {sorted(known)}; it is {what}"
+        )
     given = dict(columns)
     if isinstance(given["rates"], Sequence | np.ndarray) and len(given["rates"]) == 0:
         return None

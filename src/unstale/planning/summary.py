@@ -63,8 +63,9 @@ class Summary:
         if not isinstance(other, Summary):
             return NotImplemented
         if self.cells.goal != other.cells.goal:
-            msg = f"summaries must share objective and order; they are for {_named(self)} and {_named(other)}"
-            raise InvalidInput(msg)
+            raise InvalidInput(
+                f"summaries must share objective and order; they are for {_named(self)} and {_named(other)}"
+            )
         laws: dict[object, list[Elements]] = {}
         for part in (*self.cells.parts, *other.cells.parts):
             laws.setdefault(_kind(part.law), []).append(part)
