@@ -32,10 +32,11 @@ def empty(url):
 
     with closing(psycopg.connect(url)) as connection:
         for name in schema.METADATA.tables:
-            if name not in {"numbers", "mirror_meta"}:
+            if name not in {"numbers", "mirror_meta", "planner"}:
                 connection.execute(f"DELETE FROM {name}")  # noqa: S608
         kinds = ", ".join(f"{column.name} = 0" for column in schema.numbers.c if column.name != "one")
         connection.execute(f"UPDATE numbers SET {kinds}")  # noqa: S608
+        connection.execute("UPDATE planner SET number = 0, session = '', beat = 0")
         connection.execute("DELETE FROM mirror_meta WHERE name <> 'schema'")
         connection.commit()
 

@@ -5,8 +5,10 @@ import time
 from contextlib import closing
 
 import pytest
+from sqlalchemy import text
 
 from unstale.errors import Trouble
+from unstale.mirror.store.sql import planner_seat
 from unstale.mirror.store.sql.store import open_store
 
 from .making import additions, columns, slot, unchanged
@@ -116,15 +118,16 @@ def test_a_planner_that_lost_its_connection_hears_of_it_and_can_write_no_plan(tw
         (number,) = t.add(additions(1), 1.0)
     assert one.become_planner()
 
-    def lose():
+    def lose(planner):
+        named = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
         with closing(psycopg.connect(postgres_empty, autocommit=True)) as connection:
-            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+            connection.execute(named, [planner._seat._session])
 
     def plan(store, act):
         with store.begin() as t:
             act(t)
 
-    lose()
+    lose(one)
     _wait_until(other.become_planner)  # the server takes a moment
     acts = (
         lambda t: t.hand_out([slot(number)]),
@@ -141,22 +144,122 @@ def test_a_planner_that_lost_its_connection_hears_of_it_and_can_write_no_plan(tw
             plan(one, act)
     for act in acts:
         plan(other, act)
-    lose()
-    assert not other.become_planner()  # even though it could be had again at once: it hears of it
-    assert other.become_planner()
+    lose(other)
+    assert other.become_planner()  # the seat is still its own, and nobody has planned in between
     for act in acts:
         plan(other, act)
 
 
-def test_a_new_planner_waits_for_what_the_former_one_writes(two):
+def _stop_beating(planner, url):
+    """Make a planner one that hangs: its sessions stay, and nothing has been heard of it for a minute."""
+    import psycopg
+
+    planner._seat._end.set()
+    planner._seat._watch.join()
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        connection.execute("UPDATE planner SET beat = beat - 60")
+
+
+def test_a_planner_that_hangs_is_fenced_with_its_transaction_and_hands_out_nothing_when_it_wakes(
+    two, postgres_empty
+):
+    one, other = two
+    with one.begin() as t:
+        ids = t.add(additions(2), 1.0)
+    assert one.become_planner()
+
+    def hang():
+        with one.begin() as t:
+            t.hand_out([slot(ids[0])])  # all others wait for this transaction
+            _stop_beating(one, postgres_empty)
+            assert other.become_planner()
+            with other.begin() as u:
+                u.hand_out([slot(ids[1])])
+
+    with pytest.raises(Trouble):
+        hang()
+
+    def hand_out():
+        with one.begin() as t:
+            t.hand_out([slot(ids[0])])
+
+    with pytest.raises(Trouble, match="another worker is the planner now"):
+        hand_out()
+    assert not one.become_planner()
+    assert not one.become_planner()
+    with other.begin() as t:
+        assert [element for element, _, _ in t.leased()] == ids[1:]
+
+
+def test_nobody_waits_for_a_planner_that_hangs_though_all_are_in_a_transaction(
+    two, postgres_empty, monkeypatch
+):
+    """The others see to it in a thread of their own: their transactions wait for the one that hangs."""
+    monkeypatch.setattr(planner_seat, "BEAT_SECONDS", 0.05)
+    one, other = two
+    assert one.become_planner()
+    assert not other.become_planner()
+
+    def hang():
+        with one.begin() as t:
+            t.edit([("hint", 1, 0.0, "one")])
+            _stop_beating(one, postgres_empty)
+            with other.begin() as u:
+                u.edit([("hint", 2, 0.0, "other")])
+
+    with pytest.raises(Trouble):
+        hang()
+    with other.begin() as t:
+        assert [edit.channel for edit in t.edits(0)] == ["other"]
+
+
+def test_a_planner_that_works_keeps_its_seat_however_long_its_transaction_takes(two, monkeypatch):
+    monkeypatch.setattr(planner_seat, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(planner_seat, "SILENT_SECONDS", 0.5)
+    one, other = two
+    assert one.become_planner()
+    with one.begin() as t:
+        t.edit([("hint", 1, 0.0, "one")])
+        for _ in range(20):
+            assert not other.become_planner()
+            time.sleep(0.1)
+    assert one.become_planner()
+
+
+def test_a_planner_whose_turn_never_ends_loses_its_seat_though_its_process_lives(two, monkeypatch):
+    monkeypatch.setattr(planner_seat, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(planner_seat, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(planner_seat, "_LONGEST_TURN_SECONDS", 0.1)
+    one, other = two
+    assert one.become_planner()
+    _wait_until(other.become_planner)
+
+
+def test_a_worker_that_vanishes_in_a_transaction_is_not_waited_for(two):
+    """The server ends it after ten seconds; it is no planner, so it has nothing to think about."""
+    one, _ = two
+    with one.begin() as t:
+        t.edit([("hint", 1, 0.0, "one")])
+        waits = "SHOW idle_in_transaction_session_timeout"
+        assert t.connection.exec_driver_sql(waits).scalar() == "10s"
+    assert one.become_planner()
+    with one.begin() as t:
+        t.edit([("hint", 1, 0.0, "one")])
+        assert t.connection.exec_driver_sql(waits).scalar() == "2min"
+
+
+def test_a_new_planner_that_may_not_end_sessions_waits_for_what_the_former_one_writes(
+    two, postgres_empty, monkeypatch
+):
     one, other = two
     with one.begin() as t:
         (number,) = t.add(additions(1), 1.0)
     assert one.become_planner()
+    monkeypatch.setattr(planner_seat, "_END_SESSIONS", text("SELECT * FROM not_allowed WHERE :session = ''"))
     became = []
     with one.begin() as t:
         t.hand_out([slot(number)])
-        one._held.invalidate()  # its lock is lost, its transaction goes on
+        _stop_beating(one, postgres_empty)
         thread = threading.Thread(target=lambda: became.append(_wait_to_plan(other)))
         thread.start()
         time.sleep(0.2)

@@ -65,9 +65,12 @@ def make_old(url, version=1):
     """Turn a store into one of an earlier version."""
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE history")
-        for index in schema.PAGES:
-            connection.exec_driver_sql(f"DROP INDEX {index.name}")
+        connection.exec_driver_sql("DROP TABLE planner")
+        connection.exec_driver_sql("ALTER TABLE workers DROP COLUMN ahead")
+        if version < 3:
+            connection.exec_driver_sql("DROP TABLE history")
+            for index in schema.PAGES:
+                connection.exec_driver_sql(f"DROP INDEX {index.name}")
         if version < 2:
             connection.exec_driver_sql("DROP TABLE reads")
         connection.exec_driver_sql(f"UPDATE mirror_meta SET value = '{version}' WHERE name = 'schema'")  # noqa: S608
@@ -163,7 +166,7 @@ def test_an_older_postgresql_store_is_migrated_and_its_tables_stay_in_another_sc
             query = f"SELECT count(*), min(digest) FROM {name}.versions"  # noqa: S608
             assert connection.execute(query).fetchone()[0] == 1
             tables = f"SELECT count(*) FROM information_schema.tables WHERE table_schema = '{name}'"  # noqa: S608
-            assert connection.execute(tables).fetchone()[0] == len(schema.METADATA.tables) - 2
+            assert connection.execute(tables).fetchone()[0] == len(schema.METADATA.tables) - 3
 
 
 def test_a_newer_store_is_refused(url, copies):
@@ -173,7 +176,7 @@ def test_a_newer_store_is_refused(url, copies):
     set_to = "UPDATE mirror_meta SET value = '{}' WHERE name = 'schema'"
     try:
         for value, says in (
-            ("4", "by a newer unstale: its schema has version 4, and this one knows 3"),
+            ("5", "by a newer unstale: its schema has version 5, and this one knows 4"),
             ("x", "does not say"),
         ):
             with engine.begin() as connection:

@@ -17,9 +17,9 @@ been spent. Whoever works on a mirror can die at any moment and be replaced by a
     again. The worker keeps what it has in memory, reports it, and goes on when it can.
 
 There are two kinds of users. *Workers* poll what has been handed out to them. One of them is the *planner*,
-who decides what is handed out: on SQLite the one runner, on PostgreSQL whoever holds an advisory lock; when
-that one dies, the next takes over. Others (commands, the dashboard) read, and edit: an edit is written at
-once, and noted in a list of edits which the planner reads on.
+who decides what is handed out: on SQLite the one runner, on PostgreSQL whoever has the planner's seat; when
+that one dies or hangs, the next takes over. Others (commands, the dashboard) read, and edit: an edit is
+written at once, and noted in a list of edits which the planner reads on.
 
 Times are seconds since 1970.
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -146,15 +148,21 @@ def sqlite_engine(path: Path) -> Engine:
     return create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=4, max_overflow=20)
 
 
-def postgres_engine(url: URL) -> Engine:
-    """Return an engine for a database."""
+def session_name() -> str:
+    """Return a name for all sessions of one store on PostgreSQL, by which others tell whether it lives."""
+    host = socket.gethostname().encode("ascii", "replace").decode()
+    return f"unstale {host[:24]}:{os.getpid()}:{secrets.token_hex(4)}"  # it keeps no more than 63 letters
+
+
+def postgres_engine(url: URL, session: str) -> Engine:
+    """Return an engine for a database, whose sessions all have this name."""
     need("psycopg", extra="postgres", needed_for="mirrors in PostgreSQL")
     said = {
-        "connect_timeout": "10", "application_name": "unstale", "client_encoding": "utf8",
+        "connect_timeout": "10", "client_encoding": "utf8",
         "keepalives_idle": "20", "keepalives_interval": "10", "keepalives_count": "3",
         "tcp_user_timeout": "60000",
     }  # fmt: skip
-    query = {**said, **url.query}
+    query = {**said, **url.query, "application_name": session}
     url = url.set(drivername="postgresql+psycopg", query=query)
     engine = create_engine(url, pool_pre_ping=True, pool_size=4, max_overflow=20)
 

@@ -29,7 +29,20 @@ def _history(connection: Connection) -> None:
         index.create(connection)
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {2: _reads, 3: _history}
+def _planner(connection: Connection) -> None:
+    """Version 4 keeps who plans, so that a planner that hangs can be replaced, and how clocks differ."""
+    schema.planner.create(connection)
+    last = connection.scalar(select(schema.numbers.c.planner))
+    connection.execute(insert(schema.planner), {**_NOBODY, "number": last})
+    kind = schema.workers.c.ahead.type.compile(connection.dialect)
+    connection.execute(text(f"ALTER TABLE workers ADD COLUMN ahead {kind}"))
+
+
+_NOBODY = {"one": 1, "number": 0, "session": "", "beat": 0.0}
+"""The row of ``planner`` while nobody plans; its number is that of the last one."""
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {2: _reads, 3: _history, 4: _planner}
 """By the version that they lead to."""
 
 
@@ -65,6 +78,7 @@ def create(connection: Connection) -> None:
     schema.METADATA.create_all(connection, checkfirst=False)
     connection.execute(insert(schema.meta), {"name": "schema", "value": str(schema.VERSION)})
     connection.execute(insert(schema.numbers), dict.fromkeys(schema.numbers.c.keys(), 0) | {"one": 1})
+    connection.execute(insert(schema.planner), _NOBODY)
 
 
 def migrate(connection: Connection, version: int) -> None:

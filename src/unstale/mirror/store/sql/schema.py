@@ -25,10 +25,10 @@ from sqlalchemy import (
 
 __all__ = [
     "METADATA", "VERSION", "edits", "elements", "groups", "history", "kept", "learned", "leases", "meta",
-    "numbers", "polls", "reads", "standing", "versions", "workers",
+    "numbers", "planner", "polls", "reads", "standing", "versions", "workers",
 ]  # fmt: skip
 
-VERSION = 3
+VERSION = 4
 """Of this schema; `unstale.mirror.store.sql.migrations` has a step to each version from the one before."""
 
 METADATA = MetaData()
@@ -179,7 +179,19 @@ workers = Table(
     METADATA,
     Column("worker", Text, primary_key=True),
     Column("expires", Double, nullable=False),
+    Column("ahead", Double),
 )
+"""``ahead``: by how many seconds the clock of its machine is ahead of the database's; since version 4."""
+
+planner = Table(
+    "planner",
+    METADATA,
+    Column("one", SmallInteger, primary_key=True, autoincrement=False),
+    Column("number", _Number, nullable=False),
+    Column("session", Text, nullable=False),
+    Column("beat", Double, nullable=False),
+)
+"""Who plans on PostgreSQL, and when it was heard of, by the clock of the server; since version 4."""
 
 reads = Table(
     "reads",

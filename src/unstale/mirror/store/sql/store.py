@@ -5,9 +5,9 @@ What it promises is said in `unstale.mirror.store.contract`.
 SQLite: a write-ahead log, synced with each commit. Whoever runs the mirror holds a lock on a file beside it,
 which the system lets go of when the process ends, however it ends; others read and edit meanwhile.
 
-PostgreSQL: any number of workers. The planner holds an advisory lock on a connection of its own. When that
-connection is lost, another worker can become the planner; what the former one still writes is refused,
-because each new planner has a number of its own.
+PostgreSQL: any number of workers, of which one plans; see `unstale.mirror.store.sql.planner_seat`. When it
+dies or hangs another takes over; what the former one still writes is refused, because each new planner has a
+number of its own.
 """
 
 from __future__ import annotations
@@ -23,16 +23,26 @@ from types import TracebackType
 from typing import Self
 
 from filelock import FileLock
-from sqlalchemy import Connection, Engine, delete, exc, func, insert, select, update
+from sqlalchemy import Connection, Engine, delete, exc, func, insert, select
 from sqlalchemy.engine import URL
 
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.store.copies import Copies, new_file, sync_folder
 
-from .connection import check_file, files_of, place_of, postgres_engine, run_lock, sqlite_engine, troubles
+from .connection import (
+    check_file,
+    files_of,
+    place_of,
+    postgres_engine,
+    run_lock,
+    session_name,
+    sqlite_engine,
+    troubles,
+)
 from .migrations import copy_schema, migrate, schema_version
 from .migrations import create as create_tables
-from .schema import VERSION, elements, learned, meta, numbers, standing, versions
+from .planner_seat import PlannerSeat
+from .schema import VERSION, elements, learned, meta, standing, versions
 from .session import chunks
 from .transaction import SqlTransaction
 
@@ -57,7 +67,9 @@ def open_store(
     """
     place = place_of(url_or_path)
     if isinstance(place, URL):
-        store = SqlStore(place.render_as_string(), postgres_engine(place), copies)
+        session = session_name()
+        engine = postgres_engine(place, session)
+        store = SqlStore(place.render_as_string(), engine, copies, session=session)
     else:
         check_file(place, create=create)
         with suppress(OSError):  # of which SQLite complains, if it is not there already
@@ -90,7 +102,14 @@ class SqlStore:
     """A store, open."""
 
     def __init__(
-        self, url: str, engine: Engine, copies: Copies, path: Path | None = None, lock: FileLock | None = None
+        self,
+        url: str,
+        engine: Engine,
+        copies: Copies,
+        path: Path | None = None,
+        lock: FileLock | None = None,
+        *,
+        session: str = "",
     ) -> None:
         self.url = url
         self.copies = copies
@@ -99,12 +118,8 @@ class SqlStore:
         self._real = None if path is None else path.resolve()
         self._lock = lock
         self._closed = False
-        self._planner: int | None = None
-        """Our number as the planner; -1 when we are no more."""
-        self._held: Connection | None = None
-        """The connection that holds the planner's lock."""
-        self._session: int | None = None
-        """By which the server knows that connection."""
+        self._seat = PlannerSeat(engine, session) if session else None
+        """The seat of the planner, for which workers on PostgreSQL compete."""
         self._file: tuple[int, int] | None = None
         """Which file it was when it was opened."""
 
@@ -207,7 +222,8 @@ class SqlStore:
                 f"the store {self._name} was deleted or replaced while it was open; put it back, or restart"
             )
         with troubles(self._name), self._engine.connect() as connection:
-            yield SqlTransaction(connection, self.copies, self._planner)
+            planner = None if self._seat is None else self._seat.number
+            yield SqlTransaction(connection, self.copies, planner)
             connection.commit()
 
     def become_planner(self) -> bool:
@@ -218,48 +234,16 @@ class SqlStore:
         """
         if self._path is not None:
             return self._lock is not None
-        if self._closed:
+        if self._closed or self._seat is None:
             return False
         with troubles(self._name):
-            if self._held is not None:
-                with suppress(exc.SQLAlchemyError):
-                    if self._held.scalar(select(func.pg_backend_pid())) == self._session:
-                        return True
-                self._let_go()
-                return False
-            connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            try:
-                number = self._number(connection, "planner")
-                if not connection.scalar(select(func.pg_try_advisory_lock(number))):
-                    connection.close()
-                    return False
-                # Waits for the end of what a former planner is about to write.
-                statement = update(numbers).values(planner=numbers.c.planner + 1).returning(numbers.c.planner)
-                self._planner = connection.scalar(statement)
-                self._session = connection.scalar(select(func.pg_backend_pid()))
-            except BaseException:
-                connection.invalidate()
-                connection.close()
-                raise
-            self._held = connection
-            return True
-
-    def _let_go(self) -> None:
-        """Stop being the planner."""
-        if self._held is not None:
-            self._planner = -1
-            held, self._held = self._held, None
-            with suppress(exc.SQLAlchemyError):
-                held.execute(select(func.pg_advisory_unlock_all()))  # at once, for the next one
-            with suppress(exc.SQLAlchemyError):
-                held.invalidate()  # the lock goes with the session at the latest
-            with suppress(exc.SQLAlchemyError):
-                held.close()
+            return self._seat.take()
 
     def close(self) -> None:
         """Let go of it, and of the lock."""
         self._closed = True
-        self._let_go()
+        if self._seat is not None:
+            self._seat.leave()
         self._engine.dispose()
         if self._lock is not None:
             self._lock.release()

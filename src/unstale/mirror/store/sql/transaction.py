@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Table, bindparam, update
+from sqlalchemy import Connection, Table, bindparam, func, literal_column, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from unstale.errors import Trouble
@@ -26,6 +26,11 @@ _TAKE = (
     .returning(*(numbers.c[kind] for kind in (*_KINDS, "planner")))
 )
 """Run by each transaction that adds rows: takes so many numbers of each kind; returns the last of each."""
+_PATIENCE = func.set_config("idle_in_transaction_session_timeout", "10s", literal_column("true"))
+_TAKE_BRIEFLY = _TAKE.returning(_PATIENCE)
+"""The same on PostgreSQL, unless it is the planner who asks: all others wait for this transaction, so the
+server ends it if nothing comes from its worker. A planner may think for longer; if it hangs, others see to
+that (`unstale.mirror.store.sql.planner_seat`)."""
 
 
 class SqlTransaction:
@@ -62,7 +67,9 @@ class SqlTransaction:
             "more_elements": elements, "more_groups": groups, "more_polls": polls, "more_versions": versions,
             "more_edits": edits,
         }  # fmt: skip
-        self._taken = Taken(*self.connection.execute(_TAKE, more).one())
+        brief = not self._sqlite and (self._planner is None or self._planner < 0)
+        row = self.connection.execute(_TAKE_BRIEFLY if brief else _TAKE, more).one()
+        self._taken = Taken(*row[: len(Taken._fields)])
         return self._taken
 
     def plan(self) -> None:
