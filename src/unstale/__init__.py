@@ -100,6 +100,7 @@ _SUBMODULES = (
     "estimation",
     "mirror",
     "objectives",
+    "operational_time",
     "penalties",
     "planning",
     "poisson",

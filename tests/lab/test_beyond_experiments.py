@@ -9,7 +9,7 @@ from .claims import by_name, drawn
 
 EXPERIMENTS = [
     f"beyond-{name}"
-    for name in ("harmonic", "index", "hints", "uncertain-rates", "estimators", "rules", "million")
+    for name in ("harmonic", "index", "hints", "uncertain-rates", "estimators", "rules", "million", "rhythm")
 ]
 
 
@@ -123,3 +123,10 @@ def test_million(findings):
     assert table.columns["elements"] == (10_000, 100_000, 1_000_000)
     assert max(table.columns["proven distance from the best plan"]) < 1e-9
     assert max(table.columns["seconds"]) < 60.0
+
+
+def test_rhythm(findings):
+    (above,) = (drawn(panel) for panel in findings("beyond-rhythm").panels)
+    flat, rule = above["worth without rhythm"].y, above["rule"].y
+    assert (rule < flat).all()
+    assert rule[:3].max() < 1.0  # where intervals are not much shorter than the period
