@@ -2,9 +2,10 @@
 
 What polls saw comes in (`learning_policy`) and changes what is known: a row for each element
 (`element_table`), with what the `Learner` knows of how it changes, and how good hints are (`hint_channels`).
-What a poll is worth follows. Polls are put in order (`choice`) and get their slots within the budget and the
-limits of groups (`rate_limits`). The mirror runs a `LearningPolicy`; `Learning` is the same with a plain
-face, for programs of your own, for the simulator and for the lab.
+What a poll is worth follows. Polls are put in order (`ranking`) and get their slots within the budget and the
+limits of groups (`budget_and_limits`); if the budget has a reserve, at a price that moves slowly
+(`reserve_price`). The mirror runs a `LearningPolicy`; `Learning` is the same with a plain face, for programs
+of your own, for the simulator and for the lab.
 """
 
 from .budget_and_limits import GroupLimits, RateLimits, Slots

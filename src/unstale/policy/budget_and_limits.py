@@ -1,9 +1,13 @@
 """How fast polls may follow each other: the budget, and the limits of groups; step 1 of a poll.
 
 Each limit has a moment until which what it allows has been *paid*. A poll gets the earliest slot that all of
-its limits allow, and moves their moments on by what it costs. There is never credit for time in which nothing
-was polled, so nothing bursts after an idle time, and where the moments are kept with the polls they paid for,
-nothing bursts after a crash either.
+its limits allow, and moves their moments on by what it costs.
+
+A budget may have a *reserve*: what is not spent is kept, up to what the budget pays for in so much time. The
+moment of a budget may then lag behind, by the reserve at most; so no window of any length spends more than
+its budget and the reserve. Polls that the reserve pays for follow each other no faster than ``max_rate``.
+Without a reserve there is no credit for time in which nothing was polled. Groups never have any. Where the
+moments are kept with the polls they paid for, a crash gives no credit either.
 
 With a ``grace`` a poll may start a little later than its slot: by so much, or a tenth of its group's spacing
 if that is less (but not below 1/20 second, or a quarter of it). So that a window of a minute, or two polls of
@@ -76,17 +80,38 @@ class RateLimits:
 
     Groups are numbered, from 0 on. One that nobody has told anything about has no limit of its own.
 
+    Parameters
+    ----------
+    budget, byte_budget
+        Polls and bytes per unit time; None: any.
+    grace
+        By which a poll may start later than its slot.
+    reserve
+        Time of which unspent budget is kept.
+    max_rate
+        Polls per unit time at any moment, whatever is in reserve; None: any.
+
     >>> limits = RateLimits(budget=2.0)
     >>> limits.assign(np.array([0, 0, 0]), np.ones(3), now=0.0, end=1.0, room=10).start.tolist()
     [0.0, 0.5]
     """
 
     def __init__(
-        self, budget: float | None = None, byte_budget: float | None = None, *, grace: float = 0.0
+        self,
+        budget: float | None = None,
+        byte_budget: float | None = None,
+        *,
+        grace: float = 0.0,
+        reserve: float = 0.0,
+        max_rate: float | None = None,
     ) -> None:
         self.budget, self.byte_budget, self.grace = budget, byte_budget, grace
+        self.reserve, self.max_rate = reserve, max_rate
+        """Time of which unspent budget is kept, and polls per unit time at any moment."""
         self.paid = self.paid_bytes = -inf
-        """Moments up to which the budgets are spent."""
+        """Moments up to which the budgets are spent; at first the reserve is full."""
+        self.paced = -inf
+        """The moment before which ``max_rate`` allows no poll."""
         self._owed = self._owed_bytes = 0.0
         """What was spent beyond that while there was a budget, if there is none now."""
         self._groups: dict[str, NDArray[Any]] = {
@@ -125,7 +150,7 @@ class RateLimits:
         blocked, why
             The moment until which it is left alone, and the reason in words.
         """
-        self.reserve(number)
+        self._make_room(number)
         groups = self._groups
         groups["spacing"][number], groups["concurrency"][number] = spacing, concurrency
         groups["paid"][number] = max(float(groups["paid"][number]), paid)
@@ -133,7 +158,7 @@ class RateLimits:
         self._names[number] = name
         self._why[number] = why
 
-    def reserve(self, number: int) -> None:
+    def _make_room(self, number: int) -> None:
         """Make room for groups up to a number."""
         if (more := number + 1 - self._groups["paid"].size) > 0:
             more = max(more, self._groups["paid"].size)
@@ -158,12 +183,12 @@ class RateLimits:
 
     def spacings(self, groups: NDArray[np.integer]) -> Floats:
         """Return the time between the starts of two polls of each of these groups, at least."""
-        self.reserve(int(groups.max(initial=0)))
+        self._make_room(int(groups.max(initial=0)))
         return np.asarray(self._groups["spacing"][groups], np.float64)
 
     def concurrencies(self, groups: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return how many polls of each of these groups may run at the same time."""
-        self.reserve(int(groups.max(initial=0)))
+        self._make_room(int(groups.max(initial=0)))
         return np.asarray(self._groups["concurrency"][groups], np.int64)
 
     def groups(self) -> Iterator[tuple[int, GroupLimits]]:
@@ -210,14 +235,14 @@ class RateLimits:
 
     def _idle(self, groups: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return how many more polls of each of these groups may be handed out at the same time."""
-        self.reserve(int(groups.max(initial=0)))
+        self._make_room(int(groups.max(initial=0)))
         columns = self._groups
         most = (columns["crowd"][groups] * columns["concurrency"][groups]).astype(np.int64)
         return np.maximum(most - columns["out"][groups], 0)
 
     def saw(self, groups: NDArray[np.integer], failed: NDArray[np.bool_], time: Floats) -> None:
         """Take in how polls of groups went; where all fail, the whole group is left alone for a while."""
-        self.reserve(int(groups.max(initial=0)))
+        self._make_room(int(groups.max(initial=0)))
         columns = self._groups
         if not failed.any():
             columns["failures"][groups] = 0
@@ -238,8 +263,23 @@ class RateLimits:
 
     def affordable(self, now: float, end: float, size: float) -> float:
         """Return how many polls of such a size can start before ``end``."""
-        left = max(end - self.next(now), 0.0)
-        return left * self.rate(size) if left > 0 else 0.0
+        left = self.left(now, end)
+        if not (left > 0 and self.next(now) < end):
+            return 0.0
+        most = (end - self.next(now)) * self.max_rate if self.max_rate is not None else inf
+        return min(left * self.rate(size), most)
+
+    def left(self, now: float, end: float) -> float:
+        """Return the time whose budget can be spent on polls that start before ``end``, the reserve with it.
+
+        Of two budgets the one that has less left counts.
+        """
+        moment = now - self.reserve
+        if self.budget is not None:
+            moment = max(moment, self.paid)
+        if self.byte_budget is not None:
+            moment = max(moment, self.paid_bytes)
+        return end - moment
 
     def next(self, now: float) -> float:
         """Return from when on the budget allows the next poll."""
@@ -248,6 +288,8 @@ class RateLimits:
             moment = max(moment, self.paid)
         if self.byte_budget is not None:
             moment = max(moment, self.paid_bytes)
+        if self.max_rate is not None:
+            moment = max(moment, self.paced)
         return moment
 
     def _cost(self, amount: float, budget: float) -> float:
@@ -271,31 +313,66 @@ class RateLimits:
             return sizes
         return 1.0 + sizes * (self.budget / max(self.byte_budget, 1e-300))
 
+    @property
+    def _pace(self) -> float:
+        """The time between two polls that ``max_rate`` asks for."""
+        return 0.0 if self.max_rate is None else self._cost(1.0, self.max_rate)
+
     def change_budget(self, now: float, budget: float | None, byte_budget: float | None) -> None:
-        """Go on with other budgets: what has been spent beyond ``now`` is paid for at the new ones."""
+        """Go on with other budgets: what has been spent beyond ``now`` is paid for at the new ones.
+
+        What is in reserve stays there, as so many polls and bytes, as far as the new reserve goes.
+        """
+        before, bytes_before = self._kept(now)
         self._owed += max(self.paid - now, 0.0) * (self.budget or 0.0)
         self._owed_bytes += max(self.paid_bytes - now, 0.0) * (self.byte_budget or 0.0)
         self.budget, self.byte_budget, self.paid, self.paid_bytes = budget, byte_budget, now, now
         if budget:
-            self.paid, self._owed = now + self._owed / budget, 0.0
+            self.paid, self._owed = now + (self._owed - before) / budget, 0.0
         if byte_budget:
-            self.paid_bytes, self._owed_bytes = now + self._owed_bytes / byte_budget, 0.0
+            self.paid_bytes, self._owed_bytes = now + (self._owed_bytes - bytes_before) / byte_budget, 0.0
 
-    def give_back(self, groups: NDArray[np.integer], starts: Floats) -> None:
+    def _kept(self, now: float) -> tuple[float, float]:
+        """Return the polls and the bytes in reserve; inf as long as nothing has been spent."""
+        if not self.reserve > 0:
+            return 0.0, 0.0
+        kept = [
+            inf if paid == -inf else min(max(now - paid, 0.0), self.reserve) * (budget or 0.0)
+            for paid, budget in ((self.paid, self.budget), (self.paid_bytes, self.byte_budget))
+        ]
+        return kept[0], kept[1]
+
+    def give_back(self, groups: NDArray[np.integer], sizes: Floats, starts: Floats) -> None:
         """Take back polls that were given slots, and have not been made; the first comes first."""
-        if groups.size:
+        if not groups.size:
+            return
+        if self.reserve > 0:
+            if self.budget:
+                self.paid -= groups.size * self._cost(1.0, self.budget)
+            if self.byte_budget:
+                self.paid_bytes -= self._cost(float(sizes.sum()), self.byte_budget)
+        else:
             self.paid = self.paid_bytes = float(starts[0])
-            np.minimum.at(self._groups["paid"], groups, starts)
+        self.paced = min(self.paced, float(starts[0]))
+        np.minimum.at(self._groups["paid"], groups, starts)
 
     def settle(self, expected: float, traffic: float, now: float) -> None:
         """Set right what a poll was charged, now that it is known what it took."""
         if self.byte_budget is not None and traffic > expected:
-            self.paid_bytes = max(now, self.paid_bytes) + self._cost(traffic - expected, self.byte_budget)
+            since = max(now - self.reserve, self.paid_bytes)
+            self.paid_bytes = since + self._cost(traffic - expected, self.byte_budget)
 
     # --- slots ----------------------------------------------------------------------------------------------
 
     def assign(
-        self, groups: NDArray[np.integer], sizes: Floats, *, now: float, end: float, room: int
+        self,
+        groups: NDArray[np.integer],
+        sizes: Floats,
+        *,
+        now: float,
+        end: float,
+        room: int,
+        apart: float = 0.0,
     ) -> Slots:
         """Give polls their slots, the first the earliest.
 
@@ -307,33 +384,82 @@ class RateLimits:
             Slots lie between the two.
         room
             Polls that get one, at most.
+        apart
+            Time between two slots, at least.
 
         A poll whose group is not free yet lets others go first, so that the budget is used meanwhile.
         """
         start = self.next(now)
         if not (start < end and groups.size and room > 0 and self.rate(1.0) > 0):
             return Slots(np.empty(0, np.intp), np.empty(0), np.empty(0))
-        self.reserve(int(groups.max()))
+        self._make_room(int(groups.max()))
         ready = np.maximum(self._groups["paid"][groups], self._groups["blocked"][groups])
         free = (ready <= start) & (self._idle(groups) >= groups.size) & (self._groups["spacing"][groups] <= 0)
         if free.all():
-            return self._in_a_row(groups, sizes, start, end, room)
-        return self._one_by_one(groups, sizes, start, end, room)
+            return self._in_a_row(groups, sizes, start, end, room, apart)
+        return self._one_by_one(groups, sizes, start, end, room, apart)
 
-    def _in_a_row(
-        self, groups: NDArray[np.integer], sizes: Floats, start: float, end: float, room: int
+    def _in_a_row(  # noqa: PLR0917  (as `assign`)
+        self,
+        groups: NDArray[np.integer],
+        sizes: Floats,
+        start: float,
+        end: float,
+        room: int,
+        apart: float = 0.0,
     ) -> Slots:
         """Give slots as fast as the budget allows."""
-        paid = start + np.concatenate([[0.0], np.cumsum(self.steps(sizes))])
-        count = min(int(np.searchsorted(paid[:-1], end)), room)
-        self._pay(float(paid[count - 1]), float(sizes[count - 1]))
+        steps = self.steps(sizes)
+        if self.reserve > 0 or self._pace > 0 or apart > 0:
+            both = self.budget is not None and self.byte_budget is not None
+            if both or max(self._pace, apart) > steps.min():  # a reserve may fill up meanwhile
+                return self._one_by_one(groups, sizes, start, end, room, apart)
+            slots = self._from_reserve(sizes, start, apart)
+        else:
+            slots = start + np.concatenate([[0.0], np.cumsum(steps)])[:-1]
+        count = min(int(np.searchsorted(slots, end)), room)
+        if self.reserve > 0:
+            self._pay_all(start, slots[:count], sizes[:count])
+        else:
+            self._pay(float(slots[count - 1]), float(sizes[count - 1]))
         limited = groups[:count][self._groups["concurrency"][groups[:count]] < UNLIMITED]
         np.add.at(self._groups["out"], limited, 1)
         self._handed_out += limited.tolist()
-        return Slots(np.arange(count), paid[:count], np.full(count, self.grace))
+        return Slots(np.arange(count), slots[:count], np.full(count, self.grace))
 
-    def _one_by_one(
-        self, groups: NDArray[np.integer], sizes: Floats, start: float, end: float, room: int
+    def _from_reserve(self, sizes: Floats, start: float, apart: float) -> Floats:
+        """Return slots as soon as the reserve or the budget pays for them, no closer than they may be."""
+        step = max(self._pace, apart) * np.arange(sizes.size)
+        ready = np.full(sizes.size, start)
+        for paid, budget, amounts in (
+            (self.paid, self.budget, np.ones(sizes.size)),
+            (self.paid_bytes, self.byte_budget, sizes),
+        ):
+            if budget is not None:
+                spent = np.cumsum(amounts) - amounts
+                np.maximum(
+                    ready, max(paid, start - self.reserve) + spent * self._cost(1.0, budget), out=ready
+                )
+        return np.asarray(step + np.maximum.accumulate(ready - step), np.float64)
+
+    def _pay_all(self, start: float, slots: Floats, sizes: Floats) -> None:
+        """Pay for polls that were given slots one after the other, from the reserve on."""
+        if self.budget is not None:
+            self.paid = max(self.paid, start - self.reserve) + slots.size * self._cost(1.0, self.budget)
+        if self.byte_budget is not None:
+            spent = self._cost(float(sizes.sum()), self.byte_budget)
+            self.paid_bytes = max(self.paid_bytes, start - self.reserve) + spent
+        if self.max_rate is not None:
+            self.paced = float(slots[-1]) + self._pace
+
+    def _one_by_one(  # noqa: PLR0917  (as `assign`)
+        self,
+        groups: NDArray[np.integer],
+        sizes: Floats,
+        start: float,
+        end: float,
+        room: int,
+        apart: float = 0.0,
     ) -> Slots:
         """Give slots as groups become free."""
         columns = self._groups
@@ -371,15 +497,17 @@ class RateLimits:
             which.append(poll)
             slots.append(time)
             lates.append(late)
-            time = self._pay(time, float(sizes[poll]))
+            time = max(self._pay(time, float(sizes[poll])), time + apart)
         return Slots(np.array(which, np.intp), np.array(slots), np.array(lates))
 
     def _pay(self, time: float, size: float) -> float:
         """Pay for a poll at a moment; return from when on the next may start."""
         if self.budget is not None:
-            self.paid = time + self._cost(1.0, self.budget)
+            self.paid = max(self.paid, time - self.reserve) + self._cost(1.0, self.budget)
         if self.byte_budget is not None:
-            self.paid_bytes = time + self._cost(size, self.byte_budget)
+            self.paid_bytes = max(self.paid_bytes, time - self.reserve) + self._cost(size, self.byte_budget)
+        if self.max_rate is not None:
+            self.paced = time + self._pace
         return self.next(time)
 
     # --- to be continued ------------------------------------------------------------------------------------
@@ -387,14 +515,25 @@ class RateLimits:
     def state(self) -> dict[str, Floats]:
         """Return all that is needed to go on later: nan stands for a budget that there is not."""
         budgets = [np.nan if one is None else one for one in (self.budget, self.byte_budget)]
-        own = np.array([*budgets, self.grace, self.paid, self.paid_bytes, self._owed, self._owed_bytes])
+        own = np.array(
+            [
+                *budgets, self.grace, self.paid, self.paid_bytes, self._owed, self._owed_bytes, self.reserve,
+                np.nan if self.max_rate is None else self.max_rate, self.paced,
+            ]
+        )  # fmt: skip
         return {"own": own, **{name: column.copy() for name, column in self._groups.items()}}
 
     @classmethod
     def resume(cls, state: Mapping[str, Floats]) -> Self:
         """Go on where `state` was taken."""
-        budget, byte_budget, grace, paid, paid_bytes, owed, owed_bytes = np.asarray(state["own"]).tolist()
-        self = cls(*(None if np.isnan(one) else one for one in (budget, byte_budget)), grace=grace)
+        own = np.asarray(state["own"]).tolist()
+        budget, byte_budget, grace, paid, paid_bytes, owed, owed_bytes = own[:7]
+        reserve, max_rate, paced = own[7:] or (0.0, np.nan, -inf)  # as older versions had it
+        budget, byte_budget, max_rate = (
+            None if np.isnan(one) else one for one in (budget, byte_budget, max_rate)
+        )
+        self = cls(budget, byte_budget, grace=grace, reserve=reserve, max_rate=max_rate)
+        self.paced = paced
         self.paid, self.paid_bytes, self._owed, self._owed_bytes = paid, paid_bytes, owed, owed_bytes
         self._groups = {name: np.array(state[name]) for name in _COLUMNS}
         return self
@@ -435,6 +574,7 @@ class RateLimits:
         if self.byte_budget:
             most = self._cost(largest, self.byte_budget)
             self.paid_bytes = min(self.paid_bytes + shift, now + ahead + most)
+        self.paced = min(self.paced + shift, now + ahead + self._pace)
         columns = self._groups
         longest = ahead + 2.0 * columns["spacing"]
         longest[[number for number in failing if number < longest.size]] += 3600.0

@@ -35,6 +35,7 @@ from .compiled.jitter import stretch
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
 from .hint_channels import Channels
 from .ranking import far_apart, leading_within, turns
+from .reserve_price import ReservePrice
 
 __all__ = ["PATIENCE", "Chosen", "LearningPolicy", "Limits", "PollOutcomes", "no_backoff"]
 
@@ -59,6 +60,13 @@ class Limits(Protocol):
     def next(self, now: float) -> float:
         """Return from when on the budget allows the next poll."""
 
+    @property
+    def reserve(self) -> float:
+        """Return the time of which unspent budget is kept."""
+
+    def left(self, now: float, end: float) -> float:
+        """Return the time whose budget can be spent on polls that start before ``end``."""
+
     def affordable(self, now: float, end: float, size: float) -> float:
         """Return how many polls of such a size can start before ``end``."""
 
@@ -72,7 +80,14 @@ class Limits(Protocol):
         """Return how many more polls of groups may be handed out that start before ``end``."""
 
     def assign(
-        self, groups: NDArray[np.integer], sizes: Floats, *, now: float, end: float, room: int
+        self,
+        groups: NDArray[np.integer],
+        sizes: Floats,
+        *,
+        now: float,
+        end: float,
+        room: int,
+        apart: float = 0.0,
     ) -> Slots:
         """Give polls their slots, the first the earliest.
 
@@ -84,6 +99,8 @@ class Limits(Protocol):
             Slots lie between the two.
         room
             Polls that get one, at most.
+        apart
+            Time between two slots, at least.
         """
 
     def hand_out(self, numbers: Iterable[int]) -> None:
@@ -182,6 +199,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self._backoff, self._shortest_round = backoff, shortest_round
         self._objective = objective_named(objective)
         self._growth = 2.0 if self._objective.kernel == kernels.FRESHNESS else 3.0
+        self._reserve_price = ReservePrice()
+        self.more_wanted = False
+        """Whether polls were worth the price when some were chosen last, and got no slot."""
         self._turn = self._audited = 0
         """How many more polls others have had than those that are new, or asked for by an audit."""
         self._marked = 0.0
@@ -194,12 +214,14 @@ class LearningPolicy(Generic[AnyLimits_co]):
             "channels": text,
             "followed": followed,
             **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE},
+            **self._reserve_price.state(),
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken."""
         for name in _STATE:
             setattr(self, name, np.asarray(state[name.strip("_")]).item())
+        self._reserve_price.resume(state)
         self.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
         self.hinted = set(self.table["id"][self.table["hints"] > 0].tolist())
         pairs = np.asarray(state["followed"], np.int64).reshape(-1, 2)
@@ -434,21 +456,71 @@ class LearningPolicy(Generic[AnyLimits_co]):
             return Chosen(np.empty(0, np.intp), np.empty(0), np.empty(0))
         most = int(min(limits.affordable(now, end, self.mean_size) + 2.0, room, 1e15))
         new, old, values = self._candidates(now, end)
-        wanted, worths = self._in_order(new, old, values, most, now=now, end=end, each=each)
+        offered, worth_it, floor = old, values, 0.0
+        if saving := limits.reserve > 0:
+            if self._reserve_price.base <= 0:
+                self._first_price(old, limits.left(now, end))
+            kept, floor, enough = self._reserve_price.offered(
+                values, limits.left(now, end), limits.reserve, limits.rate(self.mean_size)
+            )
+            offered, worth_it = old[kept], values[kept]
+            most, each = min(most, new.size + enough), each if not new.size else 1
+        wanted, worths = self._in_order(
+            new, offered, worth_it, most, now=now, end=end, each=each, floor=floor
+        )
         asked = self._audits()
         if asked.size:
             rest = ~np.isin(wanted, asked)
             order = turns(asked.size, int(np.count_nonzero(rest)), self._audited)
             wanted = np.concatenate([asked, wanted[rest]])[order]
             worths = np.concatenate([np.full(asked.size, np.nan), worths[rest]])[order]
-        slots = limits.assign(table["group"][wanted], self.sizes(wanted), now=now, end=end, room=room)
-        chosen = wanted[slots.which]
+        apart = 0.0
+        if saving:
+            within = self._reserve_price.pays_for(
+                worths, limits.steps(self.sizes(wanted)), limits.left(now, end), limits.reserve
+            )
+            wanted, worths = wanted[within], worths[within]
+            if not np.isnan(worths).any():  # those without a copy, and audits, come as soon as they may
+                apart = max(end - limits.next(now), 0.0) / max(wanted.size, 1)
+        slots = limits.assign(
+            table["group"][wanted], self.sizes(wanted), now=now, end=end, room=room, apart=apart
+        )
+        chosen, paid = wanted[slots.which], worths[slots.which]
+        self.more_wanted = chosen.size < wanted.size
         self._count_turns(wanted, chosen, asked)
         table["busy"][chosen] = True
-        self._set_price(
-            old, values, worths[slots.which], end, short=chosen.size < room and limits.next(now) < end
-        )
+        left = limits.left(now, end)
+        if saving:
+            empty = self.more_wanted and limits.next(now) >= end
+            share = self._share_of_a_round(paid.size)
+            self.price = self._reserve_price.follow(
+                paid, now=now, left=left, reserve=limits.reserve, empty=empty, share=share
+            )
+            short = left >= limits.reserve
+        else:
+            self._follow_paid(paid)
+            short = chosen.size < room and limits.next(now) < end
+        self._look_later(old, values, end, short=short)
         return Chosen(chosen, slots.start, slots.late)
+
+    def _first_price(self, places: Places, left: float) -> None:
+        """Begin with the price that was paid last, or else with what polls are worth after a round."""
+        price = self.price
+        if price <= 0 and places.size and self.round < inf:
+            some = places[:: max(places.size // 1000, 1)]
+            price = float(np.mean(self.worths(some, np.full(some.size, self.round))))
+        self._reserve_price.begin(price, left / self.limits.reserve)
+
+    def _share_of_a_round(self, polls: int) -> float:
+        """Return by which share of the way a price moves with so many polls."""
+        return min(0.2 * STEPS * polls / max(len(self.table), 1), 0.5)
+
+    def _follow_paid(self, paid: Floats) -> None:
+        """Let the price be what the last polls were worth."""
+        paid = paid[np.isfinite(paid)]
+        if paid.size:
+            share = self._share_of_a_round(paid.size) if self.price > 0 else 1.0
+            self.price += (float(paid.min()) - self.price) * share
 
     def _count_turns(self, wanted: Places, chosen: Places, asked: Places) -> None:
         """Count who had how many polls: new elements, and those that an audit asks for, beside others."""
@@ -503,19 +575,20 @@ class LearningPolicy(Generic[AnyLimits_co]):
         now: float,
         end: float,
         each: int,
+        floor: float = 0.0,
     ) -> tuple[Places, Floats]:
         """Return polls in the order in which they should be made, and what they are worth; nan for new ones.
 
         The best come first, and new ones have every second turn. Of those that must be polled in any case,
         those that were polled longest ago come first.
         """
-        table, limits, left = self.table, self.limits, end - self.limits.next(now)
+        table, limits, left = self.table, self.limits, self.limits.left(now, end)
         free = partial(limits.free, now=now, end=end)
         weight = table["weight"][new].astype(np.float64)
         order = leading_within(weight, table["added"][new], table["group"][new], 4 * most + 64, free)
         new, polls, worths = new[order], old, values
         if each > 1:
-            polls, worths = self._repeated(old, values, left, end, each)
+            polls, worths = self._repeated(old, values, left, end, each, floor)
         rank = worths
         if (overdue := np.isinf(worths)).any():
             last = table["last"][polls]
@@ -536,8 +609,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         everyone = np.concatenate([new, polls[best]])[order]
         return everyone, np.concatenate([np.full(new.size, np.nan), worths[best]])[order]
 
-    def _repeated(
-        self, places: Places, values: Floats, left: float, end: float, each: int
+    def _repeated(  # noqa: PLR0917  (as `_in_order` has them)
+        self, places: Places, values: Floats, left: float, end: float, each: int, floor: float
     ) -> tuple[Places, Floats]:
         """Return polls, several of an element where they are worth it, and what each is worth.
 
@@ -553,7 +626,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             order = np.argsort(-worths, kind="stable")
             paid = np.cumsum(self.limits.steps(self.sizes(polls[order])))
             last = int(np.searchsorted(paid, left))
-            price = worths[order[last]] if last < order.size else 0.0
+            price = max(worths[order[last]] if last < order.size else 0.0, floor)
             again = again[latest >= price]
             since = self._stretched(places[again], self.table.since(places[again], end))
             latest = self.worths(places[again], since / count)
@@ -562,16 +635,12 @@ class LearningPolicy(Generic[AnyLimits_co]):
             polls, worths = np.concatenate([polls, places[again]]), np.concatenate([worths, latest])
         return polls, worths
 
-    def _set_price(self, places: Places, values: Floats, paid: Floats, end: float, *, short: bool) -> None:
-        """Note the price, and when others are worth looking at again.
+    def _look_later(self, places: Places, values: Floats, end: float, *, short: bool) -> None:
+        """Note when others are worth looking at again, at the present price.
 
         At constant rates worth grows at most with a power of time, so it takes that long to reach the price.
         """
         table = self.table
-        paid = paid[np.isfinite(paid)]
-        if paid.size:
-            share = min(0.2 * STEPS * paid.size / max(len(table), 1), 0.5)
-            self.price += (float(paid.min()) - self.price) * (share if self.price > 0 else 1.0)
         if short or self.price < 0.8 * self._marked:  # there is budget left, or polls are cheaper now
             table.look_again()
             self._marked = self.price

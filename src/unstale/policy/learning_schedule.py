@@ -72,6 +72,11 @@ class Learning:
     copies
         Whether there are copies in the beginning; if not, the first poll of an element brings the first copy,
         and says nothing of changes.
+    reserve, max_rate
+        Time of which unspent budget is kept, to be spent when polls are worth more; and polls per unit of
+        time that are never exceeded, None: any.
+    in_reserve
+        The share of the reserve that is there in the beginning.
     seed
         Of the phases of polls and of the jitter.
     start
@@ -104,6 +109,9 @@ class Learning:
         min_interval: ArrayLike = 0.0,
         jitter: ArrayLike = 0.0,
         copies: bool = True,
+        reserve: float = 0.0,
+        max_rate: float | None = None,
+        in_reserve: float = 1.0,
         seed: int = 0,
         start: float = 0.0,
     ) -> None:
@@ -126,11 +134,20 @@ class Learning:
             added=self._now,
             state=OK if copies else NEW,
         )
-        rates = RateLimits(byte_budget=0.0) if sizes is not None else RateLimits(budget=0.0)
+        by_size = sizes is not None
+        rates = RateLimits(
+            None if by_size else 0.0,
+            0.0 if by_size else None,
+            reserve=scalar("reserve", reserve, at_least=0),
+            max_rate=None if max_rate is None else scalar("max_rate", max_rate, above=0),
+        )
         _limit(rates, limits, labels)
         _open(table, windows, groups)
         self._policy: LearningPolicy[RateLimits] = LearningPolicy(table, rates, objective=objective)
         self.budget = budget
+        if reserve:
+            kept = scalar("in_reserve", in_reserve, at_least=0, at_most=1) * reserve
+            rates.paid = rates.paid_bytes = self._now - kept
         if copies:
             turns = generator_of(self._seed, PHASES).permutation(n)
             table["last"][:] = self._now - self._span * (turns + 0.5) / n
@@ -204,7 +221,8 @@ class Learning:
     def _reconsider(self) -> None:
         """Take back the polls that have been chosen but not yet given, as if the step ended now."""
         if self._elements.size:
-            self._limits.give_back(self._policy.table["group"][self._elements], self._times)
+            groups = self._policy.table["group"][self._elements]
+            self._limits.give_back(groups, self._policy.sizes(self._elements), self._times)
             first, which = np.unique(self._elements, return_index=True)  # of several polls the first counts
             self._policy.take_back(first, self._before[which])
             self._times, self._elements, self._before = np.empty(0), np.empty(0, np.int64), np.empty(0)
