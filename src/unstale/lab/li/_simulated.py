@@ -96,6 +96,33 @@ def play(
     return result[case]
 
 
+def lag_between_bursty_polls(run: Run, frequencies: Sequence[float], each: int) -> tuple[Floats, Floats]:
+    """Simulate case (b) gap by gap, with gaps drawn by the square of their length; return lags and errors.
+
+    The lag over a gap between polls grows like the square of the gap, whose square has no variance at shape
+    3: plain averages do not settle. Gaps of x scales (density 3 (1+x)^-4) drawn with density
+    3 x^2 (1+x)^-4, which is the ratio of gamma variables of shapes 3 and 1, count with weight 1/x^2. That
+    leaves numbers between 0 and 1/2 to average. Each element is one gap, in units of its length.
+    """
+    rng, rows = run.rng(5), []
+    for k, f in enumerate(frequencies):
+        scale = 2.0 / f  # of gaps of shape 3, so that their mean is 1/f
+        gaps = scale * rng.gamma(3.0, size=each) / rng.exponential(size=each)
+        outcome = unstale.simulate(
+            unstale.World(unstale.Periodic(1.0 / (_RATE * gaps))),
+            1.0,
+            policies={"b": unstale.Schedule(np.ones(each), phases=np.zeros(each))},
+            horizon=1.0,
+            burn_in=0.0,
+            batches=2,
+            seed=run.seed + 1000 * k,
+        )["b"]
+        mean, error = spread(outcome.elements.age, 1)
+        rows.append((f * scale**2 * mean[0], f * scale**2 * error[0]))
+    lags, errors = np.transpose(rows)
+    return lags, errors
+
+
 def spread(values: Floats, groups: int) -> tuple[Floats, Floats]:
     """Return the mean of each of so many groups of elements in a row, and its standard error."""
     grouped = values.reshape(groups, -1)
