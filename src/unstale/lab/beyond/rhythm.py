@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import unstale
 from unstale.arguments import Floats
 from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, experiment, ours
-from unstale.operational_time import OperationalClock
+
+if TYPE_CHECKING:
+    from unstale.operational_time import (
+        OperationalClock,
+    )  # slow to import, and experiments are listed without it
 
 _HOUR = np.arange(24)
 RHYTHMS = {
@@ -35,7 +40,7 @@ def rhythm(run: Run) -> Iterator[Claim | Panel]:
     rates = run.some(RATES, RATES[1:2])
     excess: dict[str, list[float]] = {name: [] for name in RULES}
     for levels in RHYTHMS.values():
-        clock = OperationalClock(levels, period=1.0)
+        clock = unstale.operational_time.OperationalClock(levels, period=1.0)
         for rate in rates:
             costs = _costs(clock, rate)
             for interval in INTERVALS:

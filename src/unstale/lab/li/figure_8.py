@@ -32,7 +32,7 @@ def figure_8(run: Run) -> Iterator[Claim | Panel]:
     """
     one = busiest(run)
     fitted = unstale.Pareto(PRINTED[0], PRINTED[1] / 24.0)
-    shown = [(one.name, one.law, 1.0 / float(one.gaps.mean()))]
+    shown: list[tuple[str, unstale.Process, float]] = [(one.name, one.law, 1.0 / float(one.gaps.mean()))]
     if one.about != "another history":
         shown.append(("the paper's article, as printed", fitted, 24.0 / PRINTED_MEAN))
     ratios = []
