@@ -41,7 +41,7 @@ _COLUMNS: Mapping[str, tuple[type, float]] = {
     "size": (np.float64, np.nan), "max_age": (np.float32, inf), "min_interval": (np.float32, 0.0),
     "jitter": (np.float32, 0.0), "window": (np.int16, 0), "state": (np.int8, 0), "look": (np.float64, -inf),
     "reads": (np.float32, 1.0), "channel": (np.int16, 0), "hints": (np.int16, 0), "busy": (np.bool_, 0),
-    "soon": (np.bool_, 0),
+    "soon": (np.bool_, 0), "list": (np.int32, 0),
 }  # fmt: skip
 _GIVEN = (
     "id", "group", "added", "last", "not_before", "failures", "weight", "size", "max_age", "min_interval",
@@ -75,6 +75,8 @@ class ElementColumns:
     windows: Sequence[str]
     state: Sequence[str]
     evidence: Sequence[bytes]
+    via: Ids | None = None
+    """Numbers of the elements that named them, 0 where users did; None: users have named all of them."""
 
 
 class ElementTable:
@@ -82,7 +84,8 @@ class ElementTable:
 
     ``look``: no sooner is it worth looking at the element. ``soon``: it is among those that may become due
     within the next choices. ``busy``: a poll of it is handed out. ``reads``: what its weight is multiplied
-    by. ``channel`` and ``hints``: who gives hints about it, and how many since the last poll.
+    by. ``channel`` and ``hints``: who gives hints about it, and how many since the last poll. ``list``: the
+    list, one of those that users named, by which it was discovered; 0 if users named it themselves.
     """
 
     def __init__(self) -> None:
@@ -92,6 +95,8 @@ class ElementTable:
         self.hours: list[OpeningHours | None] = [None]
         """Of windows, by number; 0 is any time."""
         self._windows = {"": 0}
+        self.lists: dict[int, int] = {0: 0}
+        """Lists that users named, by the number of their element, in the order of their numbers here."""
         self._count: int | None = None
         self._soon, self._soon_until = np.empty(0, np.intp), -inf
         self._sooner: list[Places] = []
@@ -188,11 +193,20 @@ class ElementTable:
         chosen = which.tolist()
         self["window"][places] = [self._window(columns.windows[i]) for i in chosen]
         self["state"][places] = [STATES.index(columns.state[i]) for i in chosen]
+        self["list"][places] = 0 if columns.via is None else self._named_by(columns.via[which])
         self._count = None
         self.touch(places)
         rows = [columns.evidence[i] for i in chosen]
         if any(rows):
             self.learner.write(places, rows)
+
+    def _named_by(self, via: Ids) -> NDArray[np.int32]:
+        """Return the list that led to each element: the first one, if a list has named another list."""
+        numbers = {0: 0}
+        for one in np.unique(via[via > 0]).tolist():
+            first = int(self["list"][self.places([one])[0]]) if self.has([one])[0] else 0
+            numbers[one] = first or self.lists.setdefault(one, len(self.lists))
+        return np.array([numbers[one] for one in np.maximum(via, 0).tolist()], np.int32)
 
     def _window(self, text: str) -> int:
         if text not in self._windows:

@@ -6,8 +6,9 @@ little ahead of time, until the budget is spent; what the last of them is worth 
 
 Everything else is a matter of worth, too. A copy older than its ``max_age`` is worth more than anything. An
 element without a copy is worth all that a poll of it can ever be; so that many new ones do not starve the
-others, they get half of the budget. What has failed, what is out of its window, what was polled less than its
-``min_interval`` ago and what is handed out already is worth nothing for now.
+others, they get half of the budget, and the lists that named them take turns (see `ListShares`). What has
+failed, what is out of its window, what was polled less than its ``min_interval`` ago and what is handed out
+already is worth nothing for now.
 
 No clock, no store: what happens is told, and the time is an argument. The mirror runs this object, with its
 budget and the limits of its groups; `unstale.Learning`, the simulator and the lab play the same one.
@@ -32,6 +33,7 @@ from unstale.processes import UncertainPoisson
 
 from .budget_and_limits import Slots
 from .compiled.jitter import stretch
+from .discovered import STANDING_BACK, ListShares
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
 from .hint_channels import Channels
 from .ranking import far_apart, leading_within, turns
@@ -205,6 +207,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self._turn = self._audited = 0
         """How many more polls others have had than those that are new, or asked for by an audit."""
         self._marked = 0.0
+        self._shares = ListShares(table)
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on later, besides the table and the limits."""
@@ -380,9 +383,13 @@ class LearningPolicy(Generic[AnyLimits_co]):
 
     @property
     def round(self) -> float:
-        """Time in which the budget pays for one poll of each element that is wanted; inf without any."""
+        """Time in which the budget pays for one poll of each element that is wanted; inf without any.
+
+        What stands back behind others does not count.
+        """
         rate = self.limits.rate(self.mean_size)
-        return (self.table.wanted_count + self.others) / rate if rate > 0 else inf
+        count = max(self.table.wanted_count - self._shares.back_count, 1)
+        return (count + self.others) / rate if rate > 0 else inf
 
     def rescaled(self) -> bool:
         """See to it that what is learned fades as slowly as elements are polled; tell if that changed."""
@@ -489,7 +496,11 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.more_wanted = chosen.size < wanted.size
         self._count_turns(wanted, chosen, asked)
         table["busy"][chosen] = True
-        left = limits.left(now, end)
+        back = self._shares.stand_back(chosen)
+        if (back & ~np.isnan(paid)).any():  # the others have left some of the budget: they may have all of it
+            self.price = self._marked = 0.0
+            table.touch(self._shares.others())
+        left, paid = limits.left(now, end), np.where(back, np.nan, paid)
         if saving:
             empty = self.more_wanted and limits.next(now) >= end
             share = self._share_of_a_round(paid.size)
@@ -513,7 +524,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
 
     def _share_of_a_round(self, polls: int) -> float:
         """Return by which share of the way a price moves with so many polls."""
-        return min(0.2 * STEPS * polls / max(len(self.table), 1), 0.5)
+        count = max(len(self.table) - self._shares.back_count, 1)
+        return min(0.2 * STEPS * polls / count, 0.5)
 
     def _follow_paid(self, paid: Floats) -> None:
         """Let the price be what the last polls were worth."""
@@ -525,6 +537,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
     def _count_turns(self, wanted: Places, chosen: Places, asked: Places) -> None:
         """Count who had how many polls: new elements, and those that an audit asks for, beside others."""
         new = np.isnan(self.table["last"][wanted])
+        self._shares.chose(chosen[np.isnan(self.table["last"][chosen])])
         if new.any() and not new.all():
             self._turn += int(np.sum(np.where(np.isnan(self.table["last"][chosen]), -1, 1)))
         self._audited += (
@@ -543,6 +556,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
     def _candidates(self, now: float, end: float) -> tuple[Places, Places, Floats]:
         """Return elements that may be polled: those without a copy; others, and what that is worth."""
         table = self.table
+        self._shares.count()
         places = table.due(now, end)
         is_open = np.array([hours is None or bool(hours.is_open(now)) for hours in table.hours])
         able = ~table["busy"][places] & (table["not_before"][places] <= now) & (table["weight"][places] > 0)
@@ -553,7 +567,10 @@ class LearningPolicy(Generic[AnyLimits_co]):
         old = old[table.since(old, now) >= table["min_interval"][old]]
         since = table.since(old, end)
         values = self.worths(old, self._stretched(old, since))
-        values[(since >= table["max_age"][old]) | (since > PATIENCE * self.round)] = inf
+        overdue = (since >= table["max_age"][old]) | (since > PATIENCE * self.round)
+        back = self._shares.stand_back(old)
+        values[overdue & ~back] = inf
+        values[back] *= STANDING_BACK
         return new, old, values
 
     def _stretched(self, places: Places, since: Floats) -> Floats:
@@ -584,9 +601,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """
         table, limits, left = self.table, self.limits, self.limits.left(now, end)
         free = partial(limits.free, now=now, end=end)
-        weight = table["weight"][new].astype(np.float64)
-        order = leading_within(weight, table["added"][new], table["group"][new], 4 * most + 64, free)
-        new, polls, worths = new[order], old, values
+        new, polls, worths = self._shares.first_polls(new, 4 * most + 64, free), old, values
         if each > 1:
             polls, worths = self._repeated(old, values, left, end, each, floor)
         rank = worths

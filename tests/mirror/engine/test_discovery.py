@@ -1,0 +1,88 @@
+"""What lists name: a list that names without end takes neither the budget nor the place of others."""
+
+from collections import Counter
+
+import pytest
+
+from unstale.mirror.settings import GroupLimit
+from unstale.mirror.source import Found, New
+
+from .worlds import START, add, make, run
+
+GOOD = [f"good{i}/page" for i in range(6)]
+SPACED = (GroupLimit("*", spacing=1.0, concurrency=2),)
+
+
+def naming(name, links, hosts=30, *, endless):
+    """Return what a feed brings: so many links, others at each poll or always the same."""
+    polls = [0]
+
+    def poll(_):
+        start = polls[0] * links if endless else 0
+        polls[0] += 1
+        names = (f"python:{name}{i % hosts}/{i}" for i in range(start, start + links))
+        return Found("changed", "200 OK", body=f"{polls[0]}".encode(), traffic=500,
+                     discovered=tuple(New(key, "python") for key in names))  # fmt: skip
+
+    return poll
+
+
+def shares(world, since=0.0):
+    """Return which part of the polls each kind of host had."""
+    kinds = Counter(
+        key.split(":")[1].split("/")[0].rstrip("0123456789")
+        for time, key in world.polls
+        if time >= START + since
+    )
+    return {kind: count / kinds.total() for kind, count in kinds.items()}
+
+
+def played(folder, feed, seconds=60.0, **more):
+    content = {f"python:{key}": (lambda now: str(now // 60).encode()) for key in GOOD}
+    content |= {"python:feed/0": feed, **more}
+    folder.mkdir(exist_ok=True)
+    mirror, world = make(folder, content=content, budget=10.0, tick=None, groups=SPACED)
+    with mirror:
+        add(mirror, *(key.removeprefix("python:") for key in content))
+        run(mirror, seconds)
+    return world
+
+
+def test_a_feed_that_names_others_at_each_poll_leaves_good_pages_their_share(tmp_path):
+    """Before lists took turns, good pages had 4 % here: 24 polls of 596."""
+    calm = played(tmp_path / "calm", naming("link", 10, endless=False))
+    attacked = played(tmp_path / "attacked", naming("link", 1000, endless=True))
+    assert shares(attacked)["good"] >= 0.9 * shares(calm)["good"]
+    assert shares(attacked, since=30.0)["good"] >= 0.45
+    assert shares(attacked)["link"] >= 0.4  # half of the budget is for what is new
+
+
+def test_one_list_does_not_take_the_turns_of_another(tmp_path):
+    world = played(
+        tmp_path,
+        naming("link", 1000, endless=True),
+        **{"python:other/0": naming("paper", 60, endless=False)},
+    )
+    first = {key for time, key in world.polls if key.startswith("python:paper") and time < START + 40.0}
+    assert len(first) >= 50
+
+
+def test_what_a_list_named_is_worth_as_much_as_anything_once_it_has_been_seen(tmp_path):
+    world = played(tmp_path, naming("link", 100, endless=False), seconds=60.0)
+    late = shares(world, since=45.0)
+    assert late["link"] > 0.6
+    assert sum(key.startswith("python:link") for _, key in world.polls) > 200
+
+
+def test_a_list_alone_stands_back_behind_nobody(tmp_path):
+    mirror, world = make(
+        tmp_path,
+        content={"python:feed/0": naming("link", 400, hosts=400, endless=False)},
+        budget=10.0,
+        tick=None,
+    )
+    with mirror:
+        add(mirror, "feed/0")
+        run(mirror, 30.0)
+    assert len(world.times("python:feed/0")) < 0.2 * len(world.polls)
+    assert sum(1 for _ in world.polls) == pytest.approx(300, abs=10)
