@@ -232,7 +232,7 @@ class ElementTable:
             **given,
             windows=[texts[i] for i in self["window"][places].tolist()],
             state=[STATES[i] for i in self["state"][places].tolist()],
-            evidence=[row.tobytes() for row in self.learner.evidence[places]],
+            evidence=self.learner.rows(places),
         )
 
     def since(self, places: Places, now: float) -> Floats:

@@ -313,3 +313,27 @@ BAD = [
 def test_bad_input_is_named(call: object, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         call()  # type: ignore[operator]
+
+
+@given(st.floats(0.1, 10.0), st.floats(1e-4, 1e4), st.integers(0, 2**32 - 1))
+def test_rows_that_were_saved_under_another_round_are_read_as_if_rescaled_with_the_others(
+    before, ratio, seed
+):
+    rng = np.random.default_rng(seed)
+    learner = Learner(5, round=before)
+    learner.learn(rng.integers(0, 5, 40), rng.exponential(before, 40), rng.random(40) < 0.5)
+    every = np.arange(5)
+    saved, old = learner.rows(every), [row.tobytes() for row in learner.evidence]
+    learner.rescale(before * ratio)
+    for rows in (saved, learner.rows(every)):
+        again = Learner.resume(learner.state())
+        again.write(every, rows)
+        assert np.array_equal(again.evidence, learner.evidence)
+    # What an older version wrote says no round: it is that of the state that it wrote, whatever came after.
+    former = {name: value for name, value in learner.state().items() if name != "unsaid_round"}
+    upgraded = Learner.resume(former)
+    upgraded.write(every, [row.tobytes() for row in learner.evidence])
+    assert np.array_equal(upgraded.evidence, learner.evidence)
+    upgraded = Learner.resume({**learner.state(), "unsaid_round": before})
+    upgraded.write(every, old)
+    assert np.array_equal(upgraded.evidence, learner.evidence)

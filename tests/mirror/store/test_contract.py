@@ -8,6 +8,7 @@ import pytest
 
 from unstale import InvalidInput
 from unstale.mirror.store.contract import Addition, Store
+from unstale.mirror.store.sql import housekeeping
 from unstale.mirror.store.storable import text_of
 
 from .making import additions, changed, columns, given_back, handed_out, slot, unchanged
@@ -249,10 +250,33 @@ def test_edits_are_read_on(store):
         ]  # fmt: skip
         assert [edit.id for edit in t.edits(1, limit=1)] == [2]
         assert t.edits(3) == []
+        assert t.last_edit() == 3
         t.prune(0, -inf, edits_to=2)
         assert [edit.id for edit in t.edits(0)] == [3]
         t.edit([("settings", 0, 8.0, "")])
         assert t.edits(3)[0].id == 4
+
+
+def test_edits_of_what_has_been_loaded_since_are_left_out(store):
+    with store.begin() as t:
+        assert t.last_edit() == 0
+        t.edit(
+            [("element", 1, 0.0, ""), ("hint", 1, 0.0, "api"), ("group", 1, 0.0, ""), ("element", 2, 0.0, "")]
+        )
+    with store.begin() as t:
+        for loaded, found in ((0, [1, 2, 3, 4]), (3, [2, 4]), (4, [2])):
+            assert [edit.id for edit in t.edits(0, loaded=loaded)] == found
+        assert t.edits(2, loaded=4) == []
+
+
+def test_after_an_import_edits_are_deleted_part_by_part(store, monkeypatch):
+    monkeypatch.setattr(housekeeping, "_EDITS_AT_ONCE", 10)
+    with store.begin() as t:
+        t.edit([("hint", 1, 0.0, "api")] * 35)
+    for left in (25, 15, 5, 2, 2):
+        with store.begin() as t:
+            t.prune(0, -inf, edits_to=33)
+            assert len(t.edits(0)) == left
 
 
 def test_groups_are_made_on_demand_and_paid_for(store):

@@ -105,6 +105,8 @@ class Learner:
         self._evidence = np.zeros((n, self._half_lives.size, 5), np.float32)
         self._heard = 0.0
         self._fixed = prior is not None
+        self._unsaid_round = self._round
+        """Under which rows of evidence were written that do not say it."""
         self._count()
 
     def __len__(self) -> int:
@@ -152,18 +154,45 @@ class Learner:
         """What is kept of each element: a row of numbers for each half-life, to be saved and written back."""
         return self._evidence
 
-    def write(self, elements: NDArray[np.integer], rows: Sequence[bytes]) -> None:
-        """Write rows of `evidence` back that were saved as bytes.
+    def rows(self, elements: NDArray[np.integer]) -> list[bytes]:
+        """Return the `evidence` of elements as bytes, each with the round under which it is written."""
+        end = np.float64(self._round).tobytes()
+        return [row.tobytes() + end for row in self._evidence[elements]]
 
-        One that is empty, or of a strange length, says nothing. Numbers of eight bytes are read, too.
+    def write(self, elements: NDArray[np.integer], rows: Sequence[bytes]) -> None:
+        """Write `rows` back that were saved, also under another round.
+
+        Those without a round are of older versions, which wrote all anew at each `rescale`; their numbers may
+        have eight bytes. One that is empty, or of a strange length, says nothing.
         """
         numbers_each = self._evidence[0].size
-        kinds = {4 * numbers_each: np.float32, 8 * numbers_each: np.float64}
         self._evidence[elements] = 0.0
-        for length, kind in kinds.items():
-            which = [place for place, row in enumerate(rows) if len(row) == length]
-            flat = np.frombuffer(b"".join(rows[place] for place in which), kind)
-            self._evidence[elements[which]] = flat.reshape(-1, *self._evidence.shape[1:])
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        for length, kind, end in (
+            (4 * numbers_each + 8, np.float32, 8),
+            (4 * numbers_each, np.float32, 0),
+            (8 * numbers_each, np.float64, 0),
+        ):
+            which = np.flatnonzero(lengths == length)
+            if not which.size:
+                continue
+            given = b"".join(rows if which.size == len(rows) else [rows[place] for place in which.tolist()])
+            table = np.frombuffer(given, np.uint8).reshape(which.size, length)
+            found = table[:, : length - end].copy().view(kind).reshape(-1, *self._evidence.shape[1:])
+            rounds = np.full(which.size, self._unsaid_round)
+            if end:
+                rounds = table[:, length - end :].copy().view(np.float64).ravel()
+            self._rescale_rows(found, rounds)
+            self._evidence[elements[which]] = found
+
+    def _rescale_rows(self, evidence: NDArray[Any], rounds: Floats) -> None:
+        """Do to rows that were written under other rounds what `rescale` would have done to them."""
+        if self._half_lives.size == 1 or (rounds == self._round).all():
+            return
+        for other in np.unique(rounds).tolist():
+            if _SHORTEST_ROUND <= other <= _LONGEST_ROUND and other != self._round:
+                which = np.flatnonzero(rounds == other)
+                evidence[which] = evidence[which][:, _nearest(self._half_lives, other * _HALF_LIVES)]
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -262,7 +291,7 @@ class Learner:
         span = scalar("round", round, at_least=_SHORTEST_ROUND, at_most=_LONGEST_ROUND)
         if self._half_lives.size > 1:
             lives = span * _HALF_LIVES
-            nearest = np.abs(np.log(lives)[:, None] - np.log(self._half_lives)).argmin(axis=1)
+            nearest = _nearest(lives, self._half_lives)
             self._half_lives = lives
             self._evidence = self._evidence[:, nearest].copy()
             for name in ("priors", "surprise", "information"):
@@ -302,7 +331,8 @@ class Learner:
         return self._parts(*_STATE)
 
     def _parts(self, *names: str) -> dict[str, Any]:
-        return {"fixed": self._fixed, **{name: np.copy(getattr(self, f"_{name}")) for name in names}}
+        own = {"fixed": self._fixed, "unsaid_round": self._unsaid_round}
+        return {**own, **{name: np.copy(getattr(self, f"_{name}")) for name in names}}
 
     @classmethod
     def resume(cls, state: Mapping[str, Any]) -> Self:
@@ -315,6 +345,7 @@ class Learner:
         self._round, self._heard = float(self._round), float(self._heard)
         self._evidence = self._evidence.astype(np.float32, copy=False)
         self._fixed = bool(state.get("fixed", False))
+        self._unsaid_round = float(state.get("unsaid_round", self._round))
         n, lives, groups = len(self), self._half_lives.size, int(self._classes.max(initial=0)) + 1
         shapes = {
             "evidence": (n, lives, 5),
@@ -330,6 +361,11 @@ class Learner:
                 raise InvalidInput(f"state must be what Learner.state returned; {wrong}")
         self._count()
         return self
+
+
+def _nearest(lives: NDArray[np.floating[Any]], former: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
+    """Return for each half-life which of the former ones is nearest."""
+    return np.abs(np.log(lives)[:, None] - np.log(former)).argmin(axis=1)
 
 
 _STATE = ("round", "half_lives", "classes", "priors", "surprise", "information", "evidence", "heard")

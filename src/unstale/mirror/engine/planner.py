@@ -52,6 +52,8 @@ class Planner:
     ) -> None:
         """``ahead``: for how many seconds polls are handed out; ``shift``: by how much time was set."""
         self.settings = settings
+        self._loaded = t.last_edit()
+        """Number of the last edit before all elements and groups were read."""
         self.policy, state = load_policy(settings, t)
         self.last_edit = state.last_edit
         """Number of the last edit that has been taken in, and will be by whoever is planner next."""
@@ -107,10 +109,10 @@ class Planner:
         last time. It takes a while, so it is not a matter of `plan`.
         """
         self._edit(t, now)
-        rescaled = self.policy.rescaled()  # before anything is learned, so that it does not fade at once
+        # Before anything is learned, so that it does not fade at once. Rows in the store say under which
+        # round they were written, so they are not written anew.
+        self.policy.rescaled()
         self._dirty = self._listen(t, now)
-        if rescaled:
-            self._dirty = np.arange(len(self.policy.table))
         if sample is not None:
             t.sample(sample(self.policy, self._counts))
             self._counts = PollCounts()
@@ -203,13 +205,14 @@ class Planner:
 
     def _edit(self, t: Transaction, now: float) -> None:
         """Take in what others have edited."""
-        while edits := t.edits(self.last_edit):
+        while edits := t.edits(self.last_edit, loaded=self._loaded):
             self.last_edit = edits[-1].id
             groups = {edit.subject for edit in edits if edit.kind == "group"}
             groups |= self._take_up(t, sorted({edit.subject for edit in edits if edit.kind == "element"}))
             if groups:
                 know_groups(self.policy, self.settings, t.groups(sorted(groups)))
             self._other_edits(t, edits, now)
+        self.last_edit = max(self.last_edit, self._loaded)
 
     def _take_up(self, t: Transaction, ids: Sequence[int]) -> set[int]:
         """Read elements that are new or have changed; return groups that are new with them.

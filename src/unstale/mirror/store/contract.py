@@ -325,8 +325,15 @@ class Transaction(Protocol):
     def heard(self, after: int, limit: int = 100_000) -> PollOutcomes:
         """Return what polls saw, from the one after ``after`` on."""
 
-    def edits(self, after: int, limit: int = 100_000) -> list[Edit]:
-        """Return edits, from the one after ``after`` on."""
+    def edits(self, after: int, limit: int = 100_000, *, loaded: int = 0) -> list[Edit]:
+        """Return edits, from the one after ``after`` on.
+
+        Those up to ``loaded`` that are about elements and groups are left out: whoever has read all of them
+        since knows what has become of them.
+        """
+
+    def last_edit(self) -> int:
+        """Return the number of the last edit that is there; what is read afterwards has all up to it."""
 
     def edit(self, edits: Sequence[tuple[str, int, float, str]]) -> None:
         """Note edits: kind, subject, time, channel."""

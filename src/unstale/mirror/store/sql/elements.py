@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from fnmatch import translate
 from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, insert, literal_column, select, update
 
 from unstale.mirror.store.contract import Addition, Element, Group
 from unstale.mirror.store.storable import check_key, text_of
 
 from .schema import edits, elements, groups, learned, leases, polls, reads, standing, versions
-from .session import Many, Work, chunks, from_json, json_of, numbers_of, or_nan
+from .session import Many, Work, among, as_numbers, chunks, from_json, json_of, numbers_of, or_nan
 
 _ELEMENT_ROWS = (
     select(
@@ -30,6 +30,9 @@ _ELEMENT_ROWS = (
     .join(standing, standing.c.element == elements.c.id)
 )
 """Asked by whoever wants whole elements (`find`, `numbered`, `list_elements`): one row for each."""
+_NUMBERED_ROWS = _ELEMENT_ROWS.where(among(elements.c.id, "some"))
+_REMOVED: ColumnElement[str] = literal_column("'removed'")
+"""The state of elements that were let go, in each text as it is: by it a database chooses how to join."""
 _SAID = (
     "source", "group_id", "options", "given", "weight", "max_age", "min_interval", "jitter", "windows", "via",
 )  # fmt: skip
@@ -163,7 +166,7 @@ def remove(work: Work, ids: Sequence[int], now: float) -> None:
     work.take()
     connection = work.connection
     for some in chunks(numbers_of(ids)):
-        query = select(learned.c.element).where(learned.c.element.in_(some), learned.c.state != "removed")
+        query = select(learned.c.element).where(learned.c.element.in_(some), learned.c.state != _REMOVED)
         there = sorted(connection.scalars(query))
         if not there:
             continue
@@ -180,7 +183,7 @@ def forget(work: Work, ids: Sequence[int]) -> list[str]:
     connection = work.connection
     digests: set[str] = set()
     for some in chunks(numbers_of(ids)):
-        query = select(learned.c.element).where(learned.c.element.in_(some), learned.c.state == "removed")
+        query = select(learned.c.element).where(learned.c.element.in_(some), learned.c.state == _REMOVED)
         there = list(connection.scalars(query))
         if not there:
             continue
@@ -236,7 +239,7 @@ def numbered(work: Work, ids: Sequence[int]) -> dict[int, Element]:
     """Return the elements that have these numbers, by number; removed ones included."""
     found = {}
     for some in chunks(numbers_of(ids)):
-        for row in work.connection.execute(_ELEMENT_ROWS.where(elements.c.id.in_(some))):
+        for row in work.connection.execute(_NUMBERED_ROWS, {"some": as_numbers(some)}):
             found[row.id] = _element(row)
     return found
 
@@ -245,23 +248,30 @@ def list_elements(
     work: Work, after: int = 0, limit: int = 1000, *, via: int | None = None, pattern: str | None = None
 ) -> list[Element]:
     """Return elements in the order of their numbers, after ``after``; removed ones are left out."""
-    query = _ELEMENT_ROWS.where(learned.c.state != "removed").order_by(elements.c.id)
+    query = _ELEMENT_ROWS.where(learned.c.state != _REMOVED).order_by(elements.c.id)
     if via is not None:
         query = query.where(elements.c.via == int(via))
     if pattern is None or pattern == "*":
-        there = work.connection.execute(query.where(elements.c.id > int(after)).limit(limit))
+        there = work.connection.execute(_after(query, after).limit(limit))
         return [_element(row) for row in there]
     matches = re.compile(translate(pattern)).match
     plain = re.split(r"[*?\[]", pattern, maxsplit=1)[0]  # the database leaves most of the others out
     query = query.where(elements.c.key.startswith(plain, autoescape=True))
     found: list[Element] = []
     while len(found) < limit:
-        rows = work.connection.execute(query.where(elements.c.id > int(after)).limit(_MATCHED_AT_ONCE)).all()
+        rows = work.connection.execute(_after(query, after).limit(_MATCHED_AT_ONCE)).all()
         found += (_element(row) for row in rows if matches(row.key))
         if len(rows) < _MATCHED_AT_ONCE:
             break
         after = rows[-1].id
     return found[:limit]
+
+
+def _after(query: Select[Any], after: int) -> Select[Any]:
+    """Return a query for rows after a number, said of each table: else it may be read from its start."""
+    return query.where(
+        elements.c.id > int(after), learned.c.element > int(after), standing.c.element > int(after)
+    )
 
 
 def sources(work: Work) -> set[str]:

@@ -16,6 +16,8 @@ from .schema import edits, meta, polls, reads, standing, versions, workers
 from .session import Work, chunks
 
 _HOUR_SECONDS = 3600.0
+_EDITS_AT_ONCE = 50_000
+"""Edits that one transaction deletes, at most: after an import there may be millions."""
 
 
 def read(work: Work, reads: Mapping[int, int], now: float) -> None:
@@ -86,8 +88,10 @@ def prune(
     connection = work.connection
     if now > -inf:
         thin(work, now)
-    if edits_to:
-        connection.execute(delete(edits).where(edits.c.id <= int(edits_to)))
+    if edits_to:  # numbers are given out without gaps, so that from the first on these are so many
+        first = connection.scalar(select(func.min(edits.c.id))) or 0
+        last = min(int(edits_to), first + _EDITS_AT_ONCE - 1)
+        connection.execute(delete(edits).where(edits.c.id <= last))
     if polls_before > -inf:
         old = select(polls.c.id).where(polls.c.time < float(polls_before)).order_by(polls.c.time).limit(limit)
         connection.execute(delete(polls).where(polls.c.id.in_(old)))

@@ -10,12 +10,12 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Select, bindparam, literal_column, select, update
+from sqlalchemy import Integer, Select, bindparam, func, literal_column, select, update
 
 from unstale.mirror.store.contract import Edit, ElementColumns, PollOutcomes
 
 from .schema import edits, elements, kept, learned, polls
-from .session import Many, Whole, Work, chunks, numbers_of
+from .session import Many, Whole, Work, among, as_numbers, chunks, numbers_of
 
 _POLICY_ROWS: Select[Any] = (
     select(
@@ -25,10 +25,18 @@ _POLICY_ROWS: Select[Any] = (
     elements.c.via,
     )
     .join(learned, learned.c.element == elements.c.id)
-    .where(learned.c.state != "removed")
-    .order_by(elements.c.id)
+    .where(learned.c.state != literal_column("'removed'"))
 )  # fmt: skip
 """Asked by `load`: a row for each element that is not removed, with all that the policy knows of it."""
+_SOME_POLICY_ROWS = _POLICY_ROWS.where(among(elements.c.id, "some"))
+"""The same of some elements."""
+_NEXT_POLICY_ROWS = (
+    _POLICY_ROWS.where(elements.c.id > bindparam("after"), learned.c.element > bindparam("after"))
+    .order_by(elements.c.id)
+    .limit(bindparam("count", type_=Integer))
+)
+"""The same of the elements after one. Both tables are told where to begin: a database that joins them by
+merging would else read one of them from its start each time."""
 
 
 def _saving(*names: str) -> Many:
@@ -64,14 +72,14 @@ def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 10_000) -> I
     The planner asks for all when it starts, reports for all or for one.
     """
     if ids is not None:
-        for some in chunks(sorted(set(numbers_of(ids)))):
-            rows = work.connection.execute(_POLICY_ROWS.where(elements.c.id.in_(some))).all()
+        for some in chunks(sorted(set(numbers_of(ids))), chunk):
+            rows = work.connection.execute(_SOME_POLICY_ROWS, {"some": as_numbers(some)}).all()
             if rows:
-                yield _columns(rows)
+                yield _columns(sorted(rows, key=itemgetter(0)))
         return
     after = 0
     # Part by part, not with an open cursor: in between others may write.
-    while rows := work.connection.execute(_POLICY_ROWS.where(elements.c.id > after).limit(chunk)).all():
+    while rows := work.connection.execute(_NEXT_POLICY_ROWS, {"after": after, "count": chunk}).all():
         after = rows[-1].id
         yield _columns(rows)
 
@@ -151,7 +159,18 @@ def heard(work: Work, after: int, limit: int = 100_000) -> PollOutcomes:
     )
 
 
-def list_edits(work: Work, after: int, limit: int = 100_000) -> list[Edit]:
-    """Return edits, from the one after ``after`` on, for the planner."""
+def list_edits(work: Work, after: int, limit: int = 100_000, *, loaded: int = 0) -> list[Edit]:
+    """Return edits, from the one after ``after`` on, for the planner.
+
+    Those up to ``loaded`` that are about elements and groups are left out.
+    """
     query: Select[Any] = select(edits).where(edits.c.id > int(after)).order_by(edits.c.id).limit(limit)
+    if loaded > after:
+        others = edits.c.kind.not_in([literal_column("'element'"), literal_column("'group'")])
+        query = query.where((edits.c.id > int(loaded)) | others)
     return [Edit(*row) for row in work.connection.execute(query)]
+
+
+def last_edit(work: Work) -> int:
+    """Return the number of the last edit that is there to be read, for a planner that reads all elements."""
+    return work.connection.scalar(select(func.max(edits.c.id))) or 0

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from sqlalchemy import (
+    Boolean,
     ColumnElement,
     Connection,
     Float,
@@ -192,33 +193,37 @@ class Whole:
         return rows
 
 
-class Numbers(FunctionElement[int]):
-    """Numbers that are given as one text (see `as_numbers`), for ``IN``; a database takes just so many texts.
+class Among(FunctionElement[bool]):
+    """The condition of `among`."""
+
+    inherit_cache = True
+    type = Boolean()
+
+
+@compiles(Among, "sqlite")
+def _among_sqlite(element: Among, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ANN401
+    column, numbers = (compiler.process(one, **kw) for one in element.clauses)
+    return f"{column} IN (SELECT value FROM json_each({numbers}))"  # noqa: S608  (a parameter)
+
+
+@compiles(Among, "postgresql")
+def _among_postgresql(element: Among, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ANN401
+    column, numbers = (compiler.process(one, **kw) for one in element.clauses)
+    return f"{column} = ANY (CAST(translate({numbers}, '[]', '{{}}') AS BIGINT[]))"
+
+
+def among(column: ColumnElement[int], name: str) -> ColumnElement[bool]:
+    """Return the condition that a column is one of the numbers in the parameter of this name.
+
+    They are given as one text (see `as_numbers`): a database takes just so many parameters, and PostgreSQL
+    plans for an array as well without knowing it as with.
 
     >>> from sqlalchemy import column
     >>> from sqlalchemy.dialects import sqlite
     >>> print(among(column("id"), "some").compile(dialect=sqlite.dialect()))
     id IN (SELECT value FROM json_each(?))
     """
-
-    inherit_cache = True
-
-
-@compiles(Numbers, "sqlite")
-def _numbers_sqlite(element: Numbers, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ANN401
-    text = compiler.process(element.clauses, **kw)
-    return f"(SELECT value FROM json_each({text}))"  # noqa: S608  (a parameter)
-
-
-@compiles(Numbers, "postgresql")
-def _numbers_postgresql(element: Numbers, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ANN401
-    text = compiler.process(element.clauses, **kw)
-    return f"(SELECT CAST(json_array_elements_text(CAST({text} AS JSON)) AS BIGINT))"
-
-
-def among(column: ColumnElement[int], name: str) -> ColumnElement[bool]:
-    """Return the condition that a column is one of the numbers in the parameter of this name."""
-    return column.op("IN", is_comparison=True)(Numbers(bindparam(name, type_=Text)))
+    return Among(column, bindparam(name, type_=Text))
 
 
 def as_numbers(ids: Iterable[int]) -> str:

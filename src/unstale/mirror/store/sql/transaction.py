@@ -104,6 +104,7 @@ class SqlTransaction:
     keep = sql_planner.keep
     heard = sql_planner.heard
     edits = sql_planner.list_edits
+    last_edit = sql_planner.last_edit
 
     hand_out = sql_polls.hand_out
     hand_to = sql_polls.hand_to
