@@ -17,6 +17,8 @@ SOME = (0, 1, 3, 5, 10, 25)
 """Iterations of Figure 8, which are those in the legend of a plot that can be read."""
 KNOWN = {20: 0.812758, 50: 0.821767, 100: 0.822729}
 """Perceived freshness with 25 iterations, one shuffle."""
+SHUFFLE = 0.001
+"""How much these vary from shuffle to shuffle."""
 
 Found = dict[tuple[int, int], tuple[float, float]]
 
@@ -40,7 +42,7 @@ def figure_8(run: Run) -> Iterator[Claim | Panel | Table]:
     if not run.quick:
         for k, value in KNOWN.items():
             yield ours(f"{k} partitions, 25 iterations", computed=found[k, 25][0], expected=value,
-                       close=0.006, why="from shuffle to shuffle it varies by 0.001")  # fmt: skip
+                       close=0.006, why=f"from shuffle to shuffle it varies by {SHUFFLE}")  # fmt: skip
     yield Panel(
         title=f"PF-partitions refined by k-means, {count:,} elements",
         x=PARTITIONS_X,
@@ -63,9 +65,10 @@ def figure_9(run: Run) -> Iterator[Claim | Panel | Table]:
     count = run.some(LARGE, LARGE // 25)
     best, seconds = _exact(count, run.seed)
     found = _grid(run, count, ITERATIONS)
+    yield _earliest(found)
     yield cannot(
-        "50 partitions and 10 iterations", published="a good solution is found earliest, in 62 seconds",
-        why="their machine is not here, and what counts as good is not said",
+        "seconds of 50 partitions and 10 iterations", published=62.0,
+        why=f"their machine is not here; in this run {found[50, 10][1]:.2g}, of the exact plan {seconds:.2g}",
     )  # fmt: skip
     yield ours(
         "the exact plan is fresher than 50 partitions with 10 iterations", computed=best > found[50, 10][0]
@@ -89,6 +92,21 @@ def figure_9(run: Run) -> Iterator[Claim | Panel | Table]:
         log="x",
     )
     yield _beside(found, count, best, seconds)
+
+
+def _earliest(found: Found) -> Claim:
+    """Whether as few comparisons as 50 partitions and 10 iterations take buy nothing fresher.
+
+    The paper does not say what counts as good, so it is what these reach. It counts a comparison for each
+    element, partition and iteration.
+    """
+    fresh = found[50, 10][0]
+    rivals = [y for (k, i), (y, _) in found.items() if k * i <= 50 * 10]
+    return statement(
+        "50 partitions and 10 iterations, by comparisons, if what they reach is good",
+        says="a good solution is found earliest",
+        holds=max(rivals) <= fresh + SHUFFLE,
+    )
 
 
 def _beside(found: Found, count: int, best: float, seconds: float) -> Table:
