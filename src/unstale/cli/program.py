@@ -64,7 +64,7 @@ class _Parts(click.Group):
                 )
 
 
-@click.group(cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Parts, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(package_name="unstale")
 def cli() -> None:
     """Keep local copies of other people's data as fresh as a polling budget allows."""

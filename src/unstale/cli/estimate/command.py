@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import Quantity, check_out, column_of, json_option, out_option
+from unstale.cli.shared.options import (
+    DURATION,
+    SHARE,
+    Count,
+    Quantity,
+    check_out,
+    column_of,
+    json_option,
+    out_option,
+)
 from unstale.cli.shared.plots import check_plot
 from unstale.cli.shared.printing import console, print_json
 from unstale.cli.shared.progress import progress, told_of_compilation
@@ -44,7 +53,6 @@ Examples:
     "unit",
     type=Quantity("UNIT", quantities.time_unit),
     default="day",
-    show_default=True,
     help="Rates are changes per second, minute, hour, day, week, month or year.",
 )
 @click.option(
@@ -59,28 +67,19 @@ Examples:
     "--method",
     type=click.Choice(METHODS),
     default="bayes",
-    show_default=True,
     metavar="METHOD",
     help=f"How rates are estimated: {', '.join(METHODS)}.",
 )
 @click.option(
     "--half-life",
-    type=Quantity("TIME", quantities.duration),
+    type=DURATION,
     help="Forget, as rates drift: polls of so long before the last one count half. 60d.",
 )
 @click.option(
-    "--level",
-    type=Quantity("SHARE", quantities.share),
-    default="90%",
-    show_default=True,
-    help="How sure it is that the rate is between low and high.",
+    "--level", type=SHARE, default="90%", help="How sure it is that the rate is between low and high."
 )
-@click.option(
-    "--law/--no-law", default=True, show_default=True, help="Say which law the changes follow; takes seconds."
-)
-@click.option(
-    "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Show so many."
-)
+@click.option("--law/--no-law", default=True, help="Say which law the changes follow; takes seconds.")
+@click.option("--top", type=Count(0), default=10, help="Show so many.")
 @click.option("--plot", metavar="FILE", help="Draw the gaps between changes: .svg, .png or .pdf.")
 @out_option("the rates here")
 @json_option

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unstale.cli.shared.options import Quantity, column_of, json_option, one_for_each_role
+from unstale.cli.shared.options import Count, Quantity, column_of, json_option, one_for_each_role
 from unstale.cli.shared.printing import print_json
 from unstale.cli.shared.progress import progress
 from unstale.errors import InvalidInput, need
@@ -67,10 +67,8 @@ def list_(*, as_json: bool) -> None:
 @click.option("--all", "every", is_flag=True, help="Run all, and write a report.")
 @click.option("--report", "reported", is_flag=True, help="Write report.html, one file with all of it.")
 @click.option("--quick", is_flag=True, help="Take smaller sizes and fewer repetitions.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random numbers.")
-@click.option(
-    "--out", default="unstale-lab", show_default=True, metavar="FOLDER", help="Where figures and data go."
-)
+@click.option("--seed", type=Count(0), default=1, help="Of all random numbers.")
+@click.option("--out", default="unstale-lab", metavar="FOLDER", help="Where figures and data go.")
 @click.option(
     "--history",
     metavar="HISTORY",
@@ -85,9 +83,7 @@ def list_(*, as_json: bool) -> None:
     callback=one_for_each_role,
     help="What --history calls a column: --column element=path.",
 )
-@click.option(
-    "--jobs", type=click.IntRange(1), metavar="N", help="Run so many at a time.  [default: cores, at most 4]"
-)
+@click.option("--jobs", type=Count(1), help="Run so many at a time.  [default: cores, at most 4]")
 @json_option
 def run(
     *,

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from unstale.cli.shared.options import Quantity, json_option
+from unstale.cli.shared.options import json_option
 from unstale.cli.shared.printing import console, print_json, say
 from unstale.cli.shared.progress import progress
-from unstale.cli.shared.when import read_moment
+from unstale.cli.shared.when import MOMENT
 from unstale.errors import InvalidInput
 from unstale.tables import check_writable, open_rows
 from unstale.wording import plural
@@ -29,17 +29,9 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @click.argument("folders", nargs=-1, required=True, metavar="GIT_REPOSITORY...")
 @click.option(
-    "--out",
-    metavar="FILE",
-    default="history.parquet",
-    show_default=True,
-    help="Write changes: .parquet, .csv, .csv.gz, .tsv.",
+    "--out", metavar="FILE", default="history.parquet", help="Write changes: .parquet, .csv, .csv.gz, .tsv."
 )
-@click.option(
-    "--since",
-    type=Quantity("MOMENT", read_moment),
-    help="Begin there, with the files that there are then: 2024-01-31.",
-)
+@click.option("--since", type=MOMENT, help="Begin there, with the files that there are then: 2024-01-31.")
 @click.option("--branch", metavar="REF", help="End at this branch, tag or commit.  [default: HEAD]")
 @json_option
 def history(

@@ -11,6 +11,8 @@ import click
 
 from unstale import quantities
 from unstale.cli.shared.options import (
+    SHARE,
+    Count,
     Quantity,
     check_out,
     column_of,
@@ -63,7 +65,7 @@ Rules of tools:
     help="Polls of all elements together: 100/day. May be given several times.  "
     "[default: a quarter of the changes, as many, and four times as many]",
 )
-@click.option("--seeds", type=click.IntRange(1), metavar="N", default=3, show_default=True, help="How many.")
+@click.option("--seeds", type=Count(1), default=3, help="How many.")
 @click.option(
     "--objective",
     "objectives",
@@ -90,7 +92,7 @@ Rules of tools:
 )
 @click.option(
     "--skip",
-    type=Quantity("SHARE", quantities.share),
+    type=SHARE,
     help="First part of the history that is played but not measured: 20%.  [default: a third]",
 )
 @click.option(
@@ -101,7 +103,7 @@ Rules of tools:
     callback=one_for_each_role,
     help="What a file calls a column: --column element=url --column weight=views.",
 )
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes.  [default: one for each core]")
+@click.option("--jobs", type=Count(1), help="Processes.  [default: one for each core]")
 @plot_option
 @out_option("all rows")
 @json_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, say
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.quantities import show_duration, show_share
@@ -28,14 +29,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option(
-    "--sample",
-    type=click.IntRange(1),
-    default=200,
-    show_default=True,
-    metavar="N",
-    help="Poll so many elements.",
-)
+@click.option("--sample", type=Count(1), default=200, help="Poll so many elements.")
 @mirror_options
 def audit(*, sample: int, mirror_file: str | None, as_json: bool) -> None:
     """Poll a random sample outside the plan, and compare predicted with true freshness.

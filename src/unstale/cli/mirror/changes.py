@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, printable
 from unstale.cli.shared.process import discard_output
 from unstale.errors import InvalidInput
@@ -52,11 +53,10 @@ Examples:
 
 @click.command(epilog=_CHANGES)
 @click.option("--follow", is_flag=True, help="Go on: print changes as they come, until interrupted.")
-@click.option("--after", type=click.IntRange(0), metavar="N", help="Only those after the change number N.")
+@click.option("--after", type=Count(0), help="Only those after the change number N.")
 @click.option(
     "--limit",
-    type=click.IntRange(1),
-    metavar="N",
+    type=Count(1),
     help="At most so many: the first after --after, else the latest.  [default: 20 on a terminal, else all]",
 )
 @click.option("--key", "pattern", metavar="PATTERN", help="Only of such keys: 'https://example.org/*'.")
@@ -225,9 +225,7 @@ def _words(command: str) -> list[str]:
 
 @click.command(epilog=_SHOW)
 @click.argument("key")
-@click.option(
-    "--version", "number", type=click.IntRange(1), metavar="N", help="Not the latest, but this one."
-)
+@click.option("--version", "number", type=Count(1), help="Not the latest, but this one.")
 @click.option("--diff", is_flag=True, help="Print what is different from the version before it.")
 @mirror_options
 def show(*, key: str, number: int | None, diff: bool, mirror_file: str | None, as_json: bool) -> None:

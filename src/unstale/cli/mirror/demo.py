@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unstale import quantities
-from unstale.cli.shared.options import Quantity
+from unstale.cli.shared.options import DURATION, Count
 from unstale.cli.shared.printing import console, print_json, print_table, say
 from unstale.cli.shared.progress import told_of_compilation
 from unstale.errors import MissingExtra, need
@@ -38,18 +37,10 @@ _HEADINGS = ("after", "estimated", "true", "uniform", "proportional", "polls")
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--for", "length", type=Quantity("TIME", quantities.duration), help="End after so long: 60s.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    metavar="N",
-    help="Of the dashboard; 0: any that is free.",
-)
+@click.option("--for", "length", type=DURATION, help="End after so long: 60s.")
+@click.option("--port", type=Count(0, 65535), default=0, help="Of the dashboard; 0: any that is free.")
 @click.option("--no-serve", is_flag=True, help="Do without the dashboard.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Another number makes another site."
-)
+@click.option("--seed", type=Count(0), default=0, help="Another number makes another site.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def demo(*, length: float | None, port: int, no_serve: bool, seed: int, as_json: bool) -> None:
     """Mirror a small site that changes by itself, with the truth beside it.

@@ -6,6 +6,7 @@ from collections import Counter
 
 import click
 
+from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, printable, say
 from unstale.cli.shared.progress import progress
 from unstale.errors import InvalidInput, Trouble
@@ -27,10 +28,8 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @click.option(
     "--sample",
-    type=click.IntRange(0, 100),
+    type=Count(0, 100),
     default=3,
-    show_default=True,
-    metavar="N",
     help="Poll so many elements, each of another group, to see whether sources can be reached.",
 )
 @click.option(

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import Quantity
+from unstale.cli.shared.options import DURATION, Quantity
 from unstale.cli.shared.printing import console, print_json, printable, say
 from unstale.cli.shared.progress import progress
-from unstale.cli.shared.when import read_moment, span_or_nothing
+from unstale.cli.shared.when import MOMENT, span_or_nothing
 from unstale.errors import InvalidInput
 from unstale.wording import plural
 
@@ -106,7 +106,7 @@ def _windows(name: str, text: str) -> str:
     "--source", metavar="NAME", help="Who polls them: http, file, sql, ...  [default: as the key looks]"
 )
 @click.option("--weight", type=Quantity("NUMBER", _weight), help="How much their freshness matters: 2.5.")
-@click.option("--max-age", type=Quantity("TIME", quantities.duration), help="Poll at least this often: 6h.")
+@click.option("--max-age", type=DURATION, help="Poll at least this often: 6h.")
 @click.option(
     "--min-interval", type=Quantity("TIME", span_or_nothing), help="Poll no more often than this: 5min."
 )
@@ -318,7 +318,7 @@ def _ask(keys: list[str], *, forget: bool) -> None:
 @click.option(
     "--time",
     "moment",
-    type=Quantity("MOMENT", read_moment),
+    type=MOMENT,
     help="When they changed, in UTC unless it says otherwise.  [default: now]",
 )
 @mirror_options

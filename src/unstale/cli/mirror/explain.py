@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, print_table, printable, say
 from unstale.cli.shared.progress import told_of_compilation
 from unstale.quantities import show_duration, show_number, show_share
@@ -45,14 +46,7 @@ _NEVER_THERE = {"gone": "it is not there, and never was since it was added"}
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("key")
-@click.option(
-    "--polls",
-    type=click.IntRange(0),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Show so many polls and versions, the latest first.",
-)
+@click.option("--polls", type=Count(0), default=10, help="Show so many polls and versions, the latest first.")
 @mirror_options
 def explain(*, key: str, polls: int, mirror_file: str | None, as_json: bool) -> None:
     """Tell why the element KEY is polled when it is.

@@ -23,13 +23,10 @@ Examples:
 @click.option(
     "--store",
     default="mirror.db",
-    show_default=True,
     metavar="URL",
     help="Where all is kept: a file (SQLite), or postgresql://...",
 )
-@click.option(
-    "--budget", default="1000/day", show_default=True, metavar="POLLS/TIME", help="Polls that may be made."
-)
+@click.option("--budget", default="1000/day", metavar="POLLS/TIME", help="Polls that may be made.")
 @click.option("--contact", metavar="ADDRESS", help="Where owners of sites can reach you: mail, or a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def init(*, folder: str, store: str, budget: str, contact: str | None, as_json: bool) -> None:

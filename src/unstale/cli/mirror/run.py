@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unstale import quantities
-from unstale.cli.shared.options import Quantity
+from unstale.cli.shared.options import DURATION, Count
 from unstale.cli.shared.printing import console, say
 from unstale.cli.shared.progress import told_of_compilation
-from unstale.cli.shared.when import read_moment
+from unstale.cli.shared.when import MOMENT
 from unstale.errors import InvalidInput
 from unstale.wording import show_budget
 
@@ -43,21 +42,12 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--for", "length", type=Quantity("TIME", quantities.duration), help="End after so long: 1h.")
-@click.option(
-    "--until",
-    type=Quantity("MOMENT", read_moment),
-    help="End then, in UTC unless it says otherwise: 2026-01-31.",
-)
+@click.option("--for", "length", type=DURATION, help="End after so long: 1h.")
+@click.option("--until", type=MOMENT, help="End then, in UTC unless it says otherwise: 2026-01-31.")
 @click.option("--once", is_flag=True, help="Poll what is due now, and end.")
 @click.option("--quiet", is_flag=True, help="Print only trouble.")
 @click.option("--serve", is_flag=True, help="Serve the dashboard meanwhile, as unstale serve does.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    metavar="N",
-    help=f"On which port; 0: any that is free.  [default: {PORT}]",
-)
+@click.option("--port", type=Count(0, 65535), help=f"On which port; 0: any that is free.  [default: {PORT}]")
 @click.option(
     "--token-file", metavar="FILE", help="With --serve: a file that has the token in its first line."
 )

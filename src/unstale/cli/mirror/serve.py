@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from unstale.cli.shared.options import Count
 from unstale.errors import InvalidInput, need
 
 from .open import configured, mirror_options
@@ -41,17 +42,8 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="On which address to listen."
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
-    metavar="N",
-    help="On which port; 0: any that is free.",
-)
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="On which address to listen.")
+@click.option("--port", type=Count(0, 65535), default=PORT, help="On which port; 0: any that is free.")
 @click.option("--token", metavar="T", help="What requests must show; the file is safer.")
 @click.option("--token-file", metavar="FILE", help="A file that has the token in its first line.")
 @click.option(
@@ -62,9 +54,7 @@ Examples:
     help="A name that requests may call this server by, besides localhost; with a token, any.",
 )
 @click.option(
-    "--with-parent",
-    is_flag=True,
-    help="End when standard input does: for programs that start this one.",
+    "--with-parent", is_flag=True, help="End when standard input does: for programs that start this one."
 )
 @mirror_options
 def serve(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, print_table, printable, say
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.quantities import show_duration, show_share
@@ -36,14 +37,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option(
-    "--top",
-    type=click.IntRange(0),
-    default=_TOP,
-    show_default=True,
-    metavar="N",
-    help="Show so many groups and neglected elements.",
-)
+@click.option("--top", type=Count(0), default=_TOP, help="Show so many groups and neglected elements.")
 @mirror_options
 def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
     """Tell how fresh the copies are, how much of the budget is used, and what is neglected and why.

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from unstale import quantities
-from unstale.cli.shared.options import Quantity, plot_option, problem_options
+from unstale.cli.shared.options import DURATION, SHARE, plot_option, problem_options
 from unstale.cli.shared.plots import check_plot
 from unstale.cli.shared.printing import console, has_own_cost, print_json, print_table, say, show_cost
 from unstale.cli.shared.problem import EXAMPLE, LoadedProblem, Task, load_or_example
@@ -45,8 +44,8 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @problem_options(file_required=False, budget_required=False)
-@click.option("--freshness", type=Quantity("SHARE", quantities.share), help="Find the budget for this: 80%.")
-@click.option("--age", type=Quantity("TIME", quantities.duration), help="Find the budget for this: 6h.")
+@click.option("--freshness", type=SHARE, help="Find the budget for this: 80%.")
+@click.option("--age", type=DURATION, help="Find the budget for this: 6h.")
 @plot_option
 def whatif(
     *,

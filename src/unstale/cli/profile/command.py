@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import Quantity, check_out, column_of, json_option, out_option
+from unstale.cli.shared.options import SHARE, Count, Quantity, check_out, column_of, json_option, out_option
 from unstale.cli.shared.printing import print_json
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.cli.shared.when import moment_or_seconds
@@ -76,7 +76,6 @@ def _status(name: str, text: str) -> int:
     "--half-life",
     type=Quantity("TIME", _half_life),
     default="30d",
-    show_default=True,
     help="Accesses of so long ago count half: 7d, or none if all count the same.",
 )
 @click.option(
@@ -99,7 +98,6 @@ def _status(name: str, text: str) -> int:
     "methods",
     multiple=True,
     default=("GET", "HEAD"),
-    show_default=True,
     metavar="METHOD",
     help="Requests that count; any for all.",
 )
@@ -109,7 +107,6 @@ def _status(name: str, text: str) -> int:
     type=Quantity("CLASS", _status),
     multiple=True,
     default=("2xx", "3xx"),
-    show_default=True,
     help="Responses that count; any for all.",
 )
 @click.option("--by", type=click.Choice(["user"]), help="Give each user the same weight, however busy.")
@@ -124,20 +121,12 @@ def _status(name: str, text: str) -> int:
     multiple=True,
     help="What --elements calls a column: --column key=url.",
 )
-@click.option(
-    "--unseen",
-    type=Quantity("SHARE", quantities.share),
-    help="Weight of all elements without an access.  [default: learned]",
-)
-@click.option(
-    "--top", type=click.IntRange(0), default=20, show_default=True, metavar="N", help="Show so many."
-)
+@click.option("--unseen", type=SHARE, help="Weight of all elements without an access.  [default: learned]")
+@click.option("--top", type=Count(0), default=20, help="Show so many.")
 @click.option(
     "--most",
-    type=click.IntRange(100),
+    type=Count(100),
     default=10_000_000,
-    show_default=True,
-    metavar="N",
     help="Keep at most so many elements (with --by user: pairs) in memory.",
 )
 @out_option("the weights here")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unstale import quantities
 from unstale.cli.shared.options import (
-    Quantity,
+    DURATION,
+    SHARE,
     check_out,
     out_option,
     policy_option,
@@ -22,7 +22,7 @@ from unstale.cli.shared.options import (
 from unstale.cli.shared.printing import console, print_json
 from unstale.cli.shared.problem import LoadedProblem, load
 from unstale.cli.shared.progress import progress, told_of_compilation
-from unstale.cli.shared.when import check_jitter, read_moment, window_clock
+from unstale.cli.shared.when import MOMENT, check_jitter, window_clock
 from unstale.errors import InvalidInput
 from unstale.tables import Keys, Write, as_list, bad_file, open_rows, taken, write_csv
 
@@ -47,15 +47,13 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @problem_options(file_required=True, budget_required=True)
 @policy_option
-@click.option(
-    "--for", "length", type=Quantity("TIME", quantities.duration), required=True, help="How long: 1day."
-)
+@click.option("--for", "length", type=DURATION, required=True, help="How long: 1day.")
 @click.option(
     "--start",
-    type=Quantity("MOMENT", read_moment),
+    type=MOMENT,
     help="When, in UTC unless it says otherwise: 2026-01-31T12:00Z. Polls then have timestamps.",
 )
-@click.option("--jitter", type=Quantity("SHARE", quantities.share), help="Vary intervals by up to: 5%.")
+@click.option("--jitter", type=SHARE, help="Vary intervals by up to: 5%.")
 @click.option("--even", is_flag=True, help="Space all polls evenly, in the sequence of their order.")
 @click.option("--edf", is_flag=True, help="Space all polls evenly, the earliest deadline first.")
 @click.option("--window", metavar="WHEN", help='Poll only then: "mon-fri 22:00-06:00 Europe/Berlin".')

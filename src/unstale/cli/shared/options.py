@@ -30,18 +30,23 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         return self._read(param.opts[0] if param else self.name, value) if isinstance(value, str) else value
 
 
+class Count(click.IntRange):
+    """A whole number between bounds, which help shows as N."""
+
+    def get_metavar(self, *_: object) -> str:
+        """Return what stands for the number."""
+        return "N"
+
+
+DURATION = Quantity("TIME", quantities.duration)
+SHARE = Quantity("SHARE", quantities.share)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 plot_option = click.option("--plot", metavar="FILE", help="Draw it: .svg, .png or .pdf.")
 policy_option = click.option(
-    "--policy",
-    type=click.Choice(POLICIES),
-    default="optimal",
-    show_default=True,
-    help="How the budget is shared.",
+    "--policy", type=click.Choice(POLICIES), default="optimal", help="How the budget is shared."
 )
-seed_option = click.option(
-    "--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of random numbers."
-)
+seed_option = click.option("--seed", type=Count(0), default=0, help="Of random numbers.")
 
 
 def out_option(written: str) -> Callable[[_Command], _Command]:
@@ -86,7 +91,6 @@ def problem_options(
             "--rate-unit",
             type=Quantity("UNIT", quantities.time_unit),
             default="day",
-            show_default=True,
             help="The column rate counts changes per second, minute, hour, day, week, month or year.",
         ),
         click.option(
@@ -106,7 +110,6 @@ def problem_options(
             "--order",
             type=click.Choice(["fixed", "random", "purely-random"]),
             default="fixed",
-            show_default=True,
             help="How polls are spread over time.",
         ),
         click.option("--min-frequency", type=frequency, help="Poll each element at least so often: 1/week."),

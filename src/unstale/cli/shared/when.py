@@ -11,6 +11,8 @@ from unstale.errors import InvalidInput
 from unstale.quantities import TimeUnit
 from unstale.tables import moment
 
+from .options import Quantity
+
 if TYPE_CHECKING:
     from unstale.schedule import WindowClock
 
@@ -43,6 +45,9 @@ def read_moment(name: str, text: str) -> datetime:
         raise InvalidInput(
             f"{name} must be a moment in the years 1 to 9999, in UTC; it is {text!r}"
         ) from None
+
+
+MOMENT = Quantity("MOMENT", read_moment)
 
 
 def moment_or_seconds(name: str, text: str) -> float:

@@ -10,7 +10,10 @@ import click
 
 from unstale import quantities
 from unstale.cli.shared.options import (
+    DURATION,
     POLICIES,
+    SHARE,
+    Count,
     Quantity,
     check_out,
     out_option,
@@ -64,7 +67,7 @@ Distributions for --rates (spread: standard deviation over mean):
     type=Quantity("DISTRIBUTION", read_distribution),
     help="Draw change rates, in place of FILE: gamma:mean=1/day,spread=1.",
 )
-@click.option("--elements", "count", type=click.IntRange(1), metavar="N", help="How many, with --rates.")
+@click.option("--elements", "count", type=Count(1), help="How many, with --rates.")
 @click.option(
     "--policy",
     "policies",
@@ -75,7 +78,7 @@ Distributions for --rates (spread: standard deviation over mean):
 )
 @click.option(
     "--horizon",
-    type=Quantity("TIME", quantities.duration),
+    type=DURATION,
     help="How long to simulate: 1y.  [default: all of a history; else long enough to tell]",
 )
 @click.option(
@@ -90,7 +93,7 @@ Distributions for --rates (spread: standard deviation over mean):
     type=Quantity("MOMENT", moment_or_seconds),
     help="Time 0 of a history (default: its first change) or of windows: 2026-01-31T12:00Z.",
 )
-@click.option("--jitter", type=Quantity("SHARE", quantities.share), help="Vary intervals by up to: 5%.")
+@click.option("--jitter", type=SHARE, help="Vary intervals by up to: 5%.")
 @click.option("--window", metavar="WHEN", help='Poll only then: "mon-fri 22:00-06:00 Europe/Berlin".')
 @click.option("--accesses", type=Quantity("REQUESTS/TIME", quantities.frequency), help="Requests: 100/h.")
 @click.option("--zipf", "skew", type=click.FloatRange(0), metavar="SKEW", help="Weights by Zipf's law: 1.")
@@ -99,18 +102,11 @@ Distributions for --rates (spread: standard deviation over mean):
     type=click.Choice(["aligned", "reverse", "shuffled"]),
     help="With --zipf: who is wanted most changes most, least, or either.  [default: shuffled]",
 )
+@click.option("--late", type=DURATION, help="Polls are late by, on average: 5min.")
+@click.option("--takes", type=DURATION, help="Polls take, on average: 2s.")
+@click.option("--fails", type=SHARE, help="Share of polls that fail: 1%.")
 @click.option(
-    "--late", type=Quantity("TIME", quantities.duration), help="Polls are late by, on average: 5min."
-)
-@click.option("--takes", type=Quantity("TIME", quantities.duration), help="Polls take, on average: 2s.")
-@click.option("--fails", type=Quantity("SHARE", quantities.share), help="Share of polls that fail: 1%.")
-@click.option(
-    "--batches",
-    type=click.IntRange(2),
-    metavar="N",
-    default=32,
-    show_default=True,
-    help="Stretches of time whose spread gives the standard errors.",
+    "--batches", type=Count(2), default=32, help="Stretches of time whose spread gives the standard errors."
 )
 @plot_option
 @out_option("results of each element")
