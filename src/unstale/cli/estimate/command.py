@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from unstale.cli.shared.options import (
     Count,
     Quantity,
     check_out,
-    column_of,
+    column_option,
     json_option,
     out_option,
 )
@@ -27,12 +26,8 @@ from unstale.errors import InvalidInput
 from unstale.quantities import TimeUnit
 from unstale.tables import POLL_ROLES, PollLog, bad_file, open_rows, poll_table, write_csv
 
-from .report import EstimatedRates, EstimateReport
-
 if TYPE_CHECKING:
     from unstale.estimation.rates.estimators import Method
-
-    from .laws import WhichLaw
 
 METHODS = ("bayes", "mle", "last-modified", "bias-reduced", "naive", "lln", "stochastic-approximation")
 _EXAMPLES = """\b
@@ -55,12 +50,8 @@ Examples:
     default="day",
     help="Rates are changes per second, minute, hour, day, week, month or year.",
 )
-@click.option(
-    "--column",
-    "columns",
-    type=Quantity("ROLE=NAME", partial(column_of, POLL_ROLES)),
-    multiple=True,
-    help=f"What the file calls a column, with a role among {', '.join(POLL_ROLES)}: --column key=url.",
+@column_option(
+    POLL_ROLES, f"What the file calls a column, with a role among {', '.join(POLL_ROLES)}: --column key=url."
 )
 @click.option("--by", metavar="COLUMN", help="Elements with the same entry here are alike: --by host.")
 @click.option(
@@ -116,9 +107,14 @@ def estimate(
     log = _read(file, dict(columns), by)
     _check(file, log, method)
     with told_of_compilation():
+        from .laws import which_laws
+        from .report import EstimatedRates, EstimateReport
+
         with progress(f"estimating {len(log.keys):,} rates"):
             learned = EstimatedRates.of(log, unit, method, level, half_life)
-        estimated = EstimateReport(file, unit, log, learned, half_life, top, _laws(log, asked=law))
+        with progress("fitting laws"):
+            laws = which_laws(log) if law else None
+        estimated = EstimateReport(file, unit, log, learned, half_life, top, laws)
         if plot is not None:
             from .plot import draw_gaps
 
@@ -161,12 +157,3 @@ def _check(file: str, log: PollLog, method: str) -> None:
             f"--method last-modified needs to know when each change was, and {said} not say; "
             "--method bayes takes polls with and without it",
         )
-
-
-def _laws(log: PollLog, *, asked: bool) -> list[WhichLaw] | None:
-    if not asked:
-        return None
-    from .laws import which_laws
-
-    with progress("fitting laws"):
-        return which_laws(log)

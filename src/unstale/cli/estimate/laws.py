@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from math import inf
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from unstale.errors import InvalidInput
+from unstale.estimation import Fit, Fits, PollTests, examine_polls, fit_polls
 from unstale.tables import PollLog
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from unstale.estimation import Fit, Fits, PollTests
 
 Kind = Literal["unknown", "poisson", "bursts", "regular", "drift"]
 
@@ -122,8 +122,6 @@ def _parameters(one: Fit) -> dict[str, float]:
 
 def _variation(one: Fit) -> float:
     """Return the squared standard deviation of gaps over their squared mean: 1 if they are exponential."""
-    from math import inf
-
     return float(2.0 * one.law.rate * one.law.moment(1, inf) - 1.0)
 
 
@@ -145,8 +143,6 @@ def show_p(p: float) -> str:
 
 def which_laws(log: PollLog) -> list[WhichLaw]:
     """Return the law of each class, or one for all if there are no classes or too many."""
-    import numpy as np
-
     if log.classes is None or len(log.class_names) > _MOST_CLASSES_APART:
         return [_which(log, np.arange(len(log)))]
     own = log.classes[log.elements]
@@ -155,9 +151,6 @@ def which_laws(log: PollLog) -> list[WhichLaw]:
 
 def _which(log: PollLog, polls: NDArray[np.intp]) -> WhichLaw:
     """Examine some polls, which are sorted by element and time."""
-    from unstale.errors import InvalidInput
-    from unstale.estimation import examine_polls, fit_polls
-
     tested = _some(log, polls, polls.size / _MOST_TESTED_POLLS)
     tests = examine_polls(log.elapsed[tested], log.changed[tested], log.elements[tested])
     runs = log.changed[polls].sum() + (log.elements[polls][1:] != log.elements[polls][:-1]).sum() + 1
@@ -173,8 +166,6 @@ def _which(log: PollLog, polls: NDArray[np.intp]) -> WhichLaw:
 
 def _some(log: PollLog, polls: NDArray[np.intp], excess: float) -> NDArray[np.intp]:
     """Return the polls of every second, third ... element, if there are too many."""
-    import numpy as np
-
     if excess <= 1:
         return polls
     own = log.elements[polls]

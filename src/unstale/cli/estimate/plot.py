@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike, NDArray
+
+from unstale.arguments import Floats
+from unstale.estimation import GapShares, gap_shares
 from unstale.picture_style import COLOURS, new_figure, save, styled
+from unstale.processes import Poisson, Process
 from unstale.quantities import show_duration
 from unstale.tables import PollLog, bad_file
 from unstale.wording import plural
 
 from .laws import WhichLaw, show_law
-
-if TYPE_CHECKING:
-    import numpy as np
-    from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
-
-    from unstale.arguments import Floats
-    from unstale.estimation import GapShares
-    from unstale.processes import Process
 
 _LEAST_CHANGES_SEEN = 6
 """Least changes of an element that were seen."""
@@ -36,11 +34,6 @@ _TICKS_OF_GAPS = 5
 
 def draw_gaps(path: str, file: str, log: PollLog, laws: list[WhichLaw] | None) -> None:
     """Draw the shares of gaps by their length, beside those of Poisson changes and of the law that fits."""
-    import numpy as np
-
-    from unstale.estimation import gap_shares
-    from unstale.processes import Poisson
-
     watched = Watched.of(log)
     if watched is None:
         raise bad_file(
@@ -67,8 +60,6 @@ class _AsPolled:
 
     def survival(self, _edges: ArrayLike) -> Floats:
         """Return the share of gaps beyond each edge of the bins."""
-        import numpy as np
-
         return 1.0 - np.cumsum(np.concatenate([[0.0], self.shares]))
 
 
@@ -84,8 +75,6 @@ class Watched:
     @classmethod
     def of(cls, log: PollLog) -> Watched | None:
         """Return the elements that were seen changed most often; None if there is none to be seen."""
-        import numpy as np
-
         polls = np.bincount(log.elements)
         changes = np.bincount(log.elements, log.changed)
         good = np.flatnonzero((changes >= _LEAST_CHANGES_SEEN) & (2 * changes <= polls))
@@ -100,8 +89,6 @@ class Watched:
 
         A change is taken to be in the middle of the time since the poll before.
         """
-        import numpy as np
-
         moments = (np.cumsum(self.elapsed) - 0.5 * self.elapsed)[changed]
         owners = self.elements[changed]
         same = owners[1:] == owners[:-1]
@@ -111,8 +98,6 @@ class Watched:
 
     def gaps_of(self, law: Process) -> tuple[Floats, NDArray[np.int64]]:
         """Return gaps as the same polls would see them if all elements changed by this law of mean gap 1."""
-        import numpy as np
-
         rng = np.random.default_rng(0)
         elapsed = self.elapsed * self._rates(law)[self.elements]
         count = int(self.elements[-1]) + 1
@@ -135,8 +120,6 @@ class Watched:
 
     def _rates(self, law: Process) -> Floats:
         """Return the rate of each element at which as many of its polls see a change as did."""
-        import numpy as np
-
         seen, polls = np.bincount(self.elements, self.changed), np.bincount(self.elements)
         rough = polls / np.bincount(self.elements, self.elapsed)
         low, high = np.log(rough) - 15.0, np.log(rough) + 15.0
@@ -159,8 +142,6 @@ def gap_figure(
     ``seconds`` are those of the unit of time; without, gaps are in mean gaps of their elements. ``laws`` are
     in the same unit as the shares.
     """
-    import numpy as np
-
     middle = 0.5 * (shown.edges[1:] + shown.edges[:-1])
     with styled():
         figure = new_figure(7.5, 4.5)
@@ -184,8 +165,6 @@ def gap_figure(
 
 def _positive(shares: Floats) -> Floats:
     """Leave out what cannot be drawn on a logarithmic axis."""
-    import numpy as np
-
     return np.where(shares > 0, shares, np.nan)
 
 

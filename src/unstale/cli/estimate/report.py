@@ -5,23 +5,23 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from scipy import special
+
+from unstale.arguments import Floats
 from unstale.cli.shared.printing import print_table, printable, say
+from unstale.estimation.rates.estimators import Method
+from unstale.estimation.rates.posterior import GammaPrior
+from unstale.estimation.rates.rates_of_many import estimate_rates
 from unstale.quantities import TimeUnit, show_duration, show_number
 from unstale.tables import PollLog, as_list, taken
 from unstale.wording import plural
 
 from .laws import CONSEQUENCES, HOW, WhichLaw, show_p
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from rich.console import Console
-
-    from unstale.arguments import Floats
-    from unstale.estimation.rates.estimators import Method
-    from unstale.estimation.rates.posterior import GammaPrior
 
 _CLASSES_SHOWN = 20
 
@@ -57,10 +57,6 @@ class EstimatedRates:
         cls, log: PollLog, unit: TimeUnit, method: Method, level: float, half_life: float | None
     ) -> EstimatedRates:
         """Estimate rates from polls; an element without any has the typical rate."""
-        import numpy as np
-
-        from unstale.estimation.rates.rates_of_many import estimate_rates
-
         elapsed = log.elapsed / unit.seconds
         ages = None if log.ages is None else log.ages / unit.seconds
         rates = estimate_rates(
@@ -145,8 +141,6 @@ class EstimateReport:
         self._print_next(screen, plot, out)
 
     def _print_top(self, screen: Console) -> None:
-        import numpy as np
-
         one = self.learned
         alike = np.array([float(f"{rate:.9g}") for rate in one.rate.tolist()])  # equal but for rounding
         fastest = np.argsort(-alike, kind="stable")[: self.top]
@@ -191,8 +185,6 @@ class EstimateReport:
             self._print_laws(screen, classes)
 
     def _typical(self, prior: GammaPrior) -> str:
-        from scipy import special
-
         half, most = (special.gammaincinv(prior.shape, share) * prior.scale for share in (0.5, 0.95))
         return (
             f"{show_number(prior.rate)} {self._per} on average, with a spread (standard deviation over mean) "
@@ -240,8 +232,6 @@ class EstimateReport:
         )
 
     def _classes(self) -> list[_Class]:
-        import numpy as np
-
         one, n = self.learned, len(self.log.keys)
         owners = np.zeros(n, np.int64) if self.log.classes is None else self.log.classes
         names = self.log.class_names if self.log.classes is not None else ["all"]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import click
 
-from unstale.cli.shared.options import Count, Quantity, column_of, json_option, one_for_each_role
+from unstale.cli.shared.options import (
+    Count,
+    column_option,
+    json_option,
+)
 from unstale.cli.shared.printing import print_json
 from unstale.cli.shared.progress import progress
 from unstale.errors import InvalidInput, need
@@ -75,14 +78,7 @@ def list_(*, as_json: bool) -> None:
     help="For experiments on a recorded history: CSV, TSV or Parquet with columns element and t, or a git "
     "repository.  [default: the one that comes with unstale]",
 )
-@click.option(
-    "--column",
-    "columns",
-    type=Quantity("ROLE=NAME", partial(column_of, HISTORY_ROLES)),
-    multiple=True,
-    callback=one_for_each_role,
-    help="What --history calls a column: --column element=path.",
-)
+@column_option(HISTORY_ROLES, "What --history calls a column: --column element=path.")
 @click.option("--jobs", type=Count(1), help="Run so many at a time.  [default: cores, at most 4]")
 @json_option
 def run(

@@ -6,18 +6,17 @@ import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
 
 from unstale.cli.shared.printing import console, say
 from unstale.lab.experiment import Claim, Experiment, Verdict
+from unstale.lab.results import Results, show_claim
+from unstale.lab.running import Done
 from unstale.quantities import show_number
 from unstale.wording import plural
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from unstale.lab.results import Results
-    from unstale.lab.running import Done
 
 _COLOURS: dict[str, str] = {
     Verdict.REPRODUCES: "green",
@@ -71,8 +70,6 @@ def print_wrapped(
     The first column, that one and those in ``left`` are aligned to the left, the others to the right. Where a
     table does not fit, each entry has a line of its own.
     """
-    from rich.text import Text
-
     widths = [max(len(row[at]) for row in (headings, *rows)) for at in range(len(headings))]
     room = out.width - sum(widths) + widths[wrap] - 2 * (len(widths) - 1)
     if room < min(widths[wrap], _LEAST_LETTERS_OF_CLAIM):
@@ -134,8 +131,6 @@ def _print_done(out: Console, done: Done) -> None:
 
 def _print_claims(out: Console, claims: Sequence[Claim]) -> None:
     """Print claims; reasons stand below, numbered."""
-    from unstale.lab.results import show_claim
-
     notes: dict[str, int] = {}
     rows = []
     for claim in claims:

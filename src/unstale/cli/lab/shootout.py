@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +10,19 @@ import click
 
 from unstale import quantities
 from unstale.cli.shared.options import (
+    RULES,
     SHARE,
     Count,
     Quantity,
     check_out,
-    column_of,
+    column_option,
     json_option,
-    one_for_each_role,
     out_option,
     plot_option,
 )
 from unstale.cli.shared.plots import check_plot
 from unstale.cli.shared.printing import print_json
 from unstale.cli.shared.progress import progress, told_of_compilation
-from unstale.cli.simulate.run import RULES
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow
 from unstale.tables import HISTORY_ROLES, open_rows
@@ -95,13 +93,9 @@ Rules of tools:
     type=SHARE,
     help="First part of the history that is played but not measured: 20%.  [default: a third]",
 )
-@click.option(
-    "--column",
-    "columns",
-    type=Quantity("ROLE=NAME", partial(column_of, (*HISTORY_ROLES, *_WEIGHT_ROLES))),
-    multiple=True,
-    callback=one_for_each_role,
-    help="What a file calls a column: --column element=url --column weight=views.",
+@column_option(
+    (*HISTORY_ROLES, *_WEIGHT_ROLES),
+    "What a file calls a column: --column element=url --column weight=views.",
 )
 @click.option("--jobs", type=Count(1), help="Processes.  [default: one for each core]")
 @plot_option

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from math import log
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
 
 from unstale.cli.shared.plots import label_times
+from unstale.lab.shootout import Case, Row, Shootout
 from unstale.picture_style import COLOURS, DASHES, MARKERS, new_figure, save, styled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from unstale.lab.shootout import Case, Row, Shootout
 
 _DAY_SECONDS = 86400.0
 

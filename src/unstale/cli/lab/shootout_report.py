@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from unstale.cli.shared.printing import console, print_table, say, show_share_with_error, show_time_with_error
+from unstale.lab.shootout import Case, Measured, Row, Shootout
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.wording import plural
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from unstale.lab.shootout import Case, Measured, Row, Shootout
 
 _DAY_SECONDS = 86400.0
 _SHORT_UNITS = {"years": "y", "days": "d", "hours": "h", "minutes": "min", "seconds": "s"}

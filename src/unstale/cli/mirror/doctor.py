@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, printable, say
-from unstale.cli.shared.progress import progress
-from unstale.errors import InvalidInput, Trouble
 from unstale.wording import plural
 
-from .doctor_checks import Check, check_all, check_copies, check_settings, check_sources
-from .open import configured, mirror_options, open_mirror
+from .open import mirror_options
+
+if TYPE_CHECKING:
+    from .doctor_checks import Check
 
 _COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
 _EXAMPLES = """\b
@@ -44,43 +46,21 @@ def doctor(*, sample: int, deep: bool, mirror_file: str | None, as_json: bool) -
     Each line says what is well, what is not, and what to do. The exit code is 1 if there is an error. What
     the sample finds is not recorded.
     """
-    checks = _examined(mirror_file, sample, deep=deep)
+    from .doctor_checks import check_mirror
+
+    checks = check_mirror(mirror_file, sample, deep=deep)
     worst: Counter[str] = Counter(check.level for check in checks)
     if as_json:
         print_json(
             {
                 "errors": worst["error"],
                 "warnings": worst["warn"],
-                "checks": [
-                    {"level": one.level, "subject": one.subject, "found": one.found, "todo": one.todo}
-                    for one in checks
-                ],
+                "checks": [asdict(check) for check in checks],
             }
         )
     else:
         _print(checks, worst)
     return 1 if worst["error"] else 0
-
-
-def _examined(file: str | None, sample: int, *, deep: bool) -> list[Check]:
-    try:
-        config = configured(file)
-    except InvalidInput as error:
-        return [Check("error", "configuration", str(error))]
-    checks = check_settings(config)
-    try:
-        with open_mirror(file) as opened:
-            with progress("checking the store"):
-                checks += check_all(opened)
-            if deep:
-                with progress("reading all copies"):
-                    checks += check_copies(opened)
-            if sample:
-                with progress("polling a sample"):
-                    checks += check_sources(opened, sample)
-    except (InvalidInput, Trouble) as error:
-        checks.append(Check("error", "store", str(error)))
-    return checks
 
 
 def _print(checks: list[Check], worst: Counter[str]) -> None:

@@ -10,19 +10,27 @@ import time
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from unstale.errors import UnstaleError
+from sqlalchemy import make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from unstale.cli.shared.progress import progress
+from unstale.errors import InvalidInput, Trouble, UnstaleError
+from unstale.mirror.config.file import Config, without_password
+from unstale.mirror.engine.planner_state import PlannerState
+from unstale.mirror.reports.status import live_workers
 from unstale.mirror.secrets import HARMLESS_HEADERS, literal_secrets, origin, without_secrets
+from unstale.mirror.source import Found, Known, Terms
+from unstale.mirror.sources.registry import source_named
+from unstale.mirror.sources.sql.database import error_words, open_database
+from unstale.mirror.sources.sql.reading_only import rights_beyond_reading
+from unstale.mirror.store.contract import Element
 from unstale.quantities import show_duration
 from unstale.wording import plural, show_budget, show_size, show_time
 
-from .open import Opened
-
-if TYPE_CHECKING:
-    from unstale.mirror.config.file import Config
-    from unstale.mirror.source import Found
-    from unstale.mirror.store.contract import Element
+from .open import Opened, configured, open_mirror
+from .status import bottlenecks
 
 _FEW_BYTES_FREE, _TOO_FEW_BYTES_FREE = 2e9, 1e8
 """Of disk space: a warning, and an error."""
@@ -44,6 +52,28 @@ class Check:
     subject: str
     found: str
     todo: str = ""
+
+
+def check_mirror(file: str | None, sample: int, *, deep: bool) -> list[Check]:
+    """Check all there is, as far as the mirror can be opened; ``deep`` reads all copies."""
+    try:
+        config = configured(file)
+    except InvalidInput as error:
+        return [Check("error", "configuration", str(error))]
+    checks = check_settings(config)
+    try:
+        with open_mirror(file) as opened:
+            with progress("checking the store"):
+                checks += check_all(opened)
+            if deep:
+                with progress("reading all copies"):
+                    checks += check_copies(opened)
+            if sample:
+                with progress("polling a sample"):
+                    checks += check_sources(opened, sample)
+    except (InvalidInput, Trouble) as error:
+        checks.append(Check("error", "store", str(error)))
+    return checks
 
 
 def check_settings(config: Config) -> list[Check]:
@@ -92,9 +122,6 @@ def _check_drivers(config: Config) -> list[Check]:
     """Check that databases have drivers; addresses may have passwords, and are not repeated."""
     checks = []
     for name, database in config.settings.databases.items():
-        from sqlalchemy import make_url
-        from sqlalchemy.exc import SQLAlchemyError
-
         try:
             make_url(database.url).get_dialect().import_dbapi()
         except ModuleNotFoundError as error:
@@ -122,8 +149,6 @@ def check_all(opened: Opened) -> list[Check]:
 
 
 def _check_store(opened: Opened) -> list[Check]:
-    from unstale.mirror.config.file import without_password
-
     wrong = opened.mirror.store.check()
     if wrong:
         todo = "stop whoever runs the mirror, and restore a back-up; what is not wrong can be exported first"
@@ -243,8 +268,6 @@ def _check_clock(opened: Opened) -> list[Check]:
 
 def _check_budget(opened: Opened) -> list[Check]:
     """Check that the budget is enough for what max_age demands, and for a poll of each now and then."""
-    from unstale.mirror.engine.planner_state import PlannerState
-
     with opened.mirror.store.begin() as t:
         settings = PlannerState.read(t.state()).in_force(opened.mirror.settings)
     demand, bytes_demanded, urgent, count = 0.0, 0.0, 0, 0
@@ -278,8 +301,6 @@ def _check_budget(opened: Opened) -> list[Check]:
 
 def _check_groups(opened: Opened) -> list[Check]:
     """Check that the spacing of groups lets the budget be spent."""
-    from .status import bottlenecks
-
     told = bottlenecks(opened.mirror.status())
     todo = "if its owner agrees, lower its spacing in [[group]] of mirror.toml; or lower the budget"
     return [Check("warn", "group", line, todo) for line in told[:10]]
@@ -331,8 +352,6 @@ def _check_health(opened: Opened) -> list[Check]:
 
 def check_sources(opened: Opened, sample: int) -> list[Check]:
     """Poll a few elements, each of another group, and see whether their sources answer."""
-    from unstale.mirror.reports.status import live_workers
-
     chosen: dict[str, Element] = {}
     with opened.mirror.store.begin() as transaction:
         if sample and live_workers(transaction, time.time()):
@@ -361,11 +380,6 @@ def check_sources(opened: Opened, sample: int) -> list[Check]:
 
 def _check_database_rights(opened: Opened) -> list[Check]:
     """Check that users of PostgreSQL may only read."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from unstale.mirror.sources.sql.database import error_words, open_database
-    from unstale.mirror.sources.sql.reading_only import rights_beyond_reading
-
     checks = []
     for name, database in opened.config.settings.databases.items():
         if not database.url.startswith("postgres"):
@@ -394,9 +408,6 @@ def _check_database_rights(opened: Opened) -> list[Check]:
 
 
 async def _polled(opened: Opened, elements: list[Element]) -> list[Found]:
-    from unstale.mirror.source import Found, Known, Terms
-    from unstale.mirror.sources.registry import source_named
-
     mirror = opened.mirror
     limit = min(mirror.settings.timeout, 30.0)
     own = (mirror.copies.folder, *mirror.store.own_files)

@@ -9,24 +9,24 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from unstale.cli.shared.printing import printable
 from unstale.errors import UnstaleError
+from unstale.mirror.engine.events import Event
+from unstale.mirror.json_values import as_json, moment
+from unstale.mirror.reports.status import Status
 from unstale.quantities import show_duration
 from unstale.wording import distance, plural, show_size, show_time
 
 from .report import show_interval, show_outcomes
 from .status import elements_of, limited, status_pairs
-
-if TYPE_CHECKING:
-    from rich.console import Console, Group
-    from rich.live import Live
-
-    from unstale.mirror.engine.events import Event
-    from unstale.mirror.reports.status import Status
 
 _LOOK_SECONDS = 5.0
 """Between two looks at the whole mirror, at least."""
@@ -123,8 +123,6 @@ class Seen:
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for JSON."""
-        from unstale.mirror.json_values import as_json
-
         return {
             "seconds": round(self.ran, 3),
             "polls": dict(self.outcomes),
@@ -146,7 +144,6 @@ class JsonLines:
         self.seen.take(event)
         if event.kind == "tick":
             return
-        from unstale.mirror.json_values import as_json, moment
 
         record = {
             "time": moment(event.time),
@@ -235,8 +232,6 @@ class Screen:
     """A screen that stands still: only its numbers change."""
 
     def __init__(self, seen: Seen, title: str, out: Console) -> None:
-        from rich.live import Live
-
         self.seen, self.title, self.out = seen, title, out
         self.live: Live = Live(
             get_renderable=self.picture,
@@ -263,9 +258,6 @@ class Screen:
 
     def picture(self) -> Group:
         """Return the screen as it is now."""
-        from rich.console import Group
-        from rich.text import Text
-
         seen, width = self.seen, self.out.width
         lines = [Text(self._heading(), style="bold"), Text("")]
         lines += [self._pair(name, value) for name, value in self._pairs()]
@@ -300,7 +292,6 @@ class Screen:
         return [*([] if self.seen.status is None else status_pairs(self.seen.status)), since, *soon]
 
     def _pair(self, name: str, value: str) -> Any:  # noqa: ANN401  (whatever rich prints)
-        from rich.table import Table
 
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(width=15, style="dim")

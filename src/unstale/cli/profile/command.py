@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unstale import quantities
-from unstale.cli.shared.options import SHARE, Count, Quantity, check_out, column_of, json_option, out_option
+from unstale.cli.shared.options import (
+    SHARE,
+    Count,
+    Quantity,
+    check_out,
+    column_of,
+    column_option,
+    json_option,
+    out_option,
+)
 from unstale.cli.shared.printing import print_json
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.cli.shared.when import moment_or_seconds
@@ -29,8 +38,6 @@ from unstale.tables import (
     open_rows,
     read_user_weights,
 )
-
-from .report import ProfileReport, WeightedElements
 
 if TYPE_CHECKING:
     from unstale.estimation.profiles.profile import Profile
@@ -114,13 +121,7 @@ def _status(name: str, text: str) -> int:
 @click.option(
     "--elements", "elements_file", metavar="FILE", help="Give weights to these, as for unstale plan."
 )
-@click.option(
-    "--column",
-    "columns",
-    type=Quantity("ROLE=NAME", partial(column_of, ROLES)),
-    multiple=True,
-    help="What --elements calls a column: --column key=url.",
-)
+@column_option(ROLES, "What --elements calls a column: --column key=url.")
 @click.option("--unseen", type=SHARE, help="Weight of all elements without an access.  [default: learned]")
 @click.option("--top", type=Count(0), default=20, help="Show so many.")
 @click.option(
@@ -158,6 +159,8 @@ def profile(
     The weights go to --out with the columns key and weight; with --elements, with all that is known of these
     elements, ready for unstale plan.
     """
+    from .report import ProfileReport, WeightedElements
+
     for file in (*logs, elements_file, user_weights):
         check_out(out, file)
     if user_weights is not None and by is None:

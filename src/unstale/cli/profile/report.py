@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from math import inf, isfinite, isnan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+from rich.console import Console
+
+from unstale.arguments import Floats
 from unstale.cli.shared.printing import console, print_table, printable, say
+from unstale.estimation.profiles.profile import Profile
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.tables import AccessLog, Run, TableElements, as_list
 from unstale.wording import plural
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from unstale.arguments import Floats
-    from unstale.estimation.profiles.profile import Profile
 
 _DAY_SECONDS = 86400.0
 
@@ -52,8 +51,6 @@ class WeightedElements:
         cls, file: str, elements: TableElements, profile: Profile, unseen: float | None
     ) -> WeightedElements:
         """Align a profile to elements."""
-        import numpy as np
-
         keys = [str(key) for key in as_list(elements.keys)]
         weights = profile.weights(keys, unseen)
         seen = np.fromiter((key in profile for key in keys), bool, len(keys))

@@ -26,8 +26,6 @@ from unstale.cli.shared.when import MOMENT, check_jitter, window_clock
 from unstale.errors import InvalidInput
 from unstale.tables import Keys, Write, as_list, bad_file, open_rows, taken, write_csv
 
-from .report import ScheduleCounts, ScheduleReport, as_scheduled, in_milliseconds, times_of
-
 if TYPE_CHECKING:
     from unstale.planning import Plan
     from unstale.schedule import Polls, Stream, WindowClock
@@ -80,6 +78,8 @@ def schedule(
     the beginning, or timestamps with --start. It goes to --out; without that, a terminal shows the first
     polls, and a pipe gets all of them as CSV.
     """
+    from .report import ScheduleCounts, ScheduleReport, as_scheduled, in_milliseconds, times_of
+
     _check(options["order"], start, length, jitter, window, even=even, edf=edf)
     check_out(out, file)
     problem = load(file, **options)

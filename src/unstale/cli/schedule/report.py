@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from unstale.arguments import Floats
 from unstale.cli.shared.printing import print_table, printable, say
 from unstale.cli.shared.problem import LoadedProblem, Task
 from unstale.cli.shared.when import show_moment
+from unstale.planning import Plan
+from unstale.polling import mean_cost
 from unstale.quantities import show_duration, show_number, show_share
+from unstale.schedule import WindowClock
+from unstale.schedule.window_costs import windowed_cost
 from unstale.tables import as_list, law_of
 from unstale.wording import plural
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from rich.console import Console
-
-    from unstale.arguments import Floats
-    from unstale.planning import Plan
-    from unstale.schedule import WindowClock
 
 POLLS_SHOWN = 10
 """Polls that are shown."""
@@ -35,15 +35,11 @@ def in_milliseconds(seconds: Floats) -> NDArray[np.int64]:
     >>> in_milliseconds(np.array([0.1 * 86400, 1.9999])).tolist()
     [8640000, 1999]
     """
-    import numpy as np
-
     return np.floor(seconds * 1e3 + 1e-4).astype(np.int64)
 
 
 def times_of(milliseconds: NDArray[np.int64], start: datetime | None) -> Any:  # noqa: ANN401
     """Return the column of times: seconds from the beginning, or timestamps if it has a date."""
-    import numpy as np
-
     if start is None:
         return milliseconds / 1e3
     return np.datetime64(start.replace(tzinfo=None), "ms") + milliseconds
@@ -65,8 +61,6 @@ class ScheduleCounts:
 
     def add(self, milliseconds: NDArray[np.int64]) -> None:
         """Count more polls."""
-        import numpy as np
-
         self.polls += len(milliseconds)
         minutes, counts = np.unique(milliseconds // 60_000, return_counts=True)
         if not len(minutes):
@@ -92,10 +86,6 @@ def as_scheduled(problem: LoadedProblem, plan: Plan, clock: WindowClock | None, 
     """
     if clock is None and not jitter:
         return plan.freshness
-    import numpy as np
-
-    from unstale.polling import mean_cost
-    from unstale.schedule.window_costs import windowed_cost
 
     elements, order = problem.elements, problem.task.order
     places = np.arange(len(elements))

@@ -16,6 +16,18 @@ from unstale.tables import LAW_ROLES, ROLES, check_writable
 from .problem import OBJECTIVES
 
 POLICIES = ("optimal", "uniform", "proportional", "random-optimal", "square-root")
+"""Policies that share the budget by an allocation."""
+LIKE_OPTIMAL = ("edf", "index")
+"""Policies that poll what the optimal allocation polls, slot by slot."""
+LEARNING = ("learning", "estimated-optimal", "estimated-proportional")
+"""Policies that learn rates from their polls."""
+SLOTTED = (*LIKE_OPTIMAL, *LEARNING)
+"""Policies that share the budget in other ways than by an allocation and an order."""
+RULES = (
+    "nutch", "nutch-default", "stormcrawler", "news-crawl", "heritrix", "miniflux", "miniflux-round-robin",
+    "commafeed",
+)  # fmt: skip
+"""Rules of tools in use, which poll as much as they like."""
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
 
@@ -62,7 +74,7 @@ def column_of(roles: Sequence[str], name: str, text: str) -> tuple[str, str]:
     return role, column
 
 
-def one_for_each_role(
+def _one_for_each_role(
     _context: click.Context, _option: click.Parameter, columns: tuple[tuple[str, str], ...]
 ) -> tuple[tuple[str, str], ...]:
     """Refuse two columns for one role."""
@@ -72,6 +84,18 @@ def one_for_each_role(
             both = f"{names[role]!r} and {column!r}"
             raise InvalidInput(f"--column must name one column for each role; {role} is {both}")
     return columns
+
+
+def column_option(roles: Sequence[str], told: str) -> Callable[[_Command], _Command]:
+    """Return the option that says what a file calls its columns; ``told`` is its help."""
+    return click.option(
+        "--column",
+        "columns",
+        type=Quantity("ROLE=NAME", partial(column_of, roles)),
+        multiple=True,
+        callback=_one_for_each_role,
+        help=told,
+    )
 
 
 def problem_options(
@@ -93,14 +117,7 @@ def problem_options(
             default="day",
             help="The column rate counts changes per second, minute, hour, day, week, month or year.",
         ),
-        click.option(
-            "--column",
-            "columns",
-            type=Quantity("ROLE=NAME", partial(column_of, roles)),
-            multiple=True,
-            callback=one_for_each_role,
-            help="What the file calls a column: --column rate=changes_per_day.",
-        ),
+        column_option(roles, "What the file calls a column: --column rate=changes_per_day."),
         click.option(
             "--objective",
             metavar="OBJECTIVE",

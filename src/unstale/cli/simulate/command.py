@@ -12,7 +12,9 @@ from unstale import quantities
 from unstale.cli.shared.options import (
     DURATION,
     POLICIES,
+    RULES,
     SHARE,
+    SLOTTED,
     Count,
     Quantity,
     check_out,
@@ -29,13 +31,12 @@ from unstale.cli.shared.when import check_jitter, moment_or_seconds, span_or_not
 from unstale.errors import InvalidInput
 from unstale.tables import HISTORY_ROLES, ROLES, open_rows
 
-from .input import Scene, set_scene
 from .rate_distributions import DISTRIBUTIONS, read_distribution
-from .report import SimulationReport, element_columns
-from .run import RULES, SLOTTED, SimulationRun, gives_up, horizon_of, player, settling
 
 if TYPE_CHECKING:
     from unstale.simulation import Conditions
+
+    from .input import Scene
 
 _DEFAULT = ("uniform", "proportional", "optimal")
 _EXAMPLES = f"""\b
@@ -137,6 +138,10 @@ def simulate(
     Policies that plan know the true rates. The rules of tools (nutch, heritrix, ...) take as many polls as
     they like; beside them stands what as many polls give if shared uniformly or optimally.
     """
+    from .input import set_scene
+    from .report import SimulationReport, element_columns
+    from .run import SimulationRun, gives_up, horizon_of, player, settling
+
     check_plot(plot)
     check_out(out, file)
     check_jitter(options["order"], jitter)

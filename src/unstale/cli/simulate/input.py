@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from unstale.arguments import Floats
 from unstale.cli.shared.problem import LoadedProblem, load, load_or_example, pose
 from unstale.cli.shared.progress import progress
+from unstale.draws import generator_of
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow
+from unstale.simulation import World, align, zipf
+from unstale.simulation.worlds import Alignment
 from unstale.tables import (
     HISTORY_ROLES,
     ROLES,
@@ -25,14 +32,6 @@ from unstale.tables import (
 )
 
 from .rate_distributions import Distribution
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from unstale.arguments import Floats
-    from unstale.simulation import World
-    from unstale.simulation.worlds import Alignment
 
 _DEFAULT_BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 """Time 0 of worlds without a date."""
@@ -103,7 +102,6 @@ def set_scene(
         raise InvalidInput("--alignment needs --zipf, whose profile it deals out")
     elements = problem.elements
     wanted = accesses.per(problem.task.unit) if accesses is not None else 0.0
-    from unstale.simulation import World
 
     if history is None:
         world = World(elements.rates, weights=elements.weights, sizes=elements.sizes, accesses=wanted)
@@ -166,8 +164,6 @@ class _History:
 
 def _history(file: TextFile | ParquetFile, begin: float | None, options: dict[str, Any]) -> _History:
     """Read a history; the rate of an element is how often it changed in it."""
-    import numpy as np
-
     columns = dict(options["columns"])
     if extra := set(columns) & set(ROLES):
         roles = ", ".join(HISTORY_ROLES)
@@ -189,9 +185,6 @@ def _history(file: TextFile | ParquetFile, begin: float | None, options: dict[st
 
 def _with_profile(problem: LoadedProblem, skew: float, alignment: Alignment, seed: int) -> LoadedProblem:
     """Give elements the weights of a Zipf profile."""
-    from unstale.draws import generator_of
-    from unstale.simulation import align, zipf
-
     elements = problem.elements
     if elements.weights is not None:
         raise InvalidInput(

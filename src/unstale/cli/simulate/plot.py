@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
 
 from unstale.cli.shared.plots import label_times
 from unstale.picture_style import COLOURS, new_figure, save, styled
+from unstale.simulation import Outcome
 from unstale.wording import plural
 
 from .report import SimulationReport
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from unstale.simulation import Outcome
 
 _LINES = ("-", "--", ":")
 
@@ -87,8 +85,6 @@ def _draw_ages(axes: Axes, simulated: SimulationReport, outcomes: list[Outcome])
 
 def _draw_lags(axes: Axes, simulated: SimulationReport, outcomes: list[Outcome]) -> None:
     """Draw the share of time for which copies are at most so far behind."""
-    import numpy as np
-
     seconds = simulated.task.unit.seconds
     horizon = simulated.result.horizon
     ends = [_ends(one, horizon) for one in outcomes]

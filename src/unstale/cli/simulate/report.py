@@ -7,7 +7,10 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from rich.console import Console
 
 from unstale.cli.shared.printing import (
     console,
@@ -20,16 +23,12 @@ from unstale.cli.shared.printing import (
 )
 from unstale.cli.shared.problem import EXAMPLE, Task
 from unstale.quantities import show_number, show_share
+from unstale.simulation import Outcome, Result
 from unstale.tables import Keys
 from unstale.wording import plural
 
 from .input import Scene
 from .run import ADAPTING, CONSTANT, SamePolls
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from unstale.simulation import Outcome, Result
 
 _MEASURES = (
     "freshness", "freshness_error", "age", "age_error", "missed_updates", "changes", "polls", "failed",
@@ -127,8 +126,6 @@ class SimulationReport:
 
     def element_rows(self, name: str) -> list[Keys]:
         """Return the columns of `element_columns` for one policy."""
-        import numpy as np
-
         elements, measured = self.scene.problem.elements, self.result[name].elements
         return [
             np.full(len(elements), name).tolist(),

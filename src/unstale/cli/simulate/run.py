@@ -5,35 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from unstale.cli.shared.options import POLICIES
+import numpy as np
+
+from unstale.cli.shared.options import LEARNING, LIKE_OPTIMAL, POLICIES, RULES, SLOTTED
 from unstale.cli.shared.progress import progress
 from unstale.errors import InvalidInput
+from unstale.planning import Plan, plan
 from unstale.quantities import show_duration
+from unstale.schedule import WindowClock
+from unstale.simulation import Conditions, Outcome, Result, simulate
 
 from .input import Scene
 
-if TYPE_CHECKING:
-    from unstale.planning import Plan
-    from unstale.schedule import WindowClock
-    from unstale.simulation import Conditions, Outcome, Result
-
-RULES = (
-    "nutch", "nutch-default", "stormcrawler", "news-crawl", "heritrix", "miniflux", "miniflux-round-robin",
-    "commafeed",
-)  # fmt: skip
-"""Rules of tools in use, which poll as much as they like."""
 CONSTANT = ("nutch-default", "miniflux-round-robin")
-"""Those that never change their intervals."""
-_LIKE_OPTIMAL = ("edf", "index")
-"""Policies that poll what the optimal allocation polls, slot by slot."""
-_LEARNING = ("learning", "estimated-optimal", "estimated-proportional")
-"""Those that learn rates from their polls."""
-SLOTTED = (*_LIKE_OPTIMAL, *_LEARNING)
-"""Policies that share the budget in other ways than by an allocation and an order."""
-
-ADAPTING = (*RULES, *_LEARNING)
+"""Rules that never change their intervals."""
+ADAPTING = (*RULES, *LEARNING)
 """Policies that find their intervals as they go."""
 _POLLS_TO_LEARN = 50.0
 """Polls of each element, on average, after which a policy has learnt most of what it will."""
@@ -59,14 +47,13 @@ def player(scene: Scene, name: str, budget: float | None = None) -> str | Plan:
     problem, rates = scene.problem, scene.problem.elements.rates
     if name not in POLICIES or not rates.any():
         return name
-    from unstale.planning import plan
 
     return plan(rates, problem.task.amount if budget is None else budget, **problem.options(name))
 
 
 def gives_up(scene: Scene, name: str, player: str | Plan) -> bool:
     """Tell whether a policy never polls some element that changes and matters: its age has no bound."""
-    plan = _optimal(scene) if name in _LIKE_OPTIMAL else player
+    plan = _optimal(scene) if name in LIKE_OPTIMAL else player
     if isinstance(plan, str):
         return False
     never, elements = plan.frequencies == 0, scene.problem.elements
@@ -90,12 +77,11 @@ def settling(scene: Scene, name: str, player: str | Plan) -> float:
     plan = _optimal(scene) if name in SLOTTED else player
     if isinstance(plan, str):
         return 0.0
-    import numpy as np
 
     rates, frequencies, weights = problem.elements.rates, plan.frequencies, problem.elements.weights
     with np.errstate(divide="ignore"):
         times = np.where(frequencies > 0, 1.0 / frequencies, np.where(rates > 0, 3.0 / rates, 0.0))
-    if name in _LEARNING and problem.task.amount:
+    if name in LEARNING and problem.task.amount:
         sizes = problem.elements.sizes
         total = times.size if sizes is None else sizes.sum()
         times = np.maximum(times, _POLLS_TO_LEARN * total / problem.task.amount)
@@ -145,8 +131,6 @@ class SimulationRun:
 
     def play(self, players: Mapping[str, str | Plan], budget: float | None = None) -> Result:
         """Simulate policies, with the budget of the task or another."""
-        from unstale.simulation import simulate
-
         task = self.scene.problem.task
         goal = self.scene.problem.options("optimal")["objective"]
         whole = task.show_time(self.horizon)
