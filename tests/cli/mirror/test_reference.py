@@ -29,7 +29,7 @@ def cell(text):
 
 def command_page(command, name, depth=2):
     """Return what the page says of a command and of those below it."""
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, **cli.context_settings)
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [f"{'#' * depth} {name}", "", as_text(command.help), ""]
     if not isinstance(command, click.Group):

@@ -13,9 +13,8 @@ import pytest
 
 import unstale
 from cli.elements import RATES, ROWS, SIZES, WEIGHTS, write_csv
-from unstale.cli.shared.options import POLICIES
+from unstale.cli.shared.options import POLICIES, RULES, SLOTTED
 from unstale.cli.simulate.rate_distributions import DISTRIBUTIONS, read_distribution
-from unstale.cli.shared.options import RULES, SLOTTED
 from unstale.quantities import time_unit
 from unstale.schedule.windows import Windows
 from unstale.simulation import NAMES, Conditions, World, align, simulate, zipf

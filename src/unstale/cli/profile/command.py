@@ -99,7 +99,7 @@ def _status(name: str, text: str) -> int:
     help=f"What a log calls a field, with a role among {', '.join(FIELDS)}.",
 )
 @click.option("--strip-query", is_flag=True, help="/page?id=7 is /page.")
-@click.option("--prefix", default="", metavar="TEXT", help="Put it before each key: https://example.org.")
+@click.option("--prefix", metavar="TEXT", help="Put it before each key: https://example.org.")
 @click.option(
     "--method",
     "methods",
@@ -200,13 +200,13 @@ def profile(
 
 
 def _requests(
-    *, strip_query: bool, prefix: str, methods: tuple[str, ...], statuses: tuple[int, ...]
+    *, strip_query: bool, prefix: str | None, methods: tuple[str, ...], statuses: tuple[int, ...]
 ) -> Requests:
     return Requests(
         methods=frozenset() if "any" in methods else frozenset(method.upper() for method in methods),
         statuses=frozenset() if 0 in statuses else frozenset(statuses),
         queries=not strip_query,
-        prefix=prefix,
+        prefix=prefix or "",
     )
 
 

@@ -45,7 +45,7 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic since clic
 class Count(click.IntRange):
     """A whole number between bounds, which help shows as N."""
 
-    def get_metavar(self, *_: object) -> str:
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
         """Return what stands for the number."""
         return "N"
 
