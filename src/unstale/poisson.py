@@ -9,9 +9,10 @@ frequency of 0 never is, and its age is infinite.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import kernels
 from .arguments import Floats, Order, broadcast, choice, numbers, order_code, scalar, unwrap, whole
@@ -19,9 +20,6 @@ from .errors import InvalidInput
 from .objectives import Objective, objective_named
 from .polling import interval
 from .processes import UncertainPoisson
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = [
     "age",

@@ -5,14 +5,15 @@ Plain numbers in place of a law are the rates of Poisson changes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.optimize import elementwise
 
 from . import gap_kernels, kernels, uncertain_kernels
-from .arguments import Floats, broadcast, numbers, order_code, unwrap
+from .arguments import Floats, Order, broadcast, numbers, order_code, unwrap
 from .errors import InvalidInput, NoAnswer
 from .objectives import Harmonic, Objective, SourcePenalty, UpdatePenalty, by_law, ein, objective_named
 from .penalties import Penalty
@@ -27,13 +28,6 @@ from .processes import (
     process,
 )
 from .quadrature import integrate, integrate_pieces
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from .arguments import Order
 
 __all__ = ["average_cost", "interval", "interval_moment", "mean_cost", "reaching", "worth"]
 

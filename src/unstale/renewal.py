@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .arguments import Floats, numbers, unwrap, whole
 from .errors import InvalidInput
@@ -20,9 +20,6 @@ from .penalties import AnyPenalty, beyond
 from .polling import average_cost
 from .processes import Periodic, Poisson, Process, Superposed, process
 from .quadrature import integrate
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = [
     "PhaseLock",

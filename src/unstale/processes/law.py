@@ -7,12 +7,10 @@ from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from unstale.arguments import Floats, broadcast, generator, numbers, unwrap, whole
 from unstale.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 Size = int | tuple[int, ...] | None
 

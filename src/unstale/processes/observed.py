@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unstale.arguments import Floats
 
 from .compiled.gaps import counts
 from .discrete import Empirical
 from .law import Law
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Observed(Law):

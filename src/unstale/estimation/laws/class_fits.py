@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from unstale.arguments import Floats, scalar
@@ -23,9 +22,6 @@ from unstale.processes import Gamma, Lognormal, Pareto, Periodic, Poisson, Proce
 
 from .fits import LAWS, Candidate, Fits, chosen, floored, named_laws
 from .maximum_likelihood import JITTER, lowest_between
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SHAPES = {
     "gamma": (0.02, 1e4),

@@ -1,16 +1,14 @@
 """Bias and error of the estimators of change rates, by polls seen and changes per poll."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 import unstale
 from unstale.arguments import Floats
+from unstale.estimation.rates.estimators import Method
 from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, Table, experiment, ours
-
-if TYPE_CHECKING:
-    from unstale.estimation.rates.estimators import Method
 
 METHODS: dict[str, tuple[str, ...]] = {
     "regular": ("naive", "bias-reduced", "mle", "last-modified", "bayes, vague", "bayes, population"),
