@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from unstale.errors import InvalidInput
 from unstale.estimation import Profile
-from unstale.tables import FIELDS, AccessLog, Requests, Runs, read_user_weights
+from unstale.tables import FIELDS, AccessLog, AccessRuns, Requests, read_user_weights
 from unstale.tables.logs import access_logs
 from unstale.tables.logs.compiled.lines import scan
 from unstale.tables.logs.lines import Access, instant, said_by
@@ -428,7 +428,7 @@ def test_accesses_that_are_too_late_are_left_out(kind, users, write):
     gap=st.integers(1, 200),
 )
 def test_accesses_after_a_long_gap(blocks, gap):
-    runs = Runs(float(gap))
+    runs = AccessRuns(float(gap))
     for times in blocks:
         runs.add("log", [str(time) for time in times], np.array(times, float))
     times = sorted(time for block in blocks for time in block)
@@ -441,7 +441,7 @@ def test_accesses_after_a_long_gap(blocks, gap):
 
 
 def test_the_last_gaps_are_seen_among_many():
-    runs = Runs(5.0)
+    runs = AccessRuns(5.0)
     for start in (0, 500):
         runs.add("log", ["x"] * 500, 10.0 * np.arange(start, start + 500))
     runs.add("log", ["y"], np.array([1e6]))

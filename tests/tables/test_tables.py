@@ -18,8 +18,8 @@ from unstale.processes import Poisson, UncertainPoisson
 from unstale.tables import (
     Column,
     Schema,
-    Table,
     TableElements,
+    TableReader,
     TextFile,
     as_list,
     check_writable,
@@ -47,7 +47,7 @@ def no_arrow(*_):
 def either(request, monkeypatch):
     """The same test twice."""
     if request.param == "without Arrow":
-        monkeypatch.setattr(Table, "_by_arrow", no_arrow)
+        monkeypatch.setattr(TableReader, "_by_arrow", no_arrow)
     return request.param
 
 
@@ -112,7 +112,7 @@ def test_laws_of_uncertain_rates(blank, tmp_path):
 
 
 def test_laws_with_gaps_are_read_by_arrow(tmp_path, monkeypatch):
-    monkeypatch.setattr(Table, "_by_python", lambda *_: pytest.fail("Python reads slowly"))
+    monkeypatch.setattr(TableReader, "_by_python", lambda *_: pytest.fail("Python reads slowly"))
     assert read_text(LAWS.replace(" ", ""), folder=tmp_path).uncertain == 2
     rates = read_text("shape,scale\n1,2\n3,4\n", folder=tmp_path).rates
     np.testing.assert_allclose(rates, [2.0, 12.0], rtol=1e-14)
@@ -182,7 +182,7 @@ def test_many_rows_are_read_alike(tmp_path, monkeypatch):
     rates = rng.lognormal(0, 3, 300_000)
     lines = [f'"k,{i}",{rate!r},g{i % 7}' for i, rate in enumerate(rates.tolist())]
     fast = read_text("\n".join(["key,rate,group", *lines]), folder=tmp_path)
-    monkeypatch.setattr(Table, "_by_arrow", no_arrow)
+    monkeypatch.setattr(TableReader, "_by_arrow", no_arrow)
     slow = element_table(str(tmp_path / "pages.csv")).read()
     assert not isinstance(fast.keys, list)
     assert fast.rates.tobytes() == slow.rates.tobytes() == rates.tobytes()
@@ -400,7 +400,7 @@ def test_any_bytes_are_a_table_or_one_line(data):
     table = element_table(file, {"rate": "rate"}, certain=True)
     with_arrow = outcome(table)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Table, "_by_arrow", no_arrow)
+        patch.setattr(TableReader, "_by_arrow", no_arrow)
         without = outcome(table)
     assert with_arrow == without
     if isinstance(without, str):

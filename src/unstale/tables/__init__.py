@@ -1,4 +1,4 @@
-"""Tables in files: one reader, `Table`, with exact complaints, and a writer, of all rows or nothing.
+"""Tables in files: one reader, `TableReader`, with exact complaints, and a writer, of all rows or nothing.
 
 A `Schema` says which columns a table may hold and what is allowed in each; there is one for elements
 (`element_table`), histories (`history_table`) and logs of polls (`poll_table`), and others elsewhere.
@@ -29,10 +29,10 @@ from .laws import law_of, mean_costs
 from .logs.access_logs import FORMATS, Accesses, AccessLog, Tally
 from .logs.lines import Requests
 from .logs.records import FIELDS
-from .logs.times import Run, Runs
+from .logs.times import AccessRun, AccessRuns
 from .polls import POLL_ROLES, PollLog, poll_table
 from .schema import Column, Schema, moment
-from .table_reader import Table, rows_in
+from .table_reader import TableReader, rows_in
 from .user_weights import read_user_weights
 
 __all__ = [
@@ -44,6 +44,8 @@ __all__ = [
     "ROLES",
     "WEIGHT",
     "AccessLog",
+    "AccessRun",
+    "AccessRuns",
     "Accesses",
     "Advance",
     "Column",
@@ -53,11 +55,9 @@ __all__ = [
     "Place",
     "PollLog",
     "Requests",
-    "Run",
-    "Runs",
     "Schema",
-    "Table",
     "TableElements",
+    "TableReader",
     "Tally",
     "TextFile",
     "Write",

@@ -83,7 +83,7 @@ Records = Callable[[Sequence[Sequence[Any]]], None]
 
 @contextmanager
 def open_records(path: str, columns: Sequence[Column]) -> Iterator[Records]:
-    """Give a function that writes rows, which a `Table` with these columns reads back the same.
+    """Give a function that writes rows, which a `TableReader` with these columns reads back the same.
 
     In text what is missing is empty; in Parquet it is null. Times are written as timestamps in UTC, to the
     microsecond.

@@ -10,8 +10,8 @@ from unstale.quantities import LEAST, MOST
 
 from .columns import Columns, Keys, as_list
 from .files import ParquetFile, TextFile
-from .schema import Column, Interval, Schema
-from .table_reader import Table
+from .schema import Column, NumberRange, Schema
+from .table_reader import TableReader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 MOST_SURE_SHAPE = 1e15
 """Largest shape; beyond, a rate is known to the last digit."""
 
-_ZERO_TOO = Interval("finite and >= 0", LEAST, MOST, zero=True, extreme="0, or between 1e-100 and 1e100")
-_POSITIVE = Interval("finite and > 0", LEAST, MOST, extreme="between 1e-100 and 1e100")
-_SHAPE = Interval("finite and > 0", LEAST, MOST_SURE_SHAPE, extreme="between 1e-100 and 1e15")
+_ZERO_TOO = NumberRange("finite and >= 0", LEAST, MOST, zero=True, extreme="0, or between 1e-100 and 1e100")
+_POSITIVE = NumberRange("finite and > 0", LEAST, MOST, extreme="between 1e-100 and 1e100")
+_SHAPE = NumberRange("finite and > 0", LEAST, MOST_SURE_SHAPE, extreme="between 1e-100 and 1e15")
 
 WEIGHT = Column("weight", "number", within=_ZERO_TOO)
 _CERTAIN = (
@@ -74,7 +74,7 @@ class TableElements:
 
 def element_table(
     file: str | TextFile | ParquetFile, columns: Mapping[str, str] | None = None, *, certain: bool = False
-) -> Table[TableElements]:
+) -> TableReader[TableElements]:
     """Return the table in a file; ``columns`` says what columns are called there, if not by their role.
 
     The laws of uncertain rates are left out if they are to be taken as ``certain``.
@@ -82,7 +82,7 @@ def element_table(
     schema = (
         Schema(_CERTAIN, "elements") if certain else Schema((*_CERTAIN, *_LAW), "elements", fitted=_fitted)
     )
-    return Table(file, schema, _elements, columns)
+    return TableReader(file, schema, _elements, columns)
 
 
 def _fitted(there: set[str], asked: set[str]) -> tuple[Column, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .columns import Columns, Keys
 from .files import ParquetFile, TextFile
 from .schema import Column, Schema
-from .table_reader import Table
+from .table_reader import TableReader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,9 +44,9 @@ class History:
 
 def history_table(
     file: str | TextFile | ParquetFile, columns: Mapping[str, str] | None = None
-) -> Table[History]:
+) -> TableReader[History]:
     """Return the history in a file; ``columns`` says what columns are called there, if not by their role."""
-    return Table(file, _SCHEMA, _history, columns)
+    return TableReader(file, _SCHEMA, _history, columns)
 
 
 def is_history(file: TextFile | ParquetFile, columns: Mapping[str, str]) -> bool:

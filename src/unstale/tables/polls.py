@@ -19,7 +19,7 @@ from .columns import Columns, Keys, Labels, as_list
 from .complaints import bad_file
 from .files import ParquetFile, TextFile
 from .schema import Column, Schema
-from .table_reader import Table
+from .table_reader import TableReader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ class PollLog:
 
 def poll_table(
     file: str | TextFile | ParquetFile, columns: Mapping[str, str] | None = None, by: str | None = None
-) -> Table[PollLog]:
+) -> TableReader[PollLog]:
     """Return the log of polls in a file.
 
     ``columns`` says what columns are called there, if not by their role, and ``by`` is the name of the one
@@ -77,7 +77,7 @@ def poll_table(
     """
     classes = {} if by is None else {_CLASS.role: by}
     schema = Schema((*_COLUMNS, _CLASS) if classes else _COLUMNS, "polls")
-    return Table(file, schema, _poll_log, {**(columns or {}), **classes})
+    return TableReader(file, schema, _poll_log, {**(columns or {}), **classes})
 
 
 def _poll_log(columns: Columns) -> PollLog:

@@ -37,11 +37,11 @@ class Broken(Exception):  # noqa: N818  (the reader makes it an error that names
 
 
 @dataclass(frozen=True)
-class Interval:
+class NumberRange:
     """The numbers that a column may hold.
 
     >>> extreme = "0, or between 1e-100 and 1e100"
-    >>> rates = Interval("finite and >= 0", 1e-100, 1e100, zero=True, extreme=extreme)
+    >>> rates = NumberRange("finite and >= 0", 1e-100, 1e100, zero=True, extreme=extreme)
     >>> rates.broken_by(2.0), rates.broken_by(-2.0), rates.broken_by(1e308)
     ('', 'finite and >= 0', '0, or between 1e-100 and 1e100')
     """
@@ -69,9 +69,9 @@ class Interval:
         return good
 
 
-ANY_NUMBER = Interval("a number")
-AT_LEAST_0 = Interval("finite and >= 0", 0.0, sys.float_info.max)
-_SECONDS = Interval("seconds from -1e11 to 1e11 (milliseconds must be divided by 1000)", -1e11, 1e11)
+ANY_NUMBER = NumberRange("a number")
+AT_LEAST_0 = NumberRange("finite and >= 0", 0.0, sys.float_info.max)
+_SECONDS = NumberRange("seconds from -1e11 to 1e11 (milliseconds must be divided by 1000)", -1e11, 1e11)
 
 _WORDS: dict[Kind, tuple[str, str]] = {
     "label": ("text", "text or whole numbers"),
@@ -108,7 +108,7 @@ class Column:
     """Whether a file must have it."""
     empty: bool = False
     """Whether numbers and times may be missing; flags and whole numbers always may."""
-    within: Interval = ANY_NUMBER
+    within: NumberRange = ANY_NUMBER
     """Which numbers are allowed."""
     rule: Callable[[str], str] | None = None
     """Returns what text must be, if it breaks a rule."""
@@ -132,7 +132,7 @@ class Column:
         return _WORDS[self.kind][1]
 
     @property
-    def allowed(self) -> Interval:
+    def allowed(self) -> NumberRange:
         """Which numbers are allowed, also as times."""
         return _SECONDS if self.kind == "time" else self.within
 

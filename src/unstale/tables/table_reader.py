@@ -34,7 +34,7 @@ _LAST_LABEL, _LAST_NUMBER = "\x01 the last row \x01", 1.0123456789e-300
 """In a row that is added for Arrow, which swallows the rest of the file if a quote is never closed."""
 
 
-class Table(Generic[_T]):
+class TableReader(Generic[_T]):
     """A table in a file.
 
     ``names`` says what columns are called there, if not by their role, and ``made_of`` makes of columns what
@@ -233,8 +233,8 @@ class Table(Generic[_T]):
 def rows_in(
     file: str | TextFile | ParquetFile, schema: Schema, names: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Place, Row]]:
-    """Return the rows of a file, each with its place; see `Table.rows`."""
-    return Table(file, schema, lambda columns: columns, names).rows()
+    """Return the rows of a file, each with its place; see `TableReader.rows`."""
+    return TableReader(file, schema, lambda columns: columns, names).rows()
 
 
 def _column_of(column: Column, cells: Any) -> Any:  # noqa: ANN401  (by the kind of the column)

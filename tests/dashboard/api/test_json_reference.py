@@ -34,7 +34,7 @@ VALUES = [
     (models.Poll, "a part of an explanation"),
     (models.Worth, "a part of an explanation"),
     (models.Interval, "a part of a status and of a sample"),
-    (models.Group, "a part of a status; `GET /api/groups`"),
+    (models.GroupStatus, "a part of a status; `GET /api/groups`"),
     (models.Neglected, "a part of a status"),
     (models.Budgets, "a part of a status; `POST /api/budget`"),
     (models.Sample, "`GET /api/samples`, `Mirror.samples()`"),

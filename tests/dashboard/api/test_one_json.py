@@ -26,7 +26,7 @@ from unstale.mirror.store.contract import Element, PollRecord, Sample, Version
 
 DESCRIBED = {
     Added: models.Added, Audit: models.Audit, Budgets: models.Budgets, Element: models.Element,
-    Explanation: models.Explanation, GroupStatus: models.Group, Neglected: models.Neglected,
+    Explanation: models.Explanation, GroupStatus: models.GroupStatus, Neglected: models.Neglected,
     PollRecord: models.Poll, Sample: models.Sample, Share: models.Interval, Status: models.Status,
     Version: models.Version, WhatIf: models.WhatIf,
 }  # fmt: skip

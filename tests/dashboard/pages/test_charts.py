@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unstale.dashboard.pages.charts import Axis, Dot, Level, Line, Mark, bar, chart, sparkline, time_line
+from unstale.dashboard.pages.charts import Axis, ChartLine, Dot, Level, Mark, bar, chart, sparkline, time_line
 from unstale.dashboard.pages.scales import Scale, clock_labels, fitting, log_ticks, ticks, time_ticks
 
 numbers = st.floats(allow_nan=True, allow_infinity=True)
@@ -43,7 +43,7 @@ def points(root, kind):
 
 
 def test_a_line_goes_where_its_values_are():
-    root = parsed(drawn([Line("one", [0.0, 5.0, 10.0], [0.0, 0.5, 1.0])]))
+    root = parsed(drawn([ChartLine("one", [0.0, 5.0, 10.0], [0.0, 0.5, 1.0])]))
     assert points(root, "one") == [(0.0, 1000.0), (500.0, 500.0), (1000.0, 0.0)]
 
 
@@ -53,7 +53,7 @@ def test_more_is_higher_and_later_is_further_right(pairs):
     scale = fitting([y for _, y in pairs])
     root = parsed(
         drawn(
-            [Line("one", [x for x, _ in pairs], [y for _, y in pairs])],
+            [ChartLine("one", [x for x, _ in pairs], [y for _, y in pairs])],
             x=Scale(pairs[0][0], pairs[-1][0]),
             y=scale,
         )
@@ -77,7 +77,7 @@ def test_charts_take_anything(rows, text):
     text = "".join(c for c in text if c.isprintable())
     root = parsed(
         drawn(
-            [Line("one", xs, ys, low, high), Line("two", xs, ys, steps=True)],
+            [ChartLine("one", xs, ys, low, high), ChartLine("two", xs, ys, steps=True)],
             title=text,
             x=scale,
             y=fitting(ys),
@@ -87,7 +87,7 @@ def test_charts_take_anything(rows, text):
         )
     )
     assert "nan" not in ET.tostring(root, encoding="unicode").replace(text, "")
-    parsed(sparkline("s", Line("one", xs, ys), title=text, description=text))
+    parsed(sparkline("s", ChartLine("one", xs, ys), title=text, description=text))
     parsed(time_line("t", [(x, "change", text) for x in xs], title="t", description="d", scale=scale))
 
 
@@ -95,21 +95,21 @@ def test_charts_take_anything(rows, text):
     ("xs", "ys"), [([], []), ([1.0], [0.5]), ([1.0, 2.0], [nan, nan]), ([1.0, 2.0, 3.0], [0.1, nan, 0.3])]
 )
 def test_few_or_no_values(xs, ys):
-    root = parsed(drawn([Line("one", xs, ys, ys, ys)]))
+    root = parsed(drawn([ChartLine("one", xs, ys, ys, ys)]))
     paths = [n.get("d") for n in root.iter("{http://www.w3.org/2000/svg}path")]
     assert sum(path.count("M") for path in paths) == sum(isfinite(y) for y in ys)  # each by itself
-    parsed(sparkline("s", Line("one", xs, ys), title="t", description="d"))
+    parsed(sparkline("s", ChartLine("one", xs, ys), title="t", description="d"))
 
 
 def test_gaps_are_not_drawn_over():
-    root = parsed(drawn([Line("one", [0, 1, 2, 3, 4], [0.1, 0.2, nan, 0.3, 0.4])]))
+    root = parsed(drawn([ChartLine("one", [0, 1, 2, 3, 4], [0.1, 0.2, nan, 0.3, 0.4])]))
     path = next(root.iter("{http://www.w3.org/2000/svg}path")).get("d")
     assert path.count("M") == 2
 
 
 def test_many_points_are_thinned_with_the_last_kept():
     xs = [n / 1000 for n in range(10_001)]
-    root = parsed(drawn([Line("one", xs, [x / 10 for x in xs])]))
+    root = parsed(drawn([ChartLine("one", xs, [x / 10 for x in xs])]))
     places = points(root, "one")
     assert len(places) <= 502
     assert places[-1] == (1000.0, 0.0)

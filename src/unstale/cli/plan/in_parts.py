@@ -11,7 +11,15 @@ from unstale.cli.shared.problem import Task, as_objective, fitted, no_weight, op
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.errors import InvalidInput
 from unstale.quantities import Flow, TimeUnit
-from unstale.tables import LAW_ROLES, ParquetFile, Table, TableElements, law_of, mean_costs, open_allocation
+from unstale.tables import (
+    LAW_ROLES,
+    ParquetFile,
+    TableElements,
+    TableReader,
+    law_of,
+    mean_costs,
+    open_allocation,
+)
 
 from .report import PlanReport, PlanValue
 
@@ -94,7 +102,7 @@ class _Measure:
 class _Shards:
     """The parts of a table, which `plan_shards` reads as often as it needs."""
 
-    table: Table[TableElements]
+    table: TableReader[TableElements]
     roles: tuple[str, ...]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -181,7 +189,9 @@ def plan_in_parts(
     return report
 
 
-def _both_parquet(table: Table[TableElements], out: str | None) -> tuple[Table[TableElements], str]:
+def _both_parquet(
+    table: TableReader[TableElements], out: str | None
+) -> tuple[TableReader[TableElements], str]:
     if not isinstance(table.file, ParquetFile) or out is None or not out.lower().endswith(".parquet"):
         raise InvalidInput(
             "--stream goes from Parquet to Parquet: give a FILE and an --out that end in .parquet"

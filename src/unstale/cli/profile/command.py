@@ -30,8 +30,8 @@ from unstale.tables import (
     FORMATS,
     ROLES,
     AccessLog,
+    AccessRuns,
     Requests,
-    Runs,
     TableElements,
     bad_file,
     element_table,
@@ -184,7 +184,7 @@ def profile(
         )
         for log in logs
     ]
-    runs = Runs(_HALF_LIVES_APART * half_life)
+    runs = AccessRuns(_HALF_LIVES_APART * half_life)
     counted = _counted(readers, runs, half_life, most, by_user=by is not None)
     _check_counted(readers)
     master, users = _master(counted, weights)
@@ -217,7 +217,7 @@ def _elements(file: str, columns: dict[str, str]) -> TableElements:
 
 
 def _counted(
-    readers: list[AccessLog], runs: Runs, half_life: float, most: int, *, by_user: bool
+    readers: list[AccessLog], runs: AccessRuns, half_life: float, most: int, *, by_user: bool
 ) -> Profile | UserProfiles:
     """Count all accesses."""
     from unstale.estimation.profiles.profile import Profile

@@ -17,7 +17,7 @@ from unstale.arguments import Floats
 from unstale.cli.shared.printing import console, print_table, printable, say
 from unstale.estimation.profiles.profile import Profile
 from unstale.quantities import show_duration, show_number, show_share
-from unstale.tables import AccessLog, Run, TableElements, as_list
+from unstale.tables import AccessLog, AccessRun, TableElements, as_list
 from unstale.wording import plural
 
 _DAY_SECONDS = 86400.0
@@ -93,15 +93,15 @@ class ProfileReport:
     users: int | None
     top: int
     weighted: WeightedElements | None
-    apart: Run | None = None
+    apart: AccessRun | None = None
     """Accesses that are much later than all others."""
     until: float | None = None
     """When accesses are too late; None for those that are still to come."""
 
     @property
-    def _late(self) -> Run | None:
+    def _late(self) -> AccessRun | None:
         found = [log.tally.late for log in self.logs if log.tally.late is not None]
-        return reduce(Run.joined, found) if found else None
+        return reduce(AccessRun.joined, found) if found else None
 
     @property
     def _top(self) -> list[_Row]:
@@ -280,7 +280,7 @@ class ProfileReport:
         return answer
 
 
-def _last(run: Run) -> str:
+def _last(run: AccessRun) -> str:
     """Return what the last access of a run was, as a sentence."""
     log = "standard input" if run.log == "-" else run.log
     return f"The last is to {printable(run.key)} at {_moment(run.end)}, in {log}."

@@ -14,8 +14,8 @@ from unstale.quantities import Flow, Kind, TimeUnit, show_duration, show_flow, s
 from unstale.tables import (
     LAW_ROLES,
     ParquetFile,
-    Table,
     TableElements,
+    TableReader,
     TextFile,
     bad_column,
     bad_file,
@@ -176,7 +176,7 @@ def open_elements(
     columns: tuple[tuple[str, str], ...],
     certain: bool = True,
     **_: object,
-) -> Table[TableElements]:
+) -> TableReader[TableElements]:
     """Return the table of a file; the laws of its rates count unless they are to be taken for certain."""
     named = dict(columns)
     for role in LAW_ROLES:

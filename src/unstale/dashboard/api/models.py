@@ -59,7 +59,7 @@ class Interval(BaseModel):
     high: Share = Field(description="Upper end of the interval.")
 
 
-class Group(BaseModel):
+class GroupStatus(BaseModel):
     """How a group does."""
 
     name: str
@@ -79,7 +79,7 @@ class Group(BaseModel):
 class GroupList(BaseModel):
     """Groups, those with most elements first."""
 
-    groups: list[Group]
+    groups: list[GroupStatus]
     total: int = Field(description="Groups in all.")
 
 
@@ -133,7 +133,7 @@ class Status(BaseModel):
     polls: dict[str, int] = Field(description="Polls of that time by outcome.")
     changes: int = Field(description="Changes seen in that time.")
     overdue: int = Field(description="Elements that are worth far more than the price.")
-    groups: list[Group] = Field(description="Those with most elements first; all are in /api/groups.")
+    groups: list[GroupStatus] = Field(description="Those with most elements first; all are in /api/groups.")
     group_count: int = Field(description="How many groups there are.")
     neglected: list[Neglected] = Field(description="Those that matter most first.")
     trouble: list[str] = Field(description="What is wrong, in words.")

@@ -52,7 +52,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """Values along an axis; where one is not a number there is a gap. ``kind`` is a class."""
 
     kind: str
@@ -96,7 +96,7 @@ class Mark:
 
 def chart(
     name: str,
-    lines: Sequence[Line],
+    lines: Sequence[ChartLine],
     *,
     title: str,
     description: str,
@@ -122,7 +122,7 @@ def chart(
 
 
 def sparkline(
-    name: str, line: Line, *, title: str, description: str, from_zero: bool = False, height: int = 44
+    name: str, line: ChartLine, *, title: str, description: str, from_zero: bool = False, height: int = 44
 ) -> Markup:
     """Return a line without axes, as high as it goes, from its least value or from 0."""
     xs = [value for value in line.xs if isfinite(value)]
@@ -309,7 +309,7 @@ def _dot(plot: _Plot, dot: Dot) -> Markup:
     return Markup().join(parts)
 
 
-def _runs(line: Line, values: Sequence[float]) -> list[list[tuple[float, float, int]]]:
+def _runs(line: ChartLine, values: Sequence[float]) -> list[list[tuple[float, float, int]]]:
     """Return the stretches of a line without gaps, thinned to what can be seen."""
     every = max(1, -(-len(line.xs) // _MOST_POINTS))
     runs: list[list[tuple[float, float, int]]] = [[]]
@@ -322,7 +322,7 @@ def _runs(line: Line, values: Sequence[float]) -> list[list[tuple[float, float, 
     return [run for run in runs if run]
 
 
-def _path(plot: _Plot, line: Line) -> Markup:
+def _path(plot: _Plot, line: ChartLine) -> Markup:
     drawn = []
     for run in _runs(line, line.ys):
         points = [plot.point(a, b) for a, b, _ in run]
@@ -337,7 +337,7 @@ def _path(plot: _Plot, line: Line) -> Markup:
     )
 
 
-def _band(plot: _Plot, line: Line) -> Markup:
+def _band(plot: _Plot, line: ChartLine) -> Markup:
     if not len(line.low):
         return Markup()
     drawn = []

@@ -19,7 +19,7 @@ from unstale.mirror.reports.what_if import WhatIf
 from unstale.mirror.store.contract import PollRecord, Sample
 
 from . import filters
-from .charts import Axis, Dot, Kind, Level, Line, Mark, bar, chart, sparkline, time_line
+from .charts import Axis, ChartLine, Dot, Kind, Level, Mark, bar, chart, sparkline, time_line
 from .scales import Scale, duration_ticks, fitting, log_fitting
 
 _MOST_ROWS = 40
@@ -78,11 +78,12 @@ def freshness(samples: Sequence[Sample], audits: Sequence[Audit], now: float) ->
     times = [sample.time for sample in samples]
     beside = [name for name in _BESIDE if any(name in sample.beside for sample in samples)]
     lines = [
-        Line(name, times, [sample.beside.get(name, nan) for sample in samples]) for name in reversed(beside)
+        ChartLine(name, times, [sample.beside.get(name, nan) for sample in samples])
+        for name in reversed(beside)
     ]
-    lines.append(Line("predicted", times, [sample.predicted for sample in samples]))
+    lines.append(ChartLine("predicted", times, [sample.predicted for sample in samples]))
     low, high = [sample.low for sample in samples], [sample.high for sample in samples]
-    lines.append(Line("estimated", times, [sample.freshness for sample in samples], low, high))
+    lines.append(ChartLine("estimated", times, [sample.freshness for sample in samples], low, high))
     start = min(times, default=now - 3600.0)
     seen = [_corrected(samples, audit) for audit in audits if samples and audit.time >= start]
     dots = [dot for dot in seen if isfinite(dot.y)]
@@ -192,7 +193,7 @@ def small_multiples(samples: Sequence[Sample], objective: str, *, present: bool 
         value = next((show(v) for v in reversed(values) if isfinite(v)), "not yet" if counted else "unknown")
         known = [v for v in values if isfinite(v)]
         text = f"Last {value}" + (f"; between {show(min(known))} and {show(max(known))}." if known else ".")
-        line = Line("small", *_means(times, values))
+        line = ChartLine("small", *_means(times, values))
         svg = sparkline(f"{name}-spark", line, title=title, description=text, from_zero=counted)
         found.append(SmallChart(title, value, svg, window if counted else "now"))
     return found
@@ -255,7 +256,7 @@ def what_if(curves: WhatIf, tried: float | None) -> Figure:
     fresh, kind = curves.objective == "freshness", curves.unit
     show: Callable[[float], str] = filters.percent if fresh else filters.duration
     lines = [
-        Line(name, budgets, [float(v) for v in getattr(curves, name)])
+        ChartLine(name, budgets, [float(v) for v in getattr(curves, name)])
         for name in ("proportional", "uniform", "optimal")
     ]
     values = [value for line in lines for value in line.ys] + [curves.present_value]
@@ -272,7 +273,7 @@ def what_if(curves: WhatIf, tried: float | None) -> Figure:
         return text.replace(" polls/", "/").replace(" poll/", "/")
 
     scale = Scale(budgets[0] * unit.seconds, budgets[-1] * unit.seconds, log=True)
-    lines = [Line(line.kind, [x * unit.seconds for x in line.xs], line.ys) for line in lines]
+    lines = [ChartLine(line.kind, [x * unit.seconds for x in line.xs], line.ys) for line in lines]
     dots = [Dot(dot.kind, dot.x * unit.seconds, dot.y, dot.title) for dot in dots]
     marks = [Mark(mark.kind, mark.x * unit.seconds, mark.label) for mark in marks]
     title = "Freshness against budget" if fresh else "Expected age against budget"
@@ -377,7 +378,7 @@ def worth(explanation: Explanation, now: float, *, running: bool = True) -> Figu
     times, worths = times[known], worths[known] / price
     if not np.any(worths <= _HIGHEST_WORTH):
         return None
-    line = Line("estimated", *_below(times, worths, _HIGHEST_WORTH))
+    line = ChartLine("estimated", *_below(times, worths, _HIGHEST_WORTH))
     marks = [Mark("now", now, "now")]
     if times[0] <= upcoming <= times[-1]:
         close = abs(upcoming - now) < 0.12 * (times[-1] - times[0])

@@ -41,7 +41,7 @@ from unstale.tables import (
     open_records,
     rows_in,
 )
-from unstale.tables.schema import ANY_NUMBER, AT_LEAST_0, Interval
+from unstale.tables.schema import ANY_NUMBER, AT_LEAST_0, NumberRange
 
 if TYPE_CHECKING:
     from unstale.mirror.mirror import Mirror
@@ -53,8 +53,8 @@ _DAY = 86400.0
 _T = TypeVar("_T")
 
 
-_ABOVE_0 = Interval("a number of seconds > 0", nextafter(0.0, 1.0))
-_SHARE = Interval("at least 0 and below 1", 0.0, nextafter(1.0, 0.0))
+_ABOVE_0 = NumberRange("a number of seconds > 0", nextafter(0.0, 1.0))
+_SHARE = NumberRange("at least 0 and below 1", 0.0, nextafter(1.0, 0.0))
 
 
 def _windows(text: str) -> str:
@@ -66,7 +66,7 @@ def _windows(text: str) -> str:
     return ""
 
 
-def _number(role: str, unit: str = "", within: Interval = ANY_NUMBER) -> Column:
+def _number(role: str, unit: str = "", within: NumberRange = ANY_NUMBER) -> Column:
     return Column(role, "number", empty=True, unit=unit, within=within)
 
 

@@ -29,7 +29,7 @@ from typing import IO, Any, Literal, cast
 from unstale.errors import InvalidInput
 from unstale.mirror.source import New
 from unstale.quantities import duration
-from unstale.tables.schema import Broken, Column, Interval, Schema, find_columns, readers_of
+from unstale.tables.schema import Broken, Column, NumberRange, Schema, find_columns, readers_of
 
 from .feeds.safe_xml import XmlElement, read_xml
 from .feeds.sitemaps import read_sitemap
@@ -46,7 +46,7 @@ _MOST_LINE_CHARACTERS = 10_000
 _MOST_XML_BYTES = 100_000_000
 _HEAD_BYTES = 65_536
 """Bytes by which a format is recognized."""
-_NUMBER = Interval("a number >= 0", 0.0, sys.float_info.max)
+_NUMBER = NumberRange("a number >= 0", 0.0, sys.float_info.max)
 _KEY = Column("key", "text", needed=True, synonyms=("url",))
 _SCHEMA = Schema(
     (

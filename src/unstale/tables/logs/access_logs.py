@@ -41,7 +41,7 @@ from .records import (
     taken_from,
     wanted_fields,
 )
-from .times import Run
+from .times import AccessRun
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,7 +97,7 @@ class Tally:
     accesses: float = 0.0
     passed: int = 0
     """Requests that do not count."""
-    late: Run | None = None
+    late: AccessRun | None = None
     """Accesses that are left out, as they are too late."""
     malformed: int = 0
     examples: list[Complaint] = field(default_factory=list)
@@ -184,7 +184,7 @@ class AccessLog:
         last = int(late[part.times[late].argmax()])
         key = part.keys[last if part.places is None else int(part.places[last])]
         times = part.times[late]
-        run = Run(float(times.min()), float(times.max()), late.size, self.path, key)
+        run = AccessRun(float(times.min()), float(times.max()), late.size, self.path, key)
         tally = self.tally
         tally.late = run if tally.late is None else tally.late.joined(run)
         tally.accesses -= float(late.size if part.counts is None else part.counts[late].sum())

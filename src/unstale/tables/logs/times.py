@@ -16,7 +16,7 @@ _MOST_RUNS = 64
 """Of more, the first ones are kept as one."""
 
 
-class Run(NamedTuple):
+class AccessRun(NamedTuple):
     """Accesses with no long gap between them."""
 
     start: float
@@ -26,21 +26,21 @@ class Run(NamedTuple):
     key: str
     """Of the last one."""
 
-    def joined(self, other: Run) -> Run:
+    def joined(self, other: AccessRun) -> AccessRun:
         """Return both as one."""
         last = max(self, other, key=lambda run: run.end)
         return last._replace(start=min(self.start, other.start), accesses=self.accesses + other.accesses)
 
 
 @dataclass
-class Runs:
+class AccessRuns:
     """Accesses in order of time, cut where none came for longer than ``gap``; they may come in any order."""
 
     gap: float
 
     def __post_init__(self) -> None:
         """Begin with none."""
-        self._runs: list[Run] = []
+        self._runs: list[AccessRun] = []
 
     def add(self, log: str, keys: list[str], times: Floats, places: NDArray[np.int64] | None = None) -> None:
         """Add some accesses."""
@@ -55,17 +55,17 @@ class Runs:
         for part in parts[-_MOST_RUNS:]:
             last = int(part[times[part].argmax()])
             key = keys[last if places is None else int(places[last])]
-            run = Run(float(times[part].min()), float(times[last]), part.size, log, key)
+            run = AccessRun(float(times[part].min()), float(times[last]), part.size, log, key)
             self._runs.append(run)
         if len(parts) > _MOST_RUNS:
             rest = np.concatenate(parts[:-_MOST_RUNS])
             first, end = int(rest[0]), int(rest[-1])
             key = keys[end if places is None else int(places[end])]
-            self._runs.append(Run(float(times[first]), float(times[end]), rest.size, log, key))
+            self._runs.append(AccessRun(float(times[first]), float(times[end]), rest.size, log, key))
         self._tidy()
 
     def _tidy(self) -> None:
-        kept: list[Run] = []
+        kept: list[AccessRun] = []
         for run in sorted(self._runs):
             if kept and run.start - kept[-1].end <= self.gap:
                 kept[-1] = kept[-1].joined(run)
@@ -75,14 +75,14 @@ class Runs:
             kept[:2] = [kept[0].joined(kept[1])]
         self._runs = kept
 
-    def apart(self) -> Run | None:
+    def apart(self) -> AccessRun | None:
         """Return those that came after a long gap, if they are fewer than all before it.
 
         >>> import numpy as np
-        >>> runs = Runs(gap=10.0)
+        >>> runs = AccessRuns(gap=10.0)
         >>> runs.add("a.log", ["/a", "/b", "/c"], np.array([1.0, 2.0, 99.0]))
         >>> runs.apart()
-        Run(start=99.0, end=99.0, accesses=1, log='a.log', key='/c')
+        AccessRun(start=99.0, end=99.0, accesses=1, log='a.log', key='/c')
         """
         total, before = sum(run.accesses for run in self._runs), 0
         for place, run in enumerate(self._runs[:-1], 1):
