@@ -50,7 +50,7 @@ _BODY_SECONDS = 30.0
 """In which a body must have come."""
 _MOST_REQUESTS, _MOST_HEALTH_REQUESTS = 200, 50
 """That are answered at the same time."""
-_SHORTEST_TOKEN = 16
+_SHORTEST_TOKEN_LETTERS = 16
 """Characters."""
 _READING_METHODS, _EDITING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"}), frozenset({"POST", "DELETE"})
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?").fullmatch
@@ -92,11 +92,11 @@ class AccessRules:
     def __post_init__(self) -> None:
         """Insist on a token that cannot be guessed."""
         if self.token is not None and not (
-            len(self.token) >= _SHORTEST_TOKEN and self.token.isascii() and self.token.isprintable()
+            len(self.token) >= _SHORTEST_TOKEN_LETTERS and self.token.isascii() and self.token.isprintable()
         ):
             raise InvalidInput(
-                f"a token must have at least {_SHORTEST_TOKEN} printable ASCII characters; make one with: "
-                "python3 -c 'import secrets; print(secrets.token_urlsafe())'"
+                f"a token must have at least {_SHORTEST_TOKEN_LETTERS} printable ASCII characters; make one "
+                "with: python3 -c 'import secrets; print(secrets.token_urlsafe())'"
             )
         if self.token is None and ANY in self.hosts:
             raise InvalidInput("without a token the hosts that may be named must be given")

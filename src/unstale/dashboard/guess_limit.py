@@ -21,7 +21,7 @@ from typing import TypeVar
 
 _FORGET_SECONDS = 900.0
 """Without a wrong guess, after which earlier ones are forgotten."""
-_MOST_KEPT = 10_000
+_MOST_ADDRESSES_KEPT = 10_000
 """Addresses, and wrong guesses, that are remembered."""
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -108,7 +108,7 @@ def _one_more(wrong: _Wrong, now: float) -> _Wrong:
 def _keep(kept: OrderedDict[_K, _V], key: _K, value: _V) -> None:
     kept[key] = value
     kept.move_to_end(key)
-    if len(kept) > _MOST_KEPT:
+    if len(kept) > _MOST_ADDRESSES_KEPT:
         kept.popitem(last=False)
 
 

@@ -42,9 +42,9 @@ from .store.sql.store import open_store
 
 _DEFAULT_BUDGET = 1000.0 / 86400.0
 """Polls per second."""
-_BATCH = 1000
+_ELEMENTS_PER_BATCH = 1000
 """Elements that are read or written in one transaction."""
-_COMPARED_KEYS = 20_000
+_MOST_KEYS_COMPARED = 20_000
 """Keys among which the nearest to a wrong one is looked for."""
 _CLOCKS_DIFFER_SECONDS = 60.0
 """Clocks of others may be ahead of ours by so much."""
@@ -257,7 +257,7 @@ class Mirror:
                     found = t.find([self._discovery.addition(New(key), {}).key])
             if found:
                 return next(iter(found.values()))
-            some = [element.key for element in t.elements(limit=_COMPARED_KEYS)]
+            some = [element.key for element in t.elements(limit=_MOST_KEYS_COMPARED)]
         near = difflib.get_close_matches(key, some, 1, 0.5)
         hint = f"did you mean {near[0]}?" if near else "add it first: unstale add KEY"
         raise InvalidInput(f"there is no element {key!r} in this mirror; {hint}")
@@ -276,7 +276,7 @@ class Mirror:
         after = 0
         while True:
             with self.store.begin() as t:
-                batch = t.elements(after, _BATCH, pattern=pattern)
+                batch = t.elements(after, _ELEMENTS_PER_BATCH, pattern=pattern)
             if not batch:
                 return
             yield from batch
@@ -635,7 +635,7 @@ def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
     batch: list[_T] = []
     for item in items:
         batch.append(item)
-        if len(batch) == _BATCH:
+        if len(batch) == _ELEMENTS_PER_BATCH:
             yield batch
             batch = []
     if batch:

@@ -35,7 +35,7 @@ from unstale.objectives import Objective, UpdatePenalty, objective_named
 from unstale.polling import worth
 from unstale.processes import Poisson, Process, process
 
-from .compiled.slots import MISSED, TOP, by_worth
+from .compiled.slots import ELEMENTS_PER_POLL_OF_SELECTION, MISSED, by_worth
 from .orders import spread
 from .polls import Elements, Polls, later, one_by_one
 
@@ -350,7 +350,7 @@ class _KnownObjective:
         starts = np.zeros(_MOST_LEVELS, np.int64)
         starts[1] = wanted.size
         most = np.full(_MOST_LEVELS, np.iinfo(np.int64).max)
-        haste = np.full(_MOST_LEVELS, TOP)
+        haste = np.full(_MOST_LEVELS, ELEMENTS_PER_POLL_OF_SELECTION)
         self._levels = starts, np.full(_MOST_LEVELS, np.inf), most, haste, np.zeros(1, np.int64)
 
     @property

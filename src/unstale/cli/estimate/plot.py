@@ -27,8 +27,8 @@ from .laws import WhichLaw, show_law
 _LEAST_CHANGES_SEEN = 6
 """Least changes of an element that were seen."""
 _MOST_ELEMENTS_DRAWN = 200
-_REPEATS = 40
-_STEPS = 40
+_SIMULATED_TIMES = 40
+_BISECTION_STEPS = 40
 _TICKS_OF_GAPS = 5
 
 
@@ -106,13 +106,13 @@ class Watched:
         stop = ends[last]
         start = np.concatenate([[0.0], stop[:-1]])
         gaps, owners = [], []
-        now = start[:, None] + law.sample_residual(rng, (count, _REPEATS))
-        changed = np.zeros((_REPEATS, elapsed.size), bool)
+        now = start[:, None] + law.sample_residual(rng, (count, _SIMULATED_TIMES))
+        changed = np.zeros((_SIMULATED_TIMES, elapsed.size), bool)
         while (alive := now <= stop[:, None]).any():
             who, repeat = np.nonzero(alive)
             changed[repeat, np.minimum(np.searchsorted(ends, now[alive]), last[who])] = True
             now[alive] += law.sample(rng, int(alive.sum()))
-        for turn in range(_REPEATS):
+        for turn in range(_SIMULATED_TIMES):
             some, whose = self.gaps(changed[turn])
             gaps.append(some)
             owners.append(whose + turn * count)
@@ -123,7 +123,7 @@ class Watched:
         seen, polls = np.bincount(self.elements, self.changed), np.bincount(self.elements)
         rough = polls / np.bincount(self.elements, self.elapsed)
         low, high = np.log(rough) - 15.0, np.log(rough) + 15.0
-        for _ in range(_STEPS):
+        for _ in range(_BISECTION_STEPS):
             middle = 0.5 * (low + high)
             expected = np.bincount(
                 self.elements, law.residual_cdf(np.exp(middle)[self.elements] * self.elapsed)

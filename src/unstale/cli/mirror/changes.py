@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 1.0
 """Between two looks for changes."""
-_PER_READ = 1000
+_CHANGES_PER_READ = 1000
 """Changes that are read from the store at once."""
-_ON_SCREEN = 20
+_CHANGES_ON_SCREEN = 20
 """Changes that a terminal is shown, unless another number is asked for."""
 _TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/toml")
 _CHANGES = """\b
@@ -98,7 +98,7 @@ def changes(
             return
         lines = as_json or not sys.stdout.isatty()
         if limit is None and not lines and after is None:
-            limit = _ON_SCREEN
+            limit = _CHANGES_ON_SCREEN
         printed = 0
         found = (
             _following(opened.mirror, after, pattern)
@@ -144,7 +144,7 @@ def _print(version: Version, *, lines: bool) -> None:
 
 def _pages(mirror: Mirror, after: int) -> Iterator[Version]:
     """Go through all changes after one."""
-    while page := mirror.changes(after, _PER_READ):
+    while page := mirror.changes(after, _CHANGES_PER_READ):
         yield from page
         after = page[-1].id
 
@@ -279,7 +279,7 @@ def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json:
     from unstale.mirror.json_values import version_json
 
     with opened.mirror.store.begin() as transaction:
-        kept = transaction.versions(element=version.element, latest_first=True, limit=_PER_READ)
+        kept = transaction.versions(element=version.element, latest_first=True, limit=_CHANGES_PER_READ)
         element = transaction.numbered([version.element])[version.element]
     before = next((one for one in kept if one.id < version.id), None)
     if before is None:

@@ -36,7 +36,7 @@ _FEW_BYTES_FREE, _TOO_FEW_BYTES_FREE = 2e9, 1e8
 """Of disk space: a warning, and an error."""
 _FIRST_POSSIBLE_SECOND = 1_735_689_600.0
 """The clock cannot be right if it says that it is before 2025."""
-_MOST_SHOWN = 10
+_MOST_FAULTS_SHOWN = 10
 """Of what is wrong with the store, or with copies."""
 _COPIES_AT_ONCE = 1000
 """Copies that are read between two looks into the store."""
@@ -158,8 +158,10 @@ def _check_store(opened: Opened) -> list[Check]:
         )
         return [
             Check("error", "store", told, moved if ": its copy" in told else todo)
-            for told in wrong[:_MOST_SHOWN]
-        ] + [Check("error", "store", f"and {len(wrong) - _MOST_SHOWN:,} more")] * (len(wrong) > _MOST_SHOWN)
+            for told in wrong[:_MOST_FAULTS_SHOWN]
+        ] + [Check("error", "store", f"and {len(wrong) - _MOST_FAULTS_SHOWN:,} more")] * (
+            len(wrong) > _MOST_FAULTS_SHOWN
+        )
     return [
         Check("ok", "store", f"{without_password(opened.config.store)}: whole, and all its copies are there")
     ]
@@ -181,7 +183,7 @@ def check_copies(opened: Opened) -> list[Check]:
         return [Check("ok", "copies", f"{folder}: {plural(count, 'latest copy')} read, none is damaged")]
     with mirror.store.begin() as t:
         t.refetch(damaged)
-        keys = [element.key for element in t.numbered(damaged[:_MOST_SHOWN]).values()]
+        keys = [element.key for element in t.numbered(damaged[:_MOST_FAULTS_SHOWN]).values()]
     told = f"{folder}: {len(damaged):,} of {plural(count, 'latest copy')} damaged: {', '.join(keys)}"
     more = f" and {len(damaged) - len(keys):,} more" if len(damaged) > len(keys) else ""
     todo = "the next poll of each brings it again; look at the disk that holds them"

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from unstale.mirror.source import Json, New
 
 _KINDS = ("list", "opml", "sitemap", "csv")
-_MOST_UNASKED = 10
+_MOST_REMOVED_UNASKED = 10
 """Elements that are removed without a question."""
-_MOST_SHOWN = 10
+_MOST_KEYS_SHOWN = 10
 """Of a list that is only an example."""
 _ADD = """\b
 Examples:
@@ -253,10 +253,10 @@ def _print_added(opened: Opened, got: Added, said: list[str]) -> None:
     if refused:
         err = console(stderr=True)
         err.print(f"Not added: {plural(len(refused), 'element')}.")
-        for _, why in refused[:_MOST_SHOWN]:
+        for _, why in refused[:_MOST_KEYS_SHOWN]:
             print_item(err, printable(why))
-        if len(refused) > _MOST_SHOWN:
-            err.print(f"  and {len(refused) - _MOST_SHOWN:,} more")
+        if len(refused) > _MOST_KEYS_SHOWN:
+            err.print(f"  and {len(refused) - _MOST_KEYS_SHOWN:,} more")
     if added:
         say(out, f"They are polled by whoever runs the mirror: unstale run{opened.again}")
 
@@ -276,7 +276,7 @@ def remove(*, keys: tuple[str, ...], forget: bool, yes: bool, mirror_file: str |
         found: dict[str, None] = {}
         for key in keys:
             found |= dict.fromkeys(_matching(opened, key))
-        many = len(found) > _MOST_UNASKED or (len(found) > len(keys))
+        many = len(found) > _MOST_REMOVED_UNASKED or (len(found) > len(keys))
         if (many or forget) and not yes:
             _ask(list(found), forget=forget)
         count = opened.mirror.remove(list(found), forget=forget)
@@ -303,10 +303,10 @@ def _ask(keys: list[str], *, forget: bool) -> None:
     what = "remove and forget for good" if forget else "remove"
     if not sys.stdin.isatty():
         raise InvalidInput(f"this would {what} {plural(len(keys), 'element')}; say --yes if you mean it")
-    for key in keys[:_MOST_SHOWN]:
+    for key in keys[:_MOST_KEYS_SHOWN]:
         click.echo(f"  {printable(key)}", err=True)
-    if len(keys) > _MOST_SHOWN:
-        click.echo(f"  and {len(keys) - _MOST_SHOWN:,} more", err=True)
+    if len(keys) > _MOST_KEYS_SHOWN:
+        click.echo(f"  and {len(keys) - _MOST_KEYS_SHOWN:,} more", err=True)
     click.confirm(f"{what[:1].upper()}{what[1:]} {plural(len(keys), 'element')}?", abort=True, err=True)
 
 

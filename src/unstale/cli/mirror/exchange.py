@@ -21,7 +21,7 @@ from .report import print_item
 
 _KINDS = ("elements", "history", "copies")
 _ARCHIVES = (".warc", ".warc.gz")
-_SHOWN = 10
+_MOST_LEFT_OUT_SHOWN = 10
 _IMPORT = """\b
 Examples:
   unstale import elements.csv
@@ -69,7 +69,7 @@ def import_command(
     out = console()
     for one in done:
         out.print(f"{one['file']}: {one['told']}.", soft_wrap=True)
-        for key, why in one["skipped"][:_SHOWN]:
+        for key, why in one["skipped"][:_MOST_LEFT_OUT_SHOWN]:
             print_item(out, f"left out: {printable(key)}: {printable(why)}")
 
 

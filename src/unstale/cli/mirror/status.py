@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from unstale.mirror.reports.status import GroupStatus, Status
 
-_TOP = 10
-_DAY = 86400.0
+_GROUPS_SHOWN = 10
+_DAY_SECONDS = 86400.0
 _MOST_ELEMENTS = 20_000
 """That are looked at one by one."""
 _ROUND_SECONDS = 600.0
@@ -37,7 +37,9 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--top", type=Count(0), default=_TOP, help="Show so many groups and neglected elements.")
+@click.option(
+    "--top", type=Count(0), default=_GROUPS_SHOWN, help="Show so many groups and neglected elements."
+)
 @mirror_options
 def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
     """Tell how fresh the copies are, how much of the budget is used, and what is neglected and why.
@@ -99,7 +101,7 @@ def _used(got: Status) -> str:
     polls, moved = sum(got.polls.values()), sum(group.traffic for group in got.groups)
     parts = [_part(plural(polls, "poll"), got.spent, got.budget, None)]
     parts.append(_part(show_size(moved), got.traffic, None, got.byte_budget))
-    lately = "24 hours" if got.span > 0.99 * _DAY else show_duration(float(round(got.span)))
+    lately = "24 hours" if got.span > 0.99 * _DAY_SECONDS else show_duration(float(round(got.span)))
     text = f"{', '.join(parts)}; in the last {lately}"
     if got.instead_of is not None:
         said = show_budget(got.instead_of.budget, got.instead_of.byte_budget)

@@ -27,13 +27,13 @@ from unstale.mirror.store.contract import Version
 
 from .models import problems
 
-_MOST_ENTRIES, _MOST_LINES = 30, 40
+_MOST_ENTRIES, _MOST_DIFFERENCE_LINES = 30, 40
 """Of a feed, and of a difference."""
-_MOST_BYTES = 1_000_000
+_MOST_COMPARED_BYTES = 1_000_000
 """Of versions whose difference is told."""
 _ATOM = "http://www.w3.org/2005/Atom"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_LONGEST_TITLE = 300
+_LONGEST_TITLE_CHARACTERS = 300
 """Characters."""
 
 
@@ -89,7 +89,12 @@ def _latest(mirror: Mirror) -> list[tuple[Version, str]]:
     with mirror.store.begin() as t:
         pairs = [(one, before(t, one)) for one in t.versions(limit=_MOST_ENTRIES, latest_first=True)]
     return [
-        (new, "" if old is None else between(mirror, old, new, lines=_MOST_LINES, largest=_MOST_BYTES) or "")
+        (
+            new,
+            ""
+            if old is None
+            else between(mirror, old, new, lines=_MOST_DIFFERENCE_LINES, largest=_MOST_COMPARED_BYTES) or "",
+        )
         for new, old in pairs
     ]
 
@@ -103,7 +108,7 @@ def _entry(mirror: Mirror, base: str, version: Version, told: str) -> _Entry:
     return _Entry(
         version=version,
         name=f"urn:unstale:{own}:{version.id}",
-        title=_clean(f"{what}{' '.join(title.split())}")[:_LONGEST_TITLE],
+        title=_clean(f"{what}{' '.join(title.split())}")[:_LONGEST_TITLE_CHARACTERS],
         text=_clean(told or f"{version.size:,} bytes, {version.media_type}"),
         link=_address(version.key) or page,
         copy=f"{base}{copy_path(version.key, version.id)}",

@@ -25,7 +25,7 @@ _MOST_GROUPS = 50
 """Groups that are told apart; the others are one."""
 _OTHER = "other"
 _SECRET = "the store cannot be used; why is told to those who show the token"  # noqa: S105
-_POLLS_PER_READ, _MOST_READS = 50_000, 10
+_POLLS_PER_READ, _MOST_READS_PER_REQUEST = 50_000, 10
 """Polls that are counted at once, and how often at each request."""
 
 
@@ -96,7 +96,7 @@ class _PollCounter:
             if self._last is None:
                 latest = t.polls(None, 1)
                 self._last = latest[0].id if latest else 0
-            for _ in range(_MOST_READS):
+            for _ in range(_MOST_READS_PER_REQUEST):
                 heard = t.heard(self._last, _POLLS_PER_READ)
                 if not heard.poll.size:
                     break

@@ -19,9 +19,9 @@ from markupsafe import Markup, escape
 
 from .scales import Scale, clock_labels, log_ticks, ticks, time_ticks
 
-_SIDE = 1000.0
+_STRETCHED_SIDE_UNITS = 1000.0
 """Of the stretched picture, in units of its own."""
-_TOP, _BOTTOM = 14.0, 24.0
+_TOP_PIXELS, _BOTTOM_PIXELS = 14.0, 24.0
 """Pixels above the plot, and below it for the labels."""
 _MOST_POINTS = 500
 """Of a line."""
@@ -203,7 +203,9 @@ def bar(name: str, parts: Sequence[tuple[str, float]], *, title: str, descriptio
 class _Plot:
     """Where things are in a chart of some height."""
 
-    def __init__(self, x: Scale, y: Scale, height: int, top: float = _TOP, bottom: float = _BOTTOM) -> None:
+    def __init__(
+        self, x: Scale, y: Scale, height: int, top: float = _TOP_PIXELS, bottom: float = _BOTTOM_PIXELS
+    ) -> None:
         self.x, self.y, self.height, self.top = x, y, height, top
         self.depth = height - top - bottom
 
@@ -217,7 +219,9 @@ class _Plot:
 
     def point(self, x: float, y: float) -> str:
         """Return a place in the stretched picture."""
-        return f"{_short(_SIDE * self.x(x))} {_short(_SIDE * (1.0 - self.y(y)))}"
+        return (
+            f"{_short(_STRETCHED_SIDE_UNITS * self.x(x))} {_short(_STRETCHED_SIDE_UNITS * (1.0 - self.y(y)))}"
+        )
 
     def stretched(self, parts: Sequence[Markup]) -> Markup:
         return Markup(

@@ -12,9 +12,9 @@ _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _LEAST_LIKENESS = 0.5
 """Of two lines, from 0 to 1, for their words to be compared."""
-_LONGEST_LINE = 400
+_LONGEST_LINE_CHARACTERS = 400
 """Characters of a line whose words are compared."""
-_MOST_PAIRS = 400
+_MOST_LINE_PAIRS = 400
 """Lines that went, times lines that came, up to which those that are alike are looked for."""
 _TAGS = {"-": ("del", "removed"), "+": ("ins", "added")}
 
@@ -64,7 +64,7 @@ def _replaced(gone: list[str], came: list[str]) -> Iterator[Markup]:
     """Return lines that went and lines that came, with words marked in those that are alike."""
     old, new = [escape(line) for line in gone], [escape(line) for line in came]
     start = 0
-    if len(gone) * len(came) <= _MOST_PAIRS:
+    if len(gone) * len(came) <= _MOST_LINE_PAIRS:
         for n, line in enumerate(gone):
             alike = (m for m in range(start, len(came)) if _alike(line, came[m]))
             if (m := next(alike, None)) is not None:
@@ -75,7 +75,7 @@ def _replaced(gone: list[str], came: list[str]) -> Iterator[Markup]:
 
 
 def _alike(old: str, new: str) -> bool:
-    if max(len(old), len(new)) > _LONGEST_LINE:
+    if max(len(old), len(new)) > _LONGEST_LINE_CHARACTERS:
         return False
     matcher = difflib.SequenceMatcher(None, re.findall(r"\w+", old), re.findall(r"\w+", new), autojunk=False)
     return matcher.quick_ratio() >= _LEAST_LIKENESS and matcher.ratio() >= _LEAST_LIKENESS

@@ -11,11 +11,11 @@ from unstale.mirror.differences.bounded import bounded_difference
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.store.contract import Transaction, Version
 
-_MOST_BYTES = 50_000_000
+_MOST_COMPARED_BYTES = 50_000_000
 """Of a version that is compared."""
-_MOST_KEPT, _MOST_KEPT_BYTES = 200, 8_000_000
+_MOST_DIFFERENCES_KEPT, _MOST_KEPT_BYTES = 200, 8_000_000
 """How many differences are kept, and bytes of them."""
-_AT_A_TIME, _WAIT_SECONDS = 2, 10.0
+_COMPARED_AT_A_TIME, _WAIT_SECONDS = 2, 10.0
 """How many are worked out at a time, for each takes memory, and how long others wait for their turn."""
 _MOST_VERSIONS = 200
 """Among which the one before is looked for."""
@@ -24,7 +24,7 @@ _Name = tuple[str, str, str, int]
 _found: OrderedDict[_Name, str] = OrderedDict()
 _size = 0
 _lock = threading.Lock()
-_turns = threading.BoundedSemaphore(_AT_A_TIME)
+_turns = threading.BoundedSemaphore(_COMPARED_AT_A_TIME)
 
 
 def before(t: Transaction, version: Version) -> Version | None:
@@ -36,7 +36,7 @@ def before(t: Transaction, version: Version) -> Version | None:
 
 
 def between(
-    mirror: Mirror, old: Version, new: Version, *, lines: int = 200, largest: int = _MOST_BYTES
+    mirror: Mirror, old: Version, new: Version, *, lines: int = 200, largest: int = _MOST_COMPARED_BYTES
 ) -> str | None:
     """Return what is different, in words; None if a version is too large, or lost."""
     if max(old.size, new.size) > largest:
@@ -81,5 +81,5 @@ def _keep(name: _Name, told: str) -> None:
         if name not in _found:
             _found[name] = told
             _size += getsizeof(told)
-        while len(_found) > _MOST_KEPT or _size > _MOST_KEPT_BYTES:
+        while len(_found) > _MOST_DIFFERENCES_KEPT or _size > _MOST_KEPT_BYTES:
             _size -= getsizeof(_found.popitem(last=False)[1])

@@ -24,7 +24,7 @@ from unstale.wording import (
     show_time,
 )
 
-_DAY = 86400.0
+_DAY_SECONDS = 86400.0
 _PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 
 
@@ -115,8 +115,8 @@ def written(per_second: float, kind: str = "polls", digits: int | None = None) -
     if kind != "bytes":
         unit = amount_unit(per_second)
         return f"{_plain(per_second * unit.seconds, digits)}/{unit.name}"
-    prefix, size = _prefix(per_second * _DAY)
-    return f"{_plain(per_second * _DAY / size, digits)}{prefix}B/day"
+    prefix, size = _prefix(per_second * _DAY_SECONDS)
+    return f"{_plain(per_second * _DAY_SECONDS / size, digits)}{prefix}B/day"
 
 
 def _prefix(amount: float) -> tuple[str, float]:
@@ -141,8 +141,8 @@ def change(before: float, after: float, kind: str = "polls") -> str:
     """
     most = max(before, after)
     if kind == "bytes":
-        prefix, size = _prefix(most * _DAY)
-        factor, name = _DAY / size, f"{prefix}B/day"
+        prefix, size = _prefix(most * _DAY_SECONDS)
+        factor, name = _DAY_SECONDS / size, f"{prefix}B/day"
     else:
         unit = amount_unit(most)
         factor, name = unit.seconds, f"polls/{unit.name}"

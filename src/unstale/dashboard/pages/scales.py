@@ -10,12 +10,12 @@ from math import ceil, floor, log10
 
 _LARGEST_DRAWN = 1e290
 """What is larger is not drawn."""
-_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
-_DAYS = (1, 2, 7, 14, 30, 60, 90, 180, 365, 730, 1825, 3650, 36500)
-_SPANS = (1e-9, 1e-6, 1e-3, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0)
-_LONG_SPANS = tuple(86400.0 * 10.0**n for n in range(8))
+_STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
+_STEPS_DAYS = (1, 2, 7, 14, 30, 60, 90, 180, 365, 730, 1825, 3650, 36500)
+_SPANS_SECONDS = (1e-9, 1e-6, 1e-3, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0)
+_LONG_SPANS_SECONDS = tuple(86400.0 * 10.0**n for n in range(8))
 """Seconds that people would choose on a logarithmic scale, about ten times apart."""
-_BETWEEN = (
+_MORE_SPANS_SECONDS = (
     0.02,
     0.05,
     0.2,
@@ -32,7 +32,7 @@ _BETWEEN = (
     5 * 86400.0,
 )
 """More of them, for scales on which there is room."""
-_TIME_STEPS = (*_STEPS, *(86400 * days for days in _DAYS))
+_TIME_STEPS_SECONDS = (*_STEPS_SECONDS, *(86400 * days for days in _STEPS_DAYS))
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ def duration_ticks(scale: Scale, count: int = 5) -> list[float]:
     >>> duration_ticks(Scale(0.5, 100000.0, log=True))
     [1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0]
     """
-    wide = [*_SPANS, *_LONG_SPANS]
-    for some in (sorted((*wide, *_BETWEEN)), wide):
+    wide = [*_SPANS_SECONDS, *_LONG_SPANS_SECONDS]
+    for some in (sorted((*wide, *_MORE_SPANS_SECONDS)), wide):
         found = [value for value in some if scale.low * 0.9999 <= value <= scale.high * 1.0001]
         if len(found) <= count + 2:
             break
@@ -175,7 +175,7 @@ def time_ticks(scale: Scale, count: int = 5) -> list[float]:
         return [scale.low]
     if span < 2:
         return ticks(scale, count)
-    step = next((step for step in _TIME_STEPS if span / step <= count), None)
+    step = next((step for step in _TIME_STEPS_SECONDS if span / step <= count), None)
     if step is None:
         return ticks(scale, count)
     return [float(n * step) for n in range(ceil(scale.low / step), floor(scale.high / step) + 1)]

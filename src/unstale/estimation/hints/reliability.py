@@ -39,14 +39,14 @@ from .shared_reliability import SharedReliability
 
 _CERTAIN_EVIDENCE = 40.0
 """Evidence of a hint that is as good as certain."""
-_DIRECTIONS = 64
+_SEARCH_DIRECTIONS = 64
 _MOST_UNCHANGED_EXACT = 20
 """Unchanged polls up to which the distribution of a test is calculated."""
 _MOST_COUNTED_HINTS = 1000
 """More hints than these are counted in larger units."""
 _MOST_EXACT_POLLS = 4096
 """Of more polls, some are drawn as if the same one could be drawn again."""
-_NO_GAIN = 1e-9
+_ROUNDING_LOG_LIKELIHOOD = 1e-9
 """Differences of logarithms of likelihoods that come of rounding."""
 
 
@@ -234,7 +234,7 @@ class _Likelihood:
         a = float(self.unhinted(k))
         floor = self.value(a, k) - drop
         axes = self._axes(a, k) * sqrt(2.0 * drop)
-        angles = np.linspace(0.0, 2.0 * pi, _DIRECTIONS, endpoint=False)
+        angles = np.linspace(0.0, 2.0 * pi, _SEARCH_DIRECTIONS, endpoint=False)
         steps = (axes @ np.stack([np.cos(angles), np.sin(angles)])).T
         found = np.array([self._out(np.array([a, k]), step, floor) for step in steps])
         return found[:, 0], found[:, 1]
@@ -325,7 +325,7 @@ def _p_value(polls: HintedPolls) -> float:
     fit = _Likelihood(polls.as_seen(), polls.false_hints)
     useless, k = fit.unhinted(0.0), fit.best()
     gain = fit.value(float(fit.unhinted(k)), k) - fit.value(float(useless), 0.0)
-    if not gain > _NO_GAIN:
+    if not gain > _ROUNDING_LOG_LIKELIHOOD:
         return 1.0
     if unchanged <= _MOST_UNCHANGED_EXACT:
         chances = np.exp(-useless * polls.all_elapsed)

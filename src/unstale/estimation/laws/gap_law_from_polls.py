@@ -31,9 +31,9 @@ from unstale.errors import InvalidInput
 from unstale.estimation.poll_columns import Grouping, checked_polls
 from unstale.processes import Empirical
 
-_BINS = 120
-_STRETCHES = 20
-_CLUSTERS = 100
+_GAP_BINS = 120
+_HAZARD_STRETCHES = 20
+_RESAMPLED_CLUSTERS = 100
 _PERIODS_BEYOND = 2.0 ** np.arange(1, 8)
 """Periods longer than what was looked at, in units of that: for the changes that never came."""
 
@@ -158,10 +158,10 @@ class _Pairs:
         number = grouped.number
         self._cluster = self._clusters(grouped)
         least = _least(elapsed, longest)
-        self.edges = np.concatenate([[0.0], np.geomspace(least, longest, _BINS)])
+        self.edges = np.concatenate([[0.0], np.geomspace(least, longest, _GAP_BINS)])
         self.edges[-1] *= 1.0 + 1e-12
         size = self._cluster.max(initial=0) + 1
-        self.total, self.changed, self.length = (np.zeros((size, _BINS)) for _ in range(3))
+        self.total, self.changed, self.length = (np.zeros((size, _GAP_BINS)) for _ in range(3))
         for lag in _lags(int(grouped.counts.max())):
             # from the poll before row i to the last poll of row i + lag - 1, if both are of one element
             start = np.flatnonzero(number[: n - lag + 1] == number[lag - 1 :])
@@ -171,7 +171,7 @@ class _Pairs:
                 break
             start, x = start[near], x[near]
             place = np.searchsorted(self.edges, x, side="right") - 1
-            at = self._cluster[start] * _BINS + place
+            at = self._cluster[start] * _GAP_BINS + place
             self.total += np.bincount(at, minlength=self.total.size).reshape(self.total.shape)
             self.changed += np.bincount(at, count[start + lag] > count[start], self.total.size).reshape(
                 self.total.shape
@@ -181,9 +181,9 @@ class _Pairs:
     @staticmethod
     def _clusters(grouped: Grouping) -> NDArray[np.intp]:
         """Return the part of each poll that is drawn again as a whole: elements, or stretches of time."""
-        if len(grouped) >= _STRETCHES:
-            return grouped.number % _CLUSTERS
-        parts = -(-_STRETCHES // len(grouped))
+        if len(grouped) >= _HAZARD_STRETCHES:
+            return grouped.number % _RESAMPLED_CLUSTERS
+        parts = -(-_HAZARD_STRETCHES // len(grouped))
         stretch = grouped.place * parts // np.repeat(grouped.counts, grouped.counts)
         return grouped.number * parts + stretch
 

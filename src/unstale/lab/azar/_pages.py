@@ -8,7 +8,7 @@ import unstale
 from unstale.arguments import Floats
 
 _PAGES = 1000
-_RANGE = 10_000.0
+_HIGHEST_RANK = 10_000.0
 
 
 def draw(rng: np.random.Generator, utilities: str) -> tuple[Floats, Floats]:
@@ -16,7 +16,7 @@ def draw(rng: np.random.Generator, utilities: str) -> tuple[Floats, Floats]:
     rates = 1.0 - rng.random(_PAGES)
     if utilities == "uniform":
         return rates, 1.0 - rng.random(_PAGES)
-    ranks = np.arange(1.0, _RANGE + 1.0)
+    ranks = np.arange(1.0, _HIGHEST_RANK + 1.0)
     chances = ranks**-2.0
     return rates, rng.choice(ranks, _PAGES, p=chances / chances.sum())
 

@@ -13,8 +13,8 @@ from unstale.lab.experiment import AZAR, Claim, Line, Panel, Run, Table, experim
 from ._pages import draw, policies
 
 _BUDGETS = np.array([1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2000.0, 5000.0, 20000.0])
-_AT = 500.0  # of which the means below are those of other pages, drawn as ours
-_SEEDS = 20
+_BUDGET_OF_OTHERS = 500.0  # of which the means below are those of other pages, drawn as ours
+_PUBLISHED_SEEDS = 20
 _KNOWN = {
     "Zipf": {
         "optimum": 0.85857, "new algorithm": 0.9949, "by change rate": 0.78422, "by utility": 0.94513,
@@ -40,7 +40,7 @@ def figure_1(run: Run) -> Iterator[Claim | Panel | Table]:
     """
     close_up, served = [], []
     for utilities, known in _KNOWN.items():
-        pages = [draw(run.rng(1, seed), utilities) for seed in range(run.some(_SEEDS, 6))]
+        pages = [draw(run.rng(1, seed), utilities) for seed in range(run.some(_PUBLISHED_SEEDS, 6))]
         found = np.array([[_freshness(*one, budget) for one in pages] for budget in _BUDGETS])
         best = found[:, :, :1]
         shares = np.concatenate([best, found[:, :, 1:] / best], axis=2)  # budget, pages, policy
@@ -74,8 +74,8 @@ def figure_1(run: Run) -> Iterator[Claim | Panel | Table]:
             says="the new algorithm is ahead of the other policies, at any budget",
             holds=bool(np.all(means[:, 1:2] > means[:, 2:])),
         )
-        at = list(_BUDGETS).index(_AT)
-        sampling = np.array(_SPREAD[utilities]) * np.sqrt(1.0 / len(pages) + 1.0 / _SEEDS)
+        at = list(_BUDGETS).index(_BUDGET_OF_OTHERS)
+        sampling = np.array(_SPREAD[utilities]) * np.sqrt(1.0 / len(pages) + 1.0 / _PUBLISHED_SEEDS)
         for k, (name, expected) in enumerate(known.items()):
             yield ours(
                 f"{utilities} utilities, R = 500: {name}{' over the optimum' if k else ''}",
@@ -120,11 +120,11 @@ def _requests(run: Run, rates: Floats, weights: Floats) -> tuple[Floats, Floats,
 
     The polls of the new algorithm are those of Algorithm 3.
     """
-    found = policies(rates, weights, _AT)
+    found = policies(rates, weights, _BUDGET_OF_OTHERS)
     new = found["new algorithm"]
     result = unstale.simulate(
         unstale.World(rates, weights=weights, accesses=1000.0),
-        _AT,
+        _BUDGET_OF_OTHERS,
         policies={name: unstale.Schedule(f) for name, f in found.items()}
         | {
             "new algorithm": unstale.EarliestDeadline(new),
@@ -135,4 +135,4 @@ def _requests(run: Run, rates: Floats, weights: Floats) -> tuple[Floats, Floats,
     )
     served = [one.perceived_freshness for one in result.values()]
     error = [one.perceived_freshness_error for one in result.values()]
-    return np.array(served), np.array(error), np.array(_freshness(rates, weights, _AT))
+    return np.array(served), np.array(error), np.array(_freshness(rates, weights, _BUDGET_OF_OTHERS))

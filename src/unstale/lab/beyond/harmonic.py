@@ -12,7 +12,7 @@ from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, experiment, 
 
 BUDGETS = np.geomspace(0.1, 10.0, 9)
 """Polls per element and unit time, in which there is one change per element on average."""
-PLAYED = (0.1, 1.0, 10.0)
+BUDGETS_PLAYED = (0.1, 1.0, 10.0)
 RANDOM, SPACED, CONSTANT = (
     "LambdaCrawl (random moments)",
     "its frequencies at constant intervals",
@@ -50,7 +50,7 @@ def harmonic(run: Run) -> Iterator[Claim | Panel]:
     )
     points = _simulated(rates, weights, run)
     for k, name in enumerate((RANDOM, CONSTANT)):
-        formula = np.interp(np.log(PLAYED), np.log(BUDGETS), (random_cost, constant_cost)[k])
+        formula = np.interp(np.log(BUDGETS_PLAYED), np.log(BUDGETS), (random_cost, constant_cost)[k])
         off = np.abs(points[k, :, 0] - formula) / points[k, :, 1]
         yield ours(f"{name}: simulated costs are those of the formula", computed=bool((off < 5.0).all()))
     yield Panel(
@@ -61,8 +61,10 @@ def harmonic(run: Run) -> Iterator[Claim | Panel]:
             Line.of(RANDOM, BUDGETS, random_cost),
             Line.of(SPACED, BUDGETS, spaced_cost),
             Line.of(CONSTANT, BUDGETS, constant_cost),
-            Line.of(f"{RANDOM}, simulated", PLAYED, points[0, :, 0], "points", error=points[0, :, 1]),
-            Line.of(f"{CONSTANT}, simulated", PLAYED, points[1, :, 0], "points", error=points[1, :, 1]),
+            Line.of(f"{RANDOM}, simulated", BUDGETS_PLAYED, points[0, :, 0], "points", error=points[0, :, 1]),
+            Line.of(
+                f"{CONSTANT}, simulated", BUDGETS_PLAYED, points[1, :, 0], "points", error=points[1, :, 1]
+            ),
         ],
         log="xy",
     )
@@ -108,7 +110,7 @@ def _formulas(
 def _simulated(rates: Floats, weights: Floats, run: Run) -> Floats:
     """Cost and its error, by order and budget."""
     found = []
-    for each in PLAYED:
+    for each in BUDGETS_PLAYED:
         budget = each * rates.size
         plans = [
             unstale.plan(rates, budget, weights=weights, objective="harmonic", order=order).frequencies

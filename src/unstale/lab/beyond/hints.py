@@ -10,11 +10,11 @@ import unstale
 from unstale.arguments import Floats
 from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, experiment, ours
 
-BUDGET = 0.7
+POLLS_PER_CHANGE = 0.7
 """Polls per change."""
 RECALLS = np.linspace(0.0, 1.0, 21)
 PRECISIONS = (0.1, 0.3, 0.6, 0.9, 1.0)
-PLAYED = (0.1, 0.3, 0.5, 0.7, 0.9)
+RECALLS_PLAYED = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 @experiment(
@@ -26,7 +26,7 @@ def hints(run: Run) -> Iterator[Claim | Panel]:
     Poll an element that changes once per unit time when its hints and the time are worth the price.
     """
     rng, cycles = run.rng(4), run.some(40_000, 8_000)
-    plain = float(unstale.freshness(1.0, BUDGET))
+    plain = float(unstale.freshness(1.0, POLLS_PER_CHANGE))
     lines, points = [], []
     for precision in PRECISIONS:
         fresh = np.array([_plan(recall, precision)[1] for recall in RECALLS])
@@ -37,11 +37,11 @@ def hints(run: Run) -> Iterator[Claim | Panel]:
         lines.append(Line.of(f"precision {precision:g}", RECALLS, fresh))
         if precision not in {0.3, 0.9}:
             continue
-        played = np.array([_played(rng, recall, precision, cycles) for recall in PLAYED])
-        expected = np.interp(PLAYED, RECALLS, fresh)
+        played = np.array([_played(rng, recall, precision, cycles) for recall in RECALLS_PLAYED])
+        expected = np.interp(RECALLS_PLAYED, RECALLS, fresh)
         yield ours(f"precision {precision:g}: a simulation is as fresh as the formula says",
                    computed=bool((np.abs(played[:, 0] - expected) < 5 * played[:, 1]).all()))  # fmt: skip
-        points.append(Line.of(f"precision {precision:g}, simulated", PLAYED, played[:, 0], "points",
+        points.append(Line.of(f"precision {precision:g}, simulated", RECALLS_PLAYED, played[:, 0], "points",
                               error=played[:, 1]))  # fmt: skip
     at_half = [_plan(0.5, precision)[1] for precision in PRECISIONS]
     yield ours("recall 1/2: the higher the precision, the fresher",
@@ -49,14 +49,14 @@ def hints(run: Run) -> Iterator[Claim | Panel]:
     for alarms in (0.1, 1.0, 10.0):
         useless = unstale.HintedChanges(1.0, 0.0, alarms)
         yield ours(f"{alarms:g} hints per change that say nothing: as without",
-                   computed=unstale.estimation.plan_hinted(useless, BUDGET).freshness, expected=plain,
-                   close=1e-9)  # fmt: skip
+                   computed=unstale.estimation.plan_hinted(useless, POLLS_PER_CHANGE).freshness,
+                   expected=plain, close=1e-9)  # fmt: skip
     perfect = unstale.HintedChanges(1.0, 1.0, 0.0)
     yield ours("perfect hints, a budget for 0.7 of the changes: freshness",
-               computed=unstale.estimation.plan_hinted(perfect, BUDGET).freshness, expected=0.7, close=1e-6,
-               why="each change is seen at once, or when the next one is acted on")  # fmt: skip
+               computed=unstale.estimation.plan_hinted(perfect, POLLS_PER_CHANGE).freshness, expected=0.7,
+               close=1e-6, why="each change is seen at once, or when the next one is acted on")  # fmt: skip
     yield Panel(
-        title=f"Freshness by recall and precision, {BUDGET:g} polls per change",
+        title=f"Freshness by recall and precision, {POLLS_PER_CHANGE:g} polls per change",
         x="recall (share of changes that give a hint)",
         y="freshness (share of time)",
         lines=[*lines, *points],
@@ -92,7 +92,7 @@ def _law(recall: float, precision: float) -> unstale.HintedChanges:
 
 def _plan(recall: float, precision: float) -> tuple[float, float]:
     """Price at the budget, and freshness."""
-    found = unstale.estimation.plan_hinted(_law(recall, precision), BUDGET)
+    found = unstale.estimation.plan_hinted(_law(recall, precision), POLLS_PER_CHANGE)
     return found.price, found.freshness
 
 

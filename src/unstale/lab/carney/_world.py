@@ -23,9 +23,9 @@ Division = Literal["frequency", "bandwidth"]
 KEYS: dict[Key, str] = {"p": "p", "rate": "λ", "p/rate": "p/λ", "pf": "PF"}
 """Keys by which elements are partitioned, and their names in the paper."""
 
-SMALL = 500
+ELEMENTS_OF_TABLE_2 = 500
 """Elements of Table 2; twice as many changes and half as many polls per period."""
-LARGE = 500_000
+ELEMENTS_OF_TABLE_3 = 500_000
 """Elements of Table 3."""
 
 TIMES = "seconds of the exact plan / seconds"

@@ -9,7 +9,7 @@ from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, experiment, 
 
 WEIGHTS = {"p = μ/2": 0.5, "p = μ": 1.0, "p = 2μ": 2.0}
 """Weights in units of the price."""
-AT_2 = 0.5933798845328511
+FREQUENCY_AT_TWICE_THE_PRICE = 0.5933798845328511
 """Frequency at rate 1.2 and twice the price."""
 
 
@@ -24,7 +24,9 @@ def figure_1(run: Run) -> Iterator[Claim | Panel]:  # noqa: ARG001  (nothing to 
     half, one, two = (float(unstale.poisson.curve_frequency(1.2, 1.0 / p)) for p in WEIGHTS.values())
     yield statement("an element of rate 1.2 with p = μ", says="gets no bandwidth", holds=one == 0.0)
     yield statement("an element of rate 1.2 with p = 2μ", says="gets significant bandwidth", holds=two > 0.5)
-    yield ours("frequency at rate 1.2, p = 2μ", computed=two, expected=AT_2, close=1e-12)
+    yield ours(
+        "frequency at rate 1.2, p = 2μ", computed=two, expected=FREQUENCY_AT_TWICE_THE_PRICE, close=1e-12
+    )
     yield ours("frequency at rate 1.2, p = μ/2", computed=half, expected=0.0)
     low, middle, high = curves.values()
     polled = (rates > 0) & (rates < 2.0)

@@ -22,7 +22,7 @@ from unstale.lab.experiment import (
     statement,
 )
 
-from ._world import PERCEIVED_Y, SMALL, change_rates, pareto_sizes
+from ._world import ELEMENTS_OF_TABLE_2, PERCEIVED_Y, change_rates, pareto_sizes
 
 BUDGET = 250.0
 SHAPE = 1.183015488002241
@@ -37,7 +37,7 @@ def figure_10(run: Run) -> Iterator[Claim | Panel | Table]:
 
     Plan for 500 elements, all wanted alike, of which the fastest are the largest.
     """
-    rates, sizes = change_rates(SMALL, 1.0), pareto_sizes(SMALL, SHAPE)
+    rates, sizes = change_rates(ELEMENTS_OF_TABLE_2, 1.0), pareto_sizes(ELEMENTS_OF_TABLE_2, SHAPE)
     blind, aware = unstale.plan(rates, BUDGET), unstale.plan(rates, BUDGET, sizes=sizes)
     used = float(sizes @ blind.frequencies)
     scaled = float(unstale.freshness(rates, blind.frequencies * BUDGET / used).mean())
@@ -81,7 +81,7 @@ def figure_10(run: Run) -> Iterator[Claim | Panel | Table]:
         holds=sizes[some] < sizes[most]
         and sizes[some] * aware.frequencies[some] < sizes[most] * aware.frequencies[most],
     )
-    number_of = np.arange(1, SMALL + 1)  # element 1 changes most
+    number_of = np.arange(1, ELEMENTS_OF_TABLE_2 + 1)  # element 1 changes most
     for title, unit, with_sizes in (
         ("(a) Polls", "frequency (polls per period)", aware.frequencies),
         ("(b) Bandwidth", "bandwidth (units of size per period)", aware.frequencies * sizes),
@@ -132,7 +132,7 @@ def _by_shape(rates: Floats, blind: unstale.Plan, count: int) -> Panel:
     shapes = np.linspace(1.04, 2.5, count)
     aware, scaled, normalised = [], [], []
     for shape in shapes:
-        sizes = pareto_sizes(SMALL, shape)
+        sizes = pareto_sizes(ELEMENTS_OF_TABLE_2, shape)
         aware.append(unstale.plan(rates, BUDGET, sizes=sizes).freshness)
         normalised.append(unstale.plan(rates, BUDGET, sizes=_of_mean_1(shape)).freshness)
         used = float(sizes @ blind.frequencies)

@@ -8,7 +8,7 @@ import unstale
 from unstale.arguments import Floats
 from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, experiment, number, ours, statement
 
-from ._world import PERCEIVED_Y, SMALL, change_rates, profile_of
+from ._world import ELEMENTS_OF_TABLE_2, PERCEIVED_Y, change_rates, profile_of
 
 THETAS = np.linspace(0.0, 1.6, 17)
 KNOWN = {
@@ -30,16 +30,16 @@ def figure_3(run: Run) -> Iterator[Claim | Panel]:
 
     Plan for 500 elements and 250 polls per period, in three alignments of profile and change rate.
     """
-    rates = change_rates(SMALL, 1.0)
+    rates = change_rates(ELEMENTS_OF_TABLE_2, 1.0)
     yield number(
         "Table 2: changes per element and period", published=2.0, computed=rates.mean(), within=0.005
     )
     blind = unstale.plan(rates, 250.0).frequencies
     rng, count = run.rng(3), run.some(30, 8)
     orders = {
-        "aligned": [np.arange(SMALL)[::-1]],
-        "reverse": [np.arange(SMALL)],
-        "shuffled": [rng.permutation(SMALL) for _ in range(count)],
+        "aligned": [np.arange(ELEMENTS_OF_TABLE_2)[::-1]],
+        "reverse": [np.arange(ELEMENTS_OF_TABLE_2)],
+        "shuffled": [rng.permutation(ELEMENTS_OF_TABLE_2) for _ in range(count)],
     }
     means = {}
     for name, shuffles in orders.items():
@@ -98,7 +98,7 @@ def figure_3(run: Run) -> Iterator[Claim | Panel]:
 
 
 def _both(rates: Floats, blind: Floats, theta: float) -> list[float]:
-    profile = profile_of(SMALL, theta)
+    profile = profile_of(ELEMENTS_OF_TABLE_2, theta)
     aware = unstale.plan(rates, 250.0, weights=profile).freshness
     return [aware, unstale.perceived_freshness(profile, rates, blind)]
 
@@ -107,7 +107,7 @@ def _simulated(rates: Floats, blind: Floats, run: Run) -> tuple[Floats, Floats]:
     """Share of simulated requests that see the current version, with and without the profile; errors."""
     rows = []
     for theta in THETAS[PLAYED]:
-        profile = profile_of(SMALL, theta)
+        profile = profile_of(ELEMENTS_OF_TABLE_2, theta)
         policies = {
             "PF": unstale.Schedule(unstale.plan(rates, 250.0, weights=profile).frequencies),
             "GF": unstale.Schedule(blind),

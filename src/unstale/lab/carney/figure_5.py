@@ -9,10 +9,10 @@ from unstale.arguments import Floats
 from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, experiment, ours, statement
 
 from ._world import (
+    ELEMENTS_OF_TABLE_2,
     KEYS,
     PARTITIONS_X,
     PERCEIVED_Y,
-    SMALL,
     Key,
     beside_the_optimum,
     beside_the_optimum_by_skew,
@@ -57,7 +57,7 @@ def figure_5(run: Run) -> Iterator[Claim | Panel | Table]:
     Plan by partitions at θ = 1: shuffled (a mean over shuffles), aligned and reverse.
     """
     yield taken(skew_of_the_profile="θ = 1, that of Table 3; others look alike")
-    rates, rng = change_rates(SMALL, 1.0), run.rng(5)
+    rates, rng = change_rates(ELEMENTS_OF_TABLE_2, 1.0), run.rng(5)
     shuffles = [rng.permutation(rates) for _ in range(run.some(40, 8))]
     worlds = {"shuffled": shuffles, "aligned": [rates[::-1]], "reverse": [rates]}
     found, optimum = {}, {}
@@ -109,7 +109,9 @@ def figure_5(run: Run) -> Iterator[Claim | Panel | Table]:
         error=f"the weight alone is as good a key or better with {better} partitions at θ = 1",
     )
     yield beside_the_optimum(
-        (unstale.Partitioning(key, k) for key in KEYS for k in (10, 100)), shuffles[0], profile_of(SMALL, 1.0)
+        (unstale.Partitioning(key, k) for key in KEYS for k in (10, 100)),
+        shuffles[0],
+        profile_of(ELEMENTS_OF_TABLE_2, 1.0),
     )
 
 
@@ -120,10 +122,12 @@ def figure_6(run: Run) -> Iterator[Claim | Panel | Table]:
     Plan with 50 partitions for shuffled elements, by skew.
     """
     yield taken(number_of_partitions="50, with which techniques differ")
-    rates, rng = change_rates(SMALL, 1.0), run.rng(6)
+    rates, rng = change_rates(ELEMENTS_OF_TABLE_2, 1.0), run.rng(6)
     shuffles = [rng.permutation(rates) for _ in range(run.some(40, 8))]
     means = {key: np.array([_mean(key, 50, shuffles, theta) for theta in THETAS]) for key in KEYS}
-    ideal = [np.mean([best(one, profile_of(SMALL, theta)) for one in shuffles]) for theta in THETAS]
+    ideal = [
+        np.mean([best(one, profile_of(ELEMENTS_OF_TABLE_2, theta)) for one in shuffles]) for theta in THETAS
+    ]
     p, rate, _, pf = means.values()
     yield statement(
         "all techniques",
@@ -160,9 +164,9 @@ def figure_6(run: Run) -> Iterator[Claim | Panel | Table]:
 def _by_partitions(orders: list[Floats], theta: float) -> tuple[dict[Key, Floats], float]:
     """Perceived freshness by key and number of partitions, and that of the optimum: means over orders."""
     found = {key: np.array([_mean(key, k, orders, theta) for k in PARTITIONS]) for key in KEYS}
-    return found, float(np.mean([best(rates, profile_of(SMALL, theta)) for rates in orders]))
+    return found, float(np.mean([best(rates, profile_of(ELEMENTS_OF_TABLE_2, theta)) for rates in orders]))
 
 
 def _mean(key: Key, partitions: int, orders: list[Floats], theta: float) -> float:
-    profile = profile_of(SMALL, theta)
+    profile = profile_of(ELEMENTS_OF_TABLE_2, theta)
     return float(np.mean([partitioned(key, partitions, rates, profile) for rates in orders]))

@@ -12,8 +12,8 @@ from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, exper
 
 from ._scaling import scaling
 from ._world import (
+    ELEMENTS_OF_TABLE_3,
     KEYS,
-    LARGE,
     PARTITIONS_X,
     PERCEIVED_Y,
     TIMES,
@@ -46,11 +46,15 @@ def figure_7(run: Run) -> Iterator[Claim | Panel | Table]:
 
     Plan for the elements of Table 3: exactly, and by partitions; means over a few shuffles.
     """
-    count, rng = run.some(LARGE, LARGE // 25), run.rng(7)
+    count, rng = run.some(ELEMENTS_OF_TABLE_3, ELEMENTS_OF_TABLE_3 // 25), run.rng(7)
     profile, quantiles = profile_of(count, 1.0), change_rates(count, 2.0)
     shuffles = [rng.permutation(quantiles) for _ in range(4)]
     best = float(np.mean([_exact(rates, profile).freshness for rates in shuffles]))
-    yield from _half_a_million(shuffles[0] if count == LARGE else rng.permutation(change_rates(LARGE, 2.0)))
+    yield from _half_a_million(
+        shuffles[0]
+        if count == ELEMENTS_OF_TABLE_3
+        else rng.permutation(change_rates(ELEMENTS_OF_TABLE_3, 2.0))
+    )
     found: dict[Key, Floats] = {}
     for done, key in enumerate(KEYS):
         fresh = [[partitioned(key, k, rates, profile) for k in PARTITIONS] for rates in shuffles]

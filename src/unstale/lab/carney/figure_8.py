@@ -9,11 +9,11 @@ import unstale
 from unstale.arguments import Floats
 from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, cannot, experiment, ours, statement
 
-from ._world import LARGE, PARTITIONS_X, PERCEIVED_Y, TIMES, change_rates, profile_of, timed
+from ._world import ELEMENTS_OF_TABLE_3, PARTITIONS_X, PERCEIVED_Y, TIMES, change_rates, profile_of, timed
 
 PARTITIONS = (10, 20, 50, 100)
 ITERATIONS = (0, 1, 3, 5, 7, 10, 15, 25)
-SOME = (0, 1, 3, 5, 10, 25)
+ITERATIONS_DRAWN = (0, 1, 3, 5, 10, 25)
 """Iterations of Figure 8, which are those in the legend of a plot that can be read."""
 KNOWN = {20: 0.812758, 50: 0.821767, 100: 0.822729}
 """Perceived freshness with 25 iterations, one shuffle."""
@@ -29,10 +29,10 @@ def figure_8(run: Run) -> Iterator[Claim | Panel | Table]:
 
     Refine PF-partitions of the elements of Table 3.
     """
-    count = run.some(LARGE, LARGE // 25)
+    count = run.some(ELEMENTS_OF_TABLE_3, ELEMENTS_OF_TABLE_3 // 25)
     best, seconds = _exact(count, run.seed)
-    found = _grid(run, count, SOME)
-    fresh = {i: [found[k, i][0] for k in PARTITIONS] for i in SOME}
+    found = _grid(run, count, ITERATIONS_DRAWN)
+    fresh = {i: [found[k, i][0] for k in PARTITIONS] for i in ITERATIONS_DRAWN}
     yield statement(
         "all numbers of partitions",
         says="very few iterations bring significant gains",
@@ -48,7 +48,7 @@ def figure_8(run: Run) -> Iterator[Claim | Panel | Table]:
         x=PARTITIONS_X,
         y=PERCEIVED_Y,
         lines=[
-            *(Line.of(f"{i} iterations", PARTITIONS, fresh[i]) for i in SOME),
+            *(Line.of(f"{i} iterations", PARTITIONS, fresh[i]) for i in ITERATIONS_DRAWN),
             Line.of("exact optimum", PARTITIONS, [best] * len(PARTITIONS)),
         ],
         log="x",
@@ -62,7 +62,7 @@ def figure_9(run: Run) -> Iterator[Claim | Panel | Table]:
 
     Set what refined partitions reach against the time they take.
     """
-    count = run.some(LARGE, LARGE // 25)
+    count = run.some(ELEMENTS_OF_TABLE_3, ELEMENTS_OF_TABLE_3 // 25)
     best, seconds = _exact(count, run.seed)
     found = _grid(run, count, ITERATIONS)
     yield _earliest(found)

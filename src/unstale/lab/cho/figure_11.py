@@ -11,9 +11,9 @@ import unstale
 from unstale.arguments import Floats
 from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, cannot, experiment, ours, statement
 
-from ._pages import DAYS
+from ._pages import CRAWL_DAYS
 
-_GAP, _LEVEL, _FEW = 10.0, 1e-4, 20
+_MEAN_GAP_DAYS, _TEST_LEVEL, _FEWEST_GAPS = 10.0, 1e-4, 20
 
 
 @experiment("cho-figure-11", paper=CHO, where="Figure 11 and section 6.2", seconds=2)
@@ -29,29 +29,29 @@ def figure_11(run: Run) -> Iterator[Claim | Panel | Table]:
             why="the crawl was not published; the method is shown on simulated pages and a recorded history",
         )
     shares, middles, error = _simulated(run, run.some(2000, 200), 3650.0)
-    tests = unstale.estimation.examine_gaps(*_drawn(run, run.some(2000, 200), 3650.0), level=_LEVEL)
+    tests = unstale.estimation.examine_gaps(*_drawn(run, run.some(2000, 200), 3650.0), level=_TEST_LEVEL)
     off = np.abs(shares.shares - shares.exponential) / error
     yield statement(
         f"simulated Poisson pages, {shares.gaps:,} gaps in 10 years",
         says="gaps are exponential: their logarithmic histogram is a straight line",
         holds=bool(tests.is_poisson and off.max() < 5.0),
     )
-    brief, _, brief_error = _simulated(run, run.some(20_000, 5_000), float(DAYS))
+    brief, _, brief_error = _simulated(run, run.some(20_000, 5_000), float(CRAWL_DAYS))
     far = middles > 40.0
     found, expected = brief.shares[far].sum(), brief.exponential[far].sum()
     yield ours(
-        f"simulated Poisson pages, {DAYS} days: gaps beyond 39 days, over exponential ones",
+        f"simulated Poisson pages, {CRAWL_DAYS} days: gaps beyond 39 days, over exponential ones",
         computed=float(found / expected),
         why="a page with a mean gap of 10 days in so short a time can have had few long ones",
     )
     yield ours(
-        f"choosing pages by their mean over {DAYS} days leaves out long gaps",
+        f"choosing pages by their mean over {CRAWL_DAYS} days leaves out long gaps",
         computed=bool(found < expected - 2.0 * np.sqrt(expected / brief.gaps)),
     )
     lines = [Line.of("exponential", middles, shares.exponential)]
     for label, one, bars in (
         ("observed for 10 years", shares, error),
-        (f"observed for {DAYS} days", brief, brief_error),
+        (f"observed for {CRAWL_DAYS} days", brief, brief_error),
     ):
         kept = one.shares > 0
         lines.append(Line.of(label, middles[kept], one.shares[kept], "points", error=bars[kept]))
@@ -67,13 +67,15 @@ def figure_11(run: Run) -> Iterator[Claim | Panel | Table]:
 
 def _drawn(run: Run, pages: int, days: float) -> tuple[Floats, NDArray[np.int64]]:
     """Draw gaps of Poisson pages that change every ten days."""
-    events = unstale.World(np.full(pages, 1.0 / _GAP)).changes(run.seed).until(days)
+    events = unstale.World(np.full(pages, 1.0 / _MEAN_GAP_DAYS)).changes(run.seed).until(days)
     return _gaps(np.repeat(np.arange(pages), np.diff(events.offsets)), events.times)
 
 
 def _simulated(run: Run, pages: int, days: float) -> tuple[unstale.estimation.GapShares, Floats, Floats]:
     """Count their gaps: shares, middles of the bins, and standard errors."""
-    shares = unstale.estimation.gap_shares(*_drawn(run, pages, days), mean_gap=_GAP, bins=20, longest=60.0)
+    shares = unstale.estimation.gap_shares(
+        *_drawn(run, pages, days), mean_gap=_MEAN_GAP_DAYS, bins=20, longest=60.0
+    )
     middles = (shares.edges[1:] + shares.edges[:-1]) / 2.0
     return shares, middles, np.sqrt(shares.exponential / shares.gaps)
 
@@ -89,16 +91,16 @@ def _recorded(run: Run) -> Iterator[Claim | Panel]:
 
     history = load(run.history, run.columns)
     gaps, owners = _gaps(history.elements, history.times)
-    many = np.bincount(owners, minlength=len(history)) >= _FEW
+    many = np.bincount(owners, minlength=len(history)) >= _FEWEST_GAPS
     gaps, owners = gaps[many[owners]], owners[many[owners]]
     if not gaps.size or not gaps.any():
         yield cannot(
             history.name,
             published="gaps of pages are exponential",
-            why=f"no element has {_FEW} gaps between changes",
+            why=f"no element has {_FEWEST_GAPS} gaps between changes",
         )
         return
-    tests = unstale.estimation.examine_gaps(gaps, owners, level=_LEVEL)
+    tests = unstale.estimation.examine_gaps(gaps, owners, level=_TEST_LEVEL)
     shares = unstale.estimation.gap_shares(gaps, owners, bins=20)
     middles = (shares.edges[1:] + shares.edges[:-1]) / 2.0
     yield ours(f"burstiness of the {history.name}", computed=tests.burstiness, why="0 if Poisson, 1 at most")

@@ -9,10 +9,10 @@ import numpy as np
 import unstale
 from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, cannot, experiment, number, ours
 
-from ._pages import CLASSES, DAYS, SHARES
+from ._pages import CLASSES, CRAWL_DAYS, SHARES
 
-_EDGES = (1.0, 7.0, 30.0, 120.0)
-_ENDS = (0.1, *_EDGES, 1200.0)
+_EDGES_DAYS = (1.0, 7.0, 30.0, 120.0)
+_ENDS = (0.1, *_EDGES_DAYS, 1200.0)
 
 
 @experiment("cho-figure-12", paper=CHO, where="Figure 12, sections 6.1 and 6.3", seconds=0.5)
@@ -50,12 +50,12 @@ def figure_12(run: Run) -> Iterator[Claim | Panel | Table]:
     rng = run.rng(12)
     ends = np.log(_ENDS)
     gaps = np.exp(rng.uniform(np.repeat(ends[:-1], pages), np.repeat(ends[1:], pages)))
-    seen = rng.binomial(DAYS, -np.expm1(-1.0 / gaps))  # days on which a poll finds a change
-    counted = DAYS / np.maximum(seen, 1e-9)
+    seen = rng.binomial(CRAWL_DAYS, -np.expm1(-1.0 / gaps))  # days on which a poll finds a change
+    counted = CRAWL_DAYS / np.maximum(seen, 1e-9)
     # as the estimator with little bias has it; a page that changed each day has no rate of its own
-    corrected = -1.0 / np.log((DAYS - seen + 0.5) / (DAYS + 0.5) - 1e-12)
+    corrected = -1.0 / np.log((CRAWL_DAYS - seen + 0.5) / (CRAWL_DAYS + 0.5) - 1e-12)
     shown = {
-        label: 100.0 * np.bincount(np.digitize(values, _EDGES, right=True), minlength=5) / gaps.size
+        label: 100.0 * np.bincount(np.digitize(values, _EDGES_DAYS, right=True), minlength=5) / gaps.size
         for label, values in (("changes counted", counted), ("missed changes allowed for", corrected))
     }
     yield ours(

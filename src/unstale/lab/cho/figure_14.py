@@ -11,7 +11,7 @@ from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experime
 
 from ._paths import averaged
 
-_INTERVALS = 4
+_POLL_INTERVALS_SHOWN = 4
 
 
 @experiment("cho-figure-14", paper=CHO, where="Figure 14, theorem 2 and appendix B.1", seconds=2)
@@ -43,16 +43,16 @@ def figure_14(run: Run) -> Iterator[Claim | Panel | Table]:
         close=5.0 * result.freshness_error,
     )
     copies = run.some(40_000, 4_000)
-    times = np.arange(0.125, _INTERVALS, 0.25)
-    mean, error = averaged(run, rate, copies, np.arange(float(_INTERVALS)), times)
+    times = np.arange(0.125, _POLL_INTERVALS_SHOWN, 0.25)
+    mean, error = averaged(run, rate, copies, np.arange(float(_POLL_INTERVALS_SHOWN)), times)
     expected = np.array([fresh_after(rate, times % 1.0), age_after(rate, times % 1.0)])
     yield ours(
         "each simulated point is within 5 standard errors",
         computed=bool((np.abs(mean - expected) < 5.0 * error).all()),
     )
     # each poll is drawn as a drop or a jump: its moment twice, as the end of one interval and as the next
-    since = np.tile(np.linspace(0.0, 1.0, 101), _INTERVALS)
-    x = since + np.repeat(np.arange(float(_INTERVALS)), 101)
+    since = np.tile(np.linspace(0.0, 1.0, 101), _POLL_INTERVALS_SHOWN)
+    x = since + np.repeat(np.arange(float(_POLL_INTERVALS_SHOWN)), 101)
     for row, (name, unit, after, f) in enumerate(
         (
             ("freshness", "freshness (probability)", fresh_after, unstale.freshness),

@@ -12,7 +12,7 @@ from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experime
 
 from ._paths import followed
 
-_RATE, _ELEMENTS, _SHOWN = 1.0, 200, 10.0
+_RATE, _ELEMENTS, _SHOWN_TIME = 1.0, 200, 10.0
 
 
 @experiment("cho-figure-2", paper=CHO, where="Figure 2, section 2.1 and theorem 1", seconds=1)
@@ -23,10 +23,10 @@ def figure_2(run: Run) -> Iterator[Claim | Panel | Table]:
     """
     days = run.some(1000.0, 200.0)
     rates = np.full(_ELEMENTS, _RATE)
-    changes = unstale.World(rates).changes(run.seed).until(_SHOWN)
+    changes = unstale.World(rates).changes(run.seed).until(_SHOWN_TIME)
     own = np.split(changes.times, changes.offsets[1:-1])
-    times = np.linspace(1.01, _SHOWN, run.some(3601, 1801))
-    polls = [np.arange(phase, _SHOWN, 1.0) for phase in (np.arange(_ELEMENTS) + 0.5) / _ELEMENTS]
+    times = np.linspace(1.01, _SHOWN_TIME, run.some(3601, 1801))
+    polls = [np.arange(phase, _SHOWN_TIME, 1.0) for phase in (np.arange(_ELEMENTS) + 0.5) / _ELEMENTS]
     paths = np.array([followed(*each, times) for each in zip(own, polls, strict=True)])
     fresh, old = paths[0]
 

@@ -9,7 +9,7 @@ import numpy as np
 from unstale.lab.experiment import CHO, Claim, Line, Panel, Run, Table, experiment, number, ours
 
 from ._orders import Policy
-from ._pages import CLASSES, INTERVAL, SHARES, plan
+from ._pages import CLASSES, ROUND_DAYS, SHARES, plan
 
 _PRINTED: dict[Policy, tuple[float, float]] = {
     "proportional": (0.12, 400.0),
@@ -71,7 +71,7 @@ def table_6(run: Run) -> Iterator[Claim | Panel | Table]:
         close=1e-9,
     )
     first = np.cumsum([0, *SHARES[:-1]])
-    polls = [INTERVAL * plan("optimal", objective).frequencies[first] for objective in ("freshness", "age")]
+    polls = [ROUND_DAYS * plan("optimal", objective).frequencies[first] for objective in ("freshness", "age")]
     yield ours(
         "polls that pages which change daily get for freshness",
         computed=float(polls[0][0]),

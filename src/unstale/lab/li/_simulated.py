@@ -18,7 +18,7 @@ CASES: dict[Case, str] = {
     "b": "changes at constant intervals, bursty polls (Pareto, shape 3)",
 }
 _RATE = 2.0  # changes a day
-_AT_ONCE = 64
+_GAPS_AT_ONCE = 64
 
 
 def laws(case: Case, frequency: ArrayLike, shape: float = 3.0) -> tuple[unstale.Process, unstale.Process]:
@@ -50,7 +50,7 @@ class Renewals:
         due = np.flatnonzero(self._next < end)
         times, elements = [np.zeros(0)], [due[:0]]
         while due.size:
-            gaps = self._law.take(due).sample(self._rng, (_AT_ONCE, due.size))
+            gaps = self._law.take(due).sample(self._rng, (_GAPS_AT_ONCE, due.size))
             points = np.cumsum(np.concatenate([self._next[None, due], gaps]), axis=0)
             before, who = np.nonzero(points[:-1] < end)
             times.append(points[before, who])

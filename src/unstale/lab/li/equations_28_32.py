@@ -11,12 +11,12 @@ from unstale.arguments import Floats
 from unstale.lab.experiment import LI, Claim, Line, Panel, Run, experiment, number, ours, statement
 
 _RATES = np.array([0.1, 0.4, 0.7, 1.3, 2.0, 5.0, 11.0])  # changes a day of some sources
-_BUDGET = 8.0
+_POLLS_PER_DAY = 8.0
 _PAGES = 1e11
-_MEAN = 8.0  # changes a day of a page of Wikipedia, as printed
+_CHANGES_PER_DAY = 8.0  # changes a day of a page of Wikipedia, as printed
 _DAY_SECONDS = 86400.0
-_BITS = 25e3 * 8.0  # of a page
-_BEHIND = 10.0  # changes that readers may lack
+_PAGE_BITS = 25e3 * 8.0  # of a page
+_CHANGES_BEHIND = 10.0  # changes that readers may lack
 _SHARES = np.array([0.5, 0.4, 0.08, 0.02])
 _BANDS = np.array([0.0, 8.0 / 365.0, 1.0 / 7.0, 1.0, 24.0 / 1.86])
 """Edges of the printed quantiles, changes a day, up to the article that changes most."""
@@ -33,25 +33,27 @@ def equations(run: Run) -> Iterator[Claim | Panel]:
     weights = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0]) / 25.0
     frequencies, cost = _best(weights)
     roots = np.sqrt(weights * _RATES)
-    rule = _BUDGET * roots / roots.sum()
+    rule = _POLLS_PER_DAY * roots / roots.sum()
     yield _holds(
         "28: frequencies go with the root of weight times rate", np.abs(frequencies / rule - 1.0).max()
     )
-    yield _holds("29: the least penalty", cost * 2.0 * _BUDGET / roots.sum() ** 2 - 1.0)
+    yield _holds("29: the least penalty", cost * 2.0 * _POLLS_PER_DAY / roots.sum() ** 2 - 1.0)
     n, share = _RATES.size, _RATES / _RATES.sum()
     equal, alike = _best(np.full(n, 1.0 / n))[1], _best(share)[1]
     uneven = np.sqrt(_RATES).mean() ** 2
-    yield _holds("30: the same with equal weights", equal * 2.0 * _BUDGET / n / uneven - 1.0)
-    yield _holds("31: the same with weights like the rates", alike * 2.0 * _BUDGET / n / _RATES.mean() - 1.0)
+    yield _holds("30: the same with equal weights", equal * 2.0 * _POLLS_PER_DAY / n / uneven - 1.0)
+    yield _holds(
+        "31: the same with weights like the rates", alike * 2.0 * _POLLS_PER_DAY / n / _RATES.mean() - 1.0
+    )
     yield _holds("32: the ratio of both", alike / equal - 1.0 - np.sqrt(_RATES).var() / uneven)
-    others = run.rng(28).dirichlet(np.ones(n), 100) * _BUDGET
+    others = run.rng(28).dirichlet(np.ones(n), 100) * _POLLS_PER_DAY
     yield from _least(cost, np.array([_penalty(weights, one) for one in others]))
     yield _rule(weights)
     yield from _web()
 
 
 def _best(weights: Floats) -> tuple[Floats, float]:
-    plan = unstale.plan(_RATES, _BUDGET, weights=weights, objective="missed-updates")
+    plan = unstale.plan(_RATES, _POLLS_PER_DAY, weights=weights, objective="missed-updates")
     return plan.frequencies, _penalty(weights, plan.frequencies)
 
 
@@ -83,7 +85,7 @@ def _rule(weights: Floats) -> Panel:
         y="polls per day",
         log="xy",
         lines=[
-            Line.of("square root", x, _BUDGET * np.sqrt(x) / np.sqrt(demand).sum()),
+            Line.of("square root", x, _POLLS_PER_DAY * np.sqrt(x) / np.sqrt(demand).sum()),
             Line.of("best plan", demand, found, "points"),
         ],
     )
@@ -96,7 +98,7 @@ def _polls(rate: float, behind: float) -> float:
 
 
 def _web() -> Iterator[Claim | Panel]:
-    most = _polls(_MEAN, 1.0)
+    most = _polls(_CHANGES_PER_DAY, 1.0)
     root = _PRINTED_PPS * 2.0 * _DAY_SECONDS / _PAGES
     yield number(
         "millions of pages a second per missed change, weights like the rates",
@@ -127,12 +129,12 @@ def _web() -> Iterator[Claim | Panel]:
         yield number(
             f"Gbit/s to lack 10 changes, from the printed pages a second, {weights}",
             published=gbps,
-            computed=second / _BEHIND * _BITS / 1e9,
+            computed=second / _CHANGES_BEHIND * _PAGE_BITS / 1e9,
             within=0.5,
         )
     yield ours(
         "the latter without rounding the pages a second first",
-        computed=_polls(_MEAN, _BEHIND) * _BITS / 1e9,
+        computed=_polls(_CHANGES_PER_DAY, _CHANGES_BEHIND) * _PAGE_BITS / 1e9,
         expected=92.5925925925926,
         close=1e-9,
     )
@@ -144,8 +146,8 @@ def _web() -> Iterator[Claim | Panel]:
         log="xy",
         lines=[
             *(
-                Line.of(name, behind, [_polls(rate, one) * _BITS / 1e9 for one in behind])
-                for name, rate in (("equal weights", root), ("weights like the rates", _MEAN))
+                Line.of(name, behind, [_polls(rate, one) * _PAGE_BITS / 1e9 for one in behind])
+                for name, rate in (("equal weights", root), ("weights like the rates", _CHANGES_PER_DAY))
             ),
             Line.of("printed", [10.0, 10.0], [2.0, 92.0], "points"),
         ],
@@ -163,11 +165,11 @@ def _rates_of_wikipedia(root: float) -> Iterator[Claim]:
     """
     roots = np.sqrt(_BANDS[1:])
     mean, mean_root = float(_SHARES @ _BANDS[1:]), float(_SHARES @ roots)
-    needed = (_MEAN - _SHARES[:-1] @ _BANDS[1:-1]) / _SHARES[-1]
+    needed = (_CHANGES_PER_DAY - _SHARES[:-1] @ _BANDS[1:-1]) / _SHARES[-1]
     yield statement(
         "mean change rate of a page, if none changes more often than the most edited article",
         says="8 a day, with 98 % of the pages below 1 a day",
-        holds=mean >= _MEAN - 0.5,
+        holds=mean >= _CHANGES_PER_DAY - 0.5,
         error=f"{mean:.2f} a day at most; 8 takes {needed:.0f} a day of the other 2 %, on average, and the"
         f" most edited article has {_BANDS[-1]:.1f}",
     )

@@ -24,10 +24,10 @@ from unstale.wording import plural
 
 POLLS_TOLD = 10
 """Polls and versions in the JSON of an explanation, unless another number is asked for."""
-_DAY = 86400.0
-_READS_SECONDS = 30 * _DAY
+_DAY_SECONDS = 86400.0
+_READS_SECONDS = 30 * _DAY_SECONDS
 _MOST_POLLS, _MOST_VERSIONS = 500, 200
-_WORTHS = 121
+_WORTHS_SHOWN = 121
 """Moments for which it is worked out what a poll is worth."""
 _WORTHS_PAST_NEXT_POLL, _WORTHS_SHORTEST_SECONDS = 2.5, 5.0
 """They span so many times the wait for the next poll, and so many seconds at least."""
@@ -128,7 +128,7 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     """Return why an element is polled when it is, by a policy that has read it, alone or among others."""
     table = policy.table
     reads = sum(count for _, _, count in t.reads(now - _READS_SECONDS, element.id))
-    days = min(max(now - element.added, _DAY), _READS_SECONDS) / _DAY
+    days = min(max(now - element.added, _DAY_SECONDS), _READS_SECONDS) / _DAY_SECONDS
     polls = t.polls(element.id, _MOST_POLLS)
     versions = t.versions(element=element.id, limit=_MOST_VERSIONS, latest_first=True)
     if not table.has([element.id])[0]:
@@ -175,9 +175,9 @@ def _worths(
     if np.isnan(last):
         return np.empty(0), np.empty(0)
     span = max(_WORTHS_PAST_NEXT_POLL * (next_poll - now), 0.5 * (now - last), _WORTHS_SHORTEST_SECONDS)
-    span = min(span, 60 * _DAY) if isfinite(span) else 7 * _DAY
-    times = now + np.linspace(0.0, span, _WORTHS)
-    return times, policy.worths(np.full(_WORTHS, place), np.maximum(times - last, 0.0))
+    span = min(span, 60 * _DAY_SECONDS) if isfinite(span) else 7 * _DAY_SECONDS
+    times = now + np.linspace(0.0, span, _WORTHS_SHOWN)
+    return times, policy.worths(np.full(_WORTHS_SHOWN, place), np.maximum(times - last, 0.0))
 
 
 def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)

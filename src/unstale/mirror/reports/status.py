@@ -26,7 +26,7 @@ from .what_if import MOST_ELEMENTS, freshness_bought
 
 TOP = 10
 """Groups, and neglected elements, in the JSON of a status, unless another number is asked for."""
-_DAY = 86400.0
+_DAY_SECONDS = 86400.0
 _MOST_NEGLECTED = 20
 _LONG_BLOCK_SECONDS = 60.0
 """A group that has to wait longer than that for its next poll is held up."""
@@ -144,12 +144,12 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
     places = np.flatnonzero(table.wanted)
     fresh = policy.fresh(places, now)
     weights = table["weight"][places].astype(float) * table["reads"][places]
-    tally = t.tally(now - _DAY)
+    tally = t.tally(now - _DAY_SECONDS)
     outcomes: dict[str, int] = {}
     for _, outcome, count, _ in tally:
         outcomes[outcome] = outcomes.get(outcome, 0) + count
     begun = float(table["added"].min()) if len(table) else now
-    span = max(min(now - begun, _DAY), 60.0)
+    span = max(min(now - begun, _DAY_SECONDS), 60.0)
     workers = live_workers(t, now)
     state = t.state()
     said = BudgetPair(policy.limits.budget, policy.limits.byte_budget)
@@ -245,7 +245,7 @@ def _groups(
     heavy = np.bincount(owner, weights, minlength=size)
     sums = np.bincount(owner, weights * fresh, minlength=size)
     seen: dict[str, list[int]] = {}
-    for name, outcome, polls, traffic in t.tally(now - _DAY):
+    for name, outcome, polls, traffic in t.tally(now - _DAY_SECONDS):
         row = seen.setdefault(name, [0, 0, 0])
         row[0] += polls
         row[1] += polls if outcome in {"failed", "refused"} else 0
@@ -285,7 +285,9 @@ def _neglected(policy: MirrorPolicy, t: Transaction, now: float) -> list[Neglect
     patience = max(10.0 * policy.round, 3600.0)
     since = table.since(np.arange(len(table)), now)
     odd = wanted & (np.isin(state, [FAILING, REFUSED]) | blocked[table["group"]] | (since > patience))
-    never = (state == GONE) & (table["last"] - table["added"] < _DAY)  # maybe there never was such a thing
+    never = (state == GONE) & (
+        table["last"] - table["added"] < _DAY_SECONDS
+    )  # maybe there never was such a thing
     odd = (odd & (state != GONE)) | (wanted & never)
     places = np.flatnonzero(odd)
     places = places[np.argsort(-table["weight"][places] * since[places], kind="stable")][:_MOST_NEGLECTED]
@@ -326,5 +328,5 @@ def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
     if state == NEW:
         return "it waits for its first poll"
     law = table.learner.law(table.since(np.array([place]), now), np.array([place]))
-    rate = float(np.asarray(law.rate)[0]) * _DAY
+    rate = float(np.asarray(law.rate)[0]) * _DAY_SECONDS
     return f"a poll is worth less than the price: it seems to change {show_number(rate)} times a day"

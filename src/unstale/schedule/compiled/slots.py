@@ -235,7 +235,7 @@ _MOST_COMPARED_ELEMENTS = 32
 """Elements that are compared one by one."""
 
 _SAMPLED_ELEMENTS = 64
-TOP = 8
+ELEMENTS_PER_POLL_OF_SELECTION = 8
 """A selection lasts while one in so many elements is polled, unless it becomes too large."""
 
 _WORTH_RELATIVE_ERROR = 1e-8
@@ -335,12 +335,12 @@ def by_worth(kind, columns, mean, budget, begin, spent, end, cards, places, leve
             last, most = _select(kind, cards, places, first, stop, slots, now, until)
             if most == 0:
                 if slots == 1:  # so many are worth about the same that each must be looked at
-                    pause = (stop - first) // TOP
+                    pause = (stop - first) // ELEMENTS_PER_POLL_OF_SELECTION
                     break
                 haste[level] *= 4  # worth grows fast, as it does after the budget was cut
                 continue
             if last - stop <= (stop - first) // 4:
-                haste[level] = max(haste[level] // 2, TOP)
+                haste[level] = max(haste[level] // 2, ELEMENTS_PER_POLL_OF_SELECTION)
             level += 1
             starts[level + 1] = last
             ends[level] = until
