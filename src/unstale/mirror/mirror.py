@@ -4,75 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import hashlib
-import signal
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from numpy.typing import ArrayLike
 
 from unstale.errors import InvalidInput
 from unstale.wording import show_time
 
+from .additions import ELEMENTS_PER_BATCH, Added, add_elements, apply_rules, batches, check_given
 from .clock import Clock, RealClock
-from .engine.discovery import Discovery, differs
+from .engine.discovery import Discovery
 from .engine.events import Event
 from .engine.housekeeper import TIDY_SECONDS
 from .engine.load_policy import load_policy
 from .engine.planner_state import BudgetPair, BudgetsSet
 from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
-from .json_values import fields_json
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain
 from .reports.status import Status, live_workers, status
 from .reports.what_if import MirrorDemand, WhatIf, demand_of
 from .settings import Settings
 from .source import Json, New, Source
-from .sources.allowed import check_allowed
 from .sources.registry import Sources, load_sources, stop_polls
-from .store.contract import Addition, Element, PollRecord, Sample, Version
+from .stop_signals import stopped_by_signals
+from .store.contract import Element, PollRecord, Sample, Version
 from .store.copies import Copies
 from .store.sql.connection import place_of
 from .store.sql.store import open_store
 
 _DEFAULT_BUDGET = 1000.0 / 86400.0
 """Polls per second."""
-_ELEMENTS_PER_BATCH = 1000
-"""Elements that are read or written in one transaction."""
 _MOST_KEYS_COMPARED = 20_000
 """Keys among which the nearest to a wrong one is looked for."""
 _CLOCKS_DIFFER_SECONDS = 60.0
 """Clocks of others may be ahead of ours by so much."""
-_FINISH_SECONDS = 1.0
-"""For polls that could be stopped, after an interruption."""
 _AUDIT_LOOK_SECONDS = 1.0
 """Between two looks at which polls of an audit have been made."""
-_RULES_MEAN = 2
-"""Another number makes each mirror apply its rules anew, once. 2: not all that is discovered gets secrets."""
-_BOUNDS = {"weight": (0.0, 1e30), "max_age": (1.0, 1e12), "min_interval": (0.0, 1e12), "jitter": (0.0, 1.0)}
-"""Between which what is said of an element must be; times are in seconds."""
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Added:
-    """What became of elements that were to be added."""
-
-    added: int
-    known: int
-    refused: list[tuple[str, str]] = field(default_factory=list)
-    """What could not be added, and why."""
-    changed: int = 0
-    """Of those that were known, how many of which something else is said now."""
-
-    def to_json(self) -> dict[str, Json]:
-        """Return it as JSON, as `json_values` says: what was refused has ``key`` and ``why``."""
-        return fields_json(self) | {"refused": [{"key": key, "why": why} for key, why in self.refused]}
 
 
 @dataclass(frozen=True)
@@ -197,7 +169,7 @@ class Mirror:
             "windows": windows, "group": group,
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not None}
-        _check(given)
+        check_given(given)
         addition = self._discovery.addition(New(key, source, options), given)
         with self.store.begin() as t:
             before = t.find([addition.key]).get(addition.key)
@@ -217,36 +189,7 @@ class Mirror:
 
         With ``allow``, those that are not of the web need a source that it names: for lists of others.
         """
-        _check(given or {})
-        added = known = changed = 0
-        refused: list[tuple[str, str]] = []
-        for batch in _batches(news):
-            additions: dict[str, Addition] = {}
-            named: dict[str, str | None] = {}
-            for new in batch:
-                try:
-                    addition = self._discovery.addition(new, given or {})
-                    if allow is not None:
-                        check_allowed(addition.key, addition.source, new.options, allow)
-                except InvalidInput as error:
-                    refused.append((new.key, str(error)))
-                else:
-                    known += addition.key in additions
-                    additions[addition.key], named[addition.key] = addition, new.source
-            with self.store.begin() as t:
-                there = {k: one for k, one in t.find(list(additions)).items() if one.state != "removed"}
-                for key, before in there.items():
-                    try:
-                        additions[key] = self._discovery.merged(additions[key], before, source=named[key])
-                    except InvalidInput as error:
-                        refused.append((key, str(error)))
-                        del additions[key]
-                    else:
-                        changed += differs(additions[key], before)
-                added += len(additions.keys() - there.keys())
-                known += len(there)
-                t.add(list(additions.values()), self.clock.now())
-        return Added(added, known, refused, changed)
+        return add_elements(self.store, self._discovery, self.clock.now, news, given or {}, allow)
 
     def find(self, key: str) -> Element:
         """Return an element; `unstale.InvalidInput` names the nearest if there is none with this key."""
@@ -265,7 +208,7 @@ class Mirror:
     def _numbers(self, keys: Iterable[str]) -> list[int]:
         """Return the numbers of elements, all of which must be there."""
         ids: list[int] = []
-        for batch in _batches(keys):
+        for batch in batches(keys):
             with self.store.begin() as t:
                 known = t.find(batch)
             ids += [known[key].id if key in known else self.find(key).id for key in batch]
@@ -276,7 +219,7 @@ class Mirror:
         after = 0
         while True:
             with self.store.begin() as t:
-                batch = t.elements(after, _ELEMENTS_PER_BATCH, pattern=pattern)
+                batch = t.elements(after, ELEMENTS_PER_BATCH, pattern=pattern)
             if not batch:
                 return
             yield from batch
@@ -343,7 +286,7 @@ class Mirror:
             )
         ids = self._numbers(keys)
         with self.store.begin() as t:
-            for batch in _batches(ids):
+            for batch in batches(ids):
                 for element in t.numbered(batch).values():
                     if element.state == "removed":
                         raise InvalidInput(
@@ -364,7 +307,7 @@ class Mirror:
     ) -> None:
         """Keep the copies fresh, in an event loop that is there."""
         with self._working(on_event) as worker:
-            with _stopped_by_signals(worker, self._stop_polls):
+            with stopped_by_signals(worker, self._stop_polls):
                 await worker.run(until)
             await self._close_sources()
 
@@ -420,27 +363,7 @@ class Mirror:
 
     def apply_rules(self) -> int:
         """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
-        said = repr((_RULES_MEAN, [vars(rule) for rule in self.settings.rules]))
-        text = hashlib.sha256(said.encode()).hexdigest().encode()
-        with self.store.begin() as t:
-            before = t.state().get("rules")
-            if before == text:
-                return 0
-            if before is None and not self.settings.rules:  # there never were any
-                t.keep({"rules": text})
-                return 0
-        changed = 0
-        for batch in _batches(self.elements()):
-            named = {one.via for one in batch if one.via is not None and "author" not in one.given}
-            with self.store.begin() as t:
-                vias = t.numbered(sorted(named))
-            if additions := self._discovery.rules_again(batch, vias):
-                with self.store.begin() as t:
-                    t.add(additions, self.clock.now())
-                changed += len(additions)
-        with self.store.begin() as t:
-            t.keep({"rules": text})
-        return changed
+        return apply_rules(self.store, self._discovery, self.settings, self.elements(), self.clock.now)
 
     # --- what is known --------------------------------------------------------------------------------------
 
@@ -572,35 +495,6 @@ class Mirror:
         return result
 
 
-@contextmanager
-def _stopped_by_signals(worker: Worker, stop_polls: Callable[[], None]) -> Iterator[None]:
-    """Let SIGINT and SIGTERM end a worker cleanly; a second one has its usual effect, and ends it at once.
-
-    Polls that can be stopped and are not over soon are stopped (``stop_polls``); others are waited for.
-    """
-    handled: list[signal.Signals] = []
-    running = asyncio.get_running_loop()
-
-    def let_go() -> None:
-        while handled:
-            running.remove_signal_handler(handled.pop())
-
-    def stop() -> None:
-        worker.stop()
-        running.call_later(_FINISH_SECONDS, stop_polls)
-        let_go()
-
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with suppress(NotImplementedError):  # Windows
-                running.add_signal_handler(number, stop)
-                handled.append(number)
-    try:
-        yield
-    finally:
-        let_go()
-
-
 def _folder(url: str, copies: str | PathLike[str] | None) -> Path:
     """Return the folder of copies."""
     if copies is not None:
@@ -616,27 +510,3 @@ def _folder(url: str, copies: str | PathLike[str] | None) -> Path:
             "copies must be given for a mirror in PostgreSQL: a folder that all its workers share"
         )
     return place.absolute().parent / "copies"
-
-
-def _check(given: Mapping[str, Json]) -> None:
-    """Insist on sane numbers."""
-    for name, (low, high) in _BOUNDS.items():
-        value = given.get(name, low)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (is_number and low <= value <= high):  # type: ignore[operator]
-            raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}; it is {value!r}")
-    if isinstance(text := given.get("windows"), str) and text:
-        from unstale.schedule import Windows
-
-        Windows.parse(text)
-
-
-def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
-    batch: list[_T] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == _ELEMENTS_PER_BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -12,10 +12,10 @@ from dashboard.conftest import client_of
 from unstale import Mirror
 from unstale.cli import main
 from unstale.dashboard.api import models
+from unstale.mirror.additions import Added
 from unstale.mirror.clock import RealClock
 from unstale.mirror.config.file import load
 from unstale.mirror.json_values import NOT_TOLD, as_json
-from unstale.mirror.mirror import Added
 from unstale.mirror.reports.audit import Audit
 from unstale.mirror.reports.explain import Explanation
 from unstale.mirror.reports.freshness import Share

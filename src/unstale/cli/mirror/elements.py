@@ -25,7 +25,7 @@ from .open import Opened, allow_option, mirror_options, open_mirror, read_lines
 from .report import print_item
 
 if TYPE_CHECKING:
-    from unstale.mirror.mirror import Added
+    from unstale.mirror.additions import Added
     from unstale.mirror.source import Json, New
 
 _KINDS = ("list", "opml", "sitemap", "csv")
@@ -159,7 +159,7 @@ def add(
     source = "feed" if feed else "sitemap" if sitemap else source
     said = {name: value for name, value in given.items() if value is not None}
     with open_mirror(mirror_file) as opened:
-        from unstale.mirror.mirror import Added
+        from unstale.mirror.additions import Added
         from unstale.mirror.source import New
 
         named_here = [New(key, source, dict(options)) for key in keys]

@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from unstale.errors import InvalidInput
+from unstale.mirror.additions import Added
 from unstale.mirror.engine.discovery import Discovery
-from unstale.mirror.mirror import Added, Mirror
+from unstale.mirror.mirror import Mirror
 from unstale.mirror.secrets import HARMLESS_HEADERS
 from unstale.mirror.source import Json, New
 from unstale.mirror.sources.http.options import own_headers

@@ -1,0 +1,133 @@
+"""How elements come in: what is said of them is checked, joined with what rules say, and added in batches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+from unstale.errors import InvalidInput
+from unstale.schedule import Windows
+
+from .engine.discovery import Discovery, differs
+from .json_values import fields_json
+from .settings import Settings
+from .source import Json, New
+from .sources.allowed import check_allowed
+from .store.contract import Addition, Element, Store
+
+ELEMENTS_PER_BATCH = 1000
+"""Elements that are read or written in one transaction."""
+_MEANING_OF_RULES = 2
+"""Another number makes each mirror apply its rules anew, once. 2: not all that is discovered gets secrets."""
+_BOUNDS = {"weight": (0.0, 1e30), "max_age": (1.0, 1e12), "min_interval": (0.0, 1e12), "jitter": (0.0, 1.0)}
+"""Between which what is said of an element must be; times are in seconds."""
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Added:
+    """What became of elements that were to be added."""
+
+    added: int
+    known: int
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    """What could not be added, and why."""
+    changed: int = 0
+    """Of those that were known, how many of which something else is said now."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON, as `json_values` says: what was refused has ``key`` and ``why``."""
+        return fields_json(self) | {"refused": [{"key": key, "why": why} for key, why in self.refused]}
+
+
+def add_elements(  # noqa: PLR0917  (a face for `Mirror.add_many`)
+    store: Store,
+    discovery: Discovery,
+    now: Callable[[], float],
+    news: Iterable[New],
+    given: Mapping[str, Json],
+    allow: Collection[str] | None,
+) -> Added:
+    """Add elements, as `Mirror.add_many` says."""
+    check_given(given)
+    added = known = changed = 0
+    refused: list[tuple[str, str]] = []
+    for batch in batches(news):
+        additions: dict[str, Addition] = {}
+        named: dict[str, str | None] = {}
+        for new in batch:
+            try:
+                addition = discovery.addition(new, given)
+                if allow is not None:
+                    check_allowed(addition.key, addition.source, new.options, allow)
+            except InvalidInput as error:
+                refused.append((new.key, str(error)))
+            else:
+                known += addition.key in additions
+                additions[addition.key], named[addition.key] = addition, new.source
+        with store.begin() as t:
+            there = {k: one for k, one in t.find(list(additions)).items() if one.state != "removed"}
+            for key, before in there.items():
+                try:
+                    additions[key] = discovery.merged(additions[key], before, source=named[key])
+                except InvalidInput as error:
+                    refused.append((key, str(error)))
+                    del additions[key]
+                else:
+                    changed += differs(additions[key], before)
+            added += len(additions.keys() - there.keys())
+            known += len(there)
+            t.add(list(additions.values()), now())
+    return Added(added, known, refused, changed)
+
+
+def apply_rules(
+    store: Store,
+    discovery: Discovery,
+    settings: Settings,
+    elements: Iterable[Element],
+    now: Callable[[], float],
+) -> int:
+    """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
+    said = repr((_MEANING_OF_RULES, [vars(rule) for rule in settings.rules]))
+    text = hashlib.sha256(said.encode()).hexdigest().encode()
+    with store.begin() as t:
+        before = t.state().get("rules")
+        if before == text:
+            return 0
+        if before is None and not settings.rules:  # there never were any
+            t.keep({"rules": text})
+            return 0
+    changed = 0
+    for batch in batches(elements):
+        named = {one.via for one in batch if one.via is not None and "author" not in one.given}
+        with store.begin() as t:
+            vias = t.numbered(sorted(named))
+        if additions := discovery.rules_again(batch, vias):
+            with store.begin() as t:
+                t.add(additions, now())
+            changed += len(additions)
+    with store.begin() as t:
+        t.keep({"rules": text})
+    return changed
+
+
+def check_given(given: Mapping[str, Json]) -> None:
+    """Insist on sane numbers."""
+    for name, (low, high) in _BOUNDS.items():
+        value = given.get(name, low)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and low <= value <= high):  # type: ignore[operator]
+            raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}; it is {value!r}")
+    if isinstance(text := given.get("windows"), str) and text:
+        Windows.parse(text)
+
+
+def batches(items: Iterable[_T]) -> Iterator[list[_T]]:
+    """Return items in lists, each for one transaction."""
+    rest = iter(items)
+    while batch := list(islice(rest, ELEMENTS_PER_BATCH)):
+        yield batch

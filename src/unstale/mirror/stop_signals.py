@@ -1,0 +1,43 @@
+"""How signals end a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from .engine.worker import Worker
+
+_FINISH_SECONDS = 1.0
+"""For polls that could be stopped, after an interruption."""
+
+
+@contextmanager
+def stopped_by_signals(worker: Worker, stop_polls: Callable[[], None]) -> Iterator[None]:
+    """Let SIGINT and SIGTERM end a worker cleanly; a second one has its usual effect, and ends it at once.
+
+    Polls that can be stopped and are not over soon are stopped (``stop_polls``); others are waited for.
+    """
+    handled: list[signal.Signals] = []
+    running = asyncio.get_running_loop()
+
+    def let_go() -> None:
+        while handled:
+            running.remove_signal_handler(handled.pop())
+
+    def stop() -> None:
+        worker.stop()
+        running.call_later(_FINISH_SECONDS, stop_polls)
+        let_go()
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(NotImplementedError):  # Windows
+                running.add_signal_handler(number, stop)
+                handled.append(number)
+    try:
+        yield
+    finally:
+        let_go()
