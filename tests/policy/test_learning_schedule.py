@@ -1,7 +1,6 @@
 """The schedule that learns: budget, order, growth, and that it goes on where it stopped."""
 
 import doctest
-import io
 from pathlib import Path
 
 import numpy as np
@@ -117,15 +116,6 @@ def test_it_learns_on_after_another_budget(cut: float) -> None:
     assert np.isfinite(learning.learner.law(0.0).rate).all()
 
 
-def test_the_unit_of_time_does_not_matter() -> None:
-    rates = np.random.default_rng(2).gamma(0.5, 2.0, 100)
-    counts = []
-    for unit in (1.0, 1024.0):  # by a power of 2 nothing is rounded differently
-        learning = Learning(100, 100.0 / unit, seed=1)
-        counts.append(play(learning, rates / unit, 20.0 * unit, np.random.default_rng(0)))
-    assert (counts[0] == counts[1]).all()
-
-
 def test_without_a_budget_at_first_the_unit_of_time_does_not_matter() -> None:
     for unit in (1e-6, 1e6):
         learning = Learning(10, 0.0)
@@ -186,23 +176,6 @@ def test_new_elements_are_polled_early() -> None:
     learning.add(20)
     polls = learning.polls(learning.now + 0.6)
     assert set(range(100, 120)) <= set(polls.elements.tolist())
-
-
-@pytest.mark.parametrize("objective", ["freshness", "age", "harmonic", "missed-updates"])
-def test_it_goes_on_from_a_file_poll_for_poll(objective: str) -> None:
-    rng = np.random.default_rng(4)
-    learning = Learning(60, 30.0, objective=objective, sizes=rng.uniform(0.5, 2.0, 60), seed=5)
-    play(learning, rng.gamma(0.5, 2.0, 60), 12.3, rng)
-    file = io.BytesIO()
-    np.savez(file, **learning.state())
-    file.seek(0)
-    again = Learning.resume(np.load(file), objective=objective)
-    for _ in range(5):
-        one, other = learning.polls(learning.now + 1.0), again.polls(again.now + 1.0)
-        assert (one.elements == other.elements).all()
-        assert (one.times == other.times).all()
-        for part in (learning, again):
-            part.learn(one.elements, np.ones(len(one)), np.arange(len(one)) % 2 == 0)
 
 
 def test_not_looking_at_everything_changes_little() -> None:

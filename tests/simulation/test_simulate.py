@@ -109,18 +109,6 @@ def test_pieces_of_time_do_not_matter(name, conditions, monkeypatch):
         assert_allclose(other.lag([0.3, 0.9, 1.0]), whole.lag([0.3, 0.9, 1.0]), rtol=1e-6, atol=1e-9)
 
 
-def test_the_unit_of_time_does_not_matter():
-    """Rates per hour or per day, with budget and horizon to match; rules are told the unit."""
-    names = ["optimal", "uniform", "nutch", "miniflux"]
-    per_hour = {"rates": RATES / 24.0, "budget": 4.0 / 24.0, "accesses": 10.0 / 24.0}
-    days, hours = run(names, unit="day"), run(names, **per_hour, horizon=90.0 * 24.0, unit="hour")
-    for name in days:
-        assert hours[name].freshness == pytest.approx(days[name].freshness, rel=1e-6), name
-        assert hours[name].polls == days[name].polls
-        assert hours[name].age == pytest.approx(24.0 * days[name].age, rel=1e-6)
-        assert hours[name].spent == pytest.approx(days[name].spent / 24.0)
-
-
 def test_a_longer_run_of_a_schedule_begins_as_a_shorter_one():
     short, long = (
         run(["optimal"], horizon=h, burn_in=0.0, batches=b)["optimal"] for h, b in ((50.0, 5), (100.0, 10))
