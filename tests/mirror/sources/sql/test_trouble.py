@@ -136,7 +136,7 @@ def test_variables_and_permissions(secret_url, pg, poller_of, monkeypatch):
     assert element.poll().outcome == "changed"
     monkeypatch.delenv("SHOP_PASSWORD")
     assert (
-        "needs the variable SHOP_PASSWORD"
+        "needs the environment variable SHOP_PASSWORD"
         in poller_of(shop=Database(secret_url)).element("shop#t").poll().detail
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from unstale.errors import InvalidInput, need
+from unstale.mirror.secrets import expanded
 from unstale.mirror.settings import Database
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def open_database(name: str, database: Database) -> DatabaseEngine:
     from sqlalchemy.pool import NullPool
 
     need("pyarrow", extra="sql", needed_for="copies of tables")
-    filled = _filled(database.url, name)
+    filled = expanded(f"databases.{name}: url", database.url)
     try:
         url = make_url(filled)
     except (ArgumentError, ValueError):
@@ -98,17 +99,6 @@ def open_database(name: str, database: Database) -> DatabaseEngine:
         driver = getattr(error, "name", None) or url.drivername
         raise InvalidInput(f"database {name}: its driver {driver} is not installed") from None
     return DatabaseEngine(name, engine, kind, hidden, path, database.probe_interval)
-
-
-def _filled(url: str, name: str) -> str:
-    """Replace ``${NAME}`` by that variable of the environment."""
-
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise InvalidInput(f"databases.{name}: url needs the variable {found[1]} of the environment")
-        return os.environ[found[1]]
-
-    return re.sub(r"\$\{(\w+)\}", value, url)
 
 
 def sqlite_connection(path: str) -> sqlite3.Connection:
