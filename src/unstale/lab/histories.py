@@ -35,8 +35,6 @@ from .git_history import Repository, histories_of
 if TYPE_CHECKING:
     from unstale.simulation import World
 
-__all__ = ["BUNDLED", "WEIGHT_ROLES", "Recorded", "load", "load_weights"]
-
 _WEIGHTS = Schema((Column("key", "text", needed=True), replace(WEIGHT, needed=True, empty=True)), "weights")
 WEIGHT_ROLES = tuple(column.role for column in _WEIGHTS.columns)
 BUNDLED = "releases of 211 Python packages"

@@ -23,8 +23,6 @@ from unstale.schedule import Polls
 
 from .histories import Recorded
 
-__all__ = ["Replayed", "mirror_polls"]
-
 _DAY_SECONDS = 86400.0
 _START_SECONDS = 1.7e9
 """When the history is played, in seconds since 1970."""

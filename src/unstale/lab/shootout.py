@@ -35,10 +35,6 @@ from .histories import Recorded
 from .processes import KILLED, workers
 from .shootout_cells import MOST_POLLS, Goal, Pace, Played, Stage, law_frequencies, pace_of, play
 
-__all__ = [
-    "OBJECTIVES", "PLAYABLE", "POLICIES", "Case", "Goal", "Measured", "Needed", "Row", "Shootout", "shootout",
-]  # fmt: skip
-
 OBJECTIVES: tuple[Goal, ...] = ("freshness", "age")
 POLICIES = (
     "uniform", "proportional", "aduana", "estimated-optimal", "learning", "optimal", "optimal-law"

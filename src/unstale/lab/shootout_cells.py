@@ -26,8 +26,6 @@ from unstale.simulation.policies import Outcomes, Policy, estimated_optimal, est
 from .histories import Recorded
 from .mirror_at_play import Replayed, mirror_polls
 
-__all__ = ["MOST_POLLS", "Goal", "Pace", "Played", "Stage", "law_frequencies", "pace_of", "play"]
-
 Goal = Literal["freshness", "age"]
 _STEPS_PER_POLL, _MOST_STEPS = 50.0, 50_000
 """Steps of learning in the time of one poll per element, and in all; fewer are less work, and what polls saw

@@ -26,8 +26,6 @@ from typing import Any, TypeVar, cast
 
 from unstale.quantities import show_duration
 
-__all__ = ["SMALL_BYTES", "Children", "LimitExceeded", "parsers"]
-
 T = TypeVar("T")
 
 SMALL_BYTES = 1 << 18

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     Limits = Mapping[object, float] | ArrayLike
     Rates = ArrayLike | Process | Sequence[Process]
 
-__all__ = ["POLICIES", "Curve", "Plan", "budget_for", "plan"]
-
 Policy = Literal["optimal", "uniform", "proportional", "random-optimal", "square-root"]
 FEW_SCALING = 1e-11
 """Largest relative correction by scaling where the elements are few, and every digit can be had."""

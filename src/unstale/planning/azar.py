@@ -21,8 +21,6 @@ from ..errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["algorithm_2", "random_optimal", "random_optimal_slots"]
-
 
 def random_optimal(rates: ArrayLike, weights: ArrayLike, sizes: ArrayLike, budget: float) -> Floats:
     """Best frequencies for freshness under purely random polls (Azar et al. 2018, Algorithm 2).

@@ -22,8 +22,6 @@ from ..polling import interval, mean_cost, reaching, worth
 from ..processes import Observed, Poisson, Process, UncertainPoisson
 from .demand import ALONE, demand_of
 
-__all__ = ["BLOCK", "EXACT", "Elements", "Goal", "poisson_of"]
-
 BLOCK = 1 << 18
 """Elements that are worked on at once, so that what comes between stays small."""
 EXACT = 1 << 13

@@ -29,8 +29,6 @@ from .demand import ALONE, Codes, Demand, bounds_and_costs, columns_of, demand_o
 from .limits import Groups
 from .market import Market
 
-__all__ = ["Allocation", "fast_plan"]
-
 MANY = 1 << 18
 """Elements from which on a pass is dear."""
 LARGEST_SCALING, CHEAP_SCALING = 1e-5, 1e-9

@@ -21,8 +21,6 @@ from .search import meet_each
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Groups", "check_limits", "group_codes", "limited"]
-
 Codes = NDArray[np.int64]
 
 

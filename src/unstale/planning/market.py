@@ -17,8 +17,6 @@ from ..polling import worth
 from .elements import EXACT, Elements, Goal
 from .search import Clearing, meet
 
-__all__ = ["Market", "check_weight", "mixed"]
-
 
 def mixed(more: Floats, less: Floats, mix: float | Floats) -> Floats:
     """A mix of two allocations; exactly the same where they are the same."""

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..arguments import Floats, choice, scalar, whole
 
-__all__ = ["Partitioning", "Solve", "partitioned"]
-
 Key = Literal["p", "rate", "p/rate", "pf", "pfs", "size"]
 Division = Literal["bandwidth", "frequency"]
 _KEYS = ("p", "rate", "p/rate", "pf", "pfs", "size")

@@ -22,8 +22,6 @@ from .market import Market
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Laws", "Problem", "ProblemColumn", "laws_of"]
-
 
 class ProblemColumn(NamedTuple):
     """Numbers, one for all or one for each, as they were given, and what there is among them."""

@@ -13,8 +13,6 @@ import numpy as np
 from ..arguments import Floats
 from ..errors import NoAnswer
 
-__all__ = ["Clearing", "meet", "meet_each"]
-
 _CLOSE = 4e-16
 _SMALLEST, _LARGEST = 5e-324, np.finfo(float).max
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Shard = Mapping[str, ArrayLike] | Callable[[], Mapping[str, ArrayLike]]
 
-__all__ = ["ShardedPlan", "plan_shards", "summary_of"]
-
 _WAITING = 16
 """Shards that are handed to an executor before the first answer is awaited."""
 

@@ -28,8 +28,6 @@ from .fast_path import fast_plan
 from .market import Market, check_weight
 from .search import Clearing
 
-__all__ = ["Outlook", "Summary", "summarise"]
-
 MOST_CELLS, MOST_UNCERTAIN = 1 << 15, 1 << 14
 FINEST = compiled_cells.CELL_BITS
 LARGEST = np.iinfo(np.int64).max

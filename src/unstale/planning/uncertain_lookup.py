@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 from .. import kernels, uncertain_kernels
 from ..arguments import Floats
 
-__all__ = ["COLUMNS", "PIECE_BITS", "UncertainLookup", "uncertain_lookup"]
-
 PIECE_BITS = 3
 COLUMNS = 32
 _SHIFT = 52 - PIECE_BITS

@@ -21,8 +21,6 @@ import numpy as np
 from unstale.arguments import Floats
 from unstale.estimation import HintedChanges
 
-__all__ = ["Channel", "Channels"]
-
 _MEMORY = 500.0
 """Polls after which what a channel did counts 1/e."""
 

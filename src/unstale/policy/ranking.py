@@ -11,8 +11,6 @@ from unstale.arguments import Floats
 
 from .element_table import Places
 
-__all__ = ["far_apart", "leading", "leading_within", "turns", "within_groups"]
-
 
 def leading(first: Floats, second: Floats | NDArray[np.int64], count: int) -> Places:
     """Return where the ``count`` largest of ``first`` are, the largest first; the lower ``second`` of equals.

@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from unstale.arguments import Floats
 
-__all__ = ["SET_POINT", "ReservePrice"]
-
 SET_POINT = 0.5
 """Share of the reserve that is kept on average: there is as much room for a lull as for a rush."""
 STIFFNESS = 1.0

@@ -12,8 +12,6 @@ from .compiled.tracking import cleared
 from .events import Events
 from .poll_execution import Visits
 
-__all__ = ["Missed", "lag_costs"]
-
 Segments = tuple[NDArray[np.int64], Floats, Floats]
 """Element, and lag at the beginning and at the end, of each stretch for which a copy lags."""
 

@@ -32,8 +32,6 @@ from .compiled.changes import (
     look_up,
 )
 
-__all__ = ["Drawn", "EventSource", "Events", "Nothing", "RecordedEvents", "by_element"]
-
 Places = NDArray[np.intp]
 
 

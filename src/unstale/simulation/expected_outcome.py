@@ -13,8 +13,6 @@ from unstale.schedule.window_costs import windowed_cost
 from .outcome import Expected
 from .worlds import World
 
-__all__ = ["expect"]
-
 
 def expect(
     world: World,

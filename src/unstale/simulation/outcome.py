@@ -34,8 +34,6 @@ from .compiled.tracking import (
 from .tracking import Tracker
 from .worlds import World
 
-__all__ = ["Elementwise", "Expected", "Outcome", "Result", "error_of_mean"]
-
 _JOINED = (1, 2, 4)
 
 

@@ -35,8 +35,6 @@ from .poll_execution import Conditions, PollExecutor, Visits
 from .tool_rules import RULES, Following, Rule
 from .worlds import World
 
-__all__ = ["NAMES", "AnyPolicy", "Player", "SimulationTerms", "player"]
-
 _ESTIMATING = ("learning", "estimated-optimal", "estimated-proportional")
 NAMES = (*POLICIES, "edf", "index", *_ESTIMATING, *RULES)
 """Policies by name: allocations played by a `Schedule`; the optimal one by earliest deadlines; the index

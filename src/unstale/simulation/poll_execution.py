@@ -15,8 +15,6 @@ from unstale.schedule import Polls
 from .compiled.tracking import carry_out, sort_by_element
 from .events import Events
 
-__all__ = ["Bools", "Conditions", "PollExecutor", "Visits", "checked"]
-
 Bools = NDArray[np.bool_]
 
 

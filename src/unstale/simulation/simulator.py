@@ -24,8 +24,6 @@ from .tool_rules import Rule
 from .tracking import Tracker
 from .worlds import World
 
-__all__ = ["simulate"]
-
 _EVENTS_PER_SPAN = 1 << 22
 """Events that are held in memory at once, unless there are more elements than that."""
 

@@ -41,8 +41,6 @@ from .compiled.tool_rules import (
     phases,
 )
 
-__all__ = ["RULES", "CommaFeed", "Following", "Heritrix", "Miniflux", "Nutch", "Rule", "StormCrawler"]
-
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _WEEK = 7 * _DAY
 

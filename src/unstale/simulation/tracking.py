@@ -16,8 +16,6 @@ from .events import Events
 from .poll_execution import Visits
 from .worlds import World
 
-__all__ = ["Tracker", "column_of"]
-
 _LAG_OCTAVES = 44
 """Powers of two between the shortest lag that differs from none, and the longest."""
 

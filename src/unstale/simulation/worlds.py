@@ -18,8 +18,6 @@ from unstale.processes import Poisson, Process
 
 from .events import Drawn, Events, EventSource, Nothing, RecordedEvents, by_element
 
-__all__ = ["Alignment", "World", "align", "zipf"]
-
 Alignment = Literal["aligned", "reverse", "shuffled"]
 
 

@@ -21,8 +21,6 @@ from unstale.mirror.sources.registry import source_for, source_named
 from unstale.mirror.store.contract import Addition, Element, Finished, Transaction
 from unstale.mirror.store.storable import check_key
 
-__all__ = ["Discovery", "differs"]
-
 _ROWS_AT_ONCE = 1000
 """Elements that the store is asked for at a time."""
 _LARGEST_VANISHED_SHARE = 0.5

@@ -9,8 +9,6 @@ from typing import Any
 from unstale.mirror.clock import Clock
 from unstale.mirror.store.contract import Finished, Version
 
-__all__ = ["Event", "EventEmitter"]
-
 
 @dataclass(frozen=True, slots=True)
 class Event:

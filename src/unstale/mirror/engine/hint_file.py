@@ -13,8 +13,6 @@ from pathlib import Path
 
 from unstale.mirror.store.contract import Transaction
 
-__all__ = ["read_hints"]
-
 _BYTES_AT_ONCE = 1_000_000
 """Bytes that are read at a time."""
 _KEYS_AT_ONCE = 1000

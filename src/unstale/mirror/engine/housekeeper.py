@@ -22,8 +22,6 @@ from .load_policy import MirrorPolicy
 from .planner_state import PollCounts
 from .worker_state import Chore, Chores
 
-__all__ = ["TIDY_SECONDS", "Housekeeper"]
-
 ALIVE_SECONDS = 10.0
 """After which a worker says again that it is there."""
 _BELIEVED_ALIVE = 3.0

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-__all__ = ["Backlog", "Chore", "Chores", "TroubleLog"]
-
 _FEWEST_HELD, _MOST_HELD = 100, 5000
 """Polls that a worker holds, at least and at most."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 60.0

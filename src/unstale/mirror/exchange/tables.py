@@ -46,8 +46,6 @@ from unstale.tables.schema import ANY_NUMBER, AT_LEAST_0, NumberRange
 if TYPE_CHECKING:
     from unstale.mirror.mirror import Mirror
 
-__all__ = ["export_elements", "export_history", "import_elements", "import_history"]
-
 _ROWS_AT_ONCE = 5000
 _DAY = 86400.0
 _T = TypeVar("_T")

@@ -42,8 +42,6 @@ from unstale.tables.files import Advance, ignore
 if TYPE_CHECKING:
     from unstale.mirror.mirror import Mirror
 
-__all__ = ["Imported", "export_warc", "import_warc"]
-
 _VERSIONS_AT_ONCE = 500
 _BLOCK_BYTES = 1 << 20
 _LATEST_SECONDS = 1e11

@@ -14,8 +14,6 @@ from collections.abc import Collection, Mapping
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-__all__ = ["ENVIRONMENT", "check_allowed"]
-
 ENVIRONMENT = "environment"
 """The word that allows options with variables of the environment."""
 _ALWAYS_ALLOWED = frozenset({"http", "python"})

@@ -13,8 +13,6 @@ import binascii
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-__all__ = ["BloomFilter"]
-
 _FEW_NAMES = 5000
 """Up to this many names get 16 bits each, since that costs little: one new name in 2,000 is missed."""
 

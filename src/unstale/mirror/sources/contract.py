@@ -24,9 +24,6 @@ from typing import Protocol
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Found, Json, Known, Source, Terms
 
-__all__ = ["LAWS", "SourceWorld", "check", "learned"]
-
-
 _LARGE_BODY_BYTES = 1_500_000
 """Too many to keep in memory."""
 

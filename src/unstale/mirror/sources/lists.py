@@ -35,8 +35,6 @@ from .feeds.safe_xml import XmlElement, read_xml
 from .feeds.sitemaps import read_sitemap
 from .registry import source_for
 
-__all__ = ["FORMATS", "ListReader", "Listed", "Rejected", "read_list"]
-
 Format = Literal["list", "csv", "opml", "sitemap"]
 FORMATS: tuple[Format, ...] = ("list", "csv", "opml", "sitemap")
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-__all__ = ["discovery", "patterns_of", "truth"]
-
 
 def patterns_of(name: str, value: Json) -> tuple[str, ...]:
     """Return one pattern or several as a tuple.

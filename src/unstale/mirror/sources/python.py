@@ -29,8 +29,6 @@ from unstale.quantities import show_duration
 
 from .threads import GivenUp, Threads
 
-__all__ = ["Poll", "PythonSource", "python_source"]
-
 Answer = bytes | str | Json | Found
 Poll = (
     Callable[[], Answer]

@@ -17,8 +17,6 @@ from unstale.errors import InvalidInput
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, Source, StoppableSource, Terms
 
-__all__ = ["GROUP", "Sources", "load_sources", "source_for", "source_named", "stop_polls"]
-
 GROUP = "unstale.sources"
 """The group of entry points."""
 _OWN_PACKAGE = "unstale"

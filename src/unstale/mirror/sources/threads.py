@@ -16,8 +16,6 @@ from typing import Generic, TypeVar
 
 from unstale.quantities import show_duration
 
-__all__ = ["GivenUp", "Threads"]
-
 T = TypeVar("T")
 
 

@@ -24,8 +24,6 @@ import zstandard
 
 from unstale.errors import InvalidInput, Trouble
 
-__all__ = ["Copies", "new_file", "sync_folder"]
-
 BLOCK_BYTES = 1 << 20
 """That are read at a time of content that is not kept in memory."""
 _DIGEST = re.compile(r"[0-9a-f]{64}").fullmatch

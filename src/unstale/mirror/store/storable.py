@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from unstale.errors import InvalidInput
 
-__all__ = ["LONGEST_KEY_BYTES", "check_key", "text_of"]
-
 LONGEST_KEY_BYTES = 2048
 """An index of PostgreSQL takes no more than 2704."""
 

@@ -6,8 +6,6 @@ from numba import njit
 from ...kernels import AGE
 from .demand import CHUNK, FAST_MATH, _filled, _piece
 
-__all__ = ["CELLS", "CELL_BITS", "gather", "label"]
-
 CELL_BITS = 8
 """Cells for each power of two of the unit, as a power of two."""
 CELLS = 2048 << CELL_BITS

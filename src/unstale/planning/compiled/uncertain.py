@@ -23,8 +23,6 @@ from ...uncertain_kernels import (
 from ..uncertain_lookup import COLUMNS, PIECE_BITS
 from .demand import CHUNK, FAST_MATH, _filled, _piece, _priced, note_cutoff, settle
 
-__all__ = ["ask_uncertain", "lengthen_freshness", "locate", "refine"]
-
 _SHIFT = 52 - PIECE_BITS
 _INSIDE = (1 << _SHIFT) - 1
 _UNIT = 2.0 ** (1 - _SHIFT)

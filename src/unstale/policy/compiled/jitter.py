@@ -9,8 +9,6 @@ from numba import njit
 
 from unstale.draws import JITTER, key_of, uniform
 
-__all__ = ["stretch"]
-
 _KEY = key_of(0, JITTER)
 
 

@@ -7,20 +7,6 @@ from numba import njit
 
 from unstale.draws import uniform
 
-__all__ = [
-    "GAMMA",
-    "LOGNORMAL",
-    "PARETO",
-    "PERIODIC",
-    "POISSON",
-    "WEIBULL",
-    "copy_out",
-    "draw_changes",
-    "first_changes",
-    "gammas",
-    "look_up",
-]
-
 POISSON, PARETO, WEIBULL, GAMMA, LOGNORMAL, PERIODIC = range(6)
 
 

@@ -16,22 +16,6 @@ from unstale.draws import uniform
 
 from .tracking import fate
 
-__all__ = [
-    "HERITRIX",
-    "NUTCH",
-    "STORMCRAWLER",
-    "Feeds",
-    "PageColumns",
-    "Readers",
-    "by_element",
-    "first_polls",
-    "follow",
-    "follow_entries",
-    "follow_ticks",
-    "joined",
-    "phases",
-]
-
 NUTCH, STORMCRAWLER, HERITRIX = range(3)
 
 _TICK_ROUNDING_SHARE = 1e-6

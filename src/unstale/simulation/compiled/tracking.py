@@ -10,12 +10,6 @@ from numba import njit
 
 from unstale.draws import uniform
 
-__all__ = [
-    "ACCESSES", "AGE", "CHANGES", "COST", "FAILED", "FOUND", "FRESH", "FRESH_ACCESSES", "HARMONIC",
-    "LAG_STEPS", "MEASURES", "MISSED", "POLLS", "carry_out", "cleared", "fate", "look_at", "sort_by_element",
-    "track",
-]  # fmt: skip
-
 (FRESH, AGE, MISSED, HARMONIC, CHANGES, POLLS, FAILED, FOUND, COST, ACCESSES, FRESH_ACCESSES) = range(11)
 MEASURES = 11
 LAG_STEPS = 4

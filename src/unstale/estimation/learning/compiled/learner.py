@@ -15,8 +15,6 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["gamma_law", "hear", "present"]
-
 _HOPELESS_ODDS = 1e-6
 """Odds of an element to be hopeless before any poll: it takes a case of 14, say 20 changes at even odds."""
 _CHANGES_COUNTED_AS_ONE = 1.05

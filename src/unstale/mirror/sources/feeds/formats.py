@@ -21,8 +21,6 @@ from unstale.mirror.source import Json
 from .named_entries import NamedEntries, NamedEntry
 from .sitemaps import gunzip, moment_of
 
-__all__ = ["MAX_ENTRIES", "MAX_FEED_BYTES", "read_feed"]
-
 MAX_ENTRIES = 10_000
 """Entries that are read; the rest of a feed is ignored."""
 MAX_FEED_BYTES = 10_000_000

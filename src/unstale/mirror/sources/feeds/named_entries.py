@@ -22,8 +22,6 @@ from unstale.mirror.source import Json
 from unstale.mirror.sources.http.urls import host_of
 from unstale.mirror.sources.option_values import discovery, patterns_of
 
-__all__ = ["EntryFilter", "NamedEntries", "NamedEntry", "site_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class NamedEntry:

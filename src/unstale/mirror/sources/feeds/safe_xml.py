@@ -15,8 +15,6 @@ from xml.parsers import expat
 
 from unstale.errors import InvalidInput
 
-__all__ = ["XmlElement", "read_xml"]
-
 T = TypeVar("T")
 
 _MAX_ELEMENTS = 1_000_000

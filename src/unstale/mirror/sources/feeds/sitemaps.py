@@ -18,8 +18,6 @@ from unstale.mirror.source import Json
 from .named_entries import NamedEntries, NamedEntry
 from .safe_xml import XmlElement, read_xml
 
-__all__ = ["MAX_ADDRESSES", "gunzip", "moment_of", "read_sitemap"]
-
 MAX_ADDRESSES = 50_000
 """Addresses that are read from one sitemap."""
 _FEEDS = frozenset({"rss", "feed", "rdf"})

@@ -32,8 +32,6 @@ from .formats import read_feed
 from .named_entries import EntryFilter, NamedEntries, site_of
 from .sitemaps import read_sitemap
 
-__all__ = ["DocumentSource", "feed_source", "sitemap_source"]
-
 _MAX_INDEXES = 3
 """Sitemap indexes that may lead from one to the next."""
 _CHANGE_OPTIONS = frozenset({"change", "ignore", "selector"})

@@ -15,8 +15,6 @@ from unstale.mirror.source import Json
 
 from .locations import FileStatus, is_local, local_status, opened, remote_status
 
-__all__ = ["MAX_FILES", "OwnFiles", "TreeFile", "TreeListing", "child_key", "list_tree", "own_files"]
-
 MAX_FILES = 200_000
 """A folder with more files is refused."""
 

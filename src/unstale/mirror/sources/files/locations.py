@@ -18,8 +18,6 @@ from typing import Any, BinaryIO, Literal, Protocol
 
 from unstale.mirror.source import Json
 
-__all__ = ["FileLocation", "FileStatus", "LocalFile", "RemoteFile", "is_local"]
-
 _TAG_NAMES = (
     "ETag", "etag", "e_tag", "md5Hash", "md5", "content_md5", "contentMd5", "crc32c", "CRC", "checksum",
     "sha", "sha256", "generation", "version_id", "VersionId", "hash", "content_hash",

@@ -17,8 +17,6 @@ from unstale.mirror.sources.threads import GivenUp
 
 from .locations import FileLocation, FileStatus, is_local, located
 
-__all__ = ["discard", "failure", "read_file", "status_of", "storage_of"]
-
 _BLOCK_BYTES = 1 << 20
 _MAX_BYTES_IN_MEMORY = 1 << 20
 """A larger file goes to the scratch folder."""

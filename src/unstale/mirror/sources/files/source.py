@@ -39,8 +39,6 @@ from .folders import TreeListing, child_key, list_tree, own_files
 from .locations import is_local
 from .reading import discard, failure, read_file, status_of, storage_of
 
-__all__ = ["FileSource", "file_source"]
-
 _CACHE_PROTOCOLS = frozenset({"blockcache", "cached", "filecache", "simplecache"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 

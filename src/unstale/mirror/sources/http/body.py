@@ -12,8 +12,6 @@ from unstale.errors import Trouble
 
 from .decode import BodyTooLarge
 
-__all__ = ["WIRE_SLACK_BYTES", "BodyTruncated", "ResponseBody"]
-
 WIRE_SLACK_BYTES = 1 << 16
 """A response may have this many bytes more on the wire than it decodes to."""
 _MAX_BYTES_IN_MEMORY = 1 << 20

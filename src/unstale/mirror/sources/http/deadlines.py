@@ -11,8 +11,6 @@ from math import inf
 from time import monotonic
 from typing import Any, Protocol
 
-__all__ = ["Deadlines"]
-
 _TICK_SECONDS = 0.2
 """Between two checks of all polls."""
 _STALL_SECONDS = 1.0

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol
 
-__all__ = ["BodyTooLarge", "UndecodableBody", "accepted", "decoder"]
-
 Sink = Callable[[bytes], None]
 
 _BLOCK_BYTES = 65536

@@ -35,8 +35,6 @@ from .decode import BodyTooLarge, UndecodableBody, accepted, decoder
 from .private_addresses import Lookup, PrivateAddress, Resolver, guarded_socket, is_public, look_up
 from .urls import host_of, origin_of
 
-__all__ = ["Failure", "Fetcher", "Progress", "silence_words"]
-
 _PREPAID_BYTES = 1 << 16
 _MAX_WARM_HOSTS = 256
 """Hosts whose connections stay open for the next poll; each takes a file descriptor."""

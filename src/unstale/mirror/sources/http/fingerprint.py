@@ -38,17 +38,6 @@ if TYPE_CHECKING:
     from lxml.cssselect import CSSSelector
     from lxml.html import HtmlElement
 
-__all__ = [
-    "BYTES",
-    "ChangeDefinition",
-    "NoContent",
-    "check_content_options",
-    "definition_of",
-    "fingerprint_of",
-    "fingerprint_of_file",
-    "title_of",
-]
-
 CHANGES = ("bytes", "text", "json")
 _MAX_PATTERNS = 100
 _MAX_PATTERN_CHARACTERS = 1000

@@ -11,17 +11,6 @@ from aiohttp import ClientResponse
 
 from unstale.mirror.source import Json
 
-__all__ = [
-    "media_type",
-    "parse_date",
-    "printable",
-    "retry_after",
-    "sendable",
-    "status_line",
-    "validators",
-    "version_meta",
-]
-
 _MAX_WAIT_SECONDS = 86400.0
 _WAIT_AFTER_429_SECONDS = 60.0
 """Wait after 429 Too Many Requests without Retry-After."""

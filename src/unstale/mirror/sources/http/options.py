@@ -22,11 +22,6 @@ from unstale.mirror.sources.option_values import truth
 
 from .fingerprint import check_content_options
 
-__all__ = [
-    "OPTIONS", "check_options", "checked_headers", "expanded_headers", "is_conditional", "own_headers",
-    "user_agent",
-]  # fmt: skip
-
 OPTIONS = ("change", "selector", "ignore", "conditional", "headers")
 """Names of the options of a page."""
 

@@ -35,8 +35,6 @@ from .private_addresses import Lookup, is_public, look_up, named_private
 from .robots import MAX_ROBOTS_BYTES, Robots, RobotsAnswer, RobotsRules, RobotsTooLong
 from .urls import host_of, joined, origin_of
 
-__all__ = ["Poller"]
-
 _CONTENT_STATUSES = frozenset({200, 203})
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _PERMANENT_STATUSES = frozenset({301, 308})

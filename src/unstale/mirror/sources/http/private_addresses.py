@@ -20,8 +20,6 @@ from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-__all__ = ["Lookup", "PrivateAddress", "Resolver", "is_public", "named_private"]
-
 Lookup = Callable[[str, int], list[str]]
 """Takes a host and a port, and returns the addresses of that name; may block."""
 

@@ -23,8 +23,6 @@ from urllib.parse import quote
 
 from unstale.backoff import doubling_wait
 
-__all__ = ["MAX_ROBOTS_BYTES", "Robots", "RobotsAnswer", "RobotsRules", "RobotsTooLong"]
-
 MAX_ROBOTS_BYTES = 512_000
 """Bytes of a robots.txt that are read; RFC 9309 asks for 500 KiB or more. The rest is ignored."""
 _MAX_HOSTS = 20_000

@@ -26,13 +26,11 @@ from typing import TYPE_CHECKING
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, Source, Terms
 
-from .options import OPTIONS, check_options, checked_headers, expanded_headers, user_agent
+from .options import check_options, checked_headers, expanded_headers, user_agent
 from .urls import canonical, host_of
 
 if TYPE_CHECKING:
     from .poll import Poller
-
-__all__ = ["OPTIONS", "check_options", "http_source"]
 
 
 def http_source(settings: Settings) -> Source:

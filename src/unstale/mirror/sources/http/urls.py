@@ -15,8 +15,6 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from unstale.errors import InvalidInput
 
-__all__ = ["canonical", "host_of", "joined", "origin_of"]
-
 _MAX_KEY_CHARACTERS = 2048
 """Of a key: sitemaps allow no more, and an index of a database holds no more."""
 _MAX_REDIRECT_CHARACTERS = 8000

@@ -19,16 +19,6 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-__all__ = [
-    "PostgresColumn",
-    "ValueKinds",
-    "as_text",
-    "from_hex",
-    "from_lists",
-    "postgres_columns",
-    "unique",
-]
-
 
 @dataclass(frozen=True)
 class PostgresColumn:

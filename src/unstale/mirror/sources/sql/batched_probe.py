@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-__all__ = ["BatchedProbe"]
-
 T = TypeVar("T")
 
 

@@ -17,15 +17,6 @@ from unstale.mirror.settings import Database
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-__all__ = [
-    "APPLICATION_NAME",
-    "MAX_READING_POLLS",
-    "DatabaseEngine",
-    "error_words",
-    "open_database",
-    "sqlite_connection",
-]
-
 T = TypeVar("T")
 
 MAX_READING_POLLS = 8

@@ -16,8 +16,6 @@ from .arrow_types import ValueKinds, unique
 from .row_fingerprint import RowSum
 from .stoppable_work import Stop
 
-__all__ = ["BLOCK_BYTES", "Extract", "RowWriter", "TooLarge", "from_cursor"]
-
 BLOCK_BYTES = 8 << 20
 """Rows are written in blocks of about this size."""
 _MAX_ROWS_PER_BLOCK = 50_000

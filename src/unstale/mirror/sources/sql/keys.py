@@ -26,17 +26,6 @@ from urllib.parse import quote, unquote
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-__all__ = [
-    "Partition",
-    "TableKey",
-    "TableName",
-    "TableOptions",
-    "database_of",
-    "key_from_text",
-    "options_of",
-    "parse_key",
-]
-
 _NAME = re.compile(r'"((?:[^"]|"")+)"|([^".\[\]]+)')
 _NULL = " is null"
 _BARE_VALUE = "".join(map(chr, range(33, 127))).replace("%", "") + " "

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGresult
 
-__all__ = ["from_copy"]
-
 _MIN_PREPAID_BYTES = 1 << 16
 """The budget of bytes is asked for at least this much at a time."""
 

@@ -23,8 +23,6 @@ from .table_poll import MAX_PARTITIONS, MAX_PROBE_ROWS, TableGone, TablePoll, an
 if TYPE_CHECKING:
     from sqlalchemy import Connection, CursorResult
 
-__all__ = ["poll_postgres"]
-
 _SETTINGS = """
 SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, YMD'; SET LOCAL intervalstyle = 'iso_8601';
 SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1; SET LOCAL lc_monetary = 'C';

@@ -28,17 +28,6 @@ from .keys import TableName
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-__all__ = [
-    "Counters",
-    "Position",
-    "Relation",
-    "read_counters",
-    "read_position",
-    "relations",
-    "sums",
-    "young_rows",
-]
-
 _POSITION_QUERY = """
 SELECT pg_current_snapshot()::text, pg_is_in_recovery(),
   CASE WHEN version() ~ '^PostgreSQL [0-9.]+[a-z0-9]* ([(][^)]*[)] )?on ' THEN concat_ws('/',

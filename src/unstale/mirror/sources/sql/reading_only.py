@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from sqlalchemy import Connection as AnyConnection
 
-__all__ = ["NotOneSelect", "only_reading", "rights_beyond_reading", "select_from"]
-
 _SEVERAL_STATEMENTS = "cannot insert multiple commands"
 """How PostgreSQL begins to refuse several statements where one is expected."""
 

@@ -15,8 +15,6 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["RowSum"]
-
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from .table_poll import TablePoll
 
-__all__ = ["SqlSource", "sql_source"]
-
 T = TypeVar("T")
 
 _PROBE_TIMEOUT_SECONDS = 15.0

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, CursorResult, FromClause, Select, TextClause
 
-__all__ = ["poll_with_sqlalchemy"]
-
 
 def poll_with_sqlalchemy(poll: TablePoll, mark: SqliteMark | None, stop: Stop) -> Found:
     """Try the rungs that read the table; ``mark`` is that of the SQLite file, read before."""

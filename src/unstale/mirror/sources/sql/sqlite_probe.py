@@ -23,8 +23,6 @@ from unstale.mirror.source import Json
 
 from .database import sqlite_connection
 
-__all__ = ["SqliteMark", "SqliteWatch"]
-
 _YOUNG_FILE_SECONDS = 3.0
 """Two writes within this time might leave the same time on a file."""
 

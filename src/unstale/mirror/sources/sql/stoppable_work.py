@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-__all__ = ["Stop", "Stopped", "in_thread"]
-
 T = TypeVar("T")
 
 _STOP_GRACE_SECONDS = 1.0

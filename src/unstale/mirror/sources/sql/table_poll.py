@@ -17,8 +17,6 @@ from .database import DatabaseEngine
 from .extract import Extract
 from .keys import TableKey, TableName, TableOptions
 
-__all__ = ["MAX_PARTITIONS", "MAX_PROBE_ROWS", "TableGone", "TablePoll", "answer_digest", "in_order"]
-
 MAX_PARTITIONS = 100_000
 MAX_PROBE_ROWS = 1000
 """Rows of the answer of a probe that are compared."""

@@ -18,10 +18,6 @@ from sqlalchemy.pool import QueuePool
 
 from unstale.errors import InvalidInput, Trouble, need
 
-__all__ = [
-    "check_file", "files_of", "place_of", "postgres_engine", "run_lock", "sqlite_engine", "troubles",
-]  # fmt: skip
-
 WRITE_TURN_SECONDS = 20.0
 """For which a connection of SQLite waits for its turn to write."""
 _OLDEST_SQLITE = (3, 35, 0)

@@ -19,8 +19,6 @@ from unstale.mirror.store.storable import text_of
 from .schema import elements, learned, polls, standing, versions
 from .session import Work, chunks, json_of, or_none, readable_json_of
 
-__all__ = ["Brought", "Past", "keys_of", "numbers_by_key", "recall"]
-
 
 @dataclass(frozen=True, slots=True)
 class Brought:

@@ -14,8 +14,6 @@ from unstale.errors import InvalidInput
 
 from . import schema
 
-__all__ = ["create", "migrate", "schema_version"]
-
 
 def _reads(connection: Connection) -> None:
     """Version 2 counts reads of copies."""

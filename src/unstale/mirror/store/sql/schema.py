@@ -23,11 +23,6 @@ from sqlalchemy import (
     Text,
 )
 
-__all__ = [
-    "METADATA", "VERSION", "edits", "elements", "groups", "history", "kept", "learned", "leases", "meta",
-    "numbers", "planner", "polls", "reads", "standing", "versions", "workers",
-]  # fmt: skip
-
 VERSION = 4
 """Of this schema; `unstale.mirror.store.sql.migrations` has a step to each version from the one before."""
 

@@ -46,8 +46,6 @@ from .schema import VERSION, elements, learned, meta, standing, versions
 from .session import chunks
 from .transaction import SqlTransaction
 
-__all__ = ["SqlStore", "open_store"]
-
 
 def open_store(
     url_or_path: str | os.PathLike[str], *, copies: Copies, run: bool = False, create: bool = True
