@@ -27,7 +27,7 @@ _STATIC = Path(__file__).parent / "static"
 _ABOUT = (
     "What a mirror knows, for programs: how fresh it is, what it spends and why, its elements, copies and "
     "changes. Budgets, rates and what is spent are per second, other times are in seconds, sizes are in "
-    'bytes, moments are in UTC. Whatever goes wrong is told as `{"error": "..."}`.'
+    'bytes, moments are in UTC. The answer to a request that fails is `{"error": "..."}`.'
 )
 
 

@@ -1,10 +1,10 @@
 """Who may ask for what.
 
 The dashboard listens on loopback, where any page in the browser of its user can send requests to it, and any
-name can be made to lead. So a request must name a host that we go by (which stops DNS rebinding), and whoever
-changes something must come from a page of ours (which stops cross-site posting): browsers say where a request
-comes from, forms carry a token that only our pages know, and JSON cannot be posted across sites unasked. On
-any other address all that takes a token besides, which can be guessed only slowly (`GuessLimit`).
+name can be made to lead. So a request must name a host that we go by (which stops DNS rebinding), and one
+that changes something must come from a page of ours (which stops cross-site posting): browsers say where a
+request comes from, forms carry a token that only our pages know, and JSON cannot be posted across sites
+unasked. On any other address all that takes a token besides, which can be guessed only slowly (`GuessLimit`).
 
 There is room for so many requests at a time; that for ``/healthz`` is its own.
 
@@ -203,7 +203,7 @@ class GuardMiddleware:
             )
 
     def _check_token(self, scope: Scope, headers: Headers) -> bool:
-        """Tell whether the token is shown, or none is needed; refuse whoever must show it and does not."""
+        """Tell whether the token is shown, or none is needed; refuse a client without it that needs it."""
         path, token = scope["path"], self._rules.token
         if token is None:
             return True
@@ -221,7 +221,7 @@ class GuardMiddleware:
         )
 
     def _is_token(self, scope: Scope, given: str) -> bool:
-        """Tell whether this is the token; refuse whoever has guessed too often."""
+        """Tell whether this is the token; refuse a client that has guessed too often."""
         if not given or self._guesses.known_wrong(given):
             return False
         address = (scope.get("client") or ("", 0))[0]
@@ -260,8 +260,8 @@ class GuardMiddleware:
 class _AnswerWithHeaders:
     """Adds to an answer the headers that it does not have yet.
 
-    What is in /static/ may be kept and asked after. Whoever is answered before all of a body has come is not
-    listened to any more: the rest may be endless.
+    What is in /static/ may be kept and asked after. Where the answer is ready before all of the body is here,
+    the server reads no more of it: the rest may be endless.
     """
 
     def __init__(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:

@@ -1,6 +1,6 @@
 """How often tokens may be guessed.
 
-Whoever shows a wrong token may try a few more at once, then one after a wait that doubles with each of them.
+A client with a wrong token may try a few more at once, then one after a wait that doubles with each of them.
 The same holds for all together, with more tries and shorter waits, so that many addresses do not help much.
 Who has shown the right token from an address before is not held up there by what others guess elsewhere.
 

@@ -51,7 +51,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is told of all elements, from one reading of them."""
+    """What the pages say of all elements, from one reading of them."""
 
     status: Status
     next_polls: Sequence[NextPoll]
@@ -86,7 +86,7 @@ class MirrorGateway:
     def __init__(self, mirror: Mirror, *, fresh_for: float = 2.0, threads: int = 8) -> None:
         self.mirror = mirror
         self.trusted = False
-        """Whether whoever comes here has shown a token."""
+        """Whether clients have shown a token."""
         self.fresh_for = fresh_for
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="unstale-dashboard")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="unstale-dashboard-writer")

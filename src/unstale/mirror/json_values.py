@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOMENTS = frozenset({"added", "blocked_until", "last", "modified", "next_poll", "not_before", "now", "time"})
 """Names of fields that are seconds since 1970."""
 NOT_TOLD = frozenset({"options", "given", "validators", "fingerprint"})
-"""Fields of an element that are not told: what its source is told may be a password."""
+"""Fields of an element that its JSON leaves out: options for its source may be passwords."""
 _FIRST_SECOND, _LAST_SECOND = -6e10, 2.5e11
 """Seconds since 1970 between which a moment can be written: years 70 to 9892."""
 
@@ -105,7 +105,7 @@ def fields_json(value: DataclassInstance) -> dict[str, Json]:
 
 
 def element_json(element: Element) -> dict[str, Json]:
-    """Return an element as JSON, without what its source is told, and with the path of its copy."""
+    """Return an element as JSON, without the options for its source, and with the path of its copy."""
     told = {name: entry for name, entry in fields_json(element).items() if name not in NOT_TOLD}
     not_before = moment(element.not_before or None)
     return told | {"not_before": not_before, "copy_path": copy_path(element.key)}

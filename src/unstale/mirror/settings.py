@@ -95,7 +95,7 @@ class Database:
 
 @dataclass(frozen=True)
 class Notify:
-    """Who is told of changes."""
+    """Where the mirror sends changes."""
 
     webhook: str | None = field(default=None, repr=False)
     """Address that gets each change as a POST of JSON."""

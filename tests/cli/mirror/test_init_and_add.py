@@ -128,7 +128,7 @@ def test_lists(run, ask, refuse, site, monkeypatch):
     [
         ([], "nothing to add: name elements, or a file with --from"),
         (["example.org"], "'example.org' is neither an address nor a file that is there; write https://example.org"),
-        (["https://x.example/", "--feed", "--sitemap"], "--feed cannot be had together with --sitemap"),
+        (["https://x.example/", "--feed", "--sitemap"], "--feed cannot be combined with --sitemap"),
         (["https://x.example/", "--as", "list"], "--as needs --from"),
         (["--from", "none.txt"], "none.txt cannot be read: No such file or directory"),
         (["--from", "https://x.example/s.xml"], "write: unstale add --sitemap https://x.example/s.xml"),

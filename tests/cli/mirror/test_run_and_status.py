@@ -237,7 +237,7 @@ def test_quiet_is_quiet(run, site):
 
 @pytest.mark.usefixtures("mirror")
 def test_mistakes_of_run(refuse, run):
-    assert "--for cannot be had together with --once" in refuse("run", "--for", "1s", "--once")
+    assert "--for cannot be combined with --once" in refuse("run", "--for", "1s", "--once")
     assert "--until must be in the future" in refuse("run", "--until", "2020-01-01")
     assert "There is nothing to poll yet: unstale add KEY" in run("run", "--for", "0.2s")[1]
 
@@ -341,7 +341,7 @@ def test_changes_are_told_to_a_command(run, run_until_seen, polled, folder):
     target = folder / "told.jsonl"
     command = f"{sys.executable} -c \"import sys; open('{target}', 'a').write(sys.stdin.read() + chr(10))\""
     with program("changes", "--follow", "--command", command) as process:
-        assert process.stderr.readline() == "Changes are told from now on. Ctrl-C ends it.\n"
+        assert process.stderr.readline() == "Each change from now on is sent. Ctrl-C ends it.\n"
         polled.put("/a", "<p>a: two</p>\n")
         run("hint", polled.host + "/a")
         run_until_seen(4)
@@ -359,7 +359,7 @@ def test_changes_are_told_to_a_command(run, run_until_seen, polled, folder):
 def test_mistakes_of_changes(refuse):
     assert "need --follow" in refuse("changes", "--command", "cat")
     assert "--after cannot be had together" in refuse("changes", "--follow", "--command", "cat", "--after", 1)
-    assert "--limit cannot be had together with --follow" in refuse("changes", "--follow", "--limit", 1)
+    assert "--limit cannot be combined with --follow" in refuse("changes", "--follow", "--limit", 1)
     assert "--webhook must be an address" in refuse("changes", "--follow", "--webhook", "example.org")
     assert "--command must be a command" in refuse("changes", "--follow", "--command", "'")
     assert Path("mirror.db").exists()

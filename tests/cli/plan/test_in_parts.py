@@ -63,8 +63,8 @@ def test_stream_refuses_what_it_cannot_do(refuse):
     assert refuse(*start, "--out", "plan.csv") == parquet
     assert refuse("plan", "pages.csv", "--budget", "1/h", "--stream", "--out", "plan.parquet") == parquet
     start += ["--out", "plan.parquet"]
-    assert refuse(*start, "--policy", "uniform") == "--stream cannot be had together with --policy uniform"
-    assert refuse(*start, "--max-frequency", "1/h") == "--stream cannot be had together with --max-frequency"
+    assert refuse(*start, "--policy", "uniform") == "--stream cannot be combined with --policy uniform"
+    assert refuse(*start, "--max-frequency", "1/h") == "--stream cannot be combined with --max-frequency"
 
 
 def test_stream_names_the_row(refuse, monkeypatch):

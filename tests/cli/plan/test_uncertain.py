@@ -78,7 +78,7 @@ def test_certain_takes_the_rates(ask, refuse):
         "lawful.csv, line 1: there is no column 'rate' among 'key', 'weight', 'shape', 'scale'"
     )
     told = refuse("plan", "laws.csv", "--budget", "1/h", "--certain", "--column", "shape=a")
-    assert told == "--certain cannot be had together with --column shape=a"
+    assert told == "--certain cannot be combined with --column shape=a"
 
 
 def test_columns_of_laws_have_any_name(run, refuse):

@@ -278,19 +278,19 @@ def test_elements_that_never_change(run, refuse):
         ([*DAY, "--start", "9999-12-31T12:00"], "--for must not go beyond the year 9999"),
         (
             [*DAY, "--edf", "--even"],
-            "--edf cannot be had together with --even; it has a sequence of its own",
+            "--edf cannot be combined with --even; it has a sequence of its own",
         ),
         (
             [*DAY, "--edf", "--order", "random"],
-            "--edf cannot be had together with --order random; it has a sequence of its own",
+            "--edf cannot be combined with --order random; it has a sequence of its own",
         ),
         (
             [*DAY, "--even", "--window", "every 1 from 0 to 0.5"],
-            "--even cannot be had together with --window; it spaces polls over all time",
+            "--even cannot be combined with --window; it spaces polls over all time",
         ),
         (
             [*DAY, "--jitter", "5%", "--order", "random"],
-            "--jitter cannot be had together with --order random, which needs none",
+            "--jitter cannot be combined with --order random, which needs none",
         ),
         (
             [*DAY, "--window", "mon-fri 22:00-06:00 Europe/Berlin"],

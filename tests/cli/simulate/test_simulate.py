@@ -454,7 +454,7 @@ TIME = "must be a time, such as 90s, 6h, 1.5 days or 2 weeks; it is"
         ),
         (
             ["pages.csv", *SHORT, "--jitter", "5%", "--order", "random"],
-            "--jitter cannot be had together with --order random, which needs none",
+            "--jitter cannot be combined with --order random, which needs none",
         ),
         (["pages.csv", *SHORT, "--from", "2026-01-01"], "--from needs a history or --window"),
         (
@@ -467,7 +467,7 @@ TIME = "must be a time, such as 90s, 6h, 1.5 days or 2 weeks; it is"
         ),
         (
             ["pages.csv", *SHORT, "--max-frequency", "1/h", "--policy", "nutch"],
-            "--max-frequency cannot be had together with --policy nutch, which keeps no limits",
+            "--max-frequency cannot be combined with --policy nutch, which keeps no limits",
         ),
         (
             ["pages.csv", *SHORT, "--zipf", "1"],

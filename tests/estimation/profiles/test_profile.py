@@ -309,5 +309,5 @@ def test_what_cannot_be_is_refused(call, message):
 
 
 def test_frequencies_need_time():
-    with pytest.raises(NoAnswer, match="frequencies cannot be had of accesses at one moment only"):
+    with pytest.raises(NoAnswer, match="accesses at one moment only have no frequency"):
         _ = GOOD.frequencies

@@ -160,7 +160,7 @@ def _sum_word(verdict: Verdict) -> str:
     return {
         Verdict.REPRODUCES: "reproduced",
         Verdict.APPROXIMATELY: "approximately",
-        Verdict.CANNOT: "that cannot be had here",
+        Verdict.CANNOT: "that cannot be computed here",
         Verdict.PAPER_IN_ERROR: "where the paper is in error",
         Verdict.OURS: "of our own",
         Verdict.DIFFERS: "that differ",

@@ -132,7 +132,7 @@ def shootout(
     check_plot(plot)
     check_out(out, history)
     if "none" in rules and len(rules) > 1:
-        raise InvalidInput("--rule none cannot be had together with other rules")
+        raise InvalidInput("--rule none cannot be combined with other rules")
     named = dict(columns)
     if history is None and (extra := [role for role in HISTORY_ROLES if role in named]):
         raise InvalidInput(f"--column {extra[0]}=... needs HISTORY; the bundled one has its own columns")

@@ -78,20 +78,18 @@ def changes(
 ) -> None:
     """Print what has changed: one line of JSON for each change, or one for people on a terminal.
 
-    Changes have numbers that grow. Whoever remembers the last one goes on from there with --after. New
-    elements are in the list, too: their "first" is true. With --webhook or --command all changes from now on
-    are told, each at least once; what could not be told is told at the next start.
+    Changes have numbers that grow. A program that remembers the last one goes on from there with --after. New
+    elements are in the list, too: their "first" is true. With --webhook or --command this command sends all
+    changes from now on, each at least once. What it could not send, it sends at the next start.
     """
     if (webhook or command) and not follow:
         raise InvalidInput(
             "--webhook and --command need --follow; or put them into [[notify]] of mirror.toml"
         )
     if (webhook or command) and after is not None:
-        raise InvalidInput(
-            "--after cannot be had together with --webhook or --command: they go on by themselves"
-        )
+        raise InvalidInput("--after cannot be combined with --webhook or --command: they go on by themselves")
     if follow and limit is not None:
-        raise InvalidInput("--limit cannot be had together with --follow")
+        raise InvalidInput("--limit cannot be combined with --follow")
     with open_mirror(mirror_file) as opened:
         if webhook or command:
             _tell(opened.mirror, webhook, command, pattern or "*")
@@ -178,7 +176,7 @@ def _following(mirror: Mirror, after: int | None, pattern: str | None) -> Iterat
 
 
 def _unread() -> bool:
-    """Tell whether whoever read our output has gone."""
+    """Tell whether the reader of our output has gone."""
     import select
 
     with suppress(OSError, ValueError, AttributeError):
@@ -206,7 +204,7 @@ def _tell(mirror: Mirror, webhook: str | None, command: str | None, pattern: str
     async def run() -> None:
         notifier = Notifier(targets, mirror.store, on_trouble=trouble)
         notifier.prepare()
-        click.echo("Changes are told from now on. Ctrl-C ends it.", err=True)
+        click.echo("Each change from now on is sent. Ctrl-C ends it.", err=True)
         await notifier.run(asyncio.Event())
 
     with _until_stopped():

@@ -151,7 +151,7 @@ def check_all(opened: Opened) -> list[Check]:
 def _check_store(opened: Opened) -> list[Check]:
     wrong = opened.mirror.store.check()
     if wrong:
-        todo = "stop whoever runs the mirror, and restore a back-up; what is not wrong can be exported first"
+        todo = "stop the runner of the mirror, and restore a back-up; unstale export saves what is not wrong"
         moved = (
             "if copies were moved, set copies in mirror.toml to where they are; else run the mirror: the "
             "latest are fetched again"

@@ -142,13 +142,13 @@ def add(
 
     An element that is there already gets what is said here, and keeps the rest. With --from, keys come from a
     list (one on each line), an OPML file, a sitemap, or CSV with a column key or url. Those that are not of
-    the web (files, tables) need --allow or --source, since whoever wrote the file chose what is read here.
+    the web (files, tables) need --allow or --source, since the author of the file chose what is read here.
     """
     named = [
         name for name, there in (("--feed", feed), ("--sitemap", sitemap), ("--source", source)) if there
     ]
     if len(named) > 1:
-        raise InvalidInput(f"{named[0]} cannot be had together with {named[1]}")
+        raise InvalidInput(f"{named[0]} cannot be combined with {named[1]}")
     if not keys and file is None:
         raise InvalidInput("nothing to add: name elements, or a file with --from")
     if file is not None and file.lower().startswith(("http://", "https://")):
@@ -258,7 +258,7 @@ def _print_added(opened: Opened, got: Added, said: list[str]) -> None:
         if len(refused) > _MOST_KEYS_SHOWN:
             err.print(f"  and {len(refused) - _MOST_KEYS_SHOWN:,} more")
     if added:
-        say(out, f"They are polled by whoever runs the mirror: unstale run{opened.again}")
+        say(out, f"The runner of the mirror polls them: unstale run{opened.again}")
 
 
 @click.command(epilog=_REMOVE)

@@ -55,8 +55,8 @@ def import_command(
 
     Elements and history are CSV or Parquet (a column key; history also time, and changed or outcome), copies
     WARC. Elements are imported first, then history, then copies. With a mistake anywhere in a file nothing of
-    it is imported. Elements that are not of the web (files, tables) need --allow, since whoever wrote the
-    file chose what is read here.
+    it is imported. Elements that are not of the web (files, tables) need --allow, since the author of
+    the file chose what is read here.
     """
     kinds = sorted(((_KINDS.index(kind or _kind_of(file)), file) for file in files), key=lambda pair: pair[0])
     done: list[dict[str, Any]] = []

@@ -37,7 +37,7 @@ _STATES = {
     "removed": "removed: it is polled no more",
 }
 _DOUBT_TOLD = 0.1
-"""Probability that an element is hopeless, from which on it is told."""
+"""Probability that an element is hopeless, from which on the command says so."""
 _MOST_TIMES_PRICE = 10.0
 """Beyond that, how many times the price a poll is worth says nothing to anybody."""
 _NEVER_THERE = {"gone": "it is not there, and never was since it was added"}

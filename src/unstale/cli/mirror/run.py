@@ -75,7 +75,7 @@ def run(
         name for name, given in (("--for", length), ("--until", until), ("--once", once or None)) if given
     ]
     if len(ends) > 1:
-        raise InvalidInput(f"{ends[0]} cannot be had together with {ends[1]}")
+        raise InvalidInput(f"{ends[0]} cannot be combined with {ends[1]}")
     for name, given in (("--port", port), ("--token-file", token_file)):
         if given is not None and not serve:
             raise InvalidInput(f"{name} is for the dashboard: say --serve, too")

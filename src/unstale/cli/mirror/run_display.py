@@ -101,7 +101,7 @@ class Seen:
     def look_now(self) -> None:
         """Look at the whole mirror."""
         began = self.clock()
-        with suppress(UnstaleError):  # whoever polls has the same trouble, and tells it
+        with suppress(UnstaleError):  # the worker has the same trouble, and tells it
             self.status = self.look()
         self._next = self.clock() + max(_LOOK_SECONDS, (self.clock() - began) / _LOOKING_SHARE)
 
@@ -168,10 +168,10 @@ class LogLines:
         self._next = seen.clock() + _SUMMARY_SECONDS
         self._before: Counter[str] = Counter()
         self._bad: dict[str, str] = {}
-        """Elements of which was told that polls saw nothing, and what they saw."""
+        """Elements for which a line said that polls saw nothing, and what they saw."""
         self._told = 0
         self._waits = False
-        """Whether was told that the budget makes it wait."""
+        """Whether a line said that the budget makes polls wait."""
 
     def __call__(self, event: Event) -> None:
         """Print what is worth a line."""

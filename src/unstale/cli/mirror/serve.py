@@ -31,7 +31,7 @@ PORT = 8321
 _END_SECONDS = 10.0
 """In which a dashboard has ended."""
 _NICENESS = 5
-"""By how much it gives way to whoever runs the mirror."""
+"""By how much the server gives way to the runner of the mirror."""
 _EXAMPLES = """\b
 Examples:
   unstale serve
@@ -77,7 +77,7 @@ def serve(
     asked for it, programs send the header Authorization: Bearer TOKEN.
     """
     if token is not None and token_file is not None:
-        raise InvalidInput("--token cannot be had together with --token-file")
+        raise InvalidInput("--token cannot be combined with --token-file")
     if token_file is not None:
         token = _first_line(token_file)
     for module in ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn"):
@@ -178,7 +178,7 @@ def _tell(address: str, *, as_json: bool) -> None:
 
 
 def _follow(server: Server) -> None:
-    """End when whoever has started us ends."""
+    """End when the process that started this one ends."""
 
     def wait() -> None:
         with suppress(OSError, ValueError):

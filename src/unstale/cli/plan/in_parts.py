@@ -154,7 +154,7 @@ def plan_in_parts(
     table, target = _both_parquet(open_elements(file, columns=columns, certain=certain), out)
     given = [f"--{name.replace('_', '-')}" for name, value in limits.items() if value is not None]
     if policy != "optimal" or given:
-        raise InvalidInput(f"--stream cannot be had together with {', '.join(given) or f'--policy {policy}'}")
+        raise InvalidInput(f"--stream cannot be combined with {', '.join(given) or f'--policy {policy}'}")
     goal = as_objective(objective or "freshness", rate_unit)
     roles = ("rate", *LAW_ROLES, "weight") if ignore_sizes else ("rate", *LAW_ROLES, "weight", "size")
     totals = _Totals()

@@ -136,9 +136,9 @@ def _check(
     if order != "fixed":
         given.append(f"--order {order}")
     if edf and given:
-        raise InvalidInput(f"--edf cannot be had together with {given[0]}; it has a sequence of its own")
+        raise InvalidInput(f"--edf cannot be combined with {given[0]}; it has a sequence of its own")
     if even and window is not None:
-        raise InvalidInput("--even cannot be had together with --window; it spaces polls over all time")
+        raise InvalidInput("--even cannot be combined with --window; it spaces polls over all time")
     check_jitter(order, jitter)
     if start is not None and length > (datetime.max.replace(tzinfo=UTC) - start).total_seconds():
         raise InvalidInput("--for must not go beyond the year 9999")

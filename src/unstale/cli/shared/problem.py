@@ -181,7 +181,7 @@ def open_elements(
     named = dict(columns)
     for role in LAW_ROLES:
         if certain and role in named:
-            raise InvalidInput(f"--certain cannot be had together with --column {role}={named[role]}")
+            raise InvalidInput(f"--certain cannot be combined with --column {role}={named[role]}")
     return element_table(file, named, certain=certain)
 
 

@@ -73,7 +73,7 @@ def show_moment(when: datetime) -> str:
 def check_jitter(order: str, jitter: float | None) -> None:
     """Refuse jitter where polls come at random times anyway."""
     if jitter is not None and order != "fixed":
-        raise InvalidInput(f"--jitter cannot be had together with --order {order}, which needs none")
+        raise InvalidInput(f"--jitter cannot be combined with --order {order}, which needs none")
 
 
 def window_clock(text: str, begin: datetime | None, unit: TimeUnit) -> WindowClock:

@@ -207,7 +207,7 @@ def _check(scene: Scene, chosen: Sequence[str], options: dict[str, Any], *, begi
     if scene.problem.limits and (free := [name for name in chosen if name in {*SLOTTED, *RULES}]):
         given = ("min_frequency", "max_frequency", "group_limit")
         limit = next(f"--{name.replace('_', '-')}" for name in given if options[name] is not None)
-        raise InvalidInput(f"{limit} cannot be had together with --policy {free[0]}, which keeps no limits")
+        raise InvalidInput(f"{limit} cannot be combined with --policy {free[0]}, which keeps no limits")
 
 
 def _burn_in(scene: Scene, length: float, asked: float | None) -> float:

@@ -285,7 +285,7 @@ def _modified(version: Version) -> int:
 
 
 def _is_known(request: Request, version: Version) -> bool:
-    """Tell whether whoever asks has this version already."""
+    """Tell whether the client has this version already."""
     tags = request.headers.get("if-none-match")
     if tags is not None:
         return "*" in tags.split(",") or f'"{version.digest}"' in tags

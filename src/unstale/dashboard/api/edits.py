@@ -1,8 +1,8 @@
 """What can be changed from here: elements, hints, the budget.
 
-Whoever can reach the dashboard can use it, so it must not give away more than the mirror has already. Only
+All who can reach the dashboard can use it, so it must not give away more than the mirror has already. Only
 what is on the web can be added: a file or a table of this machine would be read with the rights of the
-mirror, and be served to whoever asked. Where no token is in force, every user of this machine can reach the
+mirror, and be served to the client. Where no token is in force, every user of this machine can reach the
 dashboard: then nothing private can be added, nor what would be asked with the secrets of the mirror. Keys
 that are not in the mirror are compared as texts, and reach neither a file system nor a database but that of
 the mirror.
@@ -44,7 +44,7 @@ def find(t: Transaction, mirror: Mirror, keys: Sequence[str]) -> list[Element | 
 def add(mirror: Mirror, wishes: Iterable[tuple[str, Mapping[str, Json]]], *, trusted: bool = False) -> Added:
     """Add elements, each with what is said of it; those that cannot be are left out, and told.
 
-    ``trusted``: whoever asks has shown a token.
+    ``trusted``: the client has shown a token.
     """
     added = known = changed = 0
     refused: list[tuple[str, str]] = []
@@ -84,7 +84,7 @@ def _why_not(mirror: Mirror, key: str) -> str | None:
 
     made, http = _made(mirror, key), mirror.settings.http
     if made is None:
-        return None  # which is told when it is added
+        return None  # `add` says why
     if not http.private and named_private(host_of(made.key)):
         why = _PRIVATE
     elif {name.lower() for name in (*http.headers, *own_headers(made.options))} <= HARMLESS_HEADERS:

@@ -30,7 +30,7 @@ from .models import problems
 _MOST_ENTRIES, _MOST_DIFFERENCE_LINES = 30, 40
 """Of a feed, and of a difference."""
 _MOST_COMPARED_BYTES = 1_000_000
-"""Of versions whose difference is told."""
+"""Of versions whose difference a feed has."""
 _ATOM = "http://www.w3.org/2005/Atom"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LONGEST_TITLE_CHARACTERS = 300
@@ -39,7 +39,7 @@ _LONGEST_TITLE_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class _Entry:
-    """A change, as it is told."""
+    """A change, as a feed has it."""
 
     version: Version
     name: str

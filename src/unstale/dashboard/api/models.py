@@ -317,7 +317,7 @@ class Bought(BaseModel):
 class WhatIf(BaseModel):
     """What other budgets would buy."""
 
-    objective: Literal["freshness", "age"] = Field(description="What is told: freshness, or age in seconds.")
+    objective: Literal["freshness", "age"] = Field(description="Of the values: freshness, or age in seconds.")
     unit: Literal["polls", "bytes"] = Field(description="What budgets count, per second.")
     present: float = Field(description="The budget of today, per second.")
     present_value: float | None = Field(description="What it buys.")

@@ -5,7 +5,7 @@ its size on a telephone. Labels of values are left of it: the style sheet leaves
 picture of their own that is stretched, with strokes that are not. No styles are set here: the style sheet
 knows the classes.
 
-Whoever cannot see a chart reads its title and its description, and the same figures in a table beside it.
+Those who cannot see a chart read its title and its description, and the same figures in a table beside it.
 """
 
 from __future__ import annotations

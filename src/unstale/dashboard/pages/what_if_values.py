@@ -23,7 +23,7 @@ async def what_if_values(
 ) -> dict[str, object]:
     """Return what a budget, or the one that a freshness takes, would buy.
 
-    What cannot be understood or reached is told in ``complaint``; without a ``what_if`` there is nothing to
+    ``complaint`` says what cannot be understood or reached; without a ``what_if`` there is nothing to
     be said at all, without ``tried`` it is about the present budget.
     """
     found: dict[str, object] = {

@@ -229,9 +229,7 @@ class Profile:
         [2.0]
         """
         if not self.span > 0:
-            raise NoAnswer(
-                "frequencies cannot be had of accesses at one moment only; give start, when counting began"
-            )
+            raise NoAnswer("accesses at one moment only have no frequency; give start, when counting began")
         return self.accesses / self.span
 
     def top(self, count: int) -> list[tuple[Any, float]]:

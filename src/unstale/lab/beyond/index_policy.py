@@ -1,4 +1,4 @@
-"""Whoever is worth most is polled next: the index policy beside earliest deadlines and the bound."""
+"""The element that is worth most is polled next: the index policy beside earliest deadlines and the bound."""
 
 from __future__ import annotations
 

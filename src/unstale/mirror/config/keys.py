@@ -220,7 +220,7 @@ SECTIONS = (
         "databases", "[databases.NAME]", "A database that elements are tables of.", _DATABASE, named=True
     ),
     Section(
-        "notify", "[[notify]]", "Who is told of changes; as many as you like.", _NOTIFY, many=True
+        "notify", "[[notify]]", "Where changes go to; as many targets as you like.", _NOTIFY, many=True
     ),
     Section("hints", "[hints]", "Hints that something may have changed.", _HINTS),
 )  # fmt: skip

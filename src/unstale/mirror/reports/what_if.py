@@ -47,7 +47,7 @@ class PlannerInput:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the planner is told beside laws and budget."""
+        """Arguments of the planner beside laws and budget."""
         limited = {"groups": self.groups, "limits": self.limits} if self.limits.size > 1 else {}
         return {"weights": self.weights, "sizes": self.sizes, **limited}
 
