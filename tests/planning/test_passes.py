@@ -10,8 +10,8 @@ from unstale import kernels, plan
 from unstale.objectives import objective_named
 from unstale.planning import allocation
 from unstale.planning.compiled import cells as compiled_cells
-from unstale.planning.compiled.demand import RESIDUAL, SPENT
-from unstale.planning.demand import ALONE, demand_of
+from unstale.planning.compiled.demand import RESIDUAL, SLOPE, SPENT
+from unstale.planning.demand import ALONE, MANY_PLAIN, demand_of
 from unstale.planning.elements import Goal
 from unstale.planning.lookup import lookup
 from unstale.planning.problem import Problem
@@ -42,6 +42,43 @@ def test_the_table_has_the_frequencies_of_the_kernels(kind, order):
     assert_allclose(found, exact, rtol=2e-12)
     assert_allclose(spent, np.sum(x * exact), rtol=1e-12)
     assert 0 <= residual <= 4e-12 * spent
+
+
+@pytest.mark.parametrize(("unit", "spread"), [(1.0, 9), (1e-30, 9), (1e30, 9), (1.0, None)])
+def test_many_elements_without_options_get_the_frequencies_of_the_kernels(unit, spread):
+    """They are asked by polynomials: with all digits in a fine pass, to six in a rough one."""
+    goal = Goal(objective_named("freshness"), "fixed")
+    x = np.concatenate([[0.0], points(kernels.FRESHNESS)])
+    x = np.tile(x, MANY_PLAIN // x.size + 1)
+    rng = np.random.default_rng(4)
+    weights = 3.0 if spread is None else np.exp(rng.uniform(-spread, spread, x.size))
+    rates = unit * x * weights
+    (part,) = Problem.of(rates, weights=weights, goal=goal).market.parts
+    demand, fine, rough = demand_of(part, goal), np.zeros((1, 4)), np.zeros((1, 4))
+    assert demand.plain
+    found, price = np.empty(x.size), np.array([1.0 / unit])
+    demand(price, ALONE, fine, found)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exact = np.where(rates > 0, rates / kernels.inverse_worth(0, 0, x), 0.0)
+    sure = (x < 0.999) | (x > 1.001)  # close to 1, the rounding of x decides
+    assert_allclose(found[sure], exact[sure], rtol=2e-12)
+    assert_allclose(fine[0, SPENT], np.sum(found), rtol=1e-12)
+    demand(price, ALONE, rough)
+    assert_allclose(rough[0, SPENT], fine[0, SPENT], rtol=1e-6)
+    assert set(np.flatnonzero(np.abs(x - 1.0) < 0.0199)) <= set(demand.near)
+    assert set(demand.near) <= set(np.flatnonzero(np.abs(x - 1.0) < 0.0201))
+
+
+def test_the_slope_of_many_elements_without_options():
+    goal = Goal(objective_named("freshness"), "fixed")
+    rates, weights = np.random.default_rng(5).lognormal(size=(2, MANY_PLAIN))
+    rates *= np.where(np.abs(rates / weights - 1.0) < 0.05, 1.2, 1.0)  # no element is near its cutoff
+    (part,) = Problem.of(rates, weights=weights, goal=goal).market.parts
+    demand, sums = demand_of(part, goal), np.zeros((3, 1, 4))
+    for price, own in zip((1.0, 0.999, 1.001), sums, strict=True):
+        demand(np.array([price]), ALONE, own, None if price == 1.0 else np.empty(rates.size))
+    low, high = sums[1:, 0, SPENT]
+    assert_allclose(sums[0, 0, SLOPE], (high - low) / np.log(1.001 / 0.999), rtol=1e-4)
 
 
 def asked(x, kind, order):

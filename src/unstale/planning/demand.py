@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats
-from ..kernels import FIXED
+from ..kernels import FIXED, FRESHNESS
 from ..objectives import UpdatePenalty
 from ..polling import interval_moment, worth
 from ..processes import Poisson, UncertainPoisson
 from .compiled import demand as compiled_demand
+from .compiled import plain as compiled_plain
 from .compiled import uncertain as compiled_uncertain
 from .lookup import lookup
 from .uncertain_lookup import uncertain_lookup
@@ -24,11 +25,14 @@ from .uncertain_lookup import uncertain_lookup
 if TYPE_CHECKING:
     from .elements import Elements, Goal
 
-__all__ = ["ALONE", "Codes", "Demand", "columns_of", "demand_of"]
+__all__ = ["ALONE", "MANY_PLAIN", "Codes", "Demand", "columns_of", "demand_of"]
 
 Codes = NDArray[np.int64]
 ALONE: Codes = np.zeros(1, np.int64)
 """Group codes of elements that are all in one group."""
+
+MANY_PLAIN = 1 << 17
+"""Elements without options from which on polynomials are quicker than a table, which is good for fewer."""
 
 _NOWHERE: Floats = np.empty(0)
 _NOBODY: NDArray[np.int64] = np.empty(0, np.int64)
@@ -85,14 +89,26 @@ class KnownRates:
         self.n, self.columns = part.n, columns_of(part, *self.NAMES)
         self.near = self.place = np.empty(part.n + 1, np.int64)
         self.table = lookup(goal.objective.kernel or 0, goal.code)
+        rate, _, *others, count = self.columns
+        alone = rate.size == part.n >= MANY_PLAIN and all(column.size == 1 for column in others)
+        self.plain = alone and not (part.bounded or part.conditional) and count.size == count[0] == 1
+        self.plain &= goal.objective.kernel == FRESHNESS and goal.code == FIXED
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:
         blur = _CUTOFF_BLUR if codes.size == 1 else 0.0  # small groups are not smooth
         fine, target = out is not None, _NOWHERE if out is None else out
         place = _NOBODY if fine or codes.size > 1 else self.place
-        near = compiled_demand.ask_known(
-            self.n, self.columns, prices, codes, self.table, blur, fine, target, sums, place
-        )
+        rate, weight, size, *_ = self.columns
+        if self.plain and codes.size == 1 and fine:
+            near = compiled_plain.ask_plain(rate, weight, size[0], prices[0], self.table, target, sums)
+        elif self.plain and codes.size == 1:
+            near = compiled_plain.ask_plain_roughly(
+                rate, weight, size[0], prices[0], self.table, blur, sums, place
+            )
+        else:
+            near = compiled_demand.ask_known(
+                self.n, self.columns, prices, codes, self.table, blur, fine, target, sums, place
+            )
         self.near = place[:near]
 
 

@@ -44,7 +44,7 @@ _PIECE_SHIFT = 52 - PIECE_BITS
 _MEAN_SURVIVAL = tuple((-1) ** k / math.factorial(k + 1) for k in range(12))
 _LONGEST_STEP = 8.0
 """Largest step of a logarithm of a price."""
-_NEAR_CUTOFF = 0.03
+_NEAR_CUTOFF = 0.02
 """Relative distance of a price from the one that cuts an element off, from which on it is near."""
 _JUMP_WIDTH = 1e-10
 """Two prices that are as close, relatively, have a jump of demand between them."""
