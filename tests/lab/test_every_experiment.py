@@ -1,13 +1,20 @@
 """What holds for every experiment: claims are reproduced, explained or excused, and figures can be read."""
 
+import re
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from unstale.lab import Run, Verdict, choose, every_experiment
+from unstale.lab.experiment import BEYOND
 
 from .claims import by_name, with_verdict
 
 NAMES = [one.name for one in every_experiment()]
+HERE = Path(__file__).parents[2]
+SAID = (Verdict.REPRODUCES, Verdict.APPROXIMATELY, Verdict.PAPER_IN_ERROR, Verdict.CANNOT)
 UNLIKE = {Verdict.APPROXIMATELY, Verdict.CANNOT, Verdict.PAPER_IN_ERROR}
 
 
@@ -51,3 +58,58 @@ def test_in_full_nothing_is_left_unexplained(findings, name):
     quick = findings(name)
     for verdict in UNLIKE:
         assert with_verdict(full, verdict) == with_verdict(quick, verdict)
+    assert len(with_verdict(full, Verdict.REPRODUCES)) == len(with_verdict(quick, Verdict.REPRODUCES))
+
+
+# --- what the documentation says of all -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tally(findings):
+    """How many claims of each paper met which verdict."""
+    found = {}
+    for one in every_experiment():
+        claims = findings(one.name).claims
+        found.setdefault(one.paper, Counter()).update(claim.verdict for claim in claims)
+    return found
+
+
+def assert_table(heading, rows):
+    """Hold a table of the page on the lab against what it must be."""
+    text = (HERE / "docs/how-to/lab.md").read_text("utf-8")
+    table = re.search(heading + r".*\n\|[-|]+\n((?:\|.*\n)+)", text)
+    assert table[1].splitlines() == rows, "docs/how-to/lab.md must say:\n" + "\n".join(rows)
+
+
+def test_the_documentation_counts_verdicts_by_paper(tally):
+    rows = [
+        f"| {paper} | " + " | ".join(str(counts[verdict]) for verdict in SAID) + " |"
+        for paper, counts in tally.items()
+        if paper is not BEYOND
+    ]
+    assert_table(r"\| paper \| reproduced", rows)
+
+
+def test_the_documentation_lists_what_cannot_be_had(findings):
+    rows = [
+        f"| `{name}` | {claim.what} | {claim.published} | {reason} |"
+        for name in NAMES
+        for claim in findings(name).claims
+        if claim.verdict is Verdict.CANNOT
+        for reason in [re.sub(r"; in this run .*", "", claim.why)]
+    ]
+    assert_table(r"\| experiment \| what", rows)
+
+
+def test_the_front_page_counts_verdicts(tally):
+    total = sum((counts for paper, counts in tally.items() if paper is not BEYOND), Counter())
+    text = (HERE / "README.md").read_text("utf-8")
+    said = re.search(
+        r"(\d+) claims of the papers: (\d+) are reproduced, (\d+) nearly, (\d+) are wrong in the papers, and "
+        r"(\d+) cannot be had",
+        text,
+    )
+    assert [int(number) for number in said.groups()] == [
+        sum(total[verdict] for verdict in SAID),
+        *(total[verdict] for verdict in SAID),
+    ]

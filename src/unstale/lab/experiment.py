@@ -259,6 +259,12 @@ class Table:
             )
 
 
+def taken(**choices: str) -> Table:
+    """Return a note on what a paper does not state, and what is taken here."""
+    names = [name.replace("_", " ") for name in choices]
+    return Table("not stated in the paper", {"what": names, "taken here": list(choices.values())})
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
     """How to run: quickly or in full, from which seed, on which recorded history (None: the bundled one)."""

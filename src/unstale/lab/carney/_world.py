@@ -79,12 +79,6 @@ def timed(job: Callable[[], T], repeat: int = 1) -> tuple[T, float]:
     return found, seconds
 
 
-def taken(**choices: str) -> Table:
-    """Return a note on what the paper does not state, and what is taken here."""
-    names = [name.replace("_", " ") for name in choices]
-    return Table("not stated in the paper", {"what": names, "taken here": list(choices.values())})
-
-
 def beside_the_optimum(
     policies: Iterable[unstale.Partitioning], rates: Floats, profile: Floats, sizes: Floats | None = None
 ) -> Table:

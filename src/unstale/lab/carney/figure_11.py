@@ -9,7 +9,7 @@ import numpy as np
 
 import unstale
 from unstale.arguments import Floats
-from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, experiment, ours, statement
+from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, experiment, ours, statement, taken
 
 from ._world import (
     PARTITIONS_X,
@@ -19,7 +19,6 @@ from ._world import (
     change_rates,
     pareto_sizes,
     profile_of,
-    taken,
 )
 
 KNOWN = {

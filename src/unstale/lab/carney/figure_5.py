@@ -6,7 +6,7 @@ import numpy as np
 
 import unstale
 from unstale.arguments import Floats
-from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, experiment, ours, statement
+from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, Table, experiment, ours, statement, taken
 
 from ._world import (
     ELEMENTS_OF_TABLE_2,
@@ -20,7 +20,6 @@ from ._world import (
     change_rates,
     partitioned,
     profile_of,
-    taken,
 )
 
 PARTITIONS = (2, 5, 10, 20, 50, 100, 250, 500)
