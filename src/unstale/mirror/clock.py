@@ -3,6 +3,10 @@
 Times are seconds since 1970. The worker never asks the machine: it is given a clock, so that tests and the
 demo run the real worker, with real polls, on simulated time.
 
+Workers on one PostgreSQL go by the clock of its server, so that their slots are the same moments whatever the
+clocks of their machines say: each reads it when it starts and every few seconds (`Transaction.clock`), and
+gives the readings to its own (`Clock.go_by`), which goes on by the steady clock of the machine in between.
+
 A clock that is set has one path through the code. `Clock.jump` notices it, once in a turn of the worker and
 nowhere else; until then the time goes on as before. `Worker._clock_was_set` moves all moments that the worker
 holds by as much: of polls that have begun or are not recorded yet, of groups that must wait, of chores and of
@@ -19,7 +23,8 @@ import itertools
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol
+from math import inf
+from typing import NamedTuple, Protocol
 
 _NOT_HELD = nullcontext()
 _LONGEST_SLEEP_SECONDS = 3600.0
@@ -28,8 +33,19 @@ _SMALLEST_JUMP_SECONDS = 2.0
 """By which the time must have been set for that to be told."""
 _READINGS = 5
 """Of the two clocks of the machine, to compare them."""
+_READINGS_KEPT = 8
+"""Of another clock, the surest of which counts."""
 _TURNS_TO_SETTLE = 3
 """Turns of the event loop in which whatever is ready to run has run."""
+
+
+class ClockReading(NamedTuple):
+    """What another clock said."""
+
+    ahead: float
+    """Seconds by which it is ahead of the steady clock of this machine."""
+    within: float
+    """How wrong that may be, either way: half the time that it took to ask."""
 
 
 class Clock(Protocol):
@@ -53,6 +69,13 @@ class Clock(Protocol):
     def jump(self) -> float:
         """Return by how many seconds the time has been set forward (or back) since this was last asked."""
 
+    def go_by(self, reading: ClockReading) -> None:
+        """Go by another clock from now on, which said this."""
+
+    @property
+    def skew(self) -> float:
+        """By how many seconds the time of the machine is ahead of the clock that this one goes by."""
+
 
 def _ahead_of_steady() -> float:
     """Return by how much the time of the machine is ahead of its steady clock.
@@ -73,10 +96,14 @@ class RealClock:
 
     def __init__(self) -> None:
         self._offset = _ahead_of_steady()
+        self._readings: tuple[ClockReading, ...] = ()
+        """The last ones of the clock to go by; none: it is that of the machine."""
+        self._no_earlier = -inf
+        """The time stands still until then: it was ahead by a little."""
 
     def now(self) -> float:
         """Return the time."""
-        return time.monotonic() + self._offset
+        return max(time.monotonic() + self._offset, self._no_earlier)
 
     async def until(self, moment: float) -> None:
         """Wait until a moment."""
@@ -99,14 +126,37 @@ class RealClock:
         """Return by how many seconds the time has been set, and go by the new time.
 
         A step of less than two seconds is no jump: it is followed forward, and not back, so that time goes
-        back only when this says so.
+        back only when this says so; where another clock is gone by, time stands still instead.
         """
-        by = _ahead_of_steady() - self._offset
+        by = self._ahead() - self._offset
         if abs(by) > _SMALLEST_JUMP_SECONDS:
-            self._offset += by
+            self._offset, self._no_earlier = self._offset + by, -inf
             return by
+        if by < 0 and self._readings:
+            self._no_earlier = self.now()
+            self._offset += by
         self._offset += max(by, 0.0)
         return 0.0
+
+    def _ahead(self) -> float:
+        """Return by how much the clock to go by is ahead of the steady one: the surest reading tells."""
+        if not self._readings:
+            return _ahead_of_steady()
+        return min(self._readings, key=lambda reading: reading.within).ahead
+
+    def go_by(self, reading: ClockReading) -> None:
+        """Go by another clock from now on: at once if it is the first reading, else as `jump` says."""
+        before = self._readings[-_READINGS_KEPT + 1 :]
+        if not before:
+            self._offset = reading.ahead
+        elif abs(reading.ahead - self._ahead()) > reading.within + _SMALLEST_JUMP_SECONDS:
+            before = ()  # that clock was set
+        self._readings = (*before, reading)
+
+    @property
+    def skew(self) -> float:
+        """By how many seconds the time of the machine is ahead of the clock that this one goes by."""
+        return _ahead_of_steady() - self._ahead() if self._readings else 0.0
 
 
 class SimulatedClock:
@@ -168,6 +218,14 @@ class SimulatedClock:
 
     def jump(self) -> float:
         """Return 0: nobody sets this clock."""
+        return 0.0
+
+    def go_by(self, reading: ClockReading) -> None:
+        """Go on as before."""
+
+    @property
+    def skew(self) -> float:
+        """Return 0: no machine has a say."""
         return 0.0
 
     def _look(self) -> None:

@@ -26,7 +26,7 @@ from .engine.planner_state import BudgetPair, BudgetsSet
 from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain
-from .reports.status import Status, live_workers, status
+from .reports.status import Status, live_workers, skew_words, status
 from .reports.what_if import MirrorDemand, WhatIf, demand_of
 from .settings import Settings
 from .source import Json, New, Source
@@ -43,6 +43,8 @@ _MOST_KEYS_COMPARED = 20_000
 """Keys among which the nearest to a wrong one is looked for."""
 _CLOCKS_DIFFER_SECONDS = 60.0
 """Clocks of others may be ahead of ours by so much."""
+_LARGEST_SKEW_SECONDS = 300.0
+"""By which the clock of a machine may differ from that of the database for it to have a worker."""
 _AUDIT_LOOK_SECONDS = 1.0
 """Between two looks at which polls of an audit have been made."""
 
@@ -106,6 +108,10 @@ class Mirror:
             raise InvalidInput(f"shared must be 'no' or 'group'; it is {settings.shared!r}")
         self.copies = Copies(_folder(self._url, copies), shared=settings.shared == "group")
         self.store = open_store(self._url, copies=self.copies)
+        if clock is None:
+            with self.store.begin() as t:
+                if (reading := t.clock()) is not None:
+                    self.clock.go_by(reading)
         self.sources: Mapping[str, Source] = load_sources(settings) if sources is None else sources
         self._discovery = Discovery(settings, self.sources)
         self._tick, self._beside = tick, beside
@@ -349,6 +355,9 @@ class Mirror:
         """Have a worker, with a store of its own: on SQLite nobody else can run the mirror meanwhile."""
         if self._worker is not None:
             raise InvalidInput("this mirror is running already; stop it first")
+        if abs(skew := self.clock.skew) > _LARGEST_SKEW_SECONDS:
+            told = skew_words("this machine", skew)
+            raise InvalidInput(f"{told}: set it, or let NTP do that, and run again")
         with closing(open_store(self._url, copies=self.copies, run=True)) as store:
             self.apply_rules()
             self._worker = Worker(

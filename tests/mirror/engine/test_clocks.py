@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unstale.mirror.clock import RealClock, SimulatedClock
+from unstale.mirror.clock import ClockReading, RealClock, SimulatedClock
 
 
 def test_simulated_time_skips_to_the_next_moment_in_order():
@@ -144,3 +144,48 @@ def test_clocks_are_compared_well_though_the_machine_is_busy(monkeypatch):
     before = clock._offset
     assert clock.jump() == 0.0
     assert clock._offset - before < 0.004
+
+
+def steady_ahead():
+    return time.time() - time.monotonic()
+
+
+def test_a_clock_goes_by_another_one_and_tells_how_far_off_the_machine_is():
+    clock = RealClock()
+    assert clock.skew == 0.0
+    clock.go_by(ClockReading(steady_ahead() - 20.0, 0.001))
+    assert clock.now() == pytest.approx(time.time() - 20.0, abs=1.0)
+    assert clock.skew == pytest.approx(20.0, abs=1.0)
+    assert clock.jump() == 0.0  # it is no jump: it is where it starts
+
+
+def test_of_several_readings_the_surest_counts_and_time_never_goes_back():
+    clock, true = RealClock(), steady_ahead()
+    clock.go_by(ClockReading(true + 0.4, 0.5))
+    seen = [clock.now()]
+    for off, within in ((0.0, 0.001), (0.3, 0.4), (-0.2, 0.3)):
+        clock.go_by(ClockReading(true + off, within))
+        assert clock.jump() == 0.0
+        seen.append(clock.now())
+    assert seen == sorted(seen)
+    assert clock._offset == pytest.approx(true)
+
+
+@pytest.mark.parametrize("by", [3600.0, -3600.0])
+def test_a_server_whose_clock_is_set_is_followed(by):
+    clock, true = RealClock(), steady_ahead()
+    for _ in range(5):
+        clock.go_by(ClockReading(true, 0.001))
+    clock.go_by(ClockReading(true + by, 0.2))
+    before = clock.now()
+    assert clock.jump() == pytest.approx(by)
+    assert clock.now() - before == pytest.approx(by, abs=1.0)
+
+
+def test_a_machine_whose_clock_is_set_goes_on_by_the_server(monkeypatch):
+    clock = RealClock()
+    clock.go_by(ClockReading(steady_ahead(), 0.001))
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600.0)
+    assert clock.jump() == 0.0
+    assert clock.skew == pytest.approx(3600.0, abs=1.0)

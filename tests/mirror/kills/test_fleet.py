@@ -25,9 +25,10 @@ PAUSES = {"free": 0.02, "spaced": 0.0, "narrow": 0.15}
 class Fleet:
     """Workers on one store, and the site that they poll."""
 
-    def __init__(self, employ, count, url, folder, *, budget, pages, tick=None):
+    def __init__(self, employ, count, url, folder, *, budget, pages, tick=None, ahead=None):
         self.employ, self.count, self.url, self.folder = employ, count, url, folder
         self.budget, self.pages, self.tick, self._stack = budget, pages, tick, ExitStack()
+        self.ahead = ahead or {}
 
     def __enter__(self):
         with self._stack as stack:
@@ -46,7 +47,11 @@ class Fleet:
                 self.mirror.add(key, max_age=2.0)
             job = {"store": self.url, "copies": str(self.folder), "alive": 0.5, "tick": self.tick}
             self.workers = self.employ(*(
-                {**job, "settings": {**settings, "headers": {"X-Worker": str(number)}}}
+                {
+                    **job,
+                    "settings": {**settings, "headers": {"X-Worker": str(number)}},
+                    "ahead": self.ahead.get(number, 0.0),
+                }
                 for number in range(self.count)
             ))  # fmt: skip
             self._stack = stack.pop_all()
@@ -154,6 +159,25 @@ def test_a_planner_that_hangs_is_replaced_within_fifteen_seconds_and_plans_no_mo
         for worker in fleet.workers:
             worker.kill(signal.SIGTERM)
         fleet.check(troubled=[first])
+
+
+def test_workers_whose_clocks_differ_keep_the_same_distances_and_say_so(postgres_url, tmp_path, workers):
+    pages = {"free": 30, "spaced": 6, "narrow": 8}
+    ahead = {1: 20.0, 2: -20.0}
+    with Fleet(workers, 3, postgres_url, tmp_path, budget=40.0, pages=pages, ahead=ahead) as fleet:
+        for worker in fleet.workers:
+            worker.start()
+        wait_for(lambda: len(fleet.site.starts("spaced")) > 25)
+        wait_for(lambda: all(len(fleet.visits_by(number)) > 40 for number in range(3)))
+        told = fleet.mirror.status().trouble
+        for number, way in ((1, "20 seconds ahead of"), (2, "20 seconds behind")):
+            pid = fleet.workers[number].pid
+            assert any(f":{pid}:" in line and f"{way} the database's" in line for line in told)
+            (said,) = fleet.workers[number].events("trouble")
+            assert f"the clock of this machine is {way} the database's" in said["detail"]
+        for worker in fleet.workers:
+            worker.kill(signal.SIGTERM)
+        fleet.check(troubled=fleet.workers[1:])
 
 
 def test_polls_are_taken_a_hundred_at_a_time_if_there_are_so_many(postgres_url, tmp_path, workers):

@@ -6,7 +6,6 @@ import asyncio
 import math
 import os
 import shutil
-import time
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -258,7 +257,11 @@ def _check_space(opened: Opened) -> list[Check]:
 
 
 def _check_clock(opened: Opened) -> list[Check]:
-    now = time.time()
+    from unstale.mirror.reports.status import TOLD_SKEW_SECONDS, skew_words
+
+    now, skew = opened.mirror.clock.now(), opened.mirror.clock.skew
+    if abs(skew) > TOLD_SKEW_SECONDS:
+        return [Check("error", "clock", skew_words("this machine", skew), "set it, or let NTP do that")]
     last = next((poll.time for poll in opened.mirror.polls(limit=1)), 0.0)
     if now < _FIRST_POSSIBLE_SECOND:
         return [Check("error", "clock", f"it says {show_time(now)}", "set it, or let NTP do that")]
@@ -330,7 +333,7 @@ def _check_health(opened: Opened) -> list[Check]:
     """Check how elements do, and whether somebody polls them."""
     with opened.mirror.store.begin() as transaction:
         states = transaction.count()
-        running = bool(transaction.workers(time.time()))
+        running = bool(transaction.workers(opened.mirror.clock.now()))
     count = sum(number for state, number in states.items() if state != "removed")
     again = opened.again
     if not count:
@@ -356,10 +359,11 @@ def check_sources(opened: Opened, sample: int) -> list[Check]:
     """Poll a few elements, each of another group, and see whether their sources answer."""
     chosen: dict[str, Element] = {}
     with opened.mirror.store.begin() as transaction:
-        if sample and live_workers(transaction, time.time()):
+        if sample and live_workers(transaction, opened.mirror.clock.now()):
             told = f"not polled: the mirror is running, so see unstale status{opened.again}"
             return [Check("ok", "sources", told)]  # polls from here would come on top of its budget
-        blocked = {group.name for group in transaction.groups() if group.blocked_until > time.time()}
+        now = opened.mirror.clock.now()
+        blocked = {group.name for group in transaction.groups() if group.blocked_until > now}
     for i, element in enumerate(opened.mirror.elements()):
         if len(chosen) == sample or i > _MOST_ELEMENTS:
             break

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from operator import attrgetter
@@ -339,8 +338,8 @@ def hint(
         keys = (*keys, *read_lines("--from", file))
     if not keys:
         raise InvalidInput("no hint: name elements, or a file with --from")
-    when = time.time() if moment is None else moment.timestamp()
     with open_mirror(mirror_file) as opened:
+        when = opened.mirror.clock.now() if moment is None else moment.timestamp()
         count = opened.mirror.hint(keys, time=when, channel="command")
     if as_json:
         from unstale.mirror.json_values import moment as written

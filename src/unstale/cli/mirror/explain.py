@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -63,7 +62,7 @@ def explain(*, key: str, polls: int, mirror_file: str | None, as_json: bool) -> 
 
 
 def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
-    element, now = got.element, time.time()
+    element, now = got.element, opened.mirror.clock.now()
     out.print(printable(element.key), soft_wrap=True)
     out.print()
     told = (_NEVER_THERE if element.version is None else {}).get(element.state) or _STATES[element.state]

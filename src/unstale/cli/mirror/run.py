@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
@@ -85,7 +84,7 @@ def run(
             address = stack.enter_context(serving(mirror_file, PORT if port is None else port, token_file))
             _tell_address(address, quiet=quiet, as_json=as_json)
         stack.enter_context(told_of_compilation())
-        _work(opened, _end(length, until), once=once, quiet=quiet, as_json=as_json)
+        _work(opened, _end(length, until, opened.mirror.clock.now()), once=once, quiet=quiet, as_json=as_json)
 
 
 def _tell_address(address: str, *, quiet: bool, as_json: bool) -> None:
@@ -96,13 +95,13 @@ def _tell_address(address: str, *, quiet: bool, as_json: bool) -> None:
         say(console(stderr=True), f"The dashboard is at {address}", apart=False)
 
 
-def _end(length: float | None, until: datetime | None) -> float | None:
+def _end(length: float | None, until: datetime | None, now: float) -> float | None:
     """Return when to end."""
     if until is not None:
-        if until.timestamp() <= time.time():
+        if until.timestamp() <= now:
             raise InvalidInput(f"--until must be in the future; it is {until:%Y-%m-%d %H:%M:%S} UTC")
         return until.timestamp()
-    return None if length is None else time.time() + length
+    return None if length is None else now + length
 
 
 def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json: bool) -> None:
@@ -154,7 +153,7 @@ def _look(opened: Opened) -> Status:
 def _step(mirror: Mirror, view: Callable[[Event], None], seen: Seen) -> None:
     """Poll what is due now; a machine that was too slow for it gets another chance."""
     for _ in range(3):
-        if mirror.step(on_event=view) or seen.waits(time.time()) or not _waiting(mirror):
+        if mirror.step(on_event=view) or seen.waits(mirror.clock.now()) or not _waiting(mirror):
             return
 
 

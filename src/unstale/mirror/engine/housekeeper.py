@@ -11,7 +11,9 @@ from math import inf, isfinite
 from pathlib import Path
 
 from unstale.errors import Trouble
+from unstale.mirror.clock import Clock
 from unstale.mirror.reports.freshness import sampled
+from unstale.mirror.reports.status import TOLD_SKEW_SECONDS, skew_words
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Sample, Store, Transaction
 from unstale.mirror.store.copies import Copies
@@ -49,14 +51,15 @@ class Housekeeper:
         copies: Copies,
         settings: Settings,
         events: EventEmitter,
+        clock: Clock,
         *,
         worker: str,
-        now: float,
         sample_every: float,
         tidy_every: float,
         beside: Callable[[float], Mapping[str, float]] | None,
     ) -> None:
         self._store, self._copies, self._settings, self._events = store, copies, settings, events
+        self._clock = clock
         self._worker, self._beside = worker, beside
         self.workers = 1
         """How many workers there are."""
@@ -66,7 +69,7 @@ class Housekeeper:
             Chore("sample", sample_every),
             Chore("prune", tidy_every),
             Chore("sweep", max(_SWEEP_SECONDS, tidy_every), first=tidy_every),
-            now=now,
+            now=clock.now(),
         )
         self._crash_cleared = False
         """Whether leases and files that a runner left behind that was killed have been dropped."""
@@ -80,6 +83,8 @@ class Housekeeper:
         """Elements whose copies are damaged, as an event has said."""
         self._damaged: list[int] = []
         """Elements whose copies were found damaged; the next transaction has them fetched again."""
+        self._told_skew = 0.0
+        """By how much the clock of this machine is ahead, as an event has said; 0: none has."""
         self._orphans: list[str] = []
         """Digests of copies that no version has any more, once the transaction is committed."""
 
@@ -94,7 +99,8 @@ class Housekeeper:
         if planning:
             t.expire(now, everything=self._store.single_runner and not self._crash_cleared)
         if self.chores.is_due("say alive", now):
-            alive = t.alive(self._worker, now, now + _BELIEVED_ALIVE * ALIVE_SECONDS)
+            ahead = self._read_clock(t)
+            alive = t.alive(self._worker, now, now + _BELIEVED_ALIVE * ALIVE_SECONDS, ahead=ahead)
             self.workers = 1 if self._store.single_runner else len(alive)
         if not planning:
             return
@@ -135,6 +141,20 @@ class Housekeeper:
             return None
         beside = {} if self._beside is None else self._beside(now)
         return lambda policy, counts: sampled(policy, now, counts, beside)
+
+    def _read_clock(self, t: Transaction) -> float | None:
+        """Read the clock that all workers go by; return how much ours is ahead, and tell of it."""
+        if (reading := t.clock()) is None:
+            return None
+        self._clock.go_by(reading)
+        skew = self._clock.skew
+        if abs(skew) > TOLD_SKEW_SECONDS and abs(skew - self._told_skew) > TOLD_SKEW_SECONDS:
+            self._told_skew = skew
+            self._events.emit("trouble", f"{skew_words('this machine', skew)}; let NTP set it")
+        elif abs(skew) <= TOLD_SKEW_SECONDS and self._told_skew:
+            self._told_skew = 0.0
+            self._events.emit("recovered", "the clock of this machine agrees with the database's again")
+        return skew
 
     def _verify_copies(self) -> None:
         """Read some copies, beginning after those that were read last; remember which are damaged."""

@@ -123,8 +123,8 @@ class Worker:
         )  # fmt: skip
         self._discovery = Discovery(settings, sources)
         self._housekeeper = Housekeeper(
-            store, copies, settings, self._events, worker=self.name, now=self._started,
-            sample_every=sample_every, tidy_every=tidy_every, beside=beside,
+            store, copies, settings, self._events, clock, worker=self.name, sample_every=sample_every,
+            tidy_every=tidy_every, beside=beside,
         )  # fmt: skip
         self._progress = Chores(Chore("tell", every=1.0), now=self._started)
         self._backlog = Backlog(settings.concurrency)

@@ -26,6 +26,8 @@ from .what_if import MOST_ELEMENTS, freshness_bought
 
 TOP = 10
 """Groups, and neglected elements, in the JSON of a status, unless another number is asked for."""
+TOLD_SKEW_SECONDS = 1.0
+"""By which a clock must differ from that of the database for that to be told."""
 _DAY_SECONDS = 86400.0
 _MOST_NEGLECTED = 20
 _LONG_BLOCK_SECONDS = 60.0
@@ -155,6 +157,8 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
     said = BudgetPair(policy.limits.budget, policy.limits.byte_budget)
     used = (planner.budgets or said) if workers else said
     trouble = ["the budget has been changed since the mirror was started; restart it"] if used != said else []
+    skews = [(one, ahead) for one, ahead in t.skews(now).items() if abs(ahead) > TOLD_SKEW_SECONDS]
+    trouble += [f"{skew_words(one, ahead)}; let NTP set it" for one, ahead in skews]
     audits = kept_audits(state)
     return Status(
         now=now,
@@ -205,6 +209,16 @@ def _has_died(worker: str) -> bool:
     except OSError:
         return False
     return False
+
+
+def skew_words(whose: str, ahead: float) -> str:
+    """Say by how much a clock differs from that of the database.
+
+    >>> skew_words("this machine", -20.0)
+    "the clock of this machine is 20 seconds behind the database's, by which the mirror goes"
+    """
+    by = f"{show_duration(float(round(abs(ahead))))} {'ahead of' if ahead > 0 else 'behind'}"
+    return f"the clock of {whose} is {by} the database's, by which the mirror goes"
 
 
 def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:

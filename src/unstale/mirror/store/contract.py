@@ -21,7 +21,7 @@ who decides what is handed out: on SQLite the one runner, on PostgreSQL whoever 
 that one dies or hangs, the next takes over. Others (commands, the dashboard) read, and edit: an edit is
 written at once, and noted in a list of edits which the planner reads on.
 
-Times are seconds since 1970.
+Times are seconds since 1970; on PostgreSQL the workers go by the clock of the server (`Transaction.clock`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from unstale.mirror.clock import ClockReading
 from unstale.mirror.source import Found, Json, Known
 from unstale.policy.budget_and_limits import UNLIMITED
 from unstale.policy.element_table import STATES, ElementColumns
@@ -400,11 +401,20 @@ class Transaction(Protocol):
 
     # --- workers
 
-    def alive(self, worker: str, now: float, expires: float) -> list[str]:
-        """Say that a worker is there until then; return those that are, without the expired."""
+    def alive(self, worker: str, now: float, expires: float, *, ahead: float | None = None) -> list[str]:
+        """Say that a worker is there until then; return those that are, without the expired.
+
+        ``ahead``: by how many seconds the clock of its machine is ahead of the database's, if that is known.
+        """
 
     def workers(self, now: float) -> list[str]:
         """Return the workers that are there."""
+
+    def skews(self, now: float) -> dict[str, float]:
+        """Return what the workers that are there have said of their clocks."""
+
+    def clock(self) -> ClockReading | None:
+        """Return what the clock of the database says, which all workers go by; None if it has none."""
 
     def prune(
         self,

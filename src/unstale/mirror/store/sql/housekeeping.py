@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
+
+from unstale.mirror.clock import ClockReading
 
 from . import schema
 from .elements import unreferred
@@ -16,6 +19,9 @@ from .schema import edits, meta, polls, reads, standing, versions, workers
 from .session import Work, chunks
 
 _HOUR_SECONDS = 3600.0
+_CLOCK_READINGS = 3
+_SERVER_TIME = "SELECT extract(epoch FROM clock_timestamp())"
+"""Asked by each worker now and then, so that all go by one clock."""
 _EDITS_AT_ONCE = 50_000
 """Edits that one transaction deletes, at most: after an import there may be millions."""
 
@@ -51,12 +57,13 @@ def list_reads(work: Work, since: float, element: int | None = None) -> list[tup
     return [(element, hour, n) for element, hour, n in work.connection.execute(query)]
 
 
-def alive(work: Work, worker: str, now: float, expires: float) -> list[str]:
+def alive(work: Work, worker: str, now: float, expires: float, *, ahead: float | None = None) -> list[str]:
     """Note that a worker is there until then; return those that are, without the expired."""
     work.write()
-    statement = work.insert(workers).values(worker=worker, expires=float(expires))
+    statement = work.insert(workers).values(worker=worker, expires=float(expires), ahead=ahead)
     upsert = statement.on_conflict_do_update(
-        index_elements=["worker"], set_={"expires": statement.excluded.expires}
+        index_elements=["worker"],
+        set_={"expires": statement.excluded.expires, "ahead": statement.excluded.ahead},
     )
     work.connection.execute(upsert)
     work.connection.execute(delete(workers).where(workers.c.expires <= float(now)))
@@ -67,6 +74,26 @@ def list_workers(work: Work, now: float) -> list[str]:
     """Return the workers that are there, for the status."""
     query = select(workers.c.worker).where(workers.c.expires > float(now)).order_by(workers.c.worker)
     return list(work.connection.scalars(query))
+
+
+def skews(work: Work, now: float) -> dict[str, float]:
+    """Return by how much clocks of workers that are there are ahead of the database's, for the status."""
+    there = workers.c.expires > float(now), workers.c.ahead.is_not(None)
+    query = select(workers.c.worker, workers.c.ahead).where(*there).order_by(workers.c.worker)
+    return dict(map(tuple, work.connection.execute(query)))
+
+
+def clock(work: Work) -> ClockReading | None:
+    """Return what the clock of the server says, by the quickest of some answers; None without a server."""
+    if work.connection.dialect.name == "sqlite":
+        return None
+    readings = []
+    for _ in range(_CLOCK_READINGS):
+        before = time.monotonic()
+        said = float(work.connection.exec_driver_sql(_SERVER_TIME).scalar_one())
+        after = time.monotonic()
+        readings.append(ClockReading(said - 0.5 * (before + after), 0.5 * (after - before)))
+    return min(readings, key=lambda reading: reading.within)
 
 
 def prune(

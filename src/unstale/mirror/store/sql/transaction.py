@@ -124,4 +124,6 @@ class SqlTransaction:
     samples = sql_samples.list_samples
     alive = sql_housekeeping.alive
     workers = sql_housekeeping.list_workers
+    skews = sql_housekeeping.skews
+    clock = sql_housekeeping.clock
     prune = sql_housekeeping.prune
