@@ -399,7 +399,7 @@ class RateLimits:
             return self._in_a_row(groups, sizes, start, end, room, apart)
         return self._one_by_one(groups, sizes, start, end, room, apart)
 
-    def _in_a_row(  # noqa: PLR0917  (as `assign`)
+    def _in_a_row(
         self,
         groups: NDArray[np.integer],
         sizes: Floats,
@@ -452,7 +452,7 @@ class RateLimits:
         if self.max_rate is not None:
             self.paced = float(slots[-1]) + self._pace
 
-    def _one_by_one(  # noqa: PLR0917  (as `assign`)
+    def _one_by_one(
         self,
         groups: NDArray[np.integer],
         sizes: Floats,

@@ -27,11 +27,13 @@ from numpy.typing import NDArray
 
 from unstale import kernels, uncertain_kernels
 from unstale.arguments import Floats
+from unstale.estimation.learning.rhythm_learner import PollsOfElements
 from unstale.objectives import Objective, objective_named
 from unstale.polling import worth
 from unstale.processes import UncertainPoisson
 
 from .budget_and_limits import Slots
+from .class_clocks import ClassClocks
 from .compiled.jitter import stretch
 from .discovered import STANDING_BACK, ListShares
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
@@ -47,6 +49,16 @@ PATIENCE = 50.0
 """Rounds after which an element is polled whatever that seems to be worth."""
 _RESCALE = 2.5
 """Factor by which a round may become longer or shorter before the learner is told."""
+_LONGEST_LOOK_AHEAD_HOURS = 48.0
+"""Hours for which it is worked out in advance when a poll comes to be worth the price."""
+_SHORTEST_RESERVE_HOURS = 12.0
+"""Hours of budget that must be kept if polls are to wait for the end of a rush: at constant speed, others
+that are worth less would be made in the meantime."""
+_TIE_SHARE = 1e-3
+"""Share of the worth without timing that is added: before and in a rush no poll is worth anything, but a
+reserve that is full is spent all the same, and on those that have waited longest."""
+_BY_THE_CLOCK = (kernels.FRESHNESS, kernels.AGE)
+"""Objectives whose polls are timed by rhythms; for others, rhythms say how fresh copies are."""
 _AFTER = {"new": OK, "changed": OK, "unchanged": OK, "gone": GONE, "failed": FAILING, "refused": REFUSED}
 
 
@@ -173,6 +185,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
     price, mean_size
         They go on from where an earlier policy was: the price, and the size of a poll of which nothing is
         known.
+    clocks
+        The rhythms of classes; None: changes come by no clock.
     """
 
     def __init__(
@@ -186,8 +200,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         shortest_round: float = 0.0,
         price: float = 0.0,
         mean_size: float = 1.0,
+        clocks: ClassClocks | None = None,
     ) -> None:
-        self.table, self.limits = table, limits
+        self.table, self.limits, self.clocks = table, limits, clocks
         self.channels = Channels() if channels is None else channels
         self.price, self.mean_size = price, mean_size
         self.others = 0
@@ -302,7 +317,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         time, elapsed = heard.time[which], heard.elapsed[which]
         first = np.array([heard.outcome[i] == "new" for i in which.tolist()])
         saw = (outcome == OK) & np.isfinite(elapsed) & (table["state"][places] != GONE) & ~first
-        self.learn(places[saw], elapsed[saw], changed[saw])
+        self.learn(places[saw], elapsed[saw], changed[saw], time[saw])
         traffic = heard.traffic[which]
         for k in which[heard.traffic[which] > heard.cost[which]].tolist():
             self.limits.settle(float(heard.cost[k]), float(heard.traffic[k]), float(heard.time[k]))
@@ -314,11 +329,58 @@ class LearningPolicy(Generic[AnyLimits_co]):
                 self._hear_one(place, int(outcome[k]), float(time[k]), float(traffic[k]))
         return np.unique(places)
 
-    def learn(self, places: Places, elapsed: Floats, changed: NDArray[np.bool_]) -> None:
-        """Learn how elements change, and how good hints are, from polls that saw something."""
-        self._learn_hints(places, elapsed, changed)
+    def learn(
+        self,
+        places: Places,
+        elapsed: Floats,
+        changed: NDArray[np.bool_],
+        time: Floats | None = None,
+        modified: Floats | None = None,
+    ) -> None:
+        """Learn how elements change, and how good hints are, from polls that saw something.
+
+        Parameters
+        ----------
+        places
+            The elements of the polls.
+        elapsed, changed
+            The time since the poll before of each, and whether it had changed.
+        time
+            When the polls were; without it nothing is learned of rhythms.
+        modified
+            How long before the polls the last changes were, where that is told; nan elsewhere.
+        """
         learner = self.table.learner
-        learner.learn(places, np.clip(elapsed, 0.0, 1e11 * learner.round), changed)
+        gone, ages = np.clip(elapsed, 0.0, 1e11 * learner.round), modified
+        if self.clocks is not None and time is not None and places.size:
+            gone, ages = self._learn_rhythms(self.clocks, places, time, gone, changed, modified)
+        self._learn_hints(places, gone, changed)
+        learner.learn(places, gone, changed, modified=ages)
+
+    def _learn_rhythms(
+        self,
+        clocks: ClassClocks,
+        places: Places,
+        time: Floats,
+        elapsed: Floats,
+        changed: NDArray[np.bool_],
+        modified: Floats | None,
+    ) -> tuple[Floats, Floats | None]:
+        """Learn at what hours classes change; return elapsed times and ages in operational time."""
+        learner = self.table.learner
+        classes, last = learner.classes_of(places), time - elapsed
+        gone, ages = elapsed, modified
+        if clocks.any:
+            gone = clocks.elapsed(classes, last, time)
+            ages = None if modified is None else clocks.elapsed(classes, time - modified, time)
+        before = clocks.rhythms.version
+        told = np.empty(0) if modified is None else modified
+        clocks.rhythms.learn(
+            PollsOfElements(classes, last, time, changed, *learner.gammas(gone, places), ages=told)
+        )
+        if before != clocks.rhythms.version:
+            self.table.look_again()
+        return gone, ages
 
     def _all_well(self, places: Places, outcome: NDArray[np.int8], time: Floats) -> bool:
         """Tell whether polls are of different elements, and all of them saw something, just now."""
@@ -406,31 +468,73 @@ class LearningPolicy(Generic[AnyLimits_co]):
         size = self.table["size"][places]
         return np.where(np.isnan(size), self.mean_size, size)
 
-    def worths(self, places: Places, since: Floats) -> Floats:
-        """Return what polls are worth so long after the last ones, per cost."""
+    def worths(self, places: Places, since: Floats, at: float | None = None) -> Floats:
+        """Return what polls are worth so long after the last ones, per cost.
+
+        Parameters
+        ----------
+        places
+            The elements.
+        since
+            The time since the last poll of each.
+        at
+            The moment at which it is worth that, if classes have a rhythm; by default so long after the last
+            polls.
+        """
         table = self.table
-        shape, time, hope = table.learner.gammas(since, places)
-        unit = table["weight"][places].astype(np.float64) * table["reads"][places]
-        unit /= self.limits.costs(self.sizes(places))
+        elapsed, moments = self._operational(places, since, at) if self._timed else (since, None)
+        shape, time, hope = table.learner.gammas(elapsed, places)
+        unit = self._units(places)
         kind = self._objective.kernel
         if kind is None:
             law = UncertainPoisson(shape, 1.0 / time)
-            return np.asarray(hope * unit * worth(self._objective, law, since), float)
+            return np.asarray(hope * unit * worth(self._objective, law, elapsed), float)
         with np.errstate(all="ignore"):  # as in `unstale.worth`
-            values = unit * time * uncertain_kernels.worth(kind, kernels.FIXED, shape, since / time)
-        if kind != kernels.FRESHNESS:
-            return hope * (values * time if kind == kernels.AGE else values)
-        told = np.flatnonzero(table["channel"][places] > 0)
+            values = unit * time * uncertain_kernels.worth(kind, kernels.FIXED, shape, elapsed / time)
+        if kind == kernels.AGE:
+            values *= time
+        if moments is not None and self.clocks is not None:
+            classes = table.learner.classes_of(places)
+            by_clock = self.clocks.worths(kind, classes, (shape, time), moments - since, moments)
+            values = np.where(np.isnan(by_clock), values, unit * by_clock + _TIE_SHARE * values)
+        told = np.flatnonzero(table["channel"][places] > 0) if kind == kernels.FRESHNESS else np.empty(0)
         if told.size:
             which, rate = places[told], shape[told] / time[told]
-            hinted = self.channels.worths(table["channel"][which], rate, since[told], table["hints"][which])
+            hinted = self.channels.worths(table["channel"][which], rate, elapsed[told], table["hints"][which])
             values[told] = unit[told] * hinted
         return hope * values
+
+    @property
+    def _timed(self) -> bool:
+        """Whether polls are timed by rhythms: there are some, and the budget can wait for them."""
+        if self.clocks is None or not self.clocks.any or self._objective.kernel not in _BY_THE_CLOCK:
+            return False
+        return self.limits.reserve >= _SHORTEST_RESERVE_HOURS * self.clocks.rhythms.hour
+
+    def _units(self, places: Places) -> Floats:
+        """Return how much elements matter, per cost of a poll."""
+        unit = self.table["weight"][places].astype(np.float64) * self.table["reads"][places]
+        return np.asarray(unit / self.limits.costs(self.sizes(places)), np.float64)
+
+    def _operational(
+        self, places: Places, since: Floats, at: float | None = None
+    ) -> tuple[Floats, Floats | None]:
+        """Return the operational time since the last polls, and up to when, if there are rhythms."""
+        if self.clocks is None or not self.clocks.any:
+            return since, None
+        last, added = self.table["last"][places], self.table["added"][places]
+        moments = np.where(np.isnan(last), added, last) + since if at is None else np.full(since.size, at)
+        classes = self.table.learner.classes_of(places)
+        return self.clocks.elapsed(classes, moments - since, moments), moments
+
+    def operational_since(self, places: Places, now: float) -> Floats:
+        """Return the operational time since the last poll that saw something, or since it was added."""
+        return self._operational(places, self.table.since(places, now), now)[0]
 
     def fresh(self, places: Places, now: float) -> Floats:
         """Return the probabilities that copies are fresh; 0 where there is none."""
         table = self.table
-        since = table.since(places, now)
+        since = self.operational_since(places, now)
         shape, time, hope = table.learner.gammas(since, places)
         told = table["channel"][places]
         exposed = since
@@ -441,6 +545,33 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if told.any():
             fresh *= self.channels.fresh(told, table["hints"][places])
         return np.where(np.isnan(table["last"][places]), 0.0, fresh)
+
+    def next_polls(self, places: Places, since: Floats, price: float, horizon: float) -> Floats:
+        """Return when polls come to be worth a price, by the clocks of classes; nan where there is none.
+
+        Parameters
+        ----------
+        places
+            The elements.
+        since
+            From when on to look.
+        price
+            What polls must be worth, per cost.
+        horizon
+            How far ahead to look; its end stands for later.
+        """
+        kind = self._objective.kernel
+        if kind is None or self.clocks is None or not self._timed or not places.size:
+            return np.full(places.size, np.nan)
+        table = self.table
+        last = np.where(np.isnan(table["last"][places]), table["added"][places], table["last"][places])
+        classes = table.learner.classes_of(places)
+        shape, time, hope = table.learner.gammas(self.clocks.elapsed(classes, last, since), places)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            prices = np.maximum(np.nan_to_num(price / (hope * self._units(places)), nan=inf), 1e-300)
+        return self.clocks.next_polls(
+            kind, classes, (shape, time), last, since=since, prices=prices, horizon=horizon
+        )
 
     # --- choosing -------------------------------------------------------------------------------------------
 
@@ -566,12 +697,23 @@ class LearningPolicy(Generic[AnyLimits_co]):
         new, old = places[is_new], places[~is_new]
         old = old[table.since(old, now) >= table["min_interval"][old]]
         since = table.since(old, end)
-        values = self.worths(old, self._stretched(old, since))
+        values = self._worths_by(old, since, now, end)
         overdue = (since >= table["max_age"][old]) | (since > PATIENCE * self.round)
         back = self._shares.stand_back(old)
         values[overdue & ~back] = inf
         values[back] *= STANDING_BACK
         return new, old, values
+
+    def _worths_by(self, places: Places, since: Floats, now: float, end: float) -> Floats:
+        """Return what polls are worth at the end of a step; with a rhythm at its start, not to be early."""
+        if self.clocks is None or not self._timed:
+            return self.worths(places, self._stretched(places, since))
+        values = np.empty(places.size)
+        timed = self.clocks.have_rhythm(self.table.learner.classes_of(places))
+        for which, moment in ((timed, now), (~timed, end)):
+            gone = np.maximum(since[which] - (end - moment), 0.0)
+            values[which] = self.worths(places[which], self._stretched(places[which], gone), moment)
+        return values
 
     def _stretched(self, places: Places, since: Floats) -> Floats:
         """Return intervals stretched by jitter: by a factor drawn for each element and its last poll."""
@@ -624,7 +766,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         everyone = np.concatenate([new, polls[best]])[order]
         return everyone, np.concatenate([np.full(new.size, np.nan), worths[best]])[order]
 
-    def _repeated(  # noqa: PLR0917  (as `_in_order` has them)
+    def _repeated(
         self, places: Places, values: Floats, left: float, end: float, each: int, floor: float
     ) -> tuple[Places, Floats]:
         """Return polls, several of an element where they are worth it, and what each is worth.
@@ -635,6 +777,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """
         polls, worths, table = places, values, self.table
         once = (table["hints"][places] > 0) | (table["min_interval"][places] > 0) | ~np.isfinite(values)
+        if self.clocks is not None and self._timed:  # its polls are not equally far apart
+            timed = self.clocks.have_rhythm(table.learner.classes_of(places))
+            once |= timed & (table.since(places, end) > 2.0 * self.clocks.step)
         again = np.flatnonzero(~once)
         latest = values[again]
         for count in range(2, each + 1):
@@ -644,7 +789,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             price = max(worths[order[last]] if last < order.size else 0.0, floor)
             again = again[latest >= price]
             since = self._stretched(places[again], self.table.since(places[again], end))
-            latest = self.worths(places[again], since / count)
+            latest = self.worths(places[again], since / count, end)
             if not (latest > price).any():
                 break
             polls, worths = np.concatenate([polls, places[again]]), np.concatenate([worths, latest])
@@ -668,4 +813,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
             reach = 0.9 * (0.8 * self._marked / values) ** (1.0 / self._growth)
         soon = 0.1 * float(table.learner.half_life.min())
         wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * since, 0.0, soon)
+        if self.clocks is not None and self._timed:
+            horizon = min(soon, _LONGEST_LOOK_AHEAD_HOURS * self.clocks.rhythms.hour)
+            moments = self.next_polls(places, np.full(places.size, end), 0.8 * self._marked, horizon)
+            wait = np.where(np.isnan(moments), wait, np.maximum(moments - end, 0.2 * self.clocks.step))
         table["look"][places] = end + np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))

@@ -19,11 +19,13 @@ from unstale.arguments import Floats, numbers, scalar, whole
 from unstale.draws import PHASES, generator_of
 from unstale.errors import InvalidInput
 from unstale.estimation.learning.learner import Learner
+from unstale.estimation.learning.rhythm_learner import RhythmLearner
 from unstale.objectives import Objective
 from unstale.schedule.element_clocks import Clocks, WindowClock
 from unstale.schedule.polls import Polls, later
 
 from .budget_and_limits import RateLimits
+from .class_clocks import ClassClocks
 from .element_table import NEW, OK, ElementTable, OpeningHours
 from .learning_policy import STEPS, LearningPolicy
 
@@ -77,6 +79,9 @@ class Learning:
         time that are never exceeded, None: any.
     in_reserve
         The share of the reserve that is there in the beginning.
+    day
+        The length of a day, in the unit of time: rhythms of the day and of the week are learned, and time 0
+        is the first moment of both. None: changes come by no clock.
     seed
         Of the phases of polls and of the jitter.
     start
@@ -112,6 +117,7 @@ class Learning:
         reserve: float = 0.0,
         max_rate: float | None = None,
         in_reserve: float = 1.0,
+        day: float | None = None,
         seed: int = 0,
         start: float = 0.0,
     ) -> None:
@@ -143,7 +149,12 @@ class Learning:
         )
         _limit(rates, limits, labels)
         _open(table, windows, groups)
-        self._policy: LearningPolicy[RateLimits] = LearningPolicy(table, rates, objective=objective)
+        self._policy: LearningPolicy[RateLimits] = LearningPolicy(
+            table,
+            rates,
+            objective=objective,
+            clocks=None if day is None else ClassClocks(RhythmLearner(day=day)),
+        )
         self.budget = budget
         if reserve:
             kept = scalar("in_reserve", in_reserve, at_least=0, at_most=1) * reserve
@@ -237,7 +248,10 @@ class Learning:
     @property
     def step(self) -> float:
         """How far ahead it should be asked for polls: what they see counts from the next step on."""
-        return self._policy.round / self._steps if self.budget and self._policy.round else np.inf
+        if not (self.budget and self._policy.round):
+            return np.inf
+        clocks = self._policy.clocks
+        return min(self._policy.round / self._steps, np.inf if clocks is None else clocks.step)
 
     def polls(self, end: float) -> Polls:
         """Return the polls from now on to just before ``end``, which is now afterwards.
@@ -287,13 +301,33 @@ class Learning:
         self._times = np.concatenate([self._times, chosen.start])
         self._elements = np.concatenate([self._elements, chosen.places])
 
-    def learn(self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike) -> None:
-        """Take in what polls saw, in the order of time: how long after the last one, and whether it changed.
+    def learn(
+        self,
+        elements: ArrayLike,
+        elapsed: ArrayLike,
+        changed: ArrayLike,
+        *,
+        time: ArrayLike | None = None,
+        modified: ArrayLike | None = None,
+    ) -> None:
+        """Take in what polls saw, in the order of time.
 
         Polls that failed are left out: they saw nothing. So are those that brought a first copy.
+
+        Parameters
+        ----------
+        elements
+            The number of the element of each poll.
+        elapsed, changed
+            How long it was after the poll before, and whether the element had changed.
+        time
+            When the poll was; without it nothing is learned of rhythms.
+        modified
+            How long before the poll the last change was, where that is told; nan elsewhere.
         """
-        places, times, seen = self.learner.checked(elements, elapsed, changed)
-        self._policy.learn(places, times, seen)
+        places, gone, seen = self.learner.checked(elements, elapsed, changed)
+        moments, ages = _of_polls("time", time, gone.size), _of_polls("modified", modified, gone.size)
+        self._policy.learn(places, gone, seen, moments, ages)
 
     def hint(self, element: int, channel: str = "hints") -> None:
         """Take in that an element may have changed; who says so is believed as far as it proves right."""
@@ -348,6 +382,7 @@ class Learning:
             "table": self._policy.table.state(),
             "limits": self._limits.state(),
             "policy": self._policy.state(),
+            "rhythm": {} if self._policy.clocks is None else self._policy.clocks.rhythms.state(),
         }
         kept = {f"{part}_{name}": value for part, values in parts.items() for name, value in values.items()}
         return {**mine, **kept}
@@ -371,7 +406,9 @@ class Learning:
             setattr(self, f"_{name}", value if value.ndim else value.item())
         table = ElementTable.resume(_part(state, "table"), Learner.resume(_part(state, "learner")))
         limits = RateLimits.resume(_part(state, "limits"))
-        self._policy = LearningPolicy(table, limits, objective=objective)
+        rhythm = _part(state, "rhythm")
+        clocks = ClassClocks(RhythmLearner.resume(rhythm)) if rhythm else None
+        self._policy = LearningPolicy(table, limits, objective=objective, clocks=clocks)
         self._policy.resume(_part(state, "policy"))
         _open(table, windows, groups)
         if table["window"].max(initial=0) >= len(table.hours):
@@ -402,6 +439,20 @@ def _column(name: str, given: ArrayLike | None, n: int) -> Floats:
             f"{name} must be one number or one for each of the {n} elements; it has shape {column.shape}"
         )
     return np.array(np.broadcast_to(column, n))
+
+
+def _of_polls(name: str, given: ArrayLike | None, count: int) -> Floats | None:
+    """Return one number for each poll; nan where ages are not known."""
+    if given is None:
+        return None
+    found = np.asarray(given, float)
+    if found.shape != (count,):
+        raise InvalidInput(f"{name} must be one for each of the {count} polls; it has shape {found.shape}")
+    if name == "modified":
+        numbers(name, np.where(np.isnan(found), 0.0, found), at_least=0)
+    else:
+        numbers(name, found)
+    return found
 
 
 def _groups(groups: ArrayLike | None, n: int) -> tuple[dict[Any, int], NDArray[np.int64] | int]:

@@ -290,7 +290,9 @@ class LearningAtPlay:
 
     def learn(self, outcomes: Outcomes) -> None:
         ok = outcomes.ok
-        self._learning.learn(outcomes.elements[ok], outcomes.elapsed[ok], outcomes.changed[ok])
+        self._learning.learn(
+            outcomes.elements[ok], outcomes.elapsed[ok], outcomes.changed[ok], time=outcomes.times[ok]
+        )
 
 
 class Played:

@@ -117,6 +117,10 @@ class Learner:
         """About the time between two polls of an element."""
         return self._round
 
+    def classes_of(self, elements: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Return the numbers of the classes of elements."""
+        return self._classes[elements] if self._classes.size else np.zeros(elements.size, np.intp)
+
     def _count(self) -> None:
         """Count how many elements each class has."""
         self._sizes = np.bincount(self._classes, minlength=self._surprise.shape[0]).astype(float)

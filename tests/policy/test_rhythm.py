@@ -1,0 +1,104 @@
+"""The policy polls after the rush, where classes have a rhythm, and as ever where they have none."""
+
+import numpy as np
+import pytest
+
+from unstale import InvalidInput, Learning
+
+HOUR = np.arange(24)
+OFFICE = np.where((HOUR >= 9) & (HOUR < 17), 2.5, 0.25)
+
+
+def changes_by(levels, days, elements, *, rate=1.0, seed=1):
+    """Draw changes of elements in days, with these levels by the hour."""
+    rng = np.random.default_rng(seed)
+    relative = np.asarray(levels, float) / np.mean(levels)
+    passed = np.concatenate([[0.0], np.cumsum(relative)]) / 24
+    found = []
+    for one in rng.gamma(2.0, 0.5 * rate, elements):
+        y = np.sort(rng.uniform(0.0, days, rng.poisson(one * days)))
+        found.append(np.floor(y) + np.interp(y % 1.0, passed, np.arange(25) / 24))
+    return found
+
+
+def play(learning, changes, days, *, told, since):
+    """Let it poll; return the share of time for which copies are fresh from a day on, and all polls."""
+    last, made, now = np.zeros(len(changes)), [], learning.now
+    while now < days:
+        now = min(now + min(learning.step, 0.25), days)
+        polls = learning.polls(now)
+        order = np.argsort(polls.times, kind="stable")
+        seen = []
+        for element, time in zip(polls.elements[order].tolist(), polls.times[order].tolist(), strict=True):
+            of_it = changes[element]
+            before, latest = np.searchsorted(of_it, [last[element], time], side="right")
+            age = time - of_it[latest - 1] if latest > before else np.nan
+            seen.append((element, time - last[element], latest > before, time, age))
+            last[element] = time
+            made.append((element, time))
+        if seen:
+            elements, elapsed, changed, time, age = (np.array(column) for column in zip(*seen, strict=True))
+            learning.learn(elements, elapsed, changed, time=time, modified=age if told else None)
+    polls, fresh = np.array(made), 0.0
+    for element, of_it in enumerate(changes):
+        start = np.concatenate([[0.0], polls[polls[:, 0] == element, 1]])
+        first = np.append(of_it, np.inf)[np.searchsorted(of_it, start, side="right")]
+        end = np.minimum(first, np.append(start[1:], days))
+        fresh += np.maximum(end - np.maximum(start, since), 0.0).sum()
+    return fresh / len(changes) / (days - since), polls
+
+
+def test_office_hours_are_learned_and_polls_come_after_them():
+    changes = changes_by(OFFICE, 28, 30)
+    plain, _ = play(Learning(30, 30.0, reserve=1.0), changes, 28.0, told=True, since=14.0)
+    timed, polls = play(Learning(30, 30.0, reserve=1.0, day=1.0), changes, 28.0, told=True, since=14.0)
+    assert timed > plain + 0.06
+    hours = polls[polls[:, 1] > 14.0, 1] % 1.0 * 24.0
+    assert ((hours > 17.0) & (hours < 19.0)).mean() > 0.6
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_without_a_rhythm_nothing_changes(told):
+    changes = changes_by(np.ones(24), 14, 30)
+    _, plain = play(Learning(30, 30.0, reserve=1.0), changes, 14.0, told=told, since=0.0)
+    _, timed = play(Learning(30, 30.0, reserve=1.0, day=1.0), changes, 14.0, told=told, since=0.0)
+    np.testing.assert_array_equal(plain, timed)
+
+
+def test_a_budget_that_cannot_wait_is_spent_as_ever():
+    changes = changes_by(OFFICE, 21, 30)
+    plain, _ = play(Learning(30, 30.0), changes, 21.0, told=True, since=10.0)
+    timed, polls = play(Learning(30, 30.0, day=1.0), changes, 21.0, told=True, since=10.0)
+    assert timed > plain - 0.03
+    assert len(polls) == pytest.approx(30 * 21, abs=2)
+
+
+def test_limits_hold_with_a_rhythm():
+    changes = changes_by(OFFICE, 14, 20)
+    learning = Learning(20, 20.0, reserve=1.0, day=1.0, min_interval=0.4, max_age=1.6, jitter=0.1)
+    _, polls = play(learning, changes, 14.0, told=True, since=0.0)
+    assert learning.policy.clocks.any
+    for element in range(20):
+        gaps = np.diff(polls[polls[:, 0] == element, 1])
+        assert gaps.min() >= 0.4 - 1e-9
+        assert gaps.max() <= 1.6 + 0.2  # as soon as there is budget
+    assert len(polls) <= 20 * 14 + 20 + 2
+
+
+def test_it_goes_on_from_its_state():
+    changes = changes_by(OFFICE, 12, 10)
+    learning = Learning(10, 10.0, reserve=1.0, day=1.0)
+    play(learning, changes, 10.0, told=True, since=0.0)
+    assert learning.policy.clocks.any
+    again = Learning.resume(learning.state())
+    first, second = learning.polls(12.0), again.polls(12.0)
+    np.testing.assert_array_equal(first.elements, second.elements)
+    np.testing.assert_array_equal(first.times, second.times)
+
+
+def test_moments_must_be_one_for_each_poll():
+    learning = Learning(2, 1.0, day=1.0)
+    with pytest.raises(InvalidInput, match="time must be one for each of the 1 polls"):
+        learning.learn([0], [1.0], [True], time=[1.0, 2.0])
+    with pytest.raises(InvalidInput, match="modified must"):
+        learning.learn([0], [1.0], [True], time=[1.0], modified=[-1.0])
