@@ -12,7 +12,7 @@ from itertools import islice
 
 from unstale.errors import need
 
-from .experiment import Experiment, Findings, Paper, Verdict
+from .experiment import Paper, Verdict
 from .results import Results, files_of, rows_of, show_claim, versions
 from .running import Done
 
@@ -39,28 +39,8 @@ class _Shown:
     done: Done
 
     @property
-    def experiment(self) -> Experiment:
-        return self.done.experiment
-
-    @property
-    def findings(self) -> Findings:
-        return self.done.findings
-
-    @property
-    def failure(self) -> str:
-        return self.done.failure
-
-    @property
-    def seconds(self) -> float:
-        return self.done.seconds
-
-    @property
-    def counts(self) -> dict[Verdict, int]:
-        return self.findings.counts
-
-    @property
     def claims(self) -> list[tuple[str, str, str, Verdict, str]]:
-        return [(*show_claim(claim), claim.verdict, claim.why) for claim in self.findings.claims]
+        return [(*show_claim(claim), claim.verdict, claim.why) for claim in self.done.findings.claims]
 
     @property
     def figure(self) -> str:
@@ -81,14 +61,14 @@ class _Shown:
     def alt(self) -> str:
         parts = [
             f"{panel.title} ({panel.y} against {panel.x}: {', '.join(line.label for line in panel.lines)})"
-            for panel in self.findings.panels
+            for panel in self.done.findings.panels
         ]
-        return f"{self.experiment.where}. {'; '.join(parts)}"
+        return f"{self.done.experiment.where}. {'; '.join(parts)}"
 
     @property
     def tables(self) -> list[tuple[str, list[str], list[tuple[str, ...]], int]]:
         shown = []
-        for table in self.findings.tables:
+        for table in self.done.findings.tables:
             rows = list(islice(rows_of(table), _MOST_ROWS_SHOWN))
             count = max((len(column) for column in table.columns.values()), default=0)
             shown.append((table.title, list(table.columns), rows, count - len(rows)))
@@ -126,7 +106,7 @@ def report_files(results: Results) -> dict[str, bytes]:
     done = [_Shown(one) for one in results.done]
     papers: dict[Paper, list[_Shown]] = {}
     for one in done:
-        papers.setdefault(one.experiment.paper, []).append(one)
+        papers.setdefault(one.done.experiment.paper, []).append(one)
     html = template.render(
         results=results,
         done=done,

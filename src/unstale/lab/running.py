@@ -15,7 +15,7 @@ from .experiment import Experiment, Findings, Run
 from .processes import KILLED, workers
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Done:
     """An experiment that has run: its findings, or why it failed."""
 
@@ -35,14 +35,8 @@ class Done:
         return not self.failure and self.findings.agrees
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Came:
-    """What another process sends back: plain data, without the experiment itself."""
-
-    findings: Findings
-    pictures: dict[str, bytes]
-    seconds: float
-    failure: str
+_Came = tuple[Findings, dict[str, bytes], float, str]
+"""What another process sends back: all of `Done` but the experiment, which does not travel."""
 
 
 def usual_jobs() -> int:
@@ -70,17 +64,7 @@ def carry_out(
         yield from _elsewhere(order, run, jobs, advance)
         return
     for one in order:
-        yield _done(one, _here(one, run, advance))
-
-
-def _done(one: Experiment, came: _Came) -> Done:
-    return Done(
-        experiment=one,
-        findings=came.findings,
-        pictures=came.pictures,
-        seconds=came.seconds,
-        failure=came.failure,
-    )
+        yield Done(one, *_here(one, run, advance))
 
 
 def _here(one: Experiment, run: Run, advance: Callable[[float], None]) -> _Came:
@@ -101,7 +85,7 @@ def _here(one: Experiment, run: Run, advance: Callable[[float], None]) -> _Came:
             raise
         findings, failure = Findings([], [], []), explained(error, one.file)
     tell(1.0)
-    return _Came(findings=findings, pictures=drawn, seconds=perf_counter() - begun, failure=failure)
+    return findings, drawn, perf_counter() - begun, failure
 
 
 def _elsewhere(
@@ -115,11 +99,11 @@ def _elsewhere(
         for future in as_completed(waiting):
             one = waiting[future]
             try:
-                done = _done(one, future.result())
+                done = Done(one, *future.result())
             except BrokenProcessPool:
-                done = Done(experiment=one, failure=f"its process {KILLED}")
+                done = Done(one, failure=f"its process {KILLED}")
             except Exception as error:  # noqa: BLE001  (read in vain there, or what it found cannot travel)
-                done = Done(experiment=one, failure=explained(error, one.file))
+                done = Done(one, failure=explained(error, one.file))
             advance(one.seconds)
             yield done
 

@@ -10,7 +10,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -113,18 +113,15 @@ def changes(
             )
 
 
-class _until_stopped:  # noqa: N801  (used like a function)
-    """An interruption is how one ends this, or a reader who has had enough: no error."""
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
-        """Take it for the end."""
-        if isinstance(error, BrokenPipeError):
-            discard_output()
-            return True
-        return kind is not None and issubclass(kind, KeyboardInterrupt)
+@contextmanager
+def _until_stopped() -> Iterator[None]:
+    """Take an interruption, or a reader who has had enough, for the end: neither is an error."""
+    try:
+        yield
+    except BrokenPipeError:
+        discard_output()
+    except KeyboardInterrupt:
+        pass
 
 
 def _print(version: Version, *, lines: bool) -> None:

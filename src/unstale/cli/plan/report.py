@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +38,7 @@ class PlanValue:
 
     def as_json(self) -> dict[str, Any]:
         """Return the answer as ``--json`` prints it."""
-        return {
-            "freshness": self.freshness,
-            "age": self.age,
-            "cost": self.cost,
-            "spent": self.spent,
-            "never_polled": self.never_polled,
-        }
+        return asdict(self)
 
 
 @dataclass

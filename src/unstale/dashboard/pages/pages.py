@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlencode
 
 import jinja2
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Depends, Form, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -162,65 +162,60 @@ def _what_if(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> N
 # --- elements
 
 
+@dataclass(frozen=True)
+class _ElementQuery:
+    """Which elements a page shows, as its address says."""
+
+    search: str = ""
+    state: str = ""
+    group: str = ""
+    sort: str = "key"
+    page: int = 1
+    down: bool = False
+    said: str = ""
+
+    def link(self, **other: object) -> str:
+        """Return the address of the same page but for this."""
+        given = {"search": self.search, "state": self.state, "group": self.group, "sort": self.sort}
+        told = {**given, "down": "1" if self.down else "", **other}
+        new = {name: str(value) for name, value in told.items() if value}
+        if new.get("sort") == "key" and "down" not in new:
+            del new["sort"]
+        return "/elements" + (f"?{urlencode(new)}" if new else "")
+
+
 def _elements(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
     @routes.get("/elements")
-    async def elements(
-        search: str = "",
-        state: str = "",
-        group: str = "",
-        sort: str = "key",
-        page: int = 1,
-        *,
-        down: bool = False,
-        said: str = "",
-    ) -> Response:
-        return await table(search, state, group, sort, page, down=down, said=said)
+    async def elements(asked: Annotated[_ElementQuery, Depends()]) -> Response:
+        return await table(asked)
 
     async def table(
-        search: str = "",
-        state: str = "",
-        group: str = "",
-        sort: str = "key",
-        page: int = 1,
+        asked: _ElementQuery = _ElementQuery(),
         *,
-        down: bool = False,
-        said: str = "",
         complaint: str = "",
         key: str = "",
         weight: str = "",
     ) -> Response:
-        given = {"search": search, "state": state, "group": group, "sort": sort, "down": "1" if down else ""}
-        found, total, page = await gateway.do(lambda mirror: _on_page(mirror, given, page, down=down))
+        found, total, page = await gateway.do(lambda mirror: _on_page(mirror, asked))
         status = await gateway.status()
-        copies = await gateway.freshness_of(found)
-
-        def link(**other: object) -> str:
-            new = {name: str(value) for name, value in {**given, **other}.items() if value}
-            if new.get("sort") == "key" and "down" not in new:
-                del new["sort"]
-            return "/elements" + (f"?{urlencode(new)}" if new else "")
-
         return render(
             "elements.html",
             422 if complaint else 200,
             found=found,
-            copies=copies,
+            copies=await gateway.freshness_of(found),
             total=total,
             now=gateway.mirror.clock.now(),
             counts=status.elements,
             groups=[one.name for one in status.groups[:200]],
             states=STATES,
             sorts=SORTS,
-            page=page,
             pages=max(-(-total // _ELEMENTS_PER_PAGE), 1),
             first=(page - 1) * _ELEMENTS_PER_PAGE + 1,
-            link=link,
-            down=down,
-            said=said,
+            link=asked.link,
             complaint=complaint,
             key=key,
             new_weight=weight,
-            **{name: given[name] for name in ("search", "state", "group", "sort")},
+            **vars(asked) | {"page": page},
         )
 
     @routes.post("/elements/add")
@@ -246,21 +241,16 @@ def _elements(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> 
         return RedirectResponse(f"/elements/{number}?said=added" if number else "/elements", 303)
 
 
-def _on_page(
-    mirror: Mirror, given: Mapping[str, str], page: int, *, down: bool
-) -> tuple[list[Element], int, int]:
+def _on_page(mirror: Mirror, asked: _ElementQuery) -> tuple[list[Element], int, int]:
     """Return the elements on a page, how many there are, and the page: the last, if beyond it."""
-    chosen = [given[name] for name in ("search", "state", "group", "sort")]
-    page = min(max(page, 1), 10**9)
-    found, total = mirror.page(
-        *chosen, descending=down, offset=(page - 1) * _ELEMENTS_PER_PAGE, limit=_ELEMENTS_PER_PAGE
-    )
-    if total and not found:
-        page = -(-total // _ELEMENTS_PER_PAGE)
-        found, total = mirror.page(
-            *chosen, descending=down, offset=(page - 1) * _ELEMENTS_PER_PAGE, limit=_ELEMENTS_PER_PAGE
-        )
-    return found, total, page
+
+    def look(page: int) -> tuple[list[Element], int, int]:
+        chosen = (asked.search, asked.state, asked.group, asked.sort)
+        start = (page - 1) * _ELEMENTS_PER_PAGE
+        return *mirror.page(*chosen, descending=asked.down, offset=start, limit=_ELEMENTS_PER_PAGE), page
+
+    found, total, page = look(min(max(asked.page, 1), 10**9))
+    return look(-(-total // _ELEMENTS_PER_PAGE)) if total and not found else (found, total, page)
 
 
 def _element(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:

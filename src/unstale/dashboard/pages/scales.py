@@ -16,20 +16,8 @@ _SPANS_SECONDS = (1e-9, 1e-6, 1e-3, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 3
 _LONG_SPANS_SECONDS = tuple(86400.0 * 10.0**n for n in range(8))
 """Seconds that people would choose on a logarithmic scale, about ten times apart."""
 _MORE_SPANS_SECONDS = (
-    0.02,
-    0.05,
-    0.2,
-    0.5,
-    2.0,
-    5.0,
-    30.0,
-    120.0,
-    300.0,
-    1800.0,
-    7200.0,
-    18000.0,
-    2 * 86400.0,
-    5 * 86400.0,
+    *(0.02, 0.05, 0.2, 0.5, 2.0, 5.0, 30.0, 120.0, 300.0, 1800.0, 7200.0, 18000.0),
+    *(2 * 86400.0, 5 * 86400.0),
 )
 """More of them, for scales on which there is room."""
 _TIME_STEPS_SECONDS = (*_STEPS_SECONDS, *(86400 * days for days in _STEPS_DAYS))
