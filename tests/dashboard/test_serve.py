@@ -87,7 +87,7 @@ def test_with_a_token(folder):
     ("arguments", "says"),
     [
         (("--token", "short"), "at least 16 printable ASCII characters"),
-        (("--token", "x" * 20, "--token-file", "y"), "cannot be had together"),
+        (("--token", "x" * 20, "--token-file", "y"), "cannot be combined"),
         (("--token-file", "missing"), "cannot be read: No such file"),
         (("--host", "no such host"), "is no address of this machine"),
         (("--host", "192.0.2.1", "--token", "x" * 20), "cannot listen there"),

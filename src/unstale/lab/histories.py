@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from unstale.simulation import World
 
 _WEIGHTS = Schema((Column("key", "text", needed=True), replace(WEIGHT, needed=True, empty=True)), "weights")
-WEIGHT_ROLES = tuple(column.role for column in _WEIGHTS.columns)
 BUNDLED = "releases of 211 Python packages"
 _DAY_SECONDS = 86400.0
 

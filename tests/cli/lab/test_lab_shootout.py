@@ -128,7 +128,7 @@ def test_refusals(refuse, changes):
     assert "no changes below it" in refuse("lab", "shootout", "empty.csv")
     assert "no element has two records" in refuse("lab", "shootout", "once.csv")
     assert "is not a git repository" in refuse("lab", "shootout", "plain")
-    assert "--rule none cannot be had" in refuse("lab", "shootout", "--rule", "none", "--rule", "nutch")
+    assert "--rule none cannot be combined" in refuse("lab", "shootout", "--rule", "none", "--rule", "nutch")
     assert "needs --weights" in refuse("lab", "shootout", "changes.csv", "--column", "weight=x")
     assert "there is no column 'x'" in refuse(
         "lab", "shootout", "changes.csv", "--weights", "weights.csv", "--column", "weight=x"

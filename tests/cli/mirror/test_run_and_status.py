@@ -358,7 +358,7 @@ def test_changes_are_told_to_a_command(run, run_until_seen, polled, folder):
 @pytest.mark.usefixtures("mirror")
 def test_mistakes_of_changes(refuse):
     assert "need --follow" in refuse("changes", "--command", "cat")
-    assert "--after cannot be had together" in refuse("changes", "--follow", "--command", "cat", "--after", 1)
+    assert "--after cannot be combined" in refuse("changes", "--follow", "--command", "cat", "--after", 1)
     assert "--limit cannot be combined with --follow" in refuse("changes", "--follow", "--limit", 1)
     assert "--webhook must be an address" in refuse("changes", "--follow", "--webhook", "example.org")
     assert "--command must be a command" in refuse("changes", "--follow", "--command", "'")

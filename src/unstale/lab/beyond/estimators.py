@@ -1,14 +1,16 @@
 """Bias and error of the estimators of change rates, by polls seen and changes per poll."""
 
 from collections.abc import Iterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 import unstale
 from unstale.arguments import Floats
-from unstale.estimation.rates.estimators import Method
 from unstale.lab.experiment import BEYOND, Claim, Line, Panel, Run, Table, experiment, ours
+
+if TYPE_CHECKING:  # slow to import, and experiments are listed without it
+    from unstale.estimation.rates.estimators import Method
 
 METHODS: dict[str, tuple[str, ...]] = {
     "regular": ("naive", "bias-reduced", "mle", "last-modified", "bayes, vague", "bayes, population"),
