@@ -359,6 +359,7 @@ class Mirror:
             told = skew_words("this machine", skew)
             raise InvalidInput(f"{told}: set it, or let NTP do that, and run again")
         with closing(open_store(self._url, copies=self.copies, run=True)) as store:
+            store.claim_copies()
             self.apply_rules()
             self._worker = Worker(
                 store, self.copies, self.sources, self.settings, self.clock, tick=self._tick,

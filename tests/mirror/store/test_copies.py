@@ -1,7 +1,9 @@
 """Copies: whole, under the right name, or not at all."""
 
+import asyncio
 import hashlib
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from unstale import InvalidInput
 from unstale.errors import Trouble
+from unstale.mirror.mirror import Mirror
 from unstale.mirror.store.copies import Copies
 
 TEXT = b"<p>some text that repeats itself</p>\n" * 1000
@@ -207,3 +210,61 @@ def test_after_a_trouble_nothing_is_half_written_and_it_can_be_tried_again(copie
                 copies.put(body)
         assert files(copies.folder) == ["body"]
     assert copies.read(copies.put(file)[0]) == TEXT
+
+
+def test_workers_that_do_not_see_the_same_folder_are_refused(postgres_url, tmp_path):
+    """Their copies would be taken for missing, and fetched again and again."""
+
+    def mirror(folder):
+        return Mirror(postgres_url, copies=tmp_path / folder)
+
+    def run(one):
+        one.add("python:a", poll=lambda: "something")
+        return one.step()
+
+    with mirror("here") as one:
+        assert run(one) == 1
+        known = (tmp_path / "here" / "mirror-id").read_text().strip()
+        assert one.store.foreign_copies() is None
+    (tmp_path / "there").mkdir()
+    with mirror("there") as other:
+        with pytest.raises(InvalidInput, match=f"is not the one of this mirror.* is not there.*{known}"):
+            run(other)
+        assert "is not there" in other.store.foreign_copies()
+        (tmp_path / "there" / "mirror-id").write_text("another\n")
+        with pytest.raises(InvalidInput, match=f"mirror-id says another, where the mirror knows {known}"):
+            run(other)
+        (tmp_path / "there" / "mirror-id").write_text(f"{known}\n")  # as the line says, if copies are lost
+        run(other)
+    with mirror("here") as one:
+        run(one)
+
+
+def test_a_folder_that_vanishes_is_not_taken_for_lost_copies(postgres_url, tmp_path):
+    """A file system that is not mounted any more: nothing is fetched again, and the reason is told once."""
+    events = []
+    with Mirror(postgres_url, copies=tmp_path / "copies", tidy_every=0.0) as one:
+        one.add("python:a", poll=lambda: "something")
+        one.step()
+        with one._working(events.append) as worker:
+            (tmp_path / "copies").rename(tmp_path / "away")
+            (tmp_path / "copies").mkdir()
+            for _ in range(3):
+                asyncio.run(worker.turn())
+        told = [event.detail for event in events if event.kind == "trouble"]
+        assert sum("is not the one of this mirror" in line for line in told) == 1
+        assert not any("fetched again" in line for line in told)
+        assert one.find("python:a").fingerprint is not None
+
+
+def test_the_one_runner_of_a_file_may_have_lost_its_copies(tmp_path):
+    with Mirror(tmp_path / "mirror.db") as one:
+        one.add("python:a", poll=lambda: "something")
+        one.step()
+        known = (tmp_path / "copies" / "mirror-id").read_text()
+        shutil.rmtree(tmp_path / "copies")
+        one.step()
+        assert (tmp_path / "copies" / "mirror-id").read_text() == known
+        (tmp_path / "copies" / "mirror-id").write_text("another")
+        with pytest.raises(InvalidInput, match="mirror-id says another"):
+            one.step()

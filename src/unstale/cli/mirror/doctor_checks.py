@@ -148,6 +148,9 @@ def check_all(opened: Opened) -> list[Check]:
 
 
 def _check_store(opened: Opened) -> list[Check]:
+    if (foreign := opened.mirror.store.foreign_copies()) is not None:
+        told, _, todo = foreign.partition("; ")
+        return [Check("error", "copies", told, todo)]
     wrong = opened.mirror.store.check()
     if wrong:
         todo = "stop the runner of the mirror, and restore a back-up; unstale export saves what is not wrong"

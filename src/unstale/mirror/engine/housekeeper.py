@@ -85,6 +85,8 @@ class Housekeeper:
         """Elements whose copies were found damaged; the next transaction has them fetched again."""
         self._told_skew = 0.0
         """By how much the clock of this machine is ahead, as an event has said; 0: none has."""
+        self._told_foreign = ""
+        """Why the folder of copies is not the mirror's, as an event has said."""
         self._orphans: list[str] = []
         """Digests of copies that no version has any more, once the transaction is committed."""
 
@@ -183,7 +185,11 @@ class Housekeeper:
         some = t.latest(self._last_looked_for, _COPIES_AT_ONCE)
         self._last_looked_for = some[-1][0] if len(some) == _COPIES_AT_ONCE else 0
         lost = [element for element, digest in some if not self._copies.has(digest)]
-        if lost:
+        if lost and (wrong := self._store.foreign_copies()) is not None:
+            if wrong != self._told_foreign:
+                self._events.emit("trouble", wrong)
+            self._told_foreign = wrong
+        elif lost:
             t.refetch(lost)
             told = f"{_copies_are(len(lost))} missing in {self._copies.folder}: fetched again"
             self._events.emit("trouble", told)

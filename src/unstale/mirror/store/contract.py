@@ -459,6 +459,12 @@ class Store(Protocol):
     def become_planner(self) -> bool:
         """Try to be the planner, or see whether we still are."""
 
+    def claim_copies(self) -> None:
+        """Refuse to work with a folder of copies that is not the mirror's; one that is new becomes it."""
+
+    def foreign_copies(self) -> str | None:
+        """Say why the folder of copies is not the one that the mirror's workers have; None if it is."""
+
     def close(self) -> None:
         """Let go of it, and of the lock."""
 

@@ -85,6 +85,30 @@ class Copies:
                     if path.stat().st_mtime <= before:
                         path.unlink()
 
+    # --- whose folder it is
+
+    @property
+    def identity_file(self) -> Path:
+        """The file that says to which mirror the folder belongs: workers on several machines compare it."""
+        return self.folder / "mirror-id"
+
+    def identity(self) -> str | None:
+        """Return what that file says; None if there is none."""
+        with self._troubles(), suppress(FileNotFoundError, NotADirectoryError):
+            return self.identity_file.read_text("ascii", "replace").strip()[:100] or None
+        return None
+
+    def identify(self, identity: str) -> None:
+        """Write that file; whoever reads it meanwhile sees all of it or none."""
+        self._made.clear()  # the folder may be another now
+        with self._troubles():
+            temporary = self.scratch / f"put-{secrets.token_hex(8)}"
+            with new_file(temporary, shared=self.shared) as file:
+                file.write(f"{identity}\n".encode())
+                self._sync(file)
+            temporary.replace(self.identity_file)
+            sync_folder(self.folder)
+
     # --- writing
 
     def put(self, body: bytes | Path, *, doubt: bool = False) -> tuple[str, int]:

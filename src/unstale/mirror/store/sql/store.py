@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import socket
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -246,6 +247,51 @@ class SqlStore:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def claim_copies(self) -> None:
+        """Refuse to work with a folder of copies that is not the mirror's; one that is new becomes it."""
+        with self.begin() as transaction:
+            transaction.write()
+            transaction.take()  # no two claim at a time
+            wrong, known = self._foreign(transaction)
+            if wrong is not None:
+                raise InvalidInput(wrong)
+            with suppress(Trouble):  # polls will tell of a folder that cannot be used
+                found = self.copies.identity()
+                mine = known or found or secrets.token_hex(16)
+                if known is None:
+                    transaction.connection.execute(insert(meta), {"name": "copies", "value": mine})
+                if found is None:
+                    self.copies.identify(mine)
+
+    def foreign_copies(self) -> str | None:
+        """Say why the folder of copies is not the one that the mirror's workers have; None if it is."""
+        with self.begin() as transaction:
+            return self._foreign(transaction)[0]
+
+    def _foreign(self, transaction: SqlTransaction) -> tuple[str | None, str | None]:
+        """Return what is wrong with the folder, in words, and the identity that the mirror knows, if any.
+
+        A folder without one is taken for the mirror's if nothing can be in another: where one process at most
+        runs the mirror, whose copies may have been lost, and before there are copies.
+        """
+        connection = transaction.connection
+        known = connection.scalar(select(meta.c.value).where(meta.c.name == "copies"))
+        try:
+            found = self.copies.identity()
+        except Trouble:
+            return None, known
+        may_be_new = self._path is not None or connection.scalar(select(versions.c.id).limit(1)) is None
+        if known is None or found == known or (found is None and may_be_new):
+            return None, known
+        file = self.copies.identity_file
+        says = "is not there" if found is None else f"says {found}"
+        return (
+            f"the folder of copies {str(self.copies.folder)!r} is not the one of this mirror, which all its "
+            f"workers must see: its file {file.name} {says}, where the mirror knows {known}; mount that "
+            "folder here, or set copies to where it is; if its copies are lost for good, write "
+            f"{known} into {str(file)!r}"
+        ), known
 
     def discard(self, digests: Sequence[str]) -> int:
         """Delete copies that nothing refers to any more; return how many.
