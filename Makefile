@@ -12,7 +12,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTHON ?=
 
-.PHONY: help setup run test quick test-long test-elsewhere lint docs bench
+.PHONY: help setup run test quick test-long test-elsewhere lint audit fuzz docs bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -104,6 +104,26 @@ lint: setup  ## check style, formatting, types and the layers
 docs: setup  ## build the documentation as a site, in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "docs: the site is in build/site; to read and search it: $(BIN)/python -m http.server --directory build/site 8000"
+
+AUDIT_STAMP := $(VENV)/.installed-audit
+FUZZ_STAMP := $(VENV)/.installed-fuzz
+SECONDS := 60
+
+audit: $(AUDIT_STAMP)  ## look for known vulnerabilities, in the source and in what is installed
+	@$(BIN)/python tests/audit.py
+
+fuzz: $(FUZZ_STAMP)  ## fuzz all that reads what strangers wrote; SECONDS=60 for each target, TARGETS=all
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
+
+$(AUDIT_STAMP): $(STAMP)
+	@echo "audit: installing bandit and pip-audit"
+	@$(PIP) install --group audit
+	@touch $@
+
+$(FUZZ_STAMP): $(STAMP)
+	@echo "fuzz: installing atheris"
+	@$(PIP) install --group fuzz
+	@touch $@
 
 bench: $(BENCH_STAMP)  ## run the benchmarks
 	@$(BIN)/python -m benchmarks

@@ -306,6 +306,8 @@ def _check_size(scope: Scope, headers: Headers) -> None:
     address = scope.get("raw_path") or scope["path"].encode()
     if len(address) + len(scope["query_string"]) > _LONGEST_ADDRESS_BYTES:
         raise _Refused(414, f"an address can have {_LONGEST_ADDRESS_BYTES} bytes at most")
+    if not scope["query_string"].isascii():
+        raise _Refused(400, "what follows the ? must be ASCII; others are written with percent signs")
     if "transfer-encoding" in headers and "content-length" in headers:  # where does its body end?
         raise _Refused(400, "a request must not have both Content-Length and Transfer-Encoding")
     length = headers.get("content-length", "0")

@@ -28,11 +28,17 @@ CHECKS = [
     checks.response_headers_conformance,
     checks.response_schema_conformance,
 ]
+WITHOUT_TOKEN = {"/healthz"}
+REFUSALS = {400, 401, 404, 405, 413, 414, 415, 429}
+"""What a request without the token may get: nothing of the mirror."""
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    """Return the description of a dashboard, and where it is served."""
+TOKEN = "a token for schemathesis"  # noqa: S105
+
+
+@pytest.fixture(scope="module", params=[None, TOKEN], ids=["open", "token"])
+def served(tmp_path_factory, request):
+    """Return the description of a dashboard, where it is served, and the token that it wants."""
     store = tmp_path_factory.mktemp("mirror") / "mirror.db"
     texts = {f"page {i}": iter(f"version {n}\n" * i for n in range(100)) for i in range(1, 6)}
     with Mirror(store, settings=Settings(budget=1000.0)) as mirror:
@@ -42,20 +48,21 @@ def served(tmp_path_factory):
             mirror.step()
         with mirror.store.begin() as t:  # somebody polls, so that all is well
             t.alive("elsewhere:1", time.time(), time.time() + 3600)
-    app = create_app(MirrorGateway(Mirror(store)), AccessRules())
+    app = create_app(MirrorGateway(Mirror(store)), AccessRules(token=request.param))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
-    yield app.openapi(), f"http://127.0.0.1:{port}"
+    yield app.openapi(), f"http://127.0.0.1:{port}", request.param
     server.should_exit = True
     thread.join(10)
 
 
 def ask(served, mode, examples, *, derandomize):
-    document, address = served
+    document, address, token = served
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     schema = schemathesis.openapi.from_dict(document)
     asked = 0
     for found in schema.get_all_operations():
@@ -71,7 +78,14 @@ def ask(served, mode, examples, *, derandomize):
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def keeps_to_it(case):
-            case.call_and_validate(base_url=address, checks=CHECKS)
+            case.call_and_validate(base_url=address, headers=headers, checks=CHECKS)
+            if token is not None and case.path not in WITHOUT_TOKEN:
+                for wrong in (
+                    {},
+                    {"Authorization": "Bearer " + "x" * 24},
+                    {"Cookie": f"unstale-token={token}"},
+                ):
+                    assert case.call(base_url=address, headers=wrong).status_code in REFUSALS, case.path
 
         try:
             keeps_to_it()
@@ -94,7 +108,7 @@ def test_the_api_is_as_described_by_many_requests(served, mode):
 
 
 def test_every_number_has_its_unit_or_meaning(served):
-    document, _ = served
+    document, *_ = served
     for name, schema in document["components"]["schemas"].items():
         for field, said in schema.get("properties", {}).items():
             kinds = {one.get("type") for one in said.get("anyOf", [said])}
@@ -103,7 +117,7 @@ def test_every_number_has_its_unit_or_meaning(served):
 
 
 def test_operations_have_names_and_words(served):
-    document, _ = served
+    document, *_ = served
     names = [said["operationId"] for path in document["paths"].values() for said in path.values()]
     assert len(names) == len(set(names))
     for path in document["paths"].values():

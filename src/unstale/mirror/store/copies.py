@@ -403,7 +403,7 @@ def new_file(path: Path, *, shared: bool) -> BinaryIO:
     """Make a file that only its owner can read, or its group as well if it is shared."""
     number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     if shared:
-        os.chmod(path, 0o660)  # noqa: PTH101  (whatever the umask is)
+        os.chmod(path, 0o660)  # noqa: PTH101  # nosec B103  (shared = "group", whatever the umask is)
     return os.fdopen(number, "wb")
 
 

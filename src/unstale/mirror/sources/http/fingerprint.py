@@ -254,10 +254,11 @@ def _css(selector: str) -> CSSSelector:
     need("cssselect", extra="html", needed_for="selectors")
     from cssselect import SelectorError
     from lxml.cssselect import CSSSelector
+    from lxml.etree import LxmlError
 
     try:
         return CSSSelector(selector, translator="html")
-    except (SelectorError, RecursionError) as error:
+    except (SelectorError, LxmlError, ValueError, RecursionError) as error:
         raise InvalidInput(f"selector must be a CSS selector; {selector[:100]!r} is not: {error}") from None
 
 
