@@ -59,7 +59,7 @@ class Threads:
             if self._left[key].is_alive():
                 raise GivenUp("the poll before was given up, and has not ended yet")
             del self._left[key]
-        work = _Work(call, clean)
+        work = _ThreadCall(call, clean)
         thread = threading.Thread(target=work.run, name=f"unstale: {key}", daemon=True)
         thread.start()
         try:
@@ -75,7 +75,7 @@ class Threads:
         return work.result()
 
 
-class _Work(Generic[T]):
+class _ThreadCall(Generic[T]):
     """A call and its result."""
 
     def __init__(self, call: Callable[[threading.Event], T], clean: Callable[[T], None] | None) -> None:
