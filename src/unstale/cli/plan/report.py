@@ -25,16 +25,16 @@ class PlanValue:
 
     freshness: float = 0.0
     age: float = 0.0
-    spent: float = 0.0
-    never_polled: int = 0
     cost: float = 0.0
     """Mean cost of the objective of the task."""
+    spent: float = 0.0
+    never_polled: int = 0
 
     @classmethod
     def of(cls, plan: Plan) -> PlanValue:
         """Return what a plan buys."""
         never = int((plan.frequencies == 0).sum())
-        return cls(plan.freshness, plan.age, plan.spent, never, plan.cost)
+        return cls(plan.freshness, plan.age, plan.cost, plan.spent, never)
 
     def as_json(self) -> dict[str, Any]:
         """Return the answer as ``--json`` prints it."""

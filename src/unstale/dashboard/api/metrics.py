@@ -24,7 +24,7 @@ from .models import Health, problems
 _MOST_GROUPS = 50
 """Groups that are told apart; the others are one."""
 _OTHER = "other"
-_SECRET = "the store cannot be used; requests with the token are answered why"  # noqa: S105
+_SECRET = "the store cannot be used; show the token to be told why"  # noqa: S105
 _POLLS_PER_READ, _MOST_READS_PER_REQUEST = 50_000, 10
 """Polls that are counted at once, and how often at each request."""
 
