@@ -98,6 +98,16 @@ def test_what_seems_not_worth_a_poll_is_polled_at_last() -> None:
     assert play(learning, np.ones(50), 160.0, np.random.default_rng(0))[0] == 0
 
 
+def test_giving_up_has_a_limit() -> None:
+    """One in twenty changes all the time: a poll is worth nothing, and it gets one in about 5 rounds."""
+    learning = Learning(100, 100.0, steps=10, seed=2)
+    for _ in range(400):
+        learning.learn(np.arange(5), np.full(5, 0.01), np.ones(5, np.bool_))
+    counts = play(learning, np.r_[np.full(5, 1e4), np.full(95, 0.3)], 100.0, np.random.default_rng(0))
+    assert (counts[:5] >= 100.0 / 6.0).all()
+    assert (counts[:5] <= 100.0 / 4.0).all()
+
+
 def test_cheap_polls_are_preferred() -> None:
     sizes = np.tile([1.0, 9.0], 100)
     learning = Learning(200, 300.0, sizes=sizes, seed=1)

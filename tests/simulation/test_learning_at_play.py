@@ -152,6 +152,31 @@ class Turning:
         self._inner.learn(outcomes)
 
 
+def daily_rush(n: int, days: int, rng: np.random.Generator) -> World:
+    """Return a world in which most elements change twice each working day, all within the same two hours."""
+    elements, times = [], []
+    for day in range(days):
+        for turn in range(2):
+            share = (1.0 if day % 7 < 5 else 0.3) * np.where(np.arange(n) % 2 == turn, 1.0, 0.3)
+            who = np.flatnonzero(rng.random(n) < share)
+            elements.append(who)
+            times.append(day + 0.55 + 0.04 * turn + 0.03 * rng.random(who.size))
+    return World.recorded(np.concatenate(elements), np.concatenate(times), end=float(days), count=n)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_where_nearly_every_poll_sees_a_change_the_prior_does_not_run_off(seed: int) -> None:
+    """There are four changes of an element in a round, most of them at the same hours."""
+    world = daily_rush(150, 60, np.random.default_rng(seed))
+    budget = 0.25 * float(world.mean_rates.sum())
+    learning = Learning(150, budget, seed=seed)
+    policies = {"uniform": "uniform", "learning": LearningAtPlay(learning)}
+    found = simulate(world, budget, policies=policies, burn_in=20.0, seed=seed)
+    assert 2.0 < float(learning.learner.prior.rate[0]) * learning.policy.round < 6.0  # it was 7 to 9
+    assert found["learning"].age < 1.05 * found["uniform"].age  # elements were given up: it was 1.12 to 1.13
+    assert found["learning"].freshness > found["uniform"].freshness - 0.003
+
+
 def test_it_follows_another_budget() -> None:
     rates = rates_of("gamma", 4, 500)
     turning: Policy = Turning(Learning(500, 500.0, seed=1), 15.0, 1500.0)  # type: ignore[assignment]

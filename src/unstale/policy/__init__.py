@@ -11,11 +11,10 @@ of your own, for the simulator and for the lab.
 from .budget_and_limits import GroupLimits, RateLimits, Slots
 from .element_table import ElementColumns, ElementTable
 from .hint_channels import Channels
-from .learning_policy import PATIENCE, Chosen, LearningPolicy, Limits, PollOutcomes
+from .learning_policy import Chosen, LearningPolicy, Limits, PollOutcomes
 from .learning_schedule import Learning
 
 __all__ = [
-    "PATIENCE",
     "Channels",
     "Chosen",
     "ElementColumns",

@@ -38,15 +38,14 @@ from .compiled.jitter import stretch
 from .discovered import STANDING_BACK, ListShares
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
 from .hint_channels import Channels
+from .patience import SHORTEST_ROUNDS, Patience
 from .ranking import far_apart, leading_within, turns
 from .reserve_price import ReservePrice
 
-__all__ = ["PATIENCE", "Chosen", "LearningPolicy", "Limits", "PollOutcomes", "no_backoff"]
+__all__ = ["Chosen", "LearningPolicy", "Limits", "PollOutcomes", "no_backoff"]
 
 STEPS = 50.0
 """Times that polls are chosen while the budget pays for one of each element."""
-PATIENCE = 50.0
-"""Rounds after which an element is polled whatever that seems to be worth."""
 _RESCALE = 2.5
 """Factor by which a round may become longer or shorter before the learner is told."""
 _LONGEST_LOOK_AHEAD_HOURS = 48.0
@@ -223,6 +222,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """How many more polls others have had than those that are new, or asked for by an audit."""
         self._marked = 0.0
         self._shares = ListShares(table)
+        self.patience = Patience(table)
+        """How long elements may be left alone."""
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on later, besides the table and the limits."""
@@ -233,6 +234,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             "followed": followed,
             **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE},
             **self._reserve_price.state(),
+            **self.patience.state(),
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
@@ -240,6 +242,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         for name in _STATE:
             setattr(self, name, np.asarray(state[name.strip("_")]).item())
         self._reserve_price.resume(state)
+        self.patience.resume(state)
         self.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
         self.hinted = set(self.table["id"][self.table["hints"] > 0].tolist())
         pairs = np.asarray(state["followed"], np.int64).reshape(-1, 2)
@@ -698,7 +701,10 @@ class LearningPolicy(Generic[AnyLimits_co]):
         old = old[table.since(old, now) >= table["min_interval"][old]]
         since = table.since(old, end)
         values = self._worths_by(old, since, now, end)
-        overdue = (since >= table["max_age"][old]) | (since > PATIENCE * self.round)
+        overdue = since >= table["max_age"][old]
+        self.patience.reckon(now, self.round)
+        waiting = np.flatnonzero(since > SHORTEST_ROUNDS * self.round)
+        overdue[waiting] |= since[waiting] > self.patience.times(old[waiting], self.round)
         back = self._shares.stand_back(old)
         values[overdue & ~back] = inf
         values[back] *= STANDING_BACK
@@ -817,4 +823,6 @@ class LearningPolicy(Generic[AnyLimits_co]):
             horizon = min(soon, _LONGEST_LOOK_AHEAD_HOURS * self.clocks.rhythms.hour)
             moments = self.next_polls(places, np.full(places.size, end), 0.8 * self._marked, horizon)
             wait = np.where(np.isnan(moments), wait, np.maximum(moments - end, 0.2 * self.clocks.step))
+        patience = SHORTEST_ROUNDS * self.round
+        wait = np.minimum(wait, np.where(since < patience, patience - since, patience))
         table["look"][places] = end + np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))

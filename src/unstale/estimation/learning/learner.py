@@ -51,6 +51,10 @@ _STIFF, _PULL = 0.05, 0.005
 """How slowly priors move: as if there had been so much information, per element of the class, before any
 poll. It takes a part of a round to outweigh that, since polls of one moment may all see the same cause. A
 tenth of it says that shape and rate are about 1, and 1 per round: they are finite if polls say nothing."""
+_QUIET_POLLS = 0.05
+"""Polls of a round without a change that each element is taken to have had besides (Laplace's rule of
+succession). Where nearly every poll sees a change, the likelihood of the mean rate is flat from some rate on:
+what polls cannot tell is not learned, and does not run off. Where polls do see no change, that is nothing."""
 
 
 class Learner:
@@ -244,6 +248,9 @@ class Learner:
             return
         size = self._sizes[:, None, None]
         slope -= (1.0 - fade) * _PULL * size * (self._priors - self._opinion)
+        mean = np.exp(self._priors[..., 1]) * self._round
+        silence = mean / (1.0 + mean / np.exp(self._priors[..., 0]))  # how it depends on log(mean)
+        slope[..., 1] -= (1.0 - fade) * _QUIET_POLLS * self._sizes[:, None] * silence
         stiff = self._information + _STIFF * size[..., None] * np.eye(2)
         move = np.linalg.solve(stiff, slope[..., None])[..., 0]
         self._priors += np.clip(move, -1.0, 1.0)

@@ -17,7 +17,6 @@ from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.json_values import as_json, fields_json, moment, number
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, PollRecord, Transaction, Version
-from unstale.policy import PATIENCE
 from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, REMOVED, Places
 from unstale.quantities import show_duration, show_number
 from unstale.wording import plural
@@ -117,7 +116,8 @@ def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
         enough = policy.worths(places, 10.0**middle) >= policy.price
         high, low = np.where(enough, middle, high), np.where(enough, low, middle)
     wait = np.where(high >= 10.0 - 1e-6, inf, 10.0**high)
-    wait = np.minimum(wait, np.minimum(table["max_age"][places].astype(float), PATIENCE * policy.round))
+    patience = policy.patience.times(places, policy.round)
+    wait = np.minimum(wait, np.minimum(table["max_age"][places].astype(float), patience))
     wait = np.maximum(wait, table["min_interval"][places])
     last = np.where(np.isnan(table["last"][places]), -inf, table["last"][places])
     moment = np.maximum(np.maximum(last + wait, table["not_before"][places]), policy.limits.next(now))
@@ -211,7 +211,7 @@ def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
         return (
             "It seems to change all the time, so no copy of it stays fresh: it is polled now and then only."
         )
-    if wait >= 0.999 * PATIENCE * policy.round:
+    if wait >= 0.999 * float(policy.patience.times(np.array([place]), policy.round)[0]):
         return "It is polled now and then whatever that seems to be worth."
     if not isfinite(moment):
         return "A poll will never be worth the price: it changes so often that a copy is stale again at once."
