@@ -5,6 +5,7 @@ import pytest
 
 import unstale
 from unstale.lab import Verdict, every_experiment
+from unstale.lab.azar import algorithm_3
 
 from .claims import each, each_wrong, line, planned, refuted, the
 
@@ -173,6 +174,11 @@ def rolled(rule):
     return lambda *pages: np.roll(rule(*pages), 1)
 
 
+def swapped(schedule):
+    """Schedule each page as another should be."""
+    return lambda frequencies: schedule(np.roll(frequencies, 1))
+
+
 WRONG = {
     "azar-figure-1": [
         ([(unstale, "plan", lambda of: planned(of, "uniform"))], {"Zipf utilities", "uniform utilities"})
@@ -191,7 +197,20 @@ WRONG = {
         (
             [(unstale, "plan", lambda of: planned(of, "proportional"))],
             {"uniform utilities, R = 100: the sequence"},
-        )
+        ),
+        (
+            [(unstale, "EarliestDeadline", swapped)],
+            {
+                "polls of any page after any slot",
+                "after 1/error slots",
+                "Zipf utilities, R = 100: the sequence",
+                "uniform utilities, R = 100: the sequence",
+            },
+        ),
+        (
+            [(algorithm_3, "as_printed", lambda _: lambda _, slots: np.cumsum(np.ones(100_000 * slots)))],
+            {"cost as printed"},
+        ),
     ],
 }
 

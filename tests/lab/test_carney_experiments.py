@@ -5,7 +5,7 @@ import pytest
 
 import unstale
 from unstale.lab import Verdict
-from unstale.lab.carney import _scaling, figure_5, figure_7, figure_8, figure_10
+from unstale.lab.carney import _scaling, figure_3, figure_5, figure_7, figure_8, figure_10
 
 from .claims import by_name, drawn, each_wrong, planned, refuted, scaled
 
@@ -239,6 +239,8 @@ WRONG = {
     ],
     "carney-figure-3": [
         ([PROPORTIONAL], {"aligned, θ = 1.6", "all three alignments"}),
+        ([(figure_3, "profile_of", lambda of: lambda count, theta: of(count, 1.6 - theta))],
+         {f"{name}: perceived freshness of the PF technique" for name in ("reverse", "shuffled")}),
         ([(unstale, "perceived_freshness", lambda of: scaled(of, 0.95))], {"θ = 0, all three alignments"}),
     ],
     "carney-figure-5": [
@@ -249,6 +251,10 @@ WRONG = {
         ),
     ],
     "carney-figure-6": [([UNIFORM], {"all techniques", "λ-partitioning"})],
+    "carney-figure-8": [
+        ([(figure_8, "_refined", lambda of: lambda count, seed, k, _: of(count, seed, k, 0))],
+         {"all numbers of partitions"}),
+    ],
     "carney-figure-10": [
         ([PROPORTIONAL], {"a smaller element", "polls in total"}),
         ([(figure_10, "change_rates", lambda of: lambda *at: of(*at)[::-1])],

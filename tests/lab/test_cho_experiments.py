@@ -6,6 +6,7 @@ that is loosened until it always holds is noticed there.
 """
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -458,7 +459,26 @@ class Faster:
 
 
 ORDERS = {"fixed order", "random order", "purely random"}
+
+
+def ordered(order):
+    """Make schedules in this order, whatever is asked for."""
+    return lambda schedule: lambda *at, **options: schedule(*at, **(options | {"order": order}))
+
+
+def beginning(share):
+    """Make windows with so many polls at their beginning, whatever is asked for."""
+    return lambda windows: SimpleNamespace(every=lambda *at, **_: windows.every(*at, at_start=share))
+
+
 WRONG = {
+    "cho-examples": [
+        ([(unstale, "Schedule", ordered("random"))], {"example 2, fixed order", "example 2, purely random"}),
+        ([(unstale, "Schedule", ordered("fixed"))], {"example 2, random order"}),
+        ([(unstale, "Windows", beginning(0.0))],
+         {"example 3, all at midnight", "example 3, most at midnight"}),
+        ([(unstale, "Windows", beginning(1.0))], {"example 3, all day long"}),
+    ],
     "cho-figure-2": [
         (
             [(unstale, "World", Faster)],
@@ -502,8 +522,10 @@ WRONG = {
             {"budgets from 0.05 to 1000"},
         ),
         (
-            [(figure_9, "_best", instead(0.5)), (figure_9, "_where", instead(1.0))],
-            {"a small budget: 1 a day", "large budgets, from 5 on"},
+            [(figure_9, "_best", instead(0.5)), (figure_9, "_where", instead(6.8))],
+            {"a small budget: 1 a day", "large budgets, from 5 on",
+             "panel (b) of the report, if it has at most 1.764 polls a day",
+             "the same, if it has 6.8 polls a day or more"},
         ),
     ],
     "cho-figure-10": [

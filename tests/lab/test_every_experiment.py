@@ -10,6 +10,7 @@ import pytest
 from unstale.lab import Run, Verdict, choose, every_experiment
 from unstale.lab.experiment import BEYOND
 
+from . import test_azar_experiments, test_carney_experiments, test_cho_experiments, test_li_experiments
 from .claims import by_name, with_verdict
 
 NAMES = [one.name for one in every_experiment()]
@@ -59,6 +60,28 @@ def test_in_full_nothing_is_left_unexplained(findings, name):
     for verdict in UNLIKE:
         assert with_verdict(full, verdict) == with_verdict(quick, verdict)
     assert len(with_verdict(full, Verdict.REPRODUCES)) == len(with_verdict(quick, Verdict.REPRODUCES))
+
+
+# --- no check that cannot fail ---------------------------------------------------------------------------
+
+ELSEWHERE = {
+    # statements that tests of their own refute, since they are of times or of one case
+    "carney-figure-7": {
+        "more than 100 partitions",
+        "section 3: a general solver, 100,000 elements, from its time for 80",
+        "section 4: partitions, up to 500,000 elements",
+    },
+    "carney-figure-9": {"50 partitions and 10 iterations, by comparisons, if what they reach is good"},
+}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("beyond-")])
+def test_every_statement_that_holds_has_a_wrong_law_under_which_it_does_not(findings, name):
+    """The tests of each paper show that these laws do refute them."""
+    tests = (test_cho_experiments, test_azar_experiments, test_li_experiments, test_carney_experiments)
+    refuted = set().union(*(said for one in tests for _, said in one.WRONG.get(name, ())))
+    holds = {c.what for c in findings(name).claims if c.computed is True and isinstance(c.published, str)}
+    assert holds <= refuted | ELSEWHERE.get(name, set())
 
 
 # --- what the documentation says of all -----------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Experiments of Li, Cline & Loguinov: what the paper prints, typed again and held against what comes out."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -349,6 +351,11 @@ def test_figures_7_and_8_need_more_than_a_few_changes(tmp_path, name):
 # --- wrong laws: what must then not hold ----------------------------------------------------------------
 
 
+def the_other_way_round(phase_lock):
+    """Say that polls fall into step where they do not, and the reverse."""
+    return lambda *laws: SimpleNamespace(possible=not phase_lock(*laws).possible)
+
+
 POINTS = {"(a) simulated points", "(b) simulated points"}
 WRONG = {
     "li-figure-3": [([(unstale.renewal, "staleness", lambda of: scaled(of, 1.2))], POINTS)],
@@ -398,7 +405,9 @@ WRONG = {
         (
             [(unstale, "plan", lambda of: planned(of, "uniform"))],
             {"theorem 11, w = 1, x, log(1+x), 1/(1+x)"},
-        )
+        ),
+        ([(unstale.renewal, "dominates", lambda of: lambda one, other: of(other, one))], {"theorem 9"}),
+        ([(unstale.renewal, "phase_lock", the_other_way_round)], {"theorem 10", "section IV-A"}),
     ],
 }
 

@@ -8,6 +8,8 @@ import unstale
 from unstale.arguments import Floats
 from unstale.lab.experiment import CARNEY, Claim, Line, Panel, Run, experiment, number, ours, statement
 
+from ._world import pareto_sizes
+
 
 @experiment("carney-footnotes", paper=CARNEY, where="Footnotes 2, 4, 7 and appendix", seconds=0.3)
 def footnotes(run: Run) -> Iterator[Claim | Panel]:  # noqa: ARG001  (nothing to make quicker)
@@ -37,8 +39,8 @@ def footnotes(run: Run) -> Iterator[Claim | Panel]:  # noqa: ARG001  (nothing to
     )
     yield ours("it is concave", computed=bool((np.diff(slopes) < 0).all()))
     x = np.linspace(1.0, 10.0, 91)
-    drawn = (1.0 - np.random.default_rng(1).random(100_000)) ** (-1.0 / 1.5)
-    below = np.searchsorted(np.sort(drawn), x) / drawn.size
+    sizes = pareto_sizes(100_000, 1.5)  # of mean 1, in order; k is the least
+    below = np.searchsorted(sizes, x * sizes[0]) / sizes.size
     printed = x**-1.5
     yield statement(
         "footnote 4: F(x) = (k/x)^a",
@@ -47,7 +49,7 @@ def footnotes(run: Run) -> Iterator[Claim | Panel]:  # noqa: ARG001  (nothing to
         error="it is the share above x, one less the distribution function; it falls with x",
     )
     yield ours(
-        "1 - (k/x)^a is the share of a sample below x",
+        "1 - (k/x)^a is the share of sizes below x",
         computed=bool(np.abs(1 - printed - below).max() < 0.01),
     )
     prices = np.geomspace(1e-3, 0.99, 100)
