@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..arguments import Floats
 
-__all__ = ["FIT_CENTRE", "FIT_END", "PIECE_BITS", "SMALLEST", "Lookup", "fitted_freshness", "lookup"]
-
 PIECE_BITS = 6
 _SHIFT = 52 - PIECE_BITS
 _DEGREE = 4

@@ -20,8 +20,6 @@ from unstale.arguments import Floats
 from .element_table import NEW, ElementTable, Places
 from .ranking import leading_within
 
-__all__ = ["STANDING_BACK", "ListShares"]
-
 _CHOICES_BETWEEN_COUNTS = 12
 """Choices for which one count of the elements of each list serves."""
 _FEW_UNSEEN = 10

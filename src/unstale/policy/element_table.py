@@ -20,11 +20,6 @@ from unstale.errors import InvalidInput
 from unstale.estimation.learning.learner import Learner
 from unstale.schedule import Windows
 
-__all__ = [
-    "FAILING", "GONE", "NEW", "OK", "REFUSED", "REMOVED", "STATES", "ElementColumns", "ElementTable",
-    "OpeningHours", "Places",
-]  # fmt: skip
-
 Places = NDArray[np.intp]
 """Where elements are in the table."""
 Ids = NDArray[np.int64]

@@ -29,8 +29,6 @@ from .class_clocks import ClassClocks
 from .element_table import NEW, OK, ElementTable, OpeningHours
 from .learning_policy import STEPS, LearningPolicy
 
-__all__ = ["Learning"]
-
 _EACH = 50
 """Polls of an element in a step."""
 _EVERYTHING = 1 << 62

@@ -25,19 +25,6 @@ from .compiled.tracking import look_at
 from .events import Events, RecordedEvents
 from .poll_execution import Bools, PollExecutor, Visits, checked
 
-__all__ = [
-    "ClosedLoop",
-    "EstimatingPolicy",
-    "LearningAtPlay",
-    "OpenLoop",
-    "Outcomes",
-    "Played",
-    "Policy",
-    "PolicyLoop",
-    "estimated_optimal",
-    "estimated_proportional",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:

@@ -31,8 +31,6 @@ from unstale.processes import UncertainPoisson
 
 from .compiled.learner import hear, present
 
-__all__ = ["Learner"]
-
 _HALF_LIVES = 2.0 ** np.arange(8)
 """In rounds: from one to so many that evidence hardly fades."""
 _PRIOR_MEMORY_ROUNDS, _BET_MEMORY_ROUNDS = 20.0, 500.0

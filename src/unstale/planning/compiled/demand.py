@@ -20,19 +20,6 @@ from numba import njit
 from ...kernels import AGE, FIXED, _decay, _freshness, _horner, _inverse_worth
 from ..lookup import PIECE_BITS
 
-__all__ = [
-    "FREE",
-    "RESIDUAL",
-    "SLOPE",
-    "SPENT",
-    "ask_given",
-    "ask_known",
-    "changes_paid",
-    "copied",
-    "scale_within",
-    "step_prices",
-]
-
 SPENT, SLOPE, FREE, RESIDUAL = 0, 1, 2, 3
 
 CHUNK = 1024

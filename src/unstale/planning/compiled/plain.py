@@ -14,8 +14,6 @@ from ...kernels import FIXED, FRESHNESS, _horner, _inverse_worth
 from ..lookup import FIT_CENTRE, FIT_END, fitted_freshness
 from .demand import _NEAR_CUTOFF, CHUNK, FAST_MATH, _piece, _place
 
-__all__ = ["ask_plain", "ask_plain_roughly"]
-
 _FIT, _EVEN, _ODD = fitted_freshness()
 _F32 = np.float32
 _FIT_32, _EVEN_32, _ODD_32 = (tuple(map(_F32, part)) for part in fitted_freshness(15))

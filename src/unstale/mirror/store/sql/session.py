@@ -36,22 +36,6 @@ from unstale.mirror.source import Json
 from unstale.mirror.store.copies import Copies
 from unstale.mirror.store.storable import text_of
 
-__all__ = [
-    "Many",
-    "Taken",
-    "Whole",
-    "Work",
-    "among",
-    "as_numbers",
-    "chunks",
-    "from_json",
-    "json_of",
-    "numbers_of",
-    "or_nan",
-    "or_none",
-    "readable_json_of",
-]
-
 _MOST_ROWS, _MOST_VALUES = 2048, 32766
 """Rows that one statement writes in SQLite, and values that it can be given, at most."""
 _FRACTION_UNITS = 2.0**62
