@@ -78,6 +78,27 @@ def _about(seconds: float) -> str:
     return f"{seconds:.0f} second{'' if round(seconds) == 1 else 's'}"
 
 
+def show_first_copies(done: int, total: int, seconds: float) -> str:
+    """Return how far it is with first copies.
+
+    >>> show_first_copies(16, 60, 40.0), show_first_copies(0, 1200, math.inf), show_first_copies(3, 4, 0.2)
+    ('16 of 60, about 40 seconds left', '0 of 1,200', '3 of 4, about 1 second left')
+    """
+    left = f", about {_about(max(seconds, 1.0))} left" if math.isfinite(seconds) else ""
+    return f"{done:,} of {total:,}{left}"
+
+
+def show_reserve(level: float, polls: float, traffic: float) -> str:
+    """Return what is in reserve: polls, bytes or both (nan: none of these), and the share of it that is left.
+
+    >>> show_reserve(0.94, 940.2, math.nan), show_reserve(0.5, math.nan, 5e6)
+    ('940 polls (94 % of it)', '5 MB (50 % of it)')
+    """
+    parts = [] if math.isnan(polls) else [plural(math.floor(polls), "poll")]
+    parts += [] if math.isnan(traffic) else [show_size(traffic)]
+    return f"{' and '.join(parts)} ({level:.0%} of it)".replace("% of", " % of")
+
+
 def show_size(size: float) -> str:
     """Return a number of bytes.
 

@@ -18,6 +18,7 @@ from unstale.wording import show_time
 
 from .additions import ELEMENTS_PER_BATCH, Added, add_elements, apply_rules, batches, check_given
 from .clock import Clock, RealClock
+from .config.keywords import with_keywords
 from .engine.discovery import Discovery
 from .engine.events import Event
 from .engine.housekeeper import TIDY_SECONDS
@@ -75,6 +76,9 @@ class Mirror:
         copies.
     beside
         Returns what else to keep with the sample of a moment.
+    budget, bytes, reserve, max_rate, **said
+        Keys of ``[mirror]`` in mirror.toml, in the same words: ``budget="60/min"``, ``reserve="1 day"``,
+        ``objective="age"``, ``keep=3``. They count more than ``settings``.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, Mirror(f"{folder}/mirror.db") as mirror:
@@ -96,8 +100,14 @@ class Mirror:
         sample_every: float = SAMPLE_SECONDS,
         tidy_every: float = TIDY_SECONDS,
         beside: Callable[[float], Mapping[str, float]] | None = None,
+        budget: str | None = None,
+        bytes: str | None = None,  # noqa: A002  (as mirror.toml calls it)
+        reserve: str | None = None,
+        max_rate: str | None = None,
+        **said: str | int | None,
     ) -> None:
-        settings = Settings() if settings is None else settings
+        budgets = {"budget": budget, "bytes": bytes, "reserve": reserve, "max_rate": max_rate}
+        settings = with_keywords(Settings() if settings is None else settings, {**budgets, **said})
         if settings.budget is None and settings.byte_budget is None:
             settings = replace(settings, budget=_DEFAULT_BUDGET)
         check_settings(settings)

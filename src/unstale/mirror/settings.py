@@ -13,6 +13,9 @@ from math import inf
 
 from .source import Json
 
+_FASTEST_TIMES, _FASTEST_AT_LEAST = 10.0, 10.0
+"""At which a reserve is spent, unless it is said: times the budget, and polls per second, at least."""
+
 __all__ = ["Database", "GroupLimit", "Http", "Notify", "Rule", "Settings"]
 
 
@@ -117,6 +120,10 @@ class Settings:
     """Polls per second; None: no limit by polls."""
     byte_budget: float | None = None
     """Bytes per second; None: no limit by bytes."""
+    reserve: float = 86400.0
+    """Seconds of which unspent budget is kept, to be spent when polls are worth more; 0: nothing is kept."""
+    max_rate: float | None = None
+    """Polls per second that no minute exceeds, whatever is in reserve; None: see `fastest`."""
     objective: str = "freshness"
     """``freshness`` or ``age``."""
     contact: str | None = None
@@ -145,6 +152,21 @@ class Settings:
     """A file to which others append hints: a key per line, or JSON with key and time."""
     lease: float = 300.0
     """Seconds after which what a worker had taken is given to another, if it has not been heard of."""
+
+    @property
+    def fastest(self) -> float | None:
+        """Polls per second that no minute exceeds; None: any.
+
+        If nothing is said and there is a reserve, it is ten times the budget of polls, and at least 10.
+
+        >>> Settings(budget=0.1).fastest, Settings(budget=50.0).fastest
+        (10.0, 500.0)
+        >>> Settings(budget=50.0, reserve=0.0).fastest is None
+        True
+        """
+        if self.max_rate is not None or self.budget is None or not self.reserve > 0:
+            return self.max_rate
+        return max(_FASTEST_TIMES * self.budget, _FASTEST_AT_LEAST)
 
     def limit(self, group: str) -> GroupLimit:
         """Return what polls of a group must keep to.

@@ -44,7 +44,7 @@ UNLIMITED = 1 << 40
 _COLUMNS: Mapping[str, tuple[type, float]] = {
     "spacing": (np.float64, 0.0), "concurrency": (np.int64, UNLIMITED), "paid": (np.float64, -inf),
     "blocked": (np.float64, -inf), "out": (np.int64, 0), "failures": (np.int64, 0),
-    "crowd": (np.float64, 1.0),
+    "failed": (np.float64, -inf), "crowd": (np.float64, 1.0),
 }  # fmt: skip
 
 
@@ -249,10 +249,20 @@ class RateLimits:
             return
         for number, bad, moment in zip(groups.tolist(), failed.tolist(), time.tolist(), strict=True):
             failures = int(columns["failures"][number]) + 1 if bad else 0
-            columns["failures"][number] = failures
+            columns["failures"][number], columns["failed"][number] = failures, moment
             if failures >= _FAILURES_IN_A_ROW:
                 wait = min(30.0 * 2.0 ** min(failures - _FAILURES_IN_A_ROW, 10), 3600.0)
                 columns["paid"][number] = max(float(columns["paid"][number]), moment + wait)
+
+    def forgive(self, group: int) -> None:
+        """Let a group be tried again that is left alone because its polls failed; one failure ends that.
+
+        What its source asked for (Retry-After) still counts.
+        """
+        if group < self._groups["paid"].size and self._groups["failures"][group] >= _FAILURES_IN_A_ROW:
+            spacing = float(self._groups["spacing"][group])
+            polled = float(self._groups["failed"][group]) + spacing + self._late(spacing)
+            self._groups["paid"][group] = min(float(self._groups["paid"][group]), polled)
 
     # --- the budget -----------------------------------------------------------------------------------------
 
@@ -268,6 +278,10 @@ class RateLimits:
             return 0.0
         most = (end - self.next(now)) * self.max_rate if self.max_rate is not None else inf
         return min(left * self.rate(size), most)
+
+    def bytes_kept(self, now: float) -> float:
+        """Return the time of which the budget of bytes is in reserve."""
+        return min(max(now - self.paid_bytes, 0.0), self.reserve)
 
     def left(self, now: float, end: float) -> float:
         """Return the time whose budget can be spent on polls that start before ``end``, the reserve with it.
@@ -535,7 +549,11 @@ class RateLimits:
         self = cls(budget, byte_budget, grace=grace, reserve=reserve, max_rate=max_rate)
         self.paced = paced
         self.paid, self.paid_bytes, self._owed, self._owed_bytes = paid, paid_bytes, owed, owed_bytes
-        self._groups = {name: np.array(state[name]) for name in _COLUMNS}
+        count = np.asarray(state["paid"]).size
+        self._groups = {
+            name: np.array(state[name]) if name in state else np.full(count, blank, kind)
+            for name, (kind, blank) in _COLUMNS.items()
+        }
         return self
 
     # --- a clock that is set --------------------------------------------------------------------------------

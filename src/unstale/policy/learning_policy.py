@@ -122,6 +122,9 @@ class Limits(Protocol):
     def settle(self, expected: float, traffic: float, now: float) -> None:
         """Set right what a poll was charged, now that it is known what it took."""
 
+    def forgive(self, group: int) -> None:
+        """Let a group be tried again that is left alone because its polls failed."""
+
     def saw(self, groups: NDArray[np.integer], failed: NDArray[np.bool_], time: Floats) -> None:
         """Take in how polls of groups went."""
 
@@ -269,6 +272,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         place = int(self.table.places([element])[0])
         if told <= self.table["last"][place]:  # it has been looked at since
             return
+        self.table["not_before"][place] = 0.0  # it may be back, or work again
+        self.limits.forgive(int(self.table["group"][place]))
         self.table["channel"][place] = self.channels.number(channel)
         self.table["hints"][place] = min(int(self.table["hints"][place]) + count, 1000)
         self.hinted.add(element)
@@ -627,7 +632,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             table["group"][wanted], self.sizes(wanted), now=now, end=end, room=room, apart=apart
         )
         chosen, paid = wanted[slots.which], worths[slots.which]
-        self.more_wanted = chosen.size < wanted.size
+        self.more_wanted = chosen.size < new.size + offered.size + asked.size
         self._count_turns(wanted, chosen, asked)
         table["busy"][chosen] = True
         back = self._shares.stand_back(chosen)
@@ -637,9 +642,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         left, paid = limits.left(now, end), np.where(back, np.nan, paid)
         if saving:
             empty = self.more_wanted and limits.next(now) >= end
-            share = self._share_of_a_round(paid.size)
             self.price = self._reserve_price.follow(
-                paid, now=now, left=left, reserve=limits.reserve, empty=empty, share=share
+                paid, now=now, left=left, reserve=limits.reserve, empty=empty
             )
             short = left >= limits.reserve
         else:
@@ -656,17 +660,13 @@ class LearningPolicy(Generic[AnyLimits_co]):
             price = float(np.mean(self.worths(some, np.full(some.size, self.round))))
         self._reserve_price.begin(price, left / self.limits.reserve)
 
-    def _share_of_a_round(self, polls: int) -> float:
-        """Return by which share of the way a price moves with so many polls."""
-        count = max(len(self.table) - self._shares.back_count, 1)
-        return min(0.2 * STEPS * polls / count, 0.5)
-
     def _follow_paid(self, paid: Floats) -> None:
         """Let the price be what the last polls were worth."""
         paid = paid[np.isfinite(paid)]
         if paid.size:
-            share = self._share_of_a_round(paid.size) if self.price > 0 else 1.0
-            self.price += (float(paid.min()) - self.price) * share
+            count = max(len(self.table) - self._shares.back_count, 1)
+            share = min(0.2 * STEPS * paid.size / count, 0.5)
+            self.price += (float(paid.min()) - self.price) * (share if self.price > 0 else 1.0)
 
     def _count_turns(self, wanted: Places, chosen: Places, asked: Places) -> None:
         """Count who had how many polls: new elements, and those that an audit asks for, beside others."""

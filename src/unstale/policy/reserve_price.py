@@ -13,7 +13,7 @@ level does.
 
 At its ends the level says nothing more. A reserve that is full is not lost: what is worth most is polled, as
 far as the budget goes, whatever it is worth. One that is empty leaves what the budget gives. In both cases
-what the last poll was worth is the price, and the base follows it quickly.
+what the last poll was worth is the price that the base follows; so a rush does not move it much.
 """
 
 from __future__ import annotations
@@ -109,9 +109,7 @@ class ReservePrice:
         prices = self.along((left - np.cumsum(steps) + steps) / reserve)
         return np.isnan(worths) | (worths >= prices)
 
-    def follow(
-        self, paid: Floats, *, now: float, left: float, reserve: float, empty: bool, share: float
-    ) -> float:
+    def follow(self, paid: Floats, *, now: float, left: float, reserve: float, empty: bool) -> float:
         """Let the base follow, and return the price from now on.
 
         Parameters
@@ -122,16 +120,14 @@ class ReservePrice:
             The time, and the reserve after that, as for `offered`.
         empty
             Whether there would have been more polls, had there been more budget.
-        share
-            Of the way to what was paid, if the reserve is empty or full.
         """
         level = left / reserve
         elapsed = min(max(now - self._time, 0.0), reserve) if self._time > -inf else 0.0
         self._time, paid = now, paid[np.isfinite(paid)]
-        if paid.size and (empty or level >= 1.0):
-            self.base += (float(paid.min()) / _factor(level) - self.base) * share
-        else:
-            self.base *= _factor(level) ** -np.expm1(-elapsed / (_RESERVES * reserve))
+        way = _factor(level)
+        if paid.size and self.base > 0 and (empty or level >= 1.0):
+            way = max(float(paid.min()), 1e-300) / (self.base * _factor(level))
+        self.base *= way ** -np.expm1(-elapsed / (_RESERVES * reserve))
         return self.at(min(level, _NEARLY_FULL))
 
 

@@ -120,12 +120,27 @@ def test_failures_do_not_flood_the_log(capsys):
 
 
 def test_why_there_is_no_poll_is_told(run, mirror, site):
-    mirror.write_text('[mirror]\nbudget = "1000/day"\n')
+    mirror.write_text('[mirror]\nbudget = "1000/day"\nreserve = "0"\n')
     run("add", *(site.host + path for path in site.pages))
     run("run", "--once")
     out, _ = run("run", "--once")
     assert re.search(r"next poll  in \S+ (seconds|minutes?); the budget is 1,000 polls/day\n", out)
     assert out.count("planner") == 1
+
+
+def test_first_copies_and_the_reserve_are_told(run, mirror, site, ask):
+    mirror.write_text('[mirror]\nbudget = "1000/day"\n')
+    run("add", *(site.host + path for path in site.pages))
+    out, _ = run("status")
+    assert re.search(r"^first copies +0 of 3$", out, re.MULTILINE)
+    assert re.search(r"^in reserve +1,000 polls \(100 % of it\): for first copies, ", out, re.MULTILINE)
+    told = ask("status")
+    assert told["first_copies"]["total"] == 3
+    assert told["reserve"]["span"] == 86400.0
+    out, _ = run("run", "--for", "6s")
+    assert "first copies: " in out
+    assert "first copies" not in run("status")[0]
+    assert 990 <= ask("status")["reserve"]["polls"] <= 998
 
 
 def test_a_page_that_moved_is_told(run, monkeypatch, polled):
@@ -171,7 +186,7 @@ def test_moments_in_json_are_of_one_kind(ask, polled):
 
 @pytest.mark.usefixtures("polled")
 def test_what_was_used_is_compared_with_the_time_it_ran(run):
-    told = r"^budget +3 polls \(0% of 200 polls/second\), \S+ k?B; in the last 1 minute$"
+    told = r"^budget +200 polls/second; 3 polls, \S+ k?B in the last 1 minute$"
     assert re.search(told, run("status")[0], re.MULTILINE)
     then = time.time() - 3 * 60
     with sqlite3.connect("mirror.db") as connection:
@@ -373,12 +388,12 @@ def test_a_budget_that_was_set_counts_until_the_file_is_changed(run):
         mirror.set_budget(2.0)
     said = show_budget(config.settings.budget, config.settings.byte_budget)
     told = " ".join(run("status")[0].split())
-    assert "of 172,800 polls/day)" in told
+    assert "budget 172,800 polls/day; 3 polls" in told
     assert f"It was set since: what mirror.toml says ({said}) does not count" in told
     assert f"172,800 polls/day, as it was set since; mirror.toml says {said}" in " ".join(
         run("doctor")[0].split()
     )
     file.write_text(re.sub(r"(?m)^budget = .*$", 'budget = "7/s"', file.read_text()))
     told = " ".join(run("status")[0].split())
-    assert "of 7 polls/second)" in told or "of 604,800 polls/day)" in told
+    assert "budget 7 polls/second; " in told or "budget 604,800 polls/day; " in told
     assert "mirror.toml says" not in told

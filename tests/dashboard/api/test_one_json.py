@@ -18,6 +18,7 @@ from unstale.mirror.config.file import load
 from unstale.mirror.json_values import NOT_TOLD, as_json
 from unstale.mirror.reports.audit import Audit
 from unstale.mirror.reports.explain import Explanation
+from unstale.mirror.reports.first_copies import FirstCopies, InReserve
 from unstale.mirror.reports.freshness import Share
 from unstale.mirror.reports.status import Budgets, GroupStatus, Neglected, Status
 from unstale.mirror.reports.what_if import WhatIf
@@ -28,7 +29,8 @@ DESCRIBED = {
     Added: models.Added, Audit: models.Audit, Budgets: models.Budgets, Element: models.Element,
     Explanation: models.Explanation, GroupStatus: models.GroupStatus, Neglected: models.Neglected,
     PollRecord: models.Poll, Sample: models.Sample, Share: models.Interval, Status: models.Status,
-    Version: models.Version, WhatIf: models.WhatIf,
+    Version: models.Version, WhatIf: models.WhatIf, FirstCopies: models.FirstCopies,
+    InReserve: models.InReserve,
 }  # fmt: skip
 """How the API describes each value."""
 ELSEWHERE = {
@@ -233,7 +235,9 @@ def test_every_field_of_every_value_has_its_member(mirror):
 
     explanations = [mirror.explain(element.key) for element in mirror.elements()]
     added = mirror.add_many([New("no such thing")])
-    collect([mirror.status(), explanations, mirror.samples(), mirror.what_if(), added])
+    collect(
+        [mirror.status(), explanations, mirror.samples(), mirror.what_if(), added, FirstCopies(1, 2, 3.0)]
+    )
     assert found.keys() == DESCRIBED.keys()
     for kind, value in found.items():
         told = through_text(as_json(value))

@@ -20,6 +20,8 @@ store = "data/m.db"
 copies = "/srv/copies"
 budget = "86400/day"
 bytes = "3.6MB/h"
+reserve = "6h"
+max_rate = "60/min"
 objective = "age"
 contact = "https://example.org/bot"
 concurrency = 7
@@ -106,6 +108,8 @@ def test_everything_can_be_said(write, monkeypatch):
     assert config.settings == Settings(
         budget=1.0,
         byte_budget=1000.0,
+        reserve=21600.0,
+        max_rate=1.0,
         objective="age",
         contact="https://example.org/bot",
         concurrency=7,

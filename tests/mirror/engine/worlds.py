@@ -75,6 +75,7 @@ def make(
     clock = SimulatedClock(START) if clock is None else clock
     world = World(clock, content or {})
     settings.setdefault("budget", 1000 / DAY)
+    settings.setdefault("reserve", 0.0)
     settings.setdefault("groups", (GroupLimit("*", concurrency=1000),))
     mirror = Mirror(
         store or folder / "mirror.db",

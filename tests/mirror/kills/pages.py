@@ -113,19 +113,23 @@ LATENESS = 0.2
 """Seconds that a request may take to the server longer than another, on a machine that is busy."""
 
 
-def assert_within_budget(starts, budget, grace=GRACE):
-    """See that no window has more polls than the budget pays for, and none of a minute or longer any more."""
+def assert_within_budget(starts, budget, grace=GRACE, reserve=0.0):
+    """See that no window has more polls than the budget pays for, and none of a minute or longer any more.
+
+    If the budget has a reserve, in seconds, that is what any window may have beside.
+    """
     earliest = -math.inf
     for number, start in enumerate(starts):  # k polls later, k times the price must have been paid
         paid = start - number / budget
-        assert paid >= earliest - grace - LATENESS, f"{earliest - paid:.3f} s too early at {start}"
+        owed = earliest - reserve - paid
+        assert owed <= grace + LATENESS, f"{owed:.3f} s too early at {start}"
         earliest = max(earliest, paid)
     for window in (60.0, 61.5, 90.0, 200.0):
         first = 0
         for number, start in enumerate(starts):
             while starts[first] <= start - window:
                 first += 1
-            assert number - first + 1 <= math.ceil(budget * window)
+            assert number - first + 1 <= math.ceil(budget * (window + reserve))
 
 
 def assert_spaced(starts, spacing):

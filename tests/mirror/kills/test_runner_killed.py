@@ -58,7 +58,7 @@ class Reader:
         self.reads += 1
 
 
-def check(mirror, worker, site, budget):
+def check(mirror, worker, site, budget, reserve):
     """See that all promises were kept."""
     assert mirror.store.check() == []
     with mirror.store.begin() as t:
@@ -90,13 +90,13 @@ def check(mirror, worker, site, budget):
         assert mine, f"a poll of {keys[poll.element]} is recorded that was not made"
         assert mine.pop(0).start <= poll.time + poll.seconds + JITTER
     # 3. No limit was exceeded.
-    assert_within_budget(site.starts(), budget)
+    assert_within_budget(site.starts(), budget, reserve=reserve)
     assert_spaced(site.starts("spaced"), SPACING)
     assert most_at_once([visit for visit in site.visits if visit.group == "narrow"]) <= AT_ONCE
     assert not worker.events("trouble")
 
 
-def kill(workers, folder, times, seed, *, budget=40.0, longest=1.3, visits=0):
+def kill(workers, folder, times, seed, *, budget=40.0, reserve=0.0, longest=1.3, visits=0):
     chance = random.Random(seed)  # noqa: S311
     with Site(PAUSES) as site:
         groups = [
@@ -104,7 +104,7 @@ def kill(workers, folder, times, seed, *, budget=40.0, longest=1.3, visits=0):
             (site.addresses["narrow"][7:], 0.0, AT_ONCE),
             ("*",),
         ]
-        settings = {"budget": budget, "groups": groups, "keep": 5}
+        settings = {"budget": budget, "reserve": reserve, "groups": groups, "keep": 5}
         store = str(folder / "mirror.db")
         keys = [
             key
@@ -121,14 +121,14 @@ def kill(workers, folder, times, seed, *, budget=40.0, longest=1.3, visits=0):
                     time.sleep(chance.random() * longest)
                     worker.kill()
                     if number % 10 == 9:
-                        check(mirror, worker, site, budget)
+                        check(mirror, worker, site, budget, reserve)
                 worker.start()
                 before = len(worker.events("poll"))
                 # It goes on, and on a machine of any speed enough is seen.
                 wait_for(lambda: len(worker.events("poll")) > before and len(site.visits) > visits)
                 worker.kill(signal.SIGTERM)
             assert reader.error is None, reader.error
-            check(mirror, worker, site, budget)
+            check(mirror, worker, site, budget, reserve)
             return site, worker, reader
 
 
@@ -136,6 +136,12 @@ def test_a_runner_that_is_killed_a_few_times(tmp_path, workers):
     _, worker, reader = kill(workers, tmp_path, 4, 1, longest=1.2, visits=20)
     assert worker.events("change")
     assert reader.reads
+
+
+def test_a_reserve_is_spent_once_by_one_who_is_started_again_and_again(tmp_path, workers):
+    """It pays for a third of the first copies: whoever forgot that would pay for all of them."""
+    site, _, _ = kill(workers, tmp_path, 6, 3, budget=1 / 3, reserve=30.0, longest=0.8, visits=9)
+    assert len(site.visits) >= 10
 
 
 def test_a_small_budget_is_kept_by_one_who_is_started_again_and_again(tmp_path, workers):

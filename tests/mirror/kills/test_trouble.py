@@ -68,6 +68,7 @@ class World:
 
 def make(store, world, keys, *, tick=None, copies=None, max_age=1.5, **settings):
     settings.setdefault("groups", (GroupLimit("*", concurrency=1000),))
+    settings.setdefault("reserve", 0.0)
     mirror = Mirror(
         store,
         settings=Settings(keep=0, **settings),

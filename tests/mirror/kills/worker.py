@@ -28,7 +28,7 @@ def say(**what):
 def settings_of(*, groups=(), headers=None, **given):
     """Return the settings that a test asks for."""
     limits = tuple(GroupLimit(f"http:{match}", *limits) for match, *limits in groups)
-    return Settings(groups=limits, http=Http(headers=headers or {}), **given)
+    return Settings(groups=limits, http=Http(headers=headers or {}), **{"reserve": 0.0, **given})
 
 
 def tell(event):

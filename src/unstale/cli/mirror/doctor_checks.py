@@ -20,6 +20,7 @@ from unstale.mirror.config.file import Config, without_password
 from unstale.mirror.engine.planner_state import PlannerState
 from unstale.mirror.reports.status import live_workers
 from unstale.mirror.secrets import HARMLESS_HEADERS, literal_secrets, origin, without_secrets
+from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Known, Terms
 from unstale.mirror.sources.registry import source_named
 from unstale.mirror.sources.sql.database import error_words, open_database
@@ -31,6 +32,7 @@ from unstale.wording import plural, show_budget, show_size, show_time
 from .open import Opened, configured, open_mirror
 from .status import bottlenecks
 
+_DAY_SECONDS = 86400.0
 _FEW_BYTES_FREE, _TOO_FEW_BYTES_FREE = 2e9, 1e8
 """Of disk space: a warning, and an error."""
 _FIRST_POSSIBLE_SECOND = 1_735_689_600.0
@@ -304,7 +306,28 @@ def _check_budget(opened: Opened) -> list[Check]:
     if settings != opened.mirror.settings:
         said = show_budget(opened.mirror.settings.budget, opened.mirror.settings.byte_budget)
         shown += f", as it was set since; mirror.toml says {said}"
-    return [Check("ok", "budget", shown)]
+    return [Check("ok", "budget", shown), *_check_reserve(settings, count)]
+
+
+def _check_reserve(settings: Settings, count: int) -> list[Check]:
+    """Check that the reserve can be used, and that what is kept is not too much to be spent at once."""
+    reserve, fastest = settings.reserve, settings.fastest
+    checks = []
+    if fastest is not None and settings.budget is not None and fastest < settings.budget:
+        told = f"max_rate, {show_budget(fastest, None)}, is less than the budget"
+        checks.append(
+            Check("warn", "reserve", told, "raise max_rate, or lower the budget: it is never spent")
+        )
+    if reserve > 31 * _DAY_SECONDS:
+        told = f"reserve is {show_duration(reserve)}: after a pause, so much may be spent in one day"
+        checks.append(Check("warn", "reserve", told, "a day or a week is enough for busy days"))
+    if settings.budget is not None and 0 < reserve * settings.budget < 1:
+        told = f"reserve is {show_duration(reserve)}, in which the budget pays for less than one poll"
+        checks.append(Check("warn", "reserve", told, 'give it more time, or say reserve = "0"'))
+    if not reserve and settings.budget is not None and count > _DAY_SECONDS * settings.budget:
+        told = f"without a reserve, first copies of {plural(count, 'element')} take more than a day"
+        checks.append(Check("warn", "reserve", told, 'reserve = "1 day" pays for them at once'))
+    return checks
 
 
 def _check_groups(opened: Opened) -> list[Check]:

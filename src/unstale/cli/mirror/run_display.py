@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -23,7 +24,7 @@ from unstale.mirror.engine.events import Event
 from unstale.mirror.json_values import as_json, moment
 from unstale.mirror.reports.status import Status
 from unstale.quantities import show_duration
-from unstale.wording import distance, plural, show_size, show_time
+from unstale.wording import distance, plural, show_first_copies, show_size, show_time
 
 from .report import show_interval, show_outcomes
 from .status import elements_of, limited, status_pairs
@@ -34,6 +35,8 @@ _LOOKING_SHARE = 0.02
 """Share of the time that these looks may take."""
 _SUMMARY_SECONDS = 60.0
 """Between two summaries."""
+_FIRST_COPIES_SECONDS = 10.0
+"""Between two lines that say how far first copies are."""
 _LATEST_CHANGES = 8
 """On the screen."""
 _SHORT_WAIT_SECONDS, _ENDLESS_WAIT_SECONDS = 5.0, 1e9
@@ -59,6 +62,8 @@ class Seen:
     """In words, to say why there is no poll for a while."""
     next: float = 0.0
     """When the budget allows the next poll."""
+    first_copies: str = ""
+    """How far it is with them, in words; empty if there are all."""
     status: Status | None = None
     _next: float = field(init=False)
     _looking: threading.Thread | None = None
@@ -84,6 +89,7 @@ class Seen:
             self.trouble = ""
         elif event.kind == "tick":
             self.next = float(event.data.get("next", 0.0))
+            self.first_copies = _first_copies(event.data.get("first_copies"))
 
     def waits(self, now: float) -> str:
         """Return for how long there is no poll and why, in words; empty if not for long."""
@@ -172,6 +178,8 @@ class LogLines:
         self._told = 0
         self._waits = False
         """Whether a line said that the budget makes polls wait."""
+        self._next_first = seen.clock()
+        """When a line says again how far first copies are."""
 
     def __call__(self, event: Event) -> None:
         """Print what is worth a line."""
@@ -190,6 +198,9 @@ class LogLines:
                 self._line(event.time, "next poll", waits)
         elif event.kind == "planner" and not self.quiet:
             self._line(event.time, "planner", printable(event.detail))
+        if self.seen.first_copies and self.seen.clock() >= self._next_first and not self.quiet:
+            self._next_first = self.seen.clock() + _FIRST_COPIES_SECONDS
+            self._line(event.time, "first", f"first copies: {self.seen.first_copies}")
         if self.seen.clock() >= self._next and not self.quiet:
             self._summary(event.time)
 
@@ -289,7 +300,10 @@ class Screen:
         since = ("since the start", self.seen.summary())
         waits = self.seen.waits(time.time())
         soon = [("next poll", waits)] if waits else []
-        return [*([] if self.seen.status is None else status_pairs(self.seen.status)), since, *soon]
+        pairs = [] if self.seen.status is None else status_pairs(self.seen.status)
+        pairs = [pair for pair in pairs if pair[0] != "first copies"]
+        first = [("first copies", self.seen.first_copies)] if self.seen.first_copies else []
+        return [*first, *pairs, since, *soon]
 
     def _pair(self, name: str, value: str) -> Any:  # noqa: ANN401  (whatever rich prints)
 
@@ -310,6 +324,14 @@ class Screen:
         if self.seen.status is not None:
             for name, value in status_pairs(self.seen.status)[:1]:
                 self.out.print(f"{name}: {value}", soft_wrap=True)
+
+
+def _first_copies(told: Any) -> str:  # noqa: ANN401  (what an event carries)
+    """Return how far it is with first copies, in words; empty if there are all."""
+    if not told:
+        return ""
+    seconds = math.inf if told["seconds"] is None else float(told["seconds"])
+    return show_first_copies(int(told["done"]), int(told["total"]), seconds)
 
 
 def _cut(text: Any, width: int) -> Any:  # noqa: ANN401  (a text of rich)

@@ -12,7 +12,15 @@ from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, print_table, printable, say
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.quantities import show_duration, show_share
-from unstale.wording import distance, plural, show_budget, show_rate, show_size
+from unstale.wording import (
+    distance,
+    plural,
+    show_budget,
+    show_first_copies,
+    show_rate,
+    show_reserve,
+    show_size,
+)
 
 from .open import Opened, mirror_options, open_mirror
 from .report import print_item, print_pairs, show_interval, show_outcomes
@@ -74,8 +82,11 @@ def elements_of(got: Status) -> int:
 
 def status_pairs(got: Status) -> list[tuple[str, str]]:
     """Return what can be said in a few lines."""
-    freshness = got.freshness
+    freshness, first = got.freshness, got.first_copies
     pairs = []
+    if first is not None:
+        left = first.seconds if got.running else math.inf
+        pairs.append(("first copies", show_first_copies(first.done, first.total, left)))
     seen = elements_of(got) - got.elements.get("new", 0)
     if seen:
         shown = show_interval(freshness.value, freshness.low, freshness.high)
@@ -84,6 +95,9 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
         if math.isfinite(got.age):
             pairs.append(("mean age", show_duration(got.age)))
     pairs.append(("budget", _used(got)))
+    if got.reserve is not None:
+        kept = show_reserve(got.reserve.level, got.reserve.polls, got.reserve.traffic)
+        pairs.append(("in reserve", f"{kept}: {_spent_when(got)}"))
     pairs.append(("polls", f"{show_outcomes(got.polls)}, in the last 24 hours"))
     if got.overdue:
         pairs.append(("overdue", f"{plural(got.overdue, 'element')} should have been polled by now"))
@@ -96,13 +110,25 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
     return pairs
 
 
+def _spent_when(got: Status) -> str:
+    """Return what the reserve is for."""
+    return "for first copies, and for when polls are worth more" if got.first_copies else "for busy days"
+
+
 def _used(got: Status) -> str:
-    """Return how much of the budget was used in the last day, or since there are elements."""
+    """Return how much of the budget was used in the last day, or since there are elements.
+
+    A share of it is told of a whole day only: a minute says nothing of a day.
+    """
     polls, moved = sum(got.polls.values()), sum(group.traffic for group in got.groups)
-    parts = [_part(plural(polls, "poll"), got.spent, got.budget, None)]
-    parts.append(_part(show_size(moved), got.traffic, None, got.byte_budget))
-    lately = "24 hours" if got.span > 0.99 * _DAY_SECONDS else show_duration(float(round(got.span)))
-    text = f"{', '.join(parts)}; in the last {lately}"
+    if got.span > 0.99 * _DAY_SECONDS:
+        parts = [_part(plural(polls, "poll"), got.spent, got.budget, None)]
+        parts.append(_part(show_size(moved), got.traffic, None, got.byte_budget))
+        text = f"{', '.join(parts)}; in the last 24 hours"
+    else:
+        lately = show_duration(float(round(got.span)))
+        text = f"{show_budget(got.budget, got.byte_budget)}; {plural(polls, 'poll')}, {show_size(moved)} "
+        text += f"in the last {lately}"
     if got.instead_of is not None:
         said = show_budget(got.instead_of.budget, got.instead_of.byte_budget)
         text += f". It was set since: what mirror.toml says ({said}) does not count until it is changed there"

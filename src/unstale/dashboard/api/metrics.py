@@ -128,7 +128,7 @@ class _Collector:
     def collect(self) -> Iterator[Metric]:
         """Return what there is; what is not known is left out."""
         status = self._status
-        span = "in the last day"
+        span, kept, first = "in the last day", status.reserve, status.first_copies
         for name, value, text in (
             ("freshness", status.freshness.value, "Estimated weighted share of copies that are fresh."),
             ("freshness_low", status.freshness.low, "Lower end of a 90 % interval of the freshness."),
@@ -140,6 +140,9 @@ class _Collector:
             ("budget_bytes_per_second", status.byte_budget, "Budget of bytes."),
             ("spent_polls_per_second", status.spent, f"Polls, {span}."),
             ("spent_bytes_per_second", status.traffic, f"Bytes that polls moved, {span}."),
+            ("reserve_seconds", None if kept is None else kept.span, "Seconds of which budget is kept."),
+            ("reserve_level", None if kept is None else kept.level, "Share of the reserve that is there."),
+            ("first_copies_missing", 0 if first is None else first.total - first.done, "Never polled."),
             ("overdue", status.overdue, "Elements that are worth far more than the price."),
             ("running", status.running, "Whether somebody polls."),
             ("workers", status.workers, "Processes that poll."),

@@ -112,6 +112,23 @@ class Budgets(BaseModel):
     byte_budget: float | None = Field(description="Bytes per second; null: no limit by bytes.")
 
 
+class InReserve(BaseModel):
+    """What a budget has in reserve."""
+
+    span: float = Field(description="Seconds of which unspent budget is kept, at most.")
+    level: Share = Field(description="Share of it that is there: 1 if it is full, 0 if it is empty.")
+    polls: float | None = Field(description="Polls that it pays for, beyond the budget.")
+    traffic: float | None = Field(description="Bytes that it pays for.")
+
+
+class FirstCopies(BaseModel):
+    """Elements that have been polled for the first time, of all."""
+
+    done: int = Field(description="Elements that have been polled.")
+    total: int = Field(description="All elements.")
+    seconds: float | None = Field(description="Until all have been, about; null if nobody can tell.")
+
+
 class Status(BaseModel):
     """How the mirror does."""
 
@@ -139,6 +156,10 @@ class Status(BaseModel):
     trouble: list[str] = Field(description="What is wrong, in words.")
     audit: Audit | None = Field(description="The last one.")
     instead_of: Budgets | None = Field(description="What the configuration says, if others were set since.")
+    reserve: InReserve | None = Field(description="What is in reserve; null if nothing is kept.")
+    first_copies: FirstCopies | None = Field(
+        description="How far it is with first copies; null if no element waits for its first poll."
+    )
 
 
 class Sample(BaseModel):

@@ -183,7 +183,7 @@ def small_multiples(samples: Sequence[Sample], objective: str, *, present: bool 
     kinds: list[tuple[str, str, list[float], Callable[[float], str]]] = [
         ("age", "Expected age of a copy", [sample.age for sample in samples], filters.duration),
         ("price", "Price of a poll", [sample.price for sample in samples], price),
-        ("rate", "Polls", over_time([float(s.polls) for s in samples]), wording.show_amount),
+        ("rate", "Polls", over_time([float(s.polls) for s in samples]), _polls),
         ("failed", "Polls that failed", over_time([float(s.failed) for s in samples]), _or_none),
         ("traffic", "Traffic", over_time([float(s.traffic) for s in samples]), _traffic),
     ]
@@ -207,12 +207,17 @@ def _means(times: list[float], values: list[float]) -> tuple[list[float], list[f
     return [times[part][-1] for part in parts], [sum(k) / len(k) if k else nan for k in known]
 
 
+def _polls(per_second: float) -> str:
+    """Return a rate per minute, as samples are taken: a minute says nothing of a day."""
+    return f"{filters.number(60.0 * per_second)} polls/minute"
+
+
 def _or_none(per_second: float) -> str:
-    return wording.show_amount(per_second) if per_second > 0 else "none"
+    return _polls(per_second) if per_second > 0 else "none"
 
 
 def _traffic(per_second: float) -> str:
-    return wording.show_amount(per_second, "bytes")
+    return f"{wording.show_size(60.0 * per_second)}/minute"
 
 
 def outcomes(counts: dict[str, int]) -> Figure:

@@ -11,15 +11,18 @@ from urllib.parse import urlsplit
 from markupsafe import Markup
 
 from unstale.mirror.json_values import copy_path
+from unstale.mirror.reports.first_copies import FirstCopies, InReserve
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.wording import (
     amount_unit,
     distance,
     plural,
     show_amount,
+    show_first_copies,
     show_price,
     show_rate,
     show_rate_interval,
+    show_reserve,
     show_size,
     show_time,
 )
@@ -164,6 +167,16 @@ def mirror_name(url: str) -> str:
     return " on ".join(part for part in (parts.path.strip("/"), parts.hostname) if part) or "mirror"
 
 
+def first_copies(first: FirstCopies, running: bool = True) -> str:  # noqa: FBT001, FBT002  (a filter)
+    """Return how far it is with first copies; how long it takes only if somebody polls."""
+    return show_first_copies(first.done, first.total, first.seconds if running else math.inf)
+
+
+def in_reserve(kept: InReserve) -> str:
+    """Return what is in reserve."""
+    return show_reserve(kept.level, kept.polls, kept.traffic)
+
+
 def count(value: int) -> str:
     """Return a whole number.
 
@@ -188,6 +201,7 @@ FILTERS = {
     "moment": moment, "ago": distance, "percent": percent, "number": number, "duration": duration,
     "bytes": show_size, "rate": show_rate, "rate_interval": show_rate_interval, "per_time": show_amount,
     "count": count, "plural": plural, "price": show_price, "copy_path": copy_path, "coded": coded,
-    "clock": clock, "window": window, "written": written, "change": change,
+    "first_copies": first_copies, "in_reserve": in_reserve, "clock": clock, "window": window,
+    "written": written, "change": change,
 }  # fmt: skip
 """By the names that templates use."""

@@ -94,6 +94,7 @@ def _overview(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> 
             "old": now - status.now > _OLD_SECONDS,
             "counted": filters.window(status.span),
             "new": status.elements.get("new", 0),
+            "made": sum(status.polls.values()),
             "span": span,
             "spans": list(SPANS),
             "chart": figures.freshness(samples, audits, status.now),

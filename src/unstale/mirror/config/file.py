@@ -19,6 +19,7 @@ from unstale.errors import InvalidInput, MissingExtra
 from unstale.mirror.settings import Database, GroupLimit, Http, Notify, Rule, Settings
 
 from .keys import SECTIONS, Key, Section
+from .keywords import FIELDS
 from .toml_lines import TomlPath, line_numbers
 from .values import shown_value
 
@@ -136,9 +137,8 @@ class _ConfigReader:
             self._fail(
                 ("mirror", "store"), "[mirror] copies must be given if the store is not an SQLite file"
             )
-        renamed = {"bytes": "byte_budget"}
         settings = Settings(
-            **{renamed.get(name, name): value for name, value in mirror.items()},
+            **{FIELDS.get(name, name): value for name, value in mirror.items()},
             http=Http(**self._section("http")),
             groups=tuple(self._groups()),
             rules=tuple(self._rules()),

@@ -59,6 +59,12 @@ _MIRROR = (
     Key("budget", values.poll_flow, "1000/day if `bytes` is not given, else no limit by polls", '"1000/day"',
         "Polls that may be made, per time."),
     Key("bytes", values.byte_flow, "no limit by bytes", '"200MB/day"', "Bytes that may be moved, per time."),
+    Key("reserve", _TIME_OR_NOTHING, '"1 day"', '"1 day"',
+        "Time of which unspent budget is kept, to be spent when polls are worth more: for first copies, and "
+        "on busy days. No day spends more than its budget and the reserve. With 0 every minute keeps to the "
+        "budget."),
+    Key("max_rate", values.poll_flow, "10 times `budget`, at least 10/s; without a reserve, or with `bytes` "
+        "alone, no limit", '"60/min"', "Polls that no minute exceeds, whatever is in reserve."),
     Key("objective", values.choice("freshness", "age"), '"freshness"', '"freshness"',
         "What the budget is spent for: that many copies are fresh, or (`age`) that stale ones are not old."),
     Key("contact", values.contact, "none", '"you@example.org"',

@@ -42,8 +42,14 @@ def new_policy(
 ) -> MirrorPolicy:
     """Return the policy for elements, with the budgets of the settings; it goes on from a state."""
     before = PlannerState() if state is None else state
-    limits = RateLimits(settings.budget, settings.byte_budget, grace=GRACE_SECONDS)
-    limits.paid, limits.paid_bytes = before.paid, before.paid_bytes
+    limits = RateLimits(
+        settings.budget,
+        settings.byte_budget,
+        grace=GRACE_SECONDS,
+        reserve=settings.reserve,
+        max_rate=settings.fastest,
+    )
+    limits.paid, limits.paid_bytes, limits.paced = before.paid, before.paid_bytes, before.paced
     return LearningPolicy(
         table,
         limits,

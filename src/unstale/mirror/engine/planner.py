@@ -159,7 +159,9 @@ class Planner:
                 t.hand_out(slots)
             self._busy = np.union1d(self._busy, [slot.element for slot in slots])
         self._keep(t, slots, places)
-        self.budget_spent = policy.limits.next(now) >= end
+        self.budget_spent = policy.limits.next(now) >= end or (
+            policy.limits.reserve > 0 and not policy.more_wanted
+        )
         self.more_to_come = bool(slots) and not self.budget_spent
         return leases
 
@@ -237,6 +239,7 @@ class Planner:
             elif edit.kind == "settings":
                 changed = PlannerState.read(t.state()).in_force(self.settings)
                 self.policy.limits.change_budget(now, changed.budget, changed.byte_budget)
+                self.policy.limits.max_rate = changed.fastest
                 self.policy.table.look_again()
 
     def _see_handed_out(self, t: Transaction) -> None:
@@ -281,6 +284,7 @@ class Planner:
             price=policy.price,
             paid=limits.paid,
             paid_bytes=limits.paid_bytes,
+            paced=limits.paced,
             mean_size=policy.mean_size,
             budgets=BudgetPair(limits.budget, limits.byte_budget),
             hints=[

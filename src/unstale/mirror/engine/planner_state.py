@@ -70,6 +70,8 @@ class PlannerState:
     """The moment up to which the budget of polls is spent."""
     paid_bytes: float = -inf
     """The same for the budget of bytes."""
+    paced: float = -inf
+    """The moment before which the highest rate allows no poll."""
     mean_size: float = 1000.0
     """Bytes of a poll of which nothing is known."""
     budgets: BudgetPair | None = None
@@ -96,6 +98,7 @@ class PlannerState:
             price=found.get("price", blank.price),
             paid=found.get("paid", blank.paid),
             paid_bytes=found.get("paid_bytes", blank.paid_bytes),
+            paced=found.get("paced", blank.paced),
             mean_size=found.get("mean_size", blank.mean_size),
             budgets=BudgetPair(*found["budgets"]) if "budgets" in found else None,
             hints=tuple(HintsLeft(*one) for one in found.get("hints", ())),
@@ -120,6 +123,8 @@ class PlannerState:
             "audit": self.audit,
             "counted": self.counts,
         }
+        if isfinite(self.paced):
+            position["paced"] = self.paced
         kept = {"planner": json.dumps(position).encode(), "channels": self.channels.text()}
         return kept if self.learner is None else {**kept, "learner": packed(self.learner)}
 

@@ -104,6 +104,8 @@ class PollRunner:
         """Polls that have been taken and are not over."""
         self.share = 1
         """How many workers share the budget of bytes."""
+        self.bytes_kept = 0.0
+        """Seconds of the budget of bytes that are in reserve."""
         self._used_sources: dict[str, Source] = {}
         self._timers: dict[asyncio.Task[None], deque[Lease]] = {}
         """Tasks that wait for slots, each with its leases in order."""
@@ -310,7 +312,8 @@ class PollRunner:
     def _charge(self, count: int) -> None:
         """Charge the budget of bytes for so many."""
         rate = (self._settings.byte_budget or inf) / self.share
-        self._bytes_paid_until = max(self._bytes_paid_until, self._clock.now()) + count / rate
+        since = max(self._bytes_paid_until, self._clock.now() - self.bytes_kept)
+        self._bytes_paid_until = since + count / rate
 
     async def _spend(self, count: int) -> None:
         """Wait until so many more bytes are paid for."""

@@ -59,6 +59,8 @@ RECORD_WITHIN_SECONDS = 0.25
 """After which what a poll saw is recorded, at most, if nothing is wrong."""
 _LONGEST_LEAD_SECONDS = 5.0
 """For which a transaction is expected to take, at most, however long the last ones took."""
+_LONGEST_RESERVE_SECONDS = 10.0 * 366 * 86400.0
+"""For which budget can be kept."""
 _LAST_TRIES_SECONDS = (0.1, 0.5, 2.0, 5.0, 0.0)
 """Pauses after each attempt to record what polls saw when the worker leaves."""
 
@@ -216,6 +218,8 @@ class Worker:
         planner_has_more = self.planner is not None and self.planner.more_to_come
         self._backlog.more_to_come = planner_has_more or 0 < room <= len(turn.leases)
         self._runner.share = max(self._housekeeper.workers, 1)
+        if self.planner is not None:
+            self._runner.bytes_kept = self.planner.policy.limits.bytes_kept(self._clock.now())
         self._runner.take(turn.leases)
         return max(self._next_choice - began, 0.0) if self._alone else self._span
 
@@ -412,8 +416,14 @@ class Worker:
 
 def check_settings(settings: Settings) -> None:
     """Raise `InvalidInput` unless the settings have a budget."""
-    for name, budget in (("budget", settings.budget), ("bytes", settings.byte_budget)):
+    for name, budget in (
+        ("budget", settings.budget),
+        ("bytes", settings.byte_budget),
+        ("max_rate", settings.max_rate),
+    ):
         if budget is not None and not budget > 0:
             raise InvalidInput(f"{name} must be more than 0 per second; it is {budget!r}")
+    if not 0 <= settings.reserve <= _LONGEST_RESERVE_SECONDS:
+        raise InvalidInput(f"reserve must be from 0 seconds to 10 years; it is {settings.reserve!r}")
     if settings.budget is None and settings.byte_budget is None:
         raise InvalidInput("a mirror needs a budget: of polls, such as 1000/day, or of bytes, such as 20MB/h")

@@ -21,6 +21,7 @@ from unstale.quantities import show_duration, show_number
 from unstale.wording import plural
 
 from .audit import Audit, kept_audits
+from .first_copies import FirstCopies, InReserve, first_copies, in_reserve
 from .freshness import Share, mean_age, weighted_share
 from .what_if import MOST_ELEMENTS, freshness_bought
 
@@ -126,6 +127,10 @@ class Status:
     """The last one."""
     instead_of: Budgets | None = None
     """What the settings say, if other budgets were set since."""
+    reserve: InReserve | None = None
+    """What is in reserve; None if nothing is kept."""
+    first_copies: FirstCopies | None = None
+    """How far it is with first copies; None if no element waits for its first poll."""
 
     def to_json(self, top: int = TOP) -> dict[str, Json]:
         """Return it as JSON, as `unstale.mirror.json_values` says.
@@ -182,6 +187,8 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
         trouble=trouble,
         audit=audits[-1] if audits else None,
         instead_of=_instead_of(planner.budgets_set, said),
+        reserve=in_reserve(policy, now),
+        first_copies=first_copies(policy, now),
     )
 
 
@@ -228,7 +235,9 @@ def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:
         places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
     share = weighted_share(policy.fresh(places, now), weights)
+    first = first_copies(policy, now)
     return {
+        "first_copies": None if first is None else fields_json(first),
         "elements": int(np.count_nonzero(policy.table.wanted)),
         "freshness": share.value,
         "low": share.low,
