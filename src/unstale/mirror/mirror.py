@@ -22,7 +22,7 @@ from .config.keywords import with_keywords
 from .engine.discovery import Discovery
 from .engine.events import Event
 from .engine.housekeeper import TIDY_SECONDS
-from .engine.load_policy import load_policy
+from .engine.load_policy import load_policy, load_sample
 from .engine.planner_state import BudgetPair, BudgetsSet
 from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
@@ -390,13 +390,13 @@ class Mirror:
     def status(self) -> Status:
         """Return how fresh the mirror is, what it spends, and what is neglected."""
         with self.store.begin() as t:
-            return status(*load_policy(self.settings, t), t, self.clock.now())
+            return status(*load_sample(self.settings, t), t, self.clock.now())
 
     def explain(self, key: str) -> Explanation:
         """Return why an element is polled when it is, and what its polls saw."""
         element = self.find(key)
         with self.store.begin() as t:
-            policy, _ = load_policy(self.settings, t, element.id)
+            policy, _ = load_policy(self.settings, t, [element.id])
             return explain(policy, t, element, self.clock.now())
 
     def samples(self, since: float = 0.0, limit: int = 2000) -> list[Sample]:
@@ -422,7 +422,7 @@ class Mirror:
     def demand(self, objective: str | None = None) -> MirrorDemand:
         """Return what elements ask for now, which says what budgets buy."""
         with self.store.begin() as t:
-            policy, _ = load_policy(self.settings, t)
+            policy, _ = load_sample(self.settings, t)
         return demand_of(
             policy, self.clock.now(), self.settings.objective if objective is None else objective
         )

@@ -88,7 +88,7 @@ def test_one_element_is_read_alone_and_explained_as_among_all(mirror):
     with mirror.store.begin() as t:
         whole = load_policy(mirror.settings, t)[0]
         for element in t.elements():
-            alone = load_policy(mirror.settings, t, element.id)[0]
+            alone = load_policy(mirror.settings, t, [element.id])[0]
             assert len(alone.table) == 1 < len(whole.table)
             assert alone.round == whole.round
             one, among = (explain(policy, t, element, now) for policy in (alone, whole))

@@ -5,7 +5,7 @@ It is what step 1 of a poll asks, and what learns in step 8; reports ask the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -21,6 +21,8 @@ MirrorPolicy = LearningPolicy[RateLimits]
 
 GRACE_SECONDS = 0.5
 """By which a poll may begin after its slot."""
+MOST_READ = 30_000
+"""Elements that are read for a report; of more, a random sample."""
 _SHORTEST_ROUND_SECONDS = 3600.0
 """What is learned is not forgotten faster, however often a few elements are polled."""
 
@@ -78,27 +80,37 @@ def know_groups(policy: MirrorPolicy, settings: Settings, groups: Iterable[Group
 
 
 def load_policy(
-    settings: Settings, t: Transaction, only: int | None = None
+    settings: Settings, t: Transaction, only: Sequence[int] | None = None
 ) -> tuple[MirrorPolicy, PlannerState]:
     """Read from a store all that the planner needs; return it, and where the planner had got to.
 
-    With ``only``, the number of an element, of elements that one alone is read: in a moment, whatever their
-    number.
+    With ``only``, numbers of elements, those alone are read: in a moment, however many others there are.
     """
     state = PlannerState.read(t.state())
     table = ElementTable()
     counts = t.count()
     total = sum(counts.values()) - counts.get("removed", 0)
-    table.reserve(total if only is None else 1, state.learner)
+    table.reserve(total if only is None else min(len(only), total), state.learner)
     start = 0
-    for columns in t.load() if only is None else t.load([only]):
+    for columns in t.load(only):
         table.fill(start, columns)
         start += columns.id.size
     table.leave_out(start)  # others may add and remove elements meanwhile
     policy = new_policy(state.in_force(settings), table, state.channels, state)
-    policy.others = max(total - len(table), 0)
+    policy.others = 0 if only is None else max(total - start, 0)
     know_groups(policy, settings, t.groups())
     for element, channel, count in state.hints:
         policy.hint(element, channel, np.inf, count)
     policy.audit = dict(state.audit)
     return policy, state
+
+
+def load_sample(settings: Settings, t: Transaction) -> tuple[MirrorPolicy, PlannerState]:
+    """Read what reports need, of a random sample if there are many elements.
+
+    `LearningPolicy.others` counts those that were left out.
+    """
+    counts = t.count()
+    if sum(counts.values()) - counts.get("removed", 0) <= MOST_READ:
+        return load_policy(settings, t)
+    return load_policy(settings, t, t.some_elements(MOST_READ))

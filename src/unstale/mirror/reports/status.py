@@ -60,7 +60,7 @@ class GroupStatus:
     traffic: int
     """Bytes."""
     freshness: float
-    """Weighted mean probability that its copies are fresh; nan if none counts."""
+    """Weighted mean probability that its copies are fresh; nan if none counts, or is in the sample."""
     blocked_until: float
     """Nobody polls it before; nan if nothing is to be waited for."""
     why: str
@@ -95,7 +95,7 @@ class Status:
     elements: Mapping[str, int]
     """How many there are in each state."""
     freshness: Share
-    """Weighted share of copies that are fresh now, as estimated."""
+    """Weighted share of copies that are fresh now, as estimated; of very many elements, by a sample."""
     predicted: float
     """Freshness that the budget buys on average, by the plan."""
     age: float
@@ -146,17 +146,24 @@ class Status:
 
 
 def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: float) -> Status:
-    """Return how the mirror does, by what `load_policy` has read."""
+    """Return how the mirror does, by what `load_sample` has read.
+
+    If that is a sample of the elements, freshness, age and what is overdue are estimates by it; counts, and
+    which elements are neglected, are of all.
+    """
     table = policy.table
-    places = np.flatnonzero(table.wanted)
+    looked_at = table["id"][table.wanted]
+    if policy.others:
+        _take_up_neglected(policy, t, now)
+    places = table.places(looked_at)
     fresh = policy.fresh(places, now)
     weights = table["weight"][places].astype(float) * table["reads"][places]
     tally = t.tally(now - _DAY_SECONDS)
     outcomes: dict[str, int] = {}
     for _, outcome, count, _ in tally:
         outcomes[outcome] = outcomes.get(outcome, 0) + count
-    begun = float(table["added"].min()) if len(table) else now
-    span = max(min(now - begun, _DAY_SECONDS), 60.0)
+    begun = t.first_added()
+    span = max(min(now - (now if begun is None else begun), _DAY_SECONDS), 60.0)
     workers = live_workers(t, now)
     state = t.state()
     said = BudgetPair(policy.limits.budget, policy.limits.byte_budget)
@@ -182,7 +189,7 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
         polls=outcomes,
         changes=outcomes.get("changed", 0),
         overdue=_overdue(policy, places, now),
-        groups=_groups(policy, t, places, fresh=fresh, weights=weights, now=now),
+        groups=_groups(policy, t, tally, places, fresh=fresh, weights=weights, now=now),
         neglected=_neglected(policy, t, now),
         trouble=trouble,
         audit=audits[-1] if audits else None,
@@ -248,34 +255,42 @@ def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:
 
 
 def _overdue(policy: MirrorPolicy, places: Places, now: float) -> int:
-    """Return how many elements are worth far more than the price."""
+    """Return how many elements are worth far more than the price; of a sample, as many of all."""
     if policy.price <= 0:
         return 0
     table = policy.table
     able = places[(table["not_before"][places] <= now) & ~np.isnan(table["last"][places])]
     values = policy.worths(able, table.since(able, now))
     late = table.since(able, now) > 1.5 * table["max_age"][able]
-    return int(np.count_nonzero((values > 3.0 * policy.price) | late))
+    found = np.count_nonzero((values > 3.0 * policy.price) | late)
+    return round(found * (places.size + policy.others) / max(places.size, 1))
 
 
 def _groups(
-    policy: MirrorPolicy, t: Transaction, places: Places, *, fresh: Floats, weights: Floats, now: float
+    policy: MirrorPolicy,
+    t: Transaction,
+    tally: Sequence[tuple[str, str, int, int]],
+    places: Places,
+    *,
+    fresh: Floats,
+    weights: Floats,
+    now: float,
 ) -> list[GroupStatus]:
     """Return how groups do, those with most elements first."""
     owner = policy.table["group"][places]
-    size = int(owner.max(initial=0)) + 1
-    counts = np.bincount(owner, minlength=size)
+    counts = t.group_sizes()
+    size = max(int(owner.max(initial=0)), *counts, 0) + 1
     heavy = np.bincount(owner, weights, minlength=size)
     sums = np.bincount(owner, weights * fresh, minlength=size)
     seen: dict[str, list[int]] = {}
-    for name, outcome, polls, traffic in t.tally(now - _DAY_SECONDS):
+    for name, outcome, polls, traffic in tally:
         row = seen.setdefault(name, [0, 0, 0])
         row[0] += polls
         row[1] += polls if outcome in {"failed", "refused"} else 0
         row[2] += traffic
     found = []
     for group in t.groups():
-        if group.id < size and counts[group.id]:
+        if counts.get(group.id):
             polls, failed, traffic = seen.get(group.name, [0, 0, 0])
             value = float(sums[group.id] / heavy[group.id]) if heavy[group.id] > 0 else nan
             limits = policy.limits.group(group.id)
@@ -283,7 +298,7 @@ def _groups(
             found.append(
                 GroupStatus(
                     name=group.name,
-                    elements=int(counts[group.id]),
+                    elements=counts[group.id],
                     polls=polls,
                     failed=failed,
                     traffic=traffic,
@@ -297,6 +312,23 @@ def _groups(
     return sorted(found, key=lambda one: (-one.elements, one.name))
 
 
+def _patience(policy: MirrorPolicy) -> float:
+    """Return the seconds after which an element that was not polled is neglected."""
+    return max(10.0 * policy.round, 3600.0)
+
+
+def _take_up_neglected(policy: MirrorPolicy, t: Transaction, now: float) -> None:
+    """Read elements that may be neglected, of all there are, beside those of the sample."""
+    blocked = [
+        number
+        for number, group in policy.limits.groups()
+        if group.blocked > now or group.paid > now + _LONG_BLOCK_SECONDS
+    ]
+    ids = t.neglected(now=now, before=now - _patience(policy), groups=blocked, count=2 * _MOST_NEGLECTED)
+    for columns in t.load(ids):
+        policy.table.take_up(columns)
+
+
 def _neglected(policy: MirrorPolicy, t: Transaction, now: float) -> list[Neglected]:
     """Return elements that are polled less than one would think: those that matter most first."""
     table = policy.table
@@ -305,7 +337,7 @@ def _neglected(policy: MirrorPolicy, t: Transaction, now: float) -> list[Neglect
     for number, group in policy.limits.groups():
         if number < blocked.size:
             blocked[number] = group.blocked > now or group.paid > now + _LONG_BLOCK_SECONDS
-    patience = max(10.0 * policy.round, 3600.0)
+    patience = _patience(policy)
     since = table.since(np.arange(len(table)), now)
     odd = wanted & (np.isin(state, [FAILING, REFUSED]) | blocked[table["group"]] | (since > patience))
     never = (state == GONE) & (
@@ -315,9 +347,10 @@ def _neglected(policy: MirrorPolicy, t: Transaction, now: float) -> list[Neglect
     places = np.flatnonzero(odd)
     places = places[np.argsort(-table["weight"][places] * since[places], kind="stable")][:_MOST_NEGLECTED]
     found = []
+    known = t.numbered(table["id"][places].tolist())
     for place in places.tolist():
-        element = next(iter(t.elements(int(table["id"][place]) - 1, 1)), None)
-        if element is not None and element.id == int(table["id"][place]) and _odd(element):
+        element = known.get(int(table["id"][place]))
+        if element is not None and element.state != "removed" and _odd(element):
             why = _why_neglected(policy, place, element, now)
             found.append(Neglected(element.key, element.last, why, float(since[place])))
     return found

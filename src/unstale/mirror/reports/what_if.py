@@ -67,10 +67,10 @@ def planner_input(
     rate = policy.limits.rate(policy.mean_size)
     if not (places.size and weights.sum() > 0 and isfinite(rate)):
         return None
-    share = 1.0
+    share = places.size / (places.size + policy.others)
     if places.size > most:
         chosen = np.random.default_rng(0).choice(places.size, most, replace=False)
-        share, places, weights = most / places.size, places[chosen], weights[chosen]
+        share, places, weights = share * most / places.size, places[chosen], weights[chosen]
     law, hope = table.learner.outlook(table.since(places, now), places)
     worthy = weights * hope
     able = worthy > 0

@@ -380,6 +380,22 @@ class Transaction(Protocol):
     def polls(self, element: int | None = None, limit: int = 1000, after: int = 0) -> list[PollRecord]:
         """Return polls, of one element or all: the latest first, or those after ``after`` in order."""
 
+    def some_elements(self, count: int) -> list[int]:
+        """Return so many numbers, chosen at random, among which elements are; all if there are not more."""
+
+    def first_added(self) -> float | None:
+        """Return when the first element was added; None if there is none."""
+
+    def group_sizes(self) -> dict[int, int]:
+        """Return how many elements of each group are to be kept fresh."""
+
+    def neglected(self, *, now: float, before: float, groups: Sequence[int], count: int) -> list[int]:
+        """Return elements that may be neglected, ``count`` at most for each reason.
+
+        They fail, are refused or were never there; were last polled ``before`` a moment, or never; or are in
+        one of these groups.
+        """
+
     def tally(self, since: float) -> list[tuple[str, str, int, int]]:
         """Return (group, outcome, polls, bytes) of polls since a moment."""
 

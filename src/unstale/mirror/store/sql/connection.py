@@ -43,7 +43,6 @@ _SQLITE_ERRORS_IN_WORDS = {
     "SQLITE_BUSY": f"another process has been writing to it for more than {WRITE_TURN_SECONDS:g} seconds",
     "SQLITE_LOCKED": "another connection has locked it",
     "SQLITE_CANTOPEN": "it cannot be opened; look at the rights of its folder",
-    "SQLITE_CORRUPT": "it is damaged; restore it from a back-up",
     "SQLITE_IOERR": "it cannot be read or written",
 }
 _WILL_NOT_GO_AWAY = (
@@ -205,6 +204,12 @@ def _plain(name: str, error: BaseException, *, opening: bool) -> Trouble | Inval
     code = getattr(error, "sqlite_errorname", None) or ""
     if code == "SQLITE_NOTADB":
         return InvalidInput(f"{name} is no SQLite database: name another file")
+    if code.startswith("SQLITE_CORRUPT"):  # it does not go away by waiting, and writing may make it worse
+        return InvalidInput(
+            f"the store {name} is damaged ({_line(error)}): stop whoever uses it, keep a copy of the file, "
+            "and put a back-up in its place, or what `sqlite3 FILE .recover | sqlite3 NEW` can still read; "
+            "the folder of copies is not concerned"
+        )
     for start, says in _SQLITE_ERRORS_IN_WORDS.items():
         if code.startswith(start):
             return Trouble(f"the store {name}: {says} ({_line(error)})")

@@ -11,6 +11,7 @@ from unstale.mirror.store.copies import Copies
 from . import elements as sql_elements
 from . import housekeeping as sql_housekeeping
 from . import listing as sql_listing
+from . import overview as sql_overview
 from . import planner_rows as sql_planner
 from . import polls as sql_polls
 from . import samples as sql_samples
@@ -95,6 +96,10 @@ class SqlTransaction:
     count = sql_elements.count
     edit = sql_elements.edit
     groups = sql_elements.list_groups
+    some_elements = sql_overview.some_elements
+    first_added = sql_overview.first_added
+    group_sizes = sql_overview.group_sizes
+    neglected = sql_overview.neglected
     pay = sql_elements.pay
     referred = sql_elements.referred
 
