@@ -13,12 +13,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import exc
 
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.store.copies import Copies
 from unstale.mirror.store.sql import connection as sql_engines
 from unstale.mirror.store.sql.store import open_store
+from unstale.mirror.store.sql.transaction import SqlTransaction
 
 from .making import additions, changed, handed_out, slot, unchanged
 
@@ -241,9 +243,22 @@ def test_a_damaged_file_is_told(tmp_path, copies):
     told = r"mirror.db' is damaged \(.*\): stop whoever uses it.* put a back-up in its place"
     with pytest.raises(InvalidInput, match=told):
         look()
-    # A runner ends with that line. It does not try again and again, as if the trouble would pass.
-    with Mirror(path, copies=copies.folder) as mirror, pytest.raises(InvalidInput, match=told):
-        mirror.run()
+
+
+def test_a_runner_whose_file_is_damaged_meanwhile_ends_with_that_line(tmp_path, monkeypatch):
+    """It does not try again and again, as if the trouble would pass."""
+
+    def damaged(_):
+        error = sqlite3.DatabaseError("database disk image is malformed")
+        error.sqlite_errorname = "SQLITE_CORRUPT_INDEX"
+        raise exc.DatabaseError("SELECT", {}, error)
+
+    with Mirror(tmp_path / "mirror.db") as mirror:
+        mirror.add("python:a", poll=lambda: "something")
+        assert mirror.step() == 1
+        monkeypatch.setattr(SqlTransaction, "leased", damaged)
+        with pytest.raises(InvalidInput, match=r"mirror.db' is damaged \(database disk image is malformed\)"):
+            mirror.run(mirror.clock.now() + 60.0)
 
 
 # --- lost connections
