@@ -75,6 +75,7 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
             ("source", f"{element.source}, in the group {printable(element.group)}"),
             *([("moved", f"for good, to {printable(element.moved)}")] if element.moved else []),
             *_rate(got),
+            *([("rhythm", f"it changes {got.rhythm}")] if got.rhythm else []),
             *_memory(got),
             ("copy", _copy(got, now)),
             ("weight", _weight(got)),

@@ -304,6 +304,10 @@ class Explanation(BaseModel):
     low: float | None = Field(description="A 90 % interval of the rate.")
     high: float | None = Field(description="Its upper end.")
     hopeless: Share = Field(description="Probability that it changes all the time, so that no poll helps.")
+    rhythm: str = Field(description="At which hours it changes, in words; empty if at all alike.")
+    rhythm_levels: list[float | None] = Field(
+        description="Changes in each hour of the day, or of the week from Thursday on, times the mean; UTC."
+    )
     half_life: float | None = Field(description="Seconds in which what polls saw comes to count half.")
     fresh: Share = Field(description="Probability that the copy is fresh; null if there is none.")
     weight: float | None = Field(description="With how often its copy is read, if that counts.")

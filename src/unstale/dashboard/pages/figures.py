@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from math import inf, isfinite, nan
 
@@ -29,6 +30,7 @@ _MOST_POINTS = 90
 _BESIDE = {"true": "True", "uniform": "Uniform polling", "proportional": "Proportional polling"}
 _HIGHEST_WORTH = 3.0
 """Times the price, up to which the worth of a poll is drawn."""
+_DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")
 _OUTCOMES = ("changed", "unchanged", "new", "gone", "refused", "failed")
 
 
@@ -414,6 +416,40 @@ def worth(explanation: Explanation, now: float, *, running: bool = True) -> Figu
     places = [scale(float(t)) for t in times[::every]]
     columns = ["Time", "Worth, of the price"]
     return Figure(svg, "Worth of a poll, as a share of the price", [], columns, rows, places)
+
+
+def rhythm(explanation: Explanation) -> Figure | None:
+    """Draw at which hours of the day or of the week elements of its kind change; None without a rhythm."""
+    levels = explanation.rhythm_levels
+    if not levels.size:
+        return None
+    hours = np.arange(levels.size + 1, dtype=float)
+    steps = np.repeat(hours, 2)[1:-1].tolist(), np.repeat(levels, 2).tolist()
+    scale, of_week = Scale(0.0, float(levels.size)), levels.size > 24
+    svg = chart(
+        "rhythm-chart",
+        [ChartLine("estimated", *steps)],
+        title="Changes by the hour",
+        description=f"It changes {explanation.rhythm}." if explanation.rhythm else "It changes at all hours.",
+        x=Axis(
+            scale,
+            partial(_hour, of_week=of_week),
+            at=np.arange(0.0, levels.size, 24.0 if of_week else 4.0).tolist(),
+        ),
+        y=Axis(fitting([0.0, 1.2, *levels.tolist()], floor_at=0.0), lambda value: f"{value:g} times"),
+        levels=[Level("price", 1.0, "mean")],
+        height=200,
+    )
+    rows = [[_hour(float(k), of_week=of_week), f"{level:.2f}"] for k, level in enumerate(levels)]
+    places = [scale(k + 0.5) for k in range(levels.size)]
+    columns = ["Hour (UTC)", "Changes, times the mean"]
+    return Figure(svg, "Changes by the hour, times the mean", [], columns, rows, places)
+
+
+def _hour(value: float, *, of_week: bool) -> str:
+    """Name an hour of the day, or of the week that begins on Thursday."""
+    day, hour = divmod(round(value), 24)
+    return f"{_DAYS[day]} {hour:02d}:00" if of_week else f"{hour:02d}:00"
 
 
 def _below(times: Floats, values: Floats, top: float) -> tuple[list[float], list[float]]:

@@ -275,6 +275,7 @@ def _element(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> N
             said=said,
             polls=figures.polls(explanation, now, running=running),
             worth=figures.worth(explanation, now, running=running),
+            rhythm=figures.rhythm(explanation),
         )
 
     @routes.get("/elements/{number}/versions/{version}")

@@ -9,9 +9,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from unstale.errors import InvalidInput
+from unstale.estimation.learning.rhythm_learner import RhythmLearner
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Group, Transaction
 from unstale.policy import Channels, ElementTable, LearningPolicy, RateLimits
+from unstale.policy.class_clocks import ClassClocks
 
 from .planner_state import PlannerState
 
@@ -61,7 +64,16 @@ def new_policy(
         shortest_round=_SHORTEST_ROUND_SECONDS,
         price=before.price,
         mean_size=before.mean_size,
+        clocks=ClassClocks(_rhythms(before)),
     )
+
+
+def _rhythms(state: PlannerState) -> RhythmLearner:
+    """Return what is known of rhythms; nothing if another version kept it in another form."""
+    try:
+        return RhythmLearner.resume(state.rhythm or {})
+    except InvalidInput:
+        return RhythmLearner(day=86400.0)
 
 
 def know_groups(policy: MirrorPolicy, settings: Settings, groups: Iterable[Group]) -> None:

@@ -294,5 +294,6 @@ class Planner:
             audit=policy.audit,
             counts=self._counts,
             learner=table.learner.shared,
+            rhythm=None if policy.clocks is None else policy.clocks.rhythms.state(),
             channels=policy.channels,
         )

@@ -1,8 +1,8 @@
 """What the planner keeps in the store beside the rows of elements: one typed value.
 
 Whoever wants to know it (the planner itself, reports, the dashboard) calls `PlannerState.read` with what
-`Transaction.state` returns; nobody else decodes it. It is stored under four names: ``planner`` (JSON),
-``learner`` (arrays), ``channels``, and ``budgets`` (JSON), which `Mirror.set_budget` writes.
+`Transaction.state` returns; nobody else decodes it. It is stored under five names: ``planner`` (JSON),
+``learner`` and ``rhythm`` (arrays), ``channels``, and ``budgets`` (JSON), which `Mirror.set_budget` writes.
 """
 
 from __future__ import annotations
@@ -82,6 +82,8 @@ class PlannerState:
     counts: PollCounts = field(default_factory=PollCounts)
     learner: Mapping[str, Any] | None = None
     """What the learner knows of all elements together; None if nothing yet."""
+    rhythm: Mapping[str, Any] | None = None
+    """What is known of the hours at which classes change; None if nothing yet."""
     channels: Channels = field(default_factory=Channels)
     """How good hints of each channel are."""
     budgets_set: BudgetsSet | None = None
@@ -105,6 +107,7 @@ class PlannerState:
             audit={int(element): name for element, name in found.get("audit", {}).items()},
             counts=PollCounts(*found.get("counted", ())),
             learner=unpacked(kept["learner"]) if "learner" in kept else None,
+            rhythm=unpacked(kept["rhythm"]) if "rhythm" in kept else None,
             channels=Channels.read(kept.get("channels", b"")),
             budgets_set=_budgets_set(json.loads(kept.get("budgets", b"{}"))),
         )
@@ -126,7 +129,8 @@ class PlannerState:
         if isfinite(self.paced):
             position["paced"] = self.paced
         kept = {"planner": json.dumps(position).encode(), "channels": self.channels.text()}
-        return kept if self.learner is None else {**kept, "learner": packed(self.learner)}
+        learned = {"learner": self.learner, "rhythm": self.rhythm}
+        return kept | {name: packed(arrays) for name, arrays in learned.items() if arrays is not None}
 
     def in_force(self, settings: Settings) -> Settings:
         """Return the settings with the budgets that a user has set, unless they have changed after that."""

@@ -21,10 +21,14 @@ from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, REMOVED, P
 from unstale.quantities import show_duration, show_number
 from unstale.wording import plural
 
+from .rhythm import rhythm_of, rhythm_words
+
 POLLS_TOLD = 10
 """Polls and versions in the JSON of an explanation, unless another number is asked for."""
 _DAY_SECONDS = 86400.0
 _READS_SECONDS = 30 * _DAY_SECONDS
+_RHYTHM_AHEAD_SECONDS = 14 * _DAY_SECONDS
+"""How far ahead the next poll by a rhythm is looked for."""
 _MOST_POLLS, _MOST_VERSIONS = 500, 200
 _WORTHS_SHOWN = 121
 """Moments for which it is worked out what a poll is worth."""
@@ -47,6 +51,10 @@ class Explanation:
     high: float
     hopeless: float
     """Probability that it changes all the time, so that no poll helps."""
+    rhythm: str
+    """At which hours of the day or of the week it changes, in words; empty if that is always the same."""
+    rhythm_levels: Floats
+    """Changes in each hour of the day, or of the week from Thursday on, times the mean; UTC."""
     half_life: float
     """Seconds in which what polls saw comes to count half."""
     fresh: float
@@ -120,8 +128,17 @@ def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
     wait = np.minimum(wait, np.minimum(table["max_age"][places].astype(float), patience))
     wait = np.maximum(wait, table["min_interval"][places])
     last = np.where(np.isnan(table["last"][places]), -inf, table["last"][places])
+    wait = _by_the_clock(policy, places, wait, last, now)
     moment = np.maximum(np.maximum(last + wait, table["not_before"][places]), policy.limits.next(now))
     return np.where(table["state"][places] == REMOVED, inf, moment)
+
+
+def _by_the_clock(policy: MirrorPolicy, places: Places, wait: Floats, last: Floats, now: float) -> Floats:
+    """Return the waits, but those of elements that are polled by a rhythm to when that says."""
+    since = np.maximum(np.where(np.isfinite(last), last, now), now)
+    moments = policy.next_polls(places, since, policy.price, _RHYTHM_AHEAD_SECONDS)
+    timed = np.isfinite(moments) & np.isfinite(last)
+    return np.where(timed, np.minimum(np.where(timed, moments - last, inf), PATIENCE * policy.round), wait)
 
 
 def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) -> Explanation:
@@ -134,15 +151,16 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     if not table.has([element.id])[0]:
         return Explanation(
             element=element, why="It was removed, so it is polled no more.", rate=nan, low=nan, high=nan,
-            hopeless=nan, half_life=nan, fresh=nan, weight=element.weight, size=element.size, worth=0.0,
-            price=policy.price, next_poll=inf, hints=0, reads=reads, reads_per_day=reads / days,
+            hopeless=nan, rhythm="", rhythm_levels=np.empty(0), half_life=nan, fresh=nan,
+            weight=element.weight, size=element.size, worth=0.0, price=policy.price,
+            next_poll=inf, hints=0, reads=reads, reads_per_day=reads / days,
             worths=(np.empty(0), np.empty(0)), polls=polls, versions=versions,
         )  # fmt: skip
     at = table.places([element.id])
     since = table.since(at, now)
-    law, hope = table.learner.outlook(since, at)
+    law, hope = table.learner.outlook(policy.operational_since(at, now), at)
     shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
-    next_poll = float(due(policy, at, now)[0])
+    next_poll, levels = float(due(policy, at, now)[0]), rhythm_of(policy, at)
     value = inf if np.isnan(table["last"][at][0]) else float(policy.worths(at, since)[0])
     low, high = (float(special.gammaincinv(shape, share)) * scale for share in (0.05, 0.95))
     return Explanation(
@@ -152,6 +170,8 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
         low=low,
         high=high,
         hopeless=1.0 - float(hope[0]),
+        rhythm=rhythm_words(levels),
+        rhythm_levels=levels,
         half_life=float(table.learner.half_life[0]),
         fresh=float(policy.fresh(at, now)[0]) if element.version is not None else nan,
         weight=float(table["weight"][at][0]) * float(table["reads"][at][0]),
