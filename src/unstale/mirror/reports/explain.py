@@ -123,12 +123,11 @@ def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
         middle = 0.5 * (low + high)
         enough = policy.worths(places, 10.0**middle) >= policy.price
         high, low = np.where(enough, middle, high), np.where(enough, low, middle)
-    wait = np.where(high >= 10.0 - 1e-6, inf, 10.0**high)
+    last = np.where(np.isnan(table["last"][places]), -inf, table["last"][places])
+    wait = _by_the_clock(policy, places, np.where(high >= 10.0 - 1e-6, inf, 10.0**high), last, now)
     patience = policy.patience.times(places, policy.round)
     wait = np.minimum(wait, np.minimum(table["max_age"][places].astype(float), patience))
     wait = np.maximum(wait, table["min_interval"][places])
-    last = np.where(np.isnan(table["last"][places]), -inf, table["last"][places])
-    wait = _by_the_clock(policy, places, wait, last, now)
     moment = np.maximum(np.maximum(last + wait, table["not_before"][places]), policy.limits.next(now))
     return np.where(table["state"][places] == REMOVED, inf, moment)
 
@@ -138,7 +137,7 @@ def _by_the_clock(policy: MirrorPolicy, places: Places, wait: Floats, last: Floa
     since = np.maximum(np.where(np.isfinite(last), last, now), now)
     moments = policy.next_polls(places, since, policy.price, _RHYTHM_AHEAD_SECONDS)
     timed = np.isfinite(moments) & np.isfinite(last)
-    return np.where(timed, np.minimum(np.where(timed, moments - last, inf), PATIENCE * policy.round), wait)
+    return np.where(timed, moments - np.where(timed, last, 0.0), wait)
 
 
 def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) -> Explanation:
