@@ -112,6 +112,7 @@ def mirror_polls(
         for start, end in zip(budgets, [*list(budgets)[1:], recorded.end], strict=True):
             settings = Settings(
                 budget=budgets[start] / _DAY_SECONDS,
+                reserve=0.0,  # so that all policies of a shoot-out have as many polls
                 objective=objective,
                 groups=(GroupLimit(concurrency=1 << 30),),
                 concurrency=1000,

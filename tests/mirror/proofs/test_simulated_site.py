@@ -91,8 +91,8 @@ async def live(
     clock = SimulatedClock(START, grain=tick / 2.4)
     site = ChangingSite(rates / DAY, clock=clock, seed=seed, weights=weights)
     settings = Settings(
-        budget=count / DAY, groups=(GroupLimit("*", concurrency=100),), concurrency=100, objective=objective,
-        http=Http(robots=False), keep=1,
+        budget=count / DAY, reserve=0.0, groups=(GroupLimit("*", concurrency=100),), concurrency=100,
+        objective=objective, http=Http(robots=False), keep=1,
     )  # fmt: skip
     troubles = []
     with Mirror(folder / "mirror.db", settings=settings, clock=clock, tick=tick) as mirror:

@@ -58,6 +58,7 @@ _TOML = """\
 [mirror]
 store = "mirror.db"
 budget = "{budget!r}/s"
+reserve = "0"
 
 [http]
 robots = false
