@@ -68,6 +68,16 @@ def test_the_budget_holds_over_every_window_even_if_each_poll_is_as_late_as_it_m
     late = np.array([slot + random.random() * late for slot, _, late in starts])
     for window in (60.0, 61.7, 300.0, 3600.0):
         assert most_in(late, window) <= math.ceil(budget * window + 1e-6)
+    for window in (1.0, 10.0, 59.0):  # a shorter one may have the polls of half a second more, and one
+        most = budget * (window + limits.grace) / (1.0 + limits.grace / 60.0) + 1.0
+        assert most_in(late, window) <= math.floor(most + 1e-6)
+
+
+def test_the_bound_of_short_windows_is_reached_but_for_one_poll():
+    slots = np.array([slot for slot, _, _ in play(limits_of(budget=20.0), [[0] * 60], 40, 1.0)])
+    moment = slots[slots >= 10.0][0]
+    late = np.where((slots >= moment) & (slots < moment + 0.5), moment + 0.5, slots)
+    assert 28 <= most_in(late, 1.0) <= 20 * 1.5 + 1
 
 
 def test_the_budget_is_used():

@@ -314,16 +314,36 @@ class Mirror:
 
     # --- running --------------------------------------------------------------------------------------------
 
-    def run(self, until: float | None = None, *, on_event: Callable[[Event], None] | None = None) -> None:
-        """Keep the copies fresh, until stopped or until a moment (seconds since 1970)."""
-        asyncio.run(self.arun(until, on_event=on_event))
+    def run(
+        self,
+        until: float | None = None,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        on_hangup: Callable[[], None] | None = None,
+    ) -> None:
+        """Keep the copies fresh, until stopped or until a moment (seconds since 1970).
+
+        Parameters
+        ----------
+        until
+            The moment; None: until `stop` is called, or a signal comes.
+        on_event
+            Is called with each event.
+        on_hangup
+            Is called at a SIGHUP, which else ends the process.
+        """
+        asyncio.run(self.arun(until, on_event=on_event, on_hangup=on_hangup))
 
     async def arun(
-        self, until: float | None = None, *, on_event: Callable[[Event], None] | None = None
+        self,
+        until: float | None = None,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        on_hangup: Callable[[], None] | None = None,
     ) -> None:
         """Keep the copies fresh, in an event loop that is there."""
         with self._working(on_event) as worker:
-            with stopped_by_signals(worker, self._stop_polls):
+            with stopped_by_signals(worker, self._stop_polls, on_hangup):
                 await worker.run(until)
             await self._close_sources()
 

@@ -1,4 +1,4 @@
-"""How signals end a worker."""
+"""How signals end a worker, or ask for something else."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ _FINISH_SECONDS = 1.0
 
 
 @contextmanager
-def stopped_by_signals(worker: Worker, stop_polls: Callable[[], None]) -> Iterator[None]:
+def stopped_by_signals(
+    worker: Worker, stop_polls: Callable[[], None], on_hangup: Callable[[], None] | None = None
+) -> Iterator[None]:
     """Let SIGINT and SIGTERM end a worker cleanly; a second one has its usual effect, and ends it at once.
 
-    Polls that can be stopped and are not over soon are stopped (``stop_polls``); others are waited for.
+    Polls that can be stopped and are not over soon are stopped (``stop_polls``); others are waited for. At a
+    SIGHUP ``on_hangup`` is called, if it is given.
     """
     handled: list[signal.Signals] = []
     running = asyncio.get_running_loop()
@@ -37,6 +40,10 @@ def stopped_by_signals(worker: Worker, stop_polls: Callable[[], None]) -> Iterat
             with suppress(NotImplementedError):  # Windows
                 running.add_signal_handler(number, stop)
                 handled.append(number)
+        if on_hangup is not None and hasattr(signal, "SIGHUP"):
+            with suppress(NotImplementedError):
+                running.add_signal_handler(signal.SIGHUP, on_hangup)
+                handled.append(signal.SIGHUP)
     try:
         yield
     finally:

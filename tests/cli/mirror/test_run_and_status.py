@@ -283,10 +283,11 @@ def test_an_audit_says_how_long_it_takes(run, mirror, monkeypatch, polled):
 
 
 @contextmanager
-def program(*arguments, stdout=subprocess.PIPE):
+def program(*arguments, stdout=subprocess.PIPE, stdin=None):
     """Run a command beside this process; it does not outlive the test."""
     with subprocess.Popen(  # noqa: S603  (our own program)
         [sys.executable, "-m", "unstale", *map(str, arguments)],
+        stdin=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
@@ -319,6 +320,33 @@ def test_a_second_runner_is_refused_and_a_signal_ends_the_first(run, ask, refuse
     assert "Ran for" in out.splitlines()[-1]
     assert err.replace("compiling the kernels (once, some seconds) ...\n", "") == ""
     assert ask("status")["elements"]["ok"] == 1
+
+
+def test_a_hangup_makes_it_read_its_file_again(run, ask, mirror, site):
+    run("add", site.host + "/a")
+    with program("run", stdin=subprocess.DEVNULL) as process:
+
+        def told(words):
+            lines = iter(process.stderr.readline, "")
+            assert any(words in line for line in lines)
+
+        wait_for(lambda: ask("status")["workers"])
+        before = ask("status")["budget"]
+        mirror.write_text(QUICK.replace("budget", "bugdet"))
+        process.send_signal(signal.SIGHUP)
+        told("mistake")  # in the one line that says where
+        mirror.write_text(
+            QUICK.replace("[mirror]\n", "[mirror]\nconcurrency = 7\n", 1).replace("200/s", "3/s")
+        )
+        process.send_signal(signal.SIGHUP)
+        told("is read again")
+        wait_for(lambda: ask("status")["budget"] == 3.0 and ask("status")["trouble"] == [])
+        assert before != 3.0
+        run("add", site.host + "/b")
+        wait_for(lambda: ask("status")["elements"].get("ok") == 2)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -16,10 +16,10 @@ from unstale.cli.shared.options import DURATION, Count
 from unstale.cli.shared.printing import console, say
 from unstale.cli.shared.progress import told_of_compilation
 from unstale.cli.shared.when import MOMENT
-from unstale.errors import InvalidInput
+from unstale.errors import InvalidInput, UnstaleError
 from unstale.wording import show_budget
 
-from .open import Opened, mirror_options, open_mirror
+from .open import Opened, configured, mirror_options, open_mirror
 from .serve import PORT, serving
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def run(
     element, and each minute has a summary.
     Ctrl-C or SIGTERM ends it: polls that have begun are finished and recorded, but queries of databases that
     take more than a second longer are cancelled, and made again later. A second Ctrl-C ends it at once.
+    SIGHUP makes it read mirror.toml again, unless it runs on a terminal: polls that have begun are finished,
+    and it goes on as the file says now. A file with a mistake is told of, and changes nothing.
     """
     ends = [
         name for name, given in (("--for", length), ("--until", until), ("--once", once or None)) if given
@@ -84,7 +86,10 @@ def run(
             address = stack.enter_context(serving(mirror_file, PORT if port is None else port, token_file))
             _tell_address(address, quiet=quiet, as_json=as_json)
         stack.enter_context(told_of_compilation())
-        _work(opened, _end(length, until, opened.mirror.clock.now()), once=once, quiet=quiet, as_json=as_json)
+        end = _end(length, until, opened.mirror.clock.now())
+        while _work(opened, end, once=once, quiet=quiet, as_json=as_json):
+            opened.mirror.close()
+            opened = stack.enter_context(open_mirror(str(opened.config.path)))
 
 
 def _tell_address(address: str, *, quiet: bool, as_json: bool) -> None:
@@ -104,7 +109,8 @@ def _end(length: float | None, until: datetime | None, now: float) -> float | No
     return None if length is None else now + length
 
 
-def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json: bool) -> None:
+def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json: bool) -> bool:
+    """Run the mirror until it ends; tell whether it should be opened again, since SIGHUP has come."""
     from .run_display import JsonLines, LogLines, Screen, Seen
 
     mirror = opened.mirror
@@ -123,8 +129,33 @@ def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json
         if once:
             _step(mirror, view, seen)
         else:
-            mirror.run(end, on_event=_settled(view))
+            reload = _Reload(opened)
+            on_terminal = sys.stdin.isatty() or sys.stdout.isatty()  # whose end is that of what runs on it
+            mirror.run(end, on_event=_settled(view), on_hangup=None if on_terminal else reload)
+            if reload.wanted:
+                return True
     view.end()
+    return False
+
+
+class _Reload:
+    """Reads mirror.toml again; if it is sound, the runner ends, to be started anew."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self.wanted = False
+
+    def __call__(self) -> None:
+        path = self._opened.config.path
+        try:
+            configured(str(path))
+        except UnstaleError as error:
+            told = f"{path} has a mistake, so nothing has changed: {error}"
+            say(console(stderr=True), told, apart=False)
+            return
+        self.wanted = True
+        say(console(stderr=True), f"{path} is read again", apart=False)
+        self._opened.mirror.stop()
 
 
 def _settled(view: Callable[[Event], None]) -> Callable[[Event], None]:
