@@ -106,10 +106,10 @@ def test_a_wrong_table_does_no_harm(kind, monkeypatch):
     law, given_too = instance(2)
     name = {kernels.FRESHNESS: "freshness", kernels.AGE: "age", kernels.HARMONIC: "harmonic"}[kind]
     right = plan(law, float(N), objective=name, **given_too)
-    table = uncertain_lookup(kind)
+    table = uncertain_lookup(kind, kernels.FIXED)
     for wrong in (1 + 1e-5, 1 + 1e-2):
         monkeypatch.setattr(
-            demand, "uncertain_lookup", lambda _, by=wrong: table._replace(rows=table.rows * by)
+            demand, "uncertain_lookup", lambda *_, by=wrong: table._replace(rows=table.rows * by)
         )
         found = plan(law, float(N), objective=name, **given_too)
         assert found.cost == pytest.approx(right.cost, rel=1e-9)
@@ -219,3 +219,43 @@ def test_the_fast_path_takes_what_entries_stand_for():
     all_of_them = plan(UncertainPoisson(shape[repeated], (rate / shape)[repeated]), 5.0)
     assert_allclose(some.frequencies[repeated], all_of_them.frequencies, rtol=1e-6)
     assert some.price == pytest.approx(all_of_them.price, rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [kernels.RANDOM, kernels.PURELY_RANDOM])
+@pytest.mark.parametrize("kind", [kernels.FRESHNESS, kernels.AGE, kernels.HARMONIC])
+def test_random_orders_are_looked_up_as_well_as_the_table_says(kind, order):
+    """The error beside a piece proves plans; the slope only guides the search."""
+    rng = np.random.default_rng(8)
+    shape, t = 10.0 ** rng.uniform(-1.5, 6, 2_000), 10.0 ** rng.uniform(-4, 1, 2_000)
+    level = uncertain_kernels.worth(kind, order, shape, t / shape)
+    table = uncertain_lookup(kind, order)
+    found = np.array(
+        [compiled_uncertain.look_up_random(table, *one) for one in zip(shape, level, strict=True)]
+    )
+    known = (found[:, 0] > 0) & np.isfinite(found[:, 0])
+    v, bend, error = found[known].T
+    assert known.mean() > 0.8
+    exact = uncertain_kernels.inverse_worth(kind, order, shape, level)[known]
+    assert (np.abs(v / exact - 1.0) <= 2.0 * error + 1e-12).all()
+    assert np.median(error) < 5e-6
+    more = uncertain_kernels.inverse_worth(kind, order, shape, level * 1.0001)[known]
+    sure = (error < 1e-5) & np.isfinite(more)
+    assert_allclose(bend[sure], -np.log(more / exact)[sure] / np.log(1.0001), rtol=2e-3)
+
+
+@pytest.mark.parametrize("order", ["random", "purely-random"])
+@pytest.mark.parametrize("objective", ["freshness", "age", "harmonic"])
+def test_the_gap_in_random_orders_is_no_smaller_than_what_is_missed(objective, order):
+    """Against frequencies that are solved for, one element after the other, at the price of the plan."""
+    law, given_too = instance(9)
+    found = plan(law, float(N), objective=objective, order=order, **given_too)
+    level = found.price * given_too["sizes"] / given_too["weights"]
+    exact = 1.0 / interval(objective, law, level, order)
+    assert_allclose(
+        found.frequencies, exact, rtol=1e-3, atol=1e-3
+    )  # near a cutoff, digits of the price count
+    cost = found.problem.market.cost(exact)
+    spent = float(np.sum(exact * given_too["sizes"]))
+    best = cost + found.price * (spent - found.spent) / np.sum(given_too["weights"])
+    assert found.cost - best <= found.gap + 1e-13 * found.cost
+    assert found.gap <= 1e-9 * (found.cost + found.price * found.spent / np.sum(given_too["weights"]))

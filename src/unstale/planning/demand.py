@@ -120,7 +120,7 @@ class Uncertain:
     def __init__(self, part: Elements, goal: Goal) -> None:
         self.n, self.columns = part.n, columns_of(part, *self.NAMES)
         self.near = self.place = np.empty(part.n + 1, np.int64)
-        self.table, self.order = uncertain_lookup(goal.objective.kernel or 0), goal.code
+        self.table, self.order = uncertain_lookup(goal.objective.kernel or 0, goal.code), goal.code
         self.dear = part.conditional or goal.code != FIXED
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:

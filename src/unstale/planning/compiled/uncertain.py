@@ -1,7 +1,8 @@
 """Compiled: what elements with uncertain rates ask for at a price (see `compiled.demand`).
 
-In fixed order a table says where to begin, and a step or two of Halley's give all digits. Where it does not,
-where polls come in random order or cost more if they find a change, each element is solved for.
+In fixed order a table says where to begin, and a step or two of Halley's give all digits; in random orders
+the table says it all, to five digits or more, and residuals say what that may miss. Elements that a table
+does not have, or whose polls cost more if they find a change, are solved for one by one.
 """
 
 import math
@@ -14,16 +15,15 @@ from ...uncertain_kernels import (
     _changed,
     _conditional_interval,
     _inverse_worth,
-    _moments,
     _next_change,
     _steps,
     _worth,
     _worth_and_growth,
 )
-from ..uncertain_lookup import COLUMNS, PIECE_BITS
+from ..uncertain_lookup import COLUMNS, PIECE_BITS, RANDOM_BITS
 from .demand import CHUNK, FAST_MATH, _filled, _piece, _priced, note_cutoff, settle
 
-_SHIFT = 52 - PIECE_BITS
+_SHIFT, _RANDOM_SHIFT = 52 - PIECE_BITS, 52 - RANDOM_BITS
 _INSIDE = (1 << _SHIFT) - 1
 _UNIT = 2.0 ** (1 - _SHIFT)
 _MANTISSA = (1 << 52) - 1
@@ -33,8 +33,8 @@ _SERIES_CHANGES = 0.05
 """Changes expected within an interval, below which eight terms of a series are enough."""
 _LAST_STEP, _TRUSTED_STEP = 2e-5, 0.02
 """After a shorter step, relatively, nothing is left to improve; a longer one is not trusted."""
-_FINE_STEP, _ROUGH_STEP, _MOST_STEPS = 1e-7, 2e-4, 12
-"""Newton's steps, relatively, after which an interval is good in a fine pass and in a rough one; how many."""
+_GOOD_ENOUGH = 3e-5
+"""Relative error of an interval in random order: what it costs is a square of that."""
 _LONGEST_LOG = 690.0
 """Logarithm of an interval that is as good as none."""
 _LONG_INTERVAL = 4.0
@@ -280,42 +280,75 @@ def _solve_rest(kind, shape, level, v, bend, off, fine):
 
 
 @njit(error_model="numpy")
-def _climbed(kind, order, a, level, v, fine):
-    """The interval at which a poll in random order is worth ``level``, by Newton's steps from v.
+def look_up_random(table, a, level):
+    """The interval at which a poll in random order is worth ``level``, from the table; -1 where it has none.
 
-    Returns also the growth of the worth, and, if ``fine``, how far the worth is from the level, relatively.
+    Returns also the elasticity of the frequency, and how far the interval may be off, relatively.
     """
-    short = _FINE_STEP if fine else _ROUGH_STEP
-    for _ in range(_MOST_STEPS if 0.0 < v < math.inf else 0):
-        value, growth = _worth_and_growth(kind, order, a, v)
-        step = math.log(level / value) / growth
-        if not (abs(step) < 1.0 and growth > 1e-6):
-            break
-        v *= 1.0 + math.expm1(step)
-        if abs(step) < short:
-            if fine:
-                value, growth = _worth_and_growth(kind, order, a, v)
-                return v, growth, abs(1.0 - value / level) + 4e-16 * (1.0 + growth)
-            return v, growth, 0.0
-    v, growth, value = _inverse_worth(kind, order, a, level), 1.0, level
-    if 0.0 < v < math.inf:
-        value, growth = _worth_and_growth(kind, order, a, v)
-    return v, max(growth, 1e-9), abs(1.0 - value / level)
+    rows, first, count, second, rest, kind = table
+    b = 1.0 / (1.0 + a)
+    q = level / (b * (1.0 - b)) / (b if kind == AGE else 1.0)
+    share = level * (a - 1.0) if rest > 0 else 0.0
+    if share >= 1.0:
+        return math.inf, 0.0, 0.0
+    main = share < 0.5
+    z = q if main else 1.0 - share
+    bits = np.float64(z).view(np.int64)
+    k = (bits >> _RANDOM_SHIFT) - (first if main else second)
+    if k < 0 or k >= (count if main else rest):
+        return -1.0, 0.0, 0.0
+    c = np.int64(min(b * COLUMNS, COLUMNS - 1.0))
+    row = rows[(k if main else k + count) * COLUMNS + c]
+    if row[16] == 0.0:
+        return -1.0, 0.0, 0.0
+    unit = np.int64((bits & _MANTISSA) | _ONE).view(np.float64)  # z over the power of two below it
+    t = np.float64(bits & ((1 << _RANDOM_SHIFT) - 1)) * 2.0 ** (1 - _RANDOM_SHIFT) - 1.0
+    u = 2.0 * (b * COLUMNS - c) - 1.0
+    c0 = row[0] + u * (row[1] + u * (row[2] + u * row[3]))
+    c1 = row[4] + u * (row[5] + u * (row[6] + u * row[7]))
+    c2 = row[8] + u * (row[9] + u * (row[10] + u * row[11]))
+    c3 = row[12] + u * (row[13] + u * (row[14] + u * row[15]))
+    steep = 2.0 * (1 << RANDOM_BITS) * unit * (c1 + t * (2.0 * c2 + t * (3.0 * c3)))
+    root = math.sqrt(z)
+    psi = math.exp(c0 + t * (c1 + t * (c2 + t * c3))) * (1.0 / root if main else root)
+    bend = steep - 0.5 if main else -(steep + 0.5) * share / z
+    return b / psi, bend, row[16]
 
 
 @njit(error_model="numpy")
-def _solve_each(kind, order, shape, level, more, v, bend, off, fine):
-    """Solve for all intervals: in random order, or where found changes cost ``more`` times a poll."""
+def _solve_random(table, order, shape, level, v, bend, off, fine):
+    """Look up all intervals in a random order; solve for those that the table does not have well enough.
+
+    An interval that is off by ``e`` has a worth that is off by less than ``3 e``, as none grows faster than
+    the third power, and misses less than the product. Twice as much and more covers what scaling adds.
+    """
+    kind = table[5]
     for j in range(shape.size):
         a, lev = shape[j], level[j]
         if not lev < math.inf:
             v[j], bend[j], off[j] = math.inf, 0.0, 0.0
             continue
-        if order == FIXED:
-            v[j], steep, off[j] = _conditional_interval(kind, a, lev, more[j])
-        else:
-            v[j], steep, off[j] = _climbed(kind, order, a, lev, v[j], fine)
-        bend[j] = -1.0 / steep if v[j] < math.inf else 0.0
+        v[j], bend[j], error = look_up_random(table, a, lev)
+        off[j] = 8.0 * error * error
+        if v[j] < 0.0:
+            v[j], bend[j] = _inverse_worth(kind, order, a, lev), 0.0
+        elif not (fine and error > _GOOD_ENOUGH):
+            continue
+        for _ in range(2 if 0.0 < v[j] < math.inf else 0):
+            value, growth = _worth_and_growth(kind, order, a, v[j])
+            step = math.log(lev / value) / max(growth, 1e-9)
+            v[j] *= math.exp(step)
+            bend[j], off[j] = -1.0 / max(growth, 1e-9), 8.0 * step * step
+
+
+@njit(error_model="numpy")
+def _solve_conditional(kind, shape, level, more, v, bend, off):
+    """Solve for all intervals where found changes cost ``more`` times a poll."""
+    for j in range(shape.size):
+        v[j], bend[j], off[j] = math.inf, 0.0, 0.0
+        if level[j] < math.inf:
+            v[j], steep, off[j] = _conditional_interval(kind, shape[j], level[j], more[j])
+            bend[j] = -1.0 / steep if v[j] < math.inf else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
@@ -352,13 +385,12 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
             if kind == FRESHNESS:
                 lengthen_freshness(shape, level[:m], v[:m], bend[:m], off[:m])
             _solve_rest(kind, shape, level[:m], v[:m], bend[:m], off[:m], fine)
+        elif order != FIXED:
+            _solve_random(table, order, shape, level[:m], v[:m], bend[:m], off[:m], fine)
         else:
             for j in range(m):
                 more[j] = change_size[j] / size[j]
-            if order != FIXED:  # where to begin: short intervals are worth so much more than in fixed order
-                off[:m] = level[:m] / _moments(order)[0]
-                locate(shape, off[:m], table, v[:m], bend[:m])
-            _solve_each(kind, order, shape, level[:m], more[:m], v[:m], bend[:m], off[:m], fine)
+            _solve_conditional(kind, shape, level[:m], more[:m], v[:m], bend[:m], off[:m])
         for j in range(m):
             cost[j] = free_cost[j] = count[j] * size[j]
         if conditional:
