@@ -124,7 +124,7 @@ async def mirrored(mirror: Mirror, seconds: float = SECONDS) -> float:
 def a_mirror(url: str, folder: str) -> Iterator[Mirror]:
     """A mirror that has all pages, and may poll as fast as it can."""
     settings = Settings(
-        budget=1e6, groups=(GroupLimit("*", concurrency=CONCURRENCY),), concurrency=CONCURRENCY,
+        budget=1e6, reserve=0.0, groups=(GroupLimit("*", concurrency=CONCURRENCY),), concurrency=CONCURRENCY,
         http=Http(robots=False),
     )  # fmt: skip
     with Mirror(f"{folder}/mirror.db", settings=settings) as mirror:

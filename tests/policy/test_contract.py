@@ -15,10 +15,13 @@ import pytest
 
 from unstale import GammaPrior, Learner, Learning, Weibull, plan, simulate
 from unstale.simulation import NAMES, RULES
+from unstale.simulation.policy_lookup import PAPERS
 
 FOR_FRESHNESS = ("optimal", "random-optimal", "edf", "index", "learning")
 """Policies that choose polls for freshness, by the rates or by what is known of them."""
-OTHERS = ("uniform", "proportional", "square-root", "estimated-optimal", "estimated-proportional", *RULES)
+OTHERS = (
+    "uniform", "proportional", "square-root", "estimated-optimal", "estimated-proportional", *PAPERS, *RULES
+)  # fmt: skip
 """Policies that go by something else; the estimated ones take the likeliest rates for certain."""
 CHANCE = 3.0
 """Standard errors that a paired comparison may be off."""

@@ -30,6 +30,7 @@ from unstale.arguments import Floats, choice, numbers, scalar, whole
 from unstale.errors import InvalidInput
 from unstale.quantities import show_number
 from unstale.simulation import RULES
+from unstale.simulation.policy_lookup import PAPERS
 
 from .histories import Recorded
 from .processes import KILLED, workers
@@ -42,8 +43,9 @@ POLICIES = (
 """Policies with a budget. Proportional and optimal know the rate of each element over the whole record, and
 optimal-law the gaps between its changes; aduana polls in proportion to what it has seen, estimated-optimal
 takes the likeliest rates for the true ones, and learning is the policy for real work."""
-PLAYABLE = (*POLICIES, "mirror")
-"""Those, and the mirror itself: the real loop with a real store, in simulated time. That takes minutes."""
+PLAYABLE = (*POLICIES, *PAPERS, "mirror")
+"""Those, learners of papers, and the mirror itself: the real loop with a real store, in simulated time, which
+takes minutes."""
 _MOST_ELEMENTS_WITH_LAWS = 2000
 """Elements for which laws are planned; more take many minutes."""
 _USUAL_POLLS_PER_CHANGE = (0.25, 1.0, 4.0)

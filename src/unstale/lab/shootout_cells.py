@@ -20,6 +20,8 @@ from unstale.policy import Learning
 from unstale.processes import Empirical
 from unstale.schedule import Polls, Schedule
 from unstale.simulation import LearningAtPlay, Outcome, World, simulate
+from unstale.simulation.explore_and_commit import explore_and_commit
+from unstale.simulation.lambda_crawl import lambda_crawl
 from unstale.simulation.outcome import error_of_mean
 from unstale.simulation.policies import Outcomes, Policy, estimated_optimal, estimated_proportional
 
@@ -151,6 +153,10 @@ def _learners(  # noqa: PLR0917  (as they come)
     if "estimated-optimal" in names and every <= MOST_POLLS:
         objective = objective_named(goal)
         made["estimated-optimal"] = estimated_optimal(n, first, world.weight, sizes, objective, seed=seed)
+    if "lambda-crawl" in names and every <= MOST_POLLS:
+        made["lambda-crawl"] = lambda_crawl(n, first, world.weight, sizes, seed=seed)
+    if "explore-commit" in names and every <= MOST_POLLS:
+        made["explore-commit"] = explore_and_commit(n, first, world.weight, sizes, world.end, seed=seed)
     if "learning" in names:
         steps = min(_MOST_STEPS * n / every, _STEPS_PER_POLL)
         made["learning"] = LearningAtPlay(

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from unstale.arguments import Floats, scalar
+from unstale.arguments import Floats, Order, scalar
 from unstale.errors import InvalidInput
 from unstale.estimation.rates.rates_of_many import estimate_rates
 from unstale.objectives import Objective
@@ -138,11 +138,34 @@ class EstimatingPolicy:
     """Polls by frequencies that an estimator sets anew, and all elements equally often at first.
 
     A step is as long as one poll per element takes on average.
+
+    Parameters
+    ----------
+    n, budget, sizes, seed
+        Elements, what all polls may cost per unit time, what each costs, and the seed of phases.
+    estimator
+        Sets the frequencies.
+    order, explore
+        How polls follow each other, and how they do before the frequencies are set for the first time (None:
+        in the same way).
     """
 
-    def __init__(self, n: int, budget: float, sizes: Floats, estimator: _Estimator, *, seed: int) -> None:
+    def __init__(
+        self,
+        n: int,
+        budget: float,
+        sizes: Floats,
+        estimator: _Estimator,
+        *,
+        seed: int,
+        order: Order = "fixed",
+        explore: Order | None = None,
+    ) -> None:
         self._budget, self._sizes, self._estimator = budget, sizes, estimator
-        self._schedule = Schedule(np.full(n, budget / sizes.sum()), seed=seed)
+        self._order, self._seed, self._exploring = order, seed, explore not in {None, order}
+        self._schedule = Schedule(
+            np.full(n, budget / sizes.sum()), order=order if explore is None else explore, seed=seed
+        )
 
     @property
     def budget(self) -> float:
@@ -163,7 +186,12 @@ class EstimatingPolicy:
 
     def learn(self, outcomes: Outcomes) -> None:
         frequencies = self._estimator.frequencies(outcomes, self._budget)
-        if frequencies is not None:
+        if frequencies is None:
+            return
+        if self._exploring:
+            self._exploring, now = False, self._schedule.now
+            self._schedule = Schedule(frequencies, order=self._order, seed=self._seed, start=now)
+        else:
             self._schedule.swap(frequencies)
 
 

@@ -21,6 +21,8 @@ from unstale.schedule.window_clocks import CalendarClock, CycleClock
 
 from .events import Events
 from .expected_outcome import expect
+from .explore_and_commit import explore_and_commit
+from .lambda_crawl import lambda_crawl
 from .outcome import Expected
 from .policies import (
     ClosedLoop,
@@ -35,11 +37,13 @@ from .poll_execution import Conditions, PollExecutor, Visits
 from .tool_rules import RULES, Following, Rule
 from .worlds import World
 
-_ESTIMATING = ("learning", "estimated-optimal", "estimated-proportional")
+PAPERS = ("lambda-crawl", "explore-commit")
+"""Learners of papers: LambdaCrawl with learned rates, and explore and commit."""
+_ESTIMATING = ("learning", "estimated-optimal", "estimated-proportional", *PAPERS)
 NAMES = (*POLICIES, "edf", "index", *_ESTIMATING, *RULES)
 """Policies by name: allocations played by a `Schedule`; the optimal one by earliest deadlines; the index
-policy; those that know no rates: `Learning`, and optimal for and proportional to estimated rates; and the
-rules of today's tools."""
+policy; those that know no rates: `Learning`, optimal for and proportional to estimated rates, and those of
+`PAPERS`; and the rules of today's tools."""
 
 AnyPolicy = str | Plan | Stream | Policy | Rule
 
@@ -58,6 +62,8 @@ class SimulationTerms:
     conditions: Conditions
     seed: int
     unit_seconds: float
+    horizon: float
+    """When the simulation ends."""
 
     def __post_init__(self) -> None:
         self.schedule(np.zeros(len(self.world)))  # checks the options, whichever policy uses them
@@ -166,6 +172,10 @@ def _estimating(name: str, terms: SimulationTerms) -> Policy:
         )
     if name == "estimated-optimal":
         return estimated_optimal(n, terms.budget, world.weight, sizes, terms.objective, seed=terms.seed)
+    if name == "lambda-crawl":
+        return lambda_crawl(n, terms.budget, world.weight, sizes, seed=terms.seed)
+    if name == "explore-commit":
+        return explore_and_commit(n, terms.budget, world.weight, sizes, terms.horizon, seed=terms.seed)
     return estimated_proportional(n, terms.budget, sizes, seed=terms.seed)
 
 

@@ -126,6 +126,7 @@ def simulate(
         conditions=Conditions() if conditions is None else _conditions(conditions),
         seed=seed,
         unit_seconds=time_unit("unit", unit).seconds,
+        horizon=horizon,
     )
     players = {name: player(name, policy, terms) for name, policy in _named(policies).items()}
     trackers = {name: Tracker(world, horizon, measured) for name in players}

@@ -10,6 +10,7 @@ import click
 
 from unstale import quantities
 from unstale.cli.shared.options import (
+    PAPERS,
     RULES,
     SHARE,
     Count,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _POLICIES = (
     "uniform", "proportional", "aduana", "estimated-optimal", "learning", "optimal", "optimal-law"
 )  # fmt: skip
-_PLAYABLE = (*_POLICIES, "mirror")
+_PLAYABLE = (*_POLICIES, *PAPERS, "mirror")
 _WEIGHT_ROLES = ("key", "weight")
 _EXAMPLES = f"""\b
 Examples:
@@ -46,7 +47,8 @@ Examples:
 \b
 Policies:
   {", ".join(_POLICIES)};
-    and mirror, if asked for: the mirror itself in simulated time, which takes minutes
+    if asked for, {" and ".join(PAPERS)}, learners of papers;
+    and mirror: the mirror itself in simulated time, which takes minutes
 Rules of tools:
   {", ".join(RULES[:5])},
     {", ".join(RULES[5:])}

@@ -18,6 +18,8 @@ _NOTES = {
     "proportional": "proportional knows how often each element changes over the whole history.",
     "aduana": "aduana polls in proportion to the changes that it has seen per time, plus one.",
     "estimated-optimal": "estimated-optimal takes the likeliest rates for the true ones.",
+    "lambda-crawl": "lambda-crawl is LambdaCrawl with learned rates (NeurIPS 2019): another cost.",
+    "explore-commit": "explore-commit (AAAI 2020) learns for a while, plans once, and knows the horizon.",
     "learning": "learning is the policy for real work: it starts knowing nothing.",
     "optimal": "optimal knows the rates, and takes changes to come at random times.",
     "optimal-law": "optimal-law knows all gaps between changes of each element, but not their order.",

@@ -19,7 +19,9 @@ POLICIES = ("optimal", "uniform", "proportional", "random-optimal", "square-root
 """Policies that share the budget by an allocation."""
 LIKE_OPTIMAL = ("edf", "index")
 """Policies that poll what the optimal allocation polls, slot by slot."""
-LEARNING = ("learning", "estimated-optimal", "estimated-proportional")
+PAPERS = ("lambda-crawl", "explore-commit")
+"""Learners of papers."""
+LEARNING = ("learning", "estimated-optimal", "estimated-proportional", *PAPERS)
 """Policies that learn rates from their polls."""
 SLOTTED = (*LIKE_OPTIMAL, *LEARNING)
 """Policies that share the budget in other ways than by an allocation and an order."""
