@@ -259,3 +259,17 @@ def test_the_gap_in_random_orders_is_no_smaller_than_what_is_missed(objective, o
     best = cost + found.price * (spent - found.spent) / np.sum(given_too["weights"])
     assert found.cost - best <= found.gap + 1e-13 * found.cost
     assert found.gap <= 1e-9 * (found.cost + found.price * found.spent / np.sum(given_too["weights"]))
+
+
+@pytest.mark.parametrize("objective", ["freshness", "age", "harmonic"])
+@pytest.mark.parametrize("more", [0.01, 3.0, 1e4])
+def test_polls_that_pay_for_changes_agree_with_solving_one_by_one(objective, more, monkeypatch):
+    law, given_too = instance(10)
+    given_too["change_sizes"] = more * np.random.default_rng(11).lognormal(size=N)
+    budget = 0.3 * float(np.sum(given_too["sizes"] + given_too["change_sizes"]))
+    fast = plan(law, budget, objective=objective, **given_too)
+    sure = surely(monkeypatch, law, budget, objective=objective, **given_too)
+    assert fast.price == pytest.approx(sure.price, rel=1e-7)
+    assert fast.spent == pytest.approx(budget, rel=1e-12)
+    assert abs(fast.cost - sure.cost) <= fast.gap + sure.gap + 1e-12 * sure.cost
+    assert fast.gap <= 1e-9 * (fast.cost + fast.price * budget / np.sum(given_too["weights"]))

@@ -35,6 +35,8 @@ _LAST_STEP, _TRUSTED_STEP = 2e-5, 0.02
 """After a shorter step, relatively, nothing is left to improve; a longer one is not trusted."""
 _GOOD_ENOUGH = 3e-5
 """Relative error of an interval in random order: what it costs is a square of that."""
+_CLOSE_COST, _NEAR_COST = 1e-11, 1e-6
+"""How far the cost of a poll may be from the one that was looked for, in a fine pass and in a rough one."""
 _LONGEST_LOG = 690.0
 """Logarithm of an interval that is as good as none."""
 _LONG_INTERVAL = 4.0
@@ -341,13 +343,49 @@ def _solve_random(table, order, shape, level, v, bend, off, fine):
             bend[j], off[j] = -1.0 / max(growth, 1e-9), 8.0 * step * step
 
 
-@njit(error_model="numpy")
-def _solve_conditional(kind, shape, level, more, v, bend, off):
-    """Solve for all intervals where found changes cost ``more`` times a poll."""
-    for j in range(shape.size):
-        v[j], bend[j], off[j] = math.inf, 0.0, 0.0
-        if level[j] < math.inf:
-            v[j], steep, off[j] = _conditional_interval(kind, shape[j], level[j], more[j])
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _solve_fixed(table, shape, level, v, bend, off, fine):
+    """Look up all intervals in fixed order, and improve them if ``fine``."""
+    locate(shape, level, table, v, bend)
+    off[:] = 0.0
+    if fine:
+        refine(table[5], shape, level, v, off)
+    if table[5] == FRESHNESS:
+        lengthen_freshness(shape, level, v, bend, off)
+    _solve_rest(table[5], shape, level, v, bend, off, fine)
+
+
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _solve_conditional(table, shape, level, more, v, bend, off, fine):
+    """Solve for all intervals in fixed order where found changes cost ``more`` times a poll.
+
+    A poll is to be worth ``level`` times its cost, which is 1 plus ``more`` times the changes that it finds.
+    Newton's steps are on the logarithm of the cost, and the interval of a cost is looked up. The few that
+    these steps do not lead to are solved for one by one.
+    """
+    raised, cost = np.empty(v.size), np.ones(v.size)
+    if table[5] == FRESHNESS:
+        for j in range(v.size):  # who is never polled pays for every change
+            cost[j] = 1.0 + more[j] if level[j] * (1.0 + more[j]) * (shape[j] - 1.0) >= 1.0 else 1.0
+    last = 6
+    for step in range(last + 1):
+        for j in range(v.size):
+            raised[j] = level[j] * cost[j]
+        _solve_fixed(table, shape, raised, v, bend, off, fine and step >= last - 2)
+        for j in range(v.size):
+            a, z = shape[j], v[j]
+            share = z / (1.0 + z) if z < math.inf else 1.0
+            tail = _decay(a * _log1p(z)) if z < math.inf else 0.0
+            new = 1.0 + more[j] * (1.0 - tail - a * share * tail)
+            elastic = min(-bend[j] * more[j] * a * (a + 1.0) * share * share * tail / new, 0.9)
+            miss = new / cost[j] - 1.0
+            bend[j] /= 1.0 - elastic
+            off[j] += abs(miss)
+            cost[j] *= 1.0 + miss / (1.0 - elastic)
+            cost[j] = min(max(cost[j], 1.0), 1.0 + more[j])
+    for j in range(v.size):
+        if not off[j] < (_CLOSE_COST if fine else _NEAR_COST) and level[j] < math.inf:
+            v[j], steep, off[j] = _conditional_interval(table[5], shape[j], level[j], more[j])
             bend[j] = -1.0 / steep if v[j] < math.inf else 0.0
 
 
@@ -378,19 +416,13 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
                 off[j] = level[j] * (shape[j] - 1.0)
             cut_off = note_cutoff(off[:m], start, near, cut_off)
         if order == FIXED and not conditional:
-            locate(shape, level[:m], table, v[:m], bend[:m])
-            off[:m] = 0.0
-            if fine:
-                refine(kind, shape, level[:m], v[:m], off[:m])
-            if kind == FRESHNESS:
-                lengthen_freshness(shape, level[:m], v[:m], bend[:m], off[:m])
-            _solve_rest(kind, shape, level[:m], v[:m], bend[:m], off[:m], fine)
+            _solve_fixed(table, shape, level[:m], v[:m], bend[:m], off[:m], fine)
         elif order != FIXED:
             _solve_random(table, order, shape, level[:m], v[:m], bend[:m], off[:m], fine)
         else:
             for j in range(m):
                 more[j] = change_size[j] / size[j]
-            _solve_conditional(kind, shape, level[:m], more[:m], v[:m], bend[:m], off[:m])
+            _solve_conditional(table, shape, level[:m], more[:m], v[:m], bend[:m], off[:m], fine)
         for j in range(m):
             cost[j] = free_cost[j] = count[j] * size[j]
         if conditional:
