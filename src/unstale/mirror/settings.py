@@ -16,7 +16,7 @@ from .source import Json
 _FASTEST_TIMES, _FASTEST_AT_LEAST = 10.0, 10.0
 """At which a reserve is spent, unless it is said: times the budget, and polls per second, at least."""
 
-__all__ = ["Database", "GroupLimit", "Http", "Notify", "Rule", "Settings"]
+__all__ = ["Database", "DiscoveryLimits", "GroupLimit", "Http", "Notify", "Rule", "Settings"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,22 @@ class Http:
 
 
 @dataclass(frozen=True)
+class DiscoveryLimits:
+    """How many elements feeds, sitemaps and folders may discover; what is beyond is left out."""
+
+    list: int = 50_000
+    """Elements that one list has named."""
+    host: int = 100_000
+    """Elements of one group; others that users add themselves are no matter of limits."""
+    via: int = 100_000
+    """Elements that go back to one list that a user named, with those of the lists that it named."""
+    total: int = 1_000_000
+    """Elements of the mirror up to which lists may discover more."""
+    waiting: int = 10_000
+    """Elements of one list that wait for their first poll."""
+
+
+@dataclass(frozen=True)
 class Database:
     """A database that elements are tables of."""
 
@@ -146,6 +162,7 @@ class Settings:
     groups: tuple[GroupLimit, ...] = (GroupLimit("http:*", spacing=1.0, concurrency=2),)
     """Groups of pages are called ``http:HOST``, those of databases ``sql:NAME``, of files ``file:PLACE``."""
     http: Http = Http()
+    discovery: DiscoveryLimits = DiscoveryLimits()
     databases: Mapping[str, Database] = field(default_factory=dict)
     notify: tuple[Notify, ...] = ()
     hint_file: str | None = None

@@ -12,7 +12,7 @@ from unstale import InvalidInput
 from unstale.mirror.config.file import Config, find, load, without_password
 from unstale.mirror.config.keys import SECTIONS
 from unstale.mirror.config.template import template, write_template
-from unstale.mirror.settings import Database, GroupLimit, Http, Notify, Rule, Settings
+from unstale.mirror.settings import Database, DiscoveryLimits, GroupLimit, Http, Notify, Rule, Settings
 
 FULL = """\
 [mirror]
@@ -45,6 +45,13 @@ max_ratio = 50
 headers = { Authorization = "Bearer ${TOKEN}" }
 verify = false
 ca_file = "ca.pem"
+
+[discovery]
+list = 1
+host = 2
+via = 3
+total = 4
+waiting = 5
 
 [[group]]
 match = "http:a.example"
@@ -153,6 +160,7 @@ def test_everything_can_be_said(write, monkeypatch):
             verify=False,
             ca_file="ca.pem",
         ),
+        discovery=DiscoveryLimits(list=1, host=2, via=3, total=4, waiting=5),
         databases={"shop": Database("postgresql://me:s3cret@db/shop", 10.0)},
         notify=(
             Notify(webhook="https://example.org/s3cret", secret="s3cret", timeout=5.0),  # noqa: S106
@@ -182,7 +190,8 @@ def test_all_settings_can_be_said():
     assert sections["rule"] == named(Rule)
     assert sections["databases"] == named(Database)
     assert sections["notify"] == named(Notify)
-    elsewhere = {"rules", "groups", "http", "databases", "notify", "hint_file"}
+    assert sections["discovery"] == named(DiscoveryLimits)
+    elsewhere = {"rules", "groups", "http", "databases", "discovery", "notify", "hint_file"}
     assert sections["mirror"] == (named(Settings) - elsewhere - {"byte_budget"}) | {
         "bytes",
         "store",

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from unstale.mirror.settings import GroupLimit
+from unstale.mirror.settings import DiscoveryLimits, GroupLimit
 from unstale.mirror.source import Found, New
 
-from .worlds import START, add, make, run
+from .worlds import DAY, START, add, make, run
 
 GOOD = [f"good{i}/page" for i in range(6)]
 SPACED = (GroupLimit("*", spacing=1.0, concurrency=2),)
@@ -86,3 +86,89 @@ def test_a_list_alone_stands_back_behind_nobody(tmp_path):
         run(mirror, 30.0)
     assert len(world.times("python:feed/0")) < 0.2 * len(world.polls)
     assert sum(1 for _ in world.polls) == pytest.approx(300, abs=10)
+
+
+# --- limits of discovery
+
+
+def listing(folder, names, *, content=None, days=1.0, **limits):
+    """Return a mirror after so many days with a list, which names what ``names`` says."""
+
+    def poll(_):
+        told = tuple(New(f"python:{name}", "python") for name in names)
+        return Found("changed", "200 OK", body=b"the same", discovered=told)
+
+    mirror, world = make(
+        folder,
+        content={"python:list/0": poll, **(content or {})},
+        budget=400 / DAY,
+        discovery=DiscoveryLimits(**limits),
+    )
+    add(mirror, "list/0")
+    run(mirror, days * DAY)
+    return mirror, world
+
+
+@pytest.mark.parametrize(
+    ("limits", "there"),
+    [({"list": 20}, 20), ({"via": 20}, 20), ({"total": 21}, 20), ({"host": 7}, 14), ({}, 60)],
+    ids=str,
+)
+def test_what_is_beyond_a_limit_is_left_out_and_told(tmp_path, limits, there):
+    mirror, _ = listing(tmp_path, [f"{'ab'[i % 2]}/{i}" for i in range(60)], **limits)
+    with mirror:
+        assert sum(element.via is not None for element in mirror.elements()) == there
+        told = mirror.status().trouble
+        assert len(told) == bool(limits)
+        for name in limits:
+            assert f"python:list/0: {60 - there} of what it names are left out" in told[0]
+            assert f"set {name} below [discovery] in mirror.toml" in told[0]
+
+
+def test_what_waits_comes_in_as_others_are_polled(tmp_path):
+    mirror, _ = listing(tmp_path, [f"a/{i}" for i in range(60)], days=2.0, waiting=10)
+    with mirror:
+        assert sum(element.via is not None for element in mirror.elements()) == 60
+        assert not mirror.status().trouble
+
+
+def test_a_list_of_which_nothing_is_ever_seen_loses_what_waits(tmp_path):
+    names = [f"a/{i}" for i in range(1000)]
+    gone = {f"python:{name}": Found("gone", "404 Not Found") for name in names}
+    mirror, _ = listing(tmp_path, names, content=gone, days=2.0)
+    with mirror:
+        counts = mirror.status().elements
+        assert counts.get("new", 0) <= 100
+        assert "none of its elements has a copy" in mirror.status().trouble[0]
+
+
+def test_what_users_add_is_not_limited(tmp_path):
+    mirror, _ = make(tmp_path, discovery=DiscoveryLimits(list=1, host=1, via=1, total=1, waiting=1))
+    with mirror:
+        add(mirror, *(f"a/{i}" for i in range(30)))
+        assert len(list(mirror.elements())) == 30
+
+
+def test_limits_of_lists_that_lists_name_are_shared(tmp_path):
+    def index(_):
+        return Found(
+            "changed",
+            "200 OK",
+            body=b"x",
+            discovered=tuple(New(f"python:part/{i}", "python") for i in range(4)),
+        )
+
+    def part(i):
+        return lambda _: Found(
+            "changed",
+            "200 OK",
+            body=b"x",
+            discovered=tuple(New(f"python:page/{i}-{k}", "python") for k in range(30)),
+        )
+
+    content = {"python:list/0": index, **{f"python:part/{i}": part(i) for i in range(4)}}
+    mirror, _ = make(tmp_path, content=content, budget=400 / DAY, discovery=DiscoveryLimits(via=50))
+    with mirror:
+        add(mirror, "list/0")
+        run(mirror, DAY)
+        assert sum(element.via is not None for element in mirror.elements()) == 50

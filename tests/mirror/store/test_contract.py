@@ -508,3 +508,39 @@ def test_whatever_a_server_says_can_be_recorded(store, copies):
         assert t.versions()[0].meta["title"] == text_of(nasty)
         assert t.versions()[0].modified is None
         assert len(t.polls()) == 2
+
+
+# --- what lists have discovered
+
+
+def test_what_lists_have_named_is_counted(store):
+    def named(key, via):
+        return Addition(key, "python", f"group:{key[0]}", {}, via=via)
+
+    with store.begin() as t:
+        (index,) = t.add([named("index", None)], 1.0)
+        one, two = t.add([named("list one", index), named("list two", index)], 1.0)
+        pages = t.add([named(f"page {i}", one) for i in range(5)], 1.0)
+        t.add([named(f"other {i}", two) for i in range(3)], 1.0)
+        t.remove(pages[:1], 2.0)
+    with store.begin() as t:
+        assert t.named_by(one) == (4, 4, 0)
+        assert t.named_by(two) == (3, 3, 0)
+        assert t.named_by(index) == (2, 2, 0)
+        assert t.named_by(99) == (0, 0, 0)
+        assert t.going_back_to(index, 100) == 10
+        assert t.going_back_to(two, 100) == 3
+        assert t.going_back_to(index, 4) == 4
+        assert t.count_in_groups(["group:p", "group:o", "group:z"]) == {"group:p": 5, "group:o": 3}
+
+
+def test_a_list_that_is_read_again_keeps_its_fingerprint(store):
+    (lease,) = handed_out(store, 1)
+    number = lease.slot.element
+    with store.begin() as t:
+        t.record("w", [changed(lease, store.copies)])
+        before = t.numbered([number])[number]
+        t.read_again([number])
+        after = t.numbered([number])[number]
+    assert before.validators == {"etag": "a"}
+    assert after == replace(before, validators={})

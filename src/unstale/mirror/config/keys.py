@@ -180,6 +180,18 @@ _OPTIONS = (
         "Tables: whether rows are summed up in the database before they are read.", option=True),
 )  # fmt: skip
 
+_DISCOVERY = (
+    Key("list", values.count(0), "50000", "200000",
+        "Elements that one list (a feed, a sitemap, a folder) has named."),
+    Key("host", values.count(0), "100000", "500000", "Elements of one host, or of another group."),
+    Key("via", values.count(0), "100000", "500000",
+        "Elements that go back to one list that you named, with those of the lists that it named."),
+    Key("total", values.count(0), "1000000", "5000000",
+        "Elements of the mirror, up to which lists discover more."),
+    Key("waiting", values.count(1), "10000", "50000",
+        "Elements of one list that wait for their first poll. Others come in after them."),
+)  # fmt: skip
+
 _DATABASE = (
     Key("url", values.secret, "must be given", '"postgresql://reader:${PASSWORD}@db.example.org/shop"',
         "Address, as SQLAlchemy writes it. `${PASSWORD}` is that variable of the environment."),
@@ -221,6 +233,13 @@ SECTIONS = (
         "says it counts, and what `unstale add` says of an element counts more.",
         (*_RULE[:-1], *_OPTIONS, _RULE[-1]),
         many=True,
+    ),
+    Section(
+        "discovery",
+        "[discovery]",
+        "How many elements lists may discover. What is beyond a limit is left out, and `unstale status` says "
+        "so. What you add yourself is not limited.",
+        _DISCOVERY,
     ),
     Section(
         "databases", "[databases.NAME]", "A database that elements are tables of.", _DATABASE, named=True

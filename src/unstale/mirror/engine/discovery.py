@@ -21,6 +21,8 @@ from unstale.mirror.sources.registry import source_for, source_named
 from unstale.mirror.store.contract import Addition, Element, Finished, Transaction
 from unstale.mirror.store.storable import check_key
 
+from .discovery_limits import DiscoveryRoom, note_left_out
+
 _ROWS_AT_ONCE = 1000
 """Elements that the store is asked for at a time."""
 _LARGEST_VANISHED_SHARE = 0.5
@@ -32,6 +34,7 @@ class Discovery:
 
     def __init__(self, settings: Settings, sources: Mapping[str, Source]) -> None:
         self._settings, self._sources = settings, sources
+        self._room = DiscoveryRoom(settings.discovery)
 
     def addition(
         self,
@@ -127,9 +130,16 @@ class Discovery:
             except InvalidInput:  # what others write may be anything; what is no element is left out
                 continue
             additions[addition.key] = addition
+        new_ones: list[Addition] = []
         for keys in _batches(list(additions)):
             known = t.find(keys)
-            t.add([additions[key] for key in keys if key not in known], now)
+            new_ones += [additions[key] for key in keys if key not in known]
+        admitted, left_out = self._room.admitted(t, via, new_ones, now)
+        t.add(admitted, now)
+        if via in lists:
+            note_left_out(t, via, lists[via].key, left_out, self._settings.discovery)
+        if "waiting" in left_out:  # they come in later, though the list may stay as it is
+            t.read_again([via])
         if complete and additions:
             self._vanished(t, via, set(additions), now)
 

@@ -11,6 +11,7 @@ from math import nan
 import numpy as np
 
 from unstale.arguments import Floats
+from unstale.mirror.engine.discovery_limits import told_left_out
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.engine.planner_state import BudgetPair, BudgetsSet, PlannerState
 from unstale.mirror.json_values import as_json, fields_json
@@ -171,6 +172,7 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
     trouble = ["the budget has been changed since the mirror was started; restart it"] if used != said else []
     skews = [(one, ahead) for one, ahead in t.skews(now).items() if abs(ahead) > TOLD_SKEW_SECONDS]
     trouble += [f"{skew_words(one, ahead)}; let NTP set it" for one, ahead in skews]
+    trouble += told_left_out(state)
     audits = kept_audits(state)
     return Status(
         now=now,

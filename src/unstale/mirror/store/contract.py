@@ -261,6 +261,16 @@ class Finished:
         return replace(self, began=self.began + by, lease=replace(self.lease, slot=slot))
 
 
+class NamedBy(NamedTuple):
+    """How much a list has named."""
+
+    elements: int
+    waiting: int
+    """For their first poll."""
+    seen: int
+    """Those of which there is a copy."""
+
+
 class Transaction(Protocol):
     """What can be done to a store, all of it or nothing."""
 
@@ -277,6 +287,18 @@ class Transaction(Protocol):
 
     def find(self, keys: Sequence[str]) -> dict[str, Element]:
         """Return the elements that have these keys, by key; removed ones included."""
+
+    def named_by(self, via: int) -> NamedBy:
+        """Return how many elements a list has named, without removed ones."""
+
+    def going_back_to(self, root: int, limit: int) -> int:
+        """Return how many elements a list has led to, with those of lists it named; ``limit`` at most."""
+
+    def count_in_groups(self, names: Sequence[str]) -> dict[str, int]:
+        """Return how many elements groups have, by name; those without any are left out."""
+
+    def read_again(self, ids: Sequence[int]) -> None:
+        """Forget the validators of lists, so that their next polls read them whole."""
 
     def elements(
         self, after: int = 0, limit: int = 1000, *, via: int | None = None, pattern: str | None = None

@@ -8,6 +8,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from unstale.errors import Trouble
 from unstale.mirror.store.copies import Copies
 
+from . import discovered as sql_discovered
 from . import elements as sql_elements
 from . import housekeeping as sql_housekeeping
 from . import listing as sql_listing
@@ -91,6 +92,10 @@ class SqlTransaction:
     find = sql_elements.find
     elements = sql_elements.list_elements
     numbered = sql_elements.numbered
+    named_by = sql_discovered.named_by
+    going_back_to = sql_discovered.going_back_to
+    count_in_groups = sql_discovered.count_in_groups
+    read_again = sql_discovered.read_again
     page = sql_listing.page
     sources = sql_elements.sources
     count = sql_elements.count
