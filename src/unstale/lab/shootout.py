@@ -140,6 +140,8 @@ class Shootout:
     """Days at the beginning that were not measured."""
     seeds: int
     weighted: bool
+    told: bool
+    """Whether polls learned when the last change was."""
     cases: tuple[Case, ...]
     notes: tuple[str, ...] = ()
     """Whole sentences: who was left out, and why."""
@@ -164,13 +166,16 @@ def shootout(
     rules: Sequence[str] = tuple(RULES),
     weights: Floats | None = None,
     skip: float = 1.0 / 3.0,
+    told: bool = False,
     jobs: int = 1,
     advance: Callable[[float], None] = lambda _: None,
 ) -> Shootout:
     """Play policies on a history; the first part of it (``skip``, a share) is not measured.
 
     ``budgets`` are in polls per day, all elements together: a quarter of the changes per day, as many, and
-    four times as many, unless given. ``advance`` is called with the share of the work that is done.
+    four times as many, unless given. With ``told``, each poll also learns when the last change was, as
+    Last-Modified says it; of the policies, learning makes use of it. ``advance`` is called with the share of
+    the work that is done.
 
     >>> from unstale.lab.histories import load
     >>> played = shootout(load(), seeds=1, objectives=["freshness"], rules=["nutch"], policies=["optimal"])
@@ -191,7 +196,7 @@ def shootout(
     if not there.times.size:
         raise InvalidInput(f"{recorded.name}: when half of its elements exist, nothing changes any more")
     wanted = None if weights is None else weights[recorded.born <= begin]
-    stage = Stage(there, wanted, share * there.end)
+    stage = Stage(there, wanted, share * there.end, told)
     least = len(there) / stage.measured
     asked = _given(budgets, there, least)
     chosen = [
@@ -204,8 +209,8 @@ def shootout(
     numbered = range(1, seeds + 1)
     many = len(rules) * seeds + len(objectives) * (len(rules) + len(asked)) * (seeds + known)
     with _doing(stage, jobs) as work:
-        told = partial(_told, advance, max(many, 1))
-        free = work(pace_of, [(rule, seed) for rule in rules for seed in numbered], told)
+        done = partial(_told, advance, max(many, 1))
+        free = work(pace_of, [(rule, seed) for rule in rules for seed in numbered], done)
         paces = np.reshape(free, (len(rules), seeds, 2)).mean(axis=1)
         taken = [(rule, Pace(*map(float, pace))) for rule, pace in zip(rules, paces, strict=True)]
         asked += [(rule, pace) for rule, pace in taken if pace.polls >= least]
@@ -214,13 +219,13 @@ def shootout(
         cases = [(goal, rule, pace) for goal in objectives for rule, pace in asked]
         laws: list[Floats | None] = [None] * len(cases)
         if known:
-            laws = work(law_frequencies, [(goal, pace.polls) for goal, _, pace in cases], told)
+            laws = work(law_frequencies, [(goal, pace.polls) for goal, _, pace in cases], done)
         cells = [
             (goal, rule, pace, chosen, law, seed)
             for (goal, rule, pace), law in zip(cases, laws, strict=True)
             for seed in numbered
         ]
-        results = work(play, cells, told)
+        results = work(play, cells, done)
     played = [
         _Played(goal, rule, pace.polls, results[k * seeds : (k + 1) * seeds])
         for k, (goal, rule, pace) in enumerate(cases)
@@ -235,6 +240,7 @@ def shootout(
         skipped=stage.burn_in,
         seeds=seeds,
         weighted=weights is not None,
+        told=told,
         cases=tuple(one.case([other for other in played if other.goal == one.goal]) for one in played),
         notes=tuple(_notes(policies, chosen, played, idle)),
     )

@@ -44,6 +44,8 @@ class Stage:
     weights: Floats | None
     burn_in: float
     """How much of the beginning is not measured."""
+    told: bool = False
+    """Whether polls learn when the last change was."""
 
     @property
     def measured(self) -> float:
@@ -60,6 +62,7 @@ class Stage:
             end=self.recorded.end,
             count=order.size,
             weights=None if self.weights is None else self.weights[order],
+            told=self.told,
         )
         return world, order
 

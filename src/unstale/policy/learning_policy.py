@@ -41,6 +41,7 @@ from .hint_channels import Channels
 from .patience import SHORTEST_ROUNDS, Patience
 from .ranking import far_apart, leading_within, turns
 from .reserve_price import ReservePrice
+from .told_times import ToldTimes
 
 __all__ = ["Chosen", "LearningPolicy", "Limits", "PollOutcomes", "no_backoff"]
 
@@ -149,6 +150,8 @@ class PollOutcomes:
     """Bytes that the budget has been charged for in advance."""
     planned: NDArray[np.bool_]
     """False for those of an audit."""
+    modified: Floats | None = None
+    """When the element had changed last, as the source said; nan where it did not."""
 
 
 class Chosen(NamedTuple):
@@ -225,6 +228,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """How many more polls others have had than those that are new, or asked for by an audit."""
         self._marked = 0.0
         self._shares = ListShares(table)
+        self._told = ToldTimes()
         self.patience = Patience(table)
         """How long elements may be left alone."""
 
@@ -238,6 +242,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE},
             **self._reserve_price.state(),
             **self.patience.state(),
+            **self._told.state(),
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
@@ -246,6 +251,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             setattr(self, name, np.asarray(state[name.strip("_")]).item())
         self._reserve_price.resume(state)
         self.patience.resume(state)
+        self._told.resume(state)
         self.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
         self.hinted = set(self.table["id"][self.table["hints"] > 0].tolist())
         pairs = np.asarray(state["followed"], np.int64).reshape(-1, 2)
@@ -325,7 +331,10 @@ class LearningPolicy(Generic[AnyLimits_co]):
         time, elapsed = heard.time[which], heard.elapsed[which]
         first = np.array([heard.outcome[i] == "new" for i in which.tolist()])
         saw = (outcome == OK) & np.isfinite(elapsed) & (table["state"][places] != GONE) & ~first
-        self.learn(places[saw], elapsed[saw], changed[saw], time[saw])
+        ages = None if heard.modified is None else time - heard.modified[which]
+        if ages is not None and first.any():
+            self.begin(places[first], ages[first])
+        self.learn(places[saw], elapsed[saw], changed[saw], time[saw], None if ages is None else ages[saw])
         traffic = heard.traffic[which]
         for k in which[heard.traffic[which] > heard.cost[which]].tolist():
             self.limits.settle(float(heard.cost[k]), float(heard.traffic[k]), float(heard.time[k]))
@@ -360,10 +369,18 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """
         learner = self.table.learner
         gone, ages = np.clip(elapsed, 0.0, 1e11 * learner.round), modified
+        if modified is not None:
+            ages = modified = self._told.believed(self.table["group"][places], gone, changed, modified)
         if self.clocks is not None and time is not None and places.size:
             gone, ages = self._learn_rhythms(self.clocks, places, time, gone, changed, modified)
         self._learn_hints(places, gone, changed)
         learner.learn(places, gone, changed, modified=ages)
+
+    def begin(self, places: Places, ages: Floats) -> None:
+        """Take in how long before their first copies elements had changed, as it is told; nan: unknown."""
+        learner = self.table.learner
+        known = np.isfinite(ages) & (ages > 0) & self._told.trusted(self.table["group"][places])
+        learner.begin(places[known], np.minimum(ages[known], 1e11 * learner.round))
 
     def _learn_rhythms(
         self,

@@ -321,7 +321,8 @@ class Learning:
         time
             When the poll was; without it nothing is learned of rhythms.
         modified
-            How long before the poll the last change was, where that is told; nan elsewhere.
+            How long before the poll the last change was, where that is told; nan elsewhere. What proves
+            wrong is not believed.
         """
         places, gone, seen = self.learner.checked(elements, elapsed, changed)
         moments, ages = _of_polls("time", time, gone.size), _of_polls("modified", modified, gone.size)

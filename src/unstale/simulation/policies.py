@@ -21,7 +21,7 @@ from unstale.planning import plan
 from unstale.policy import Learning, LearningPolicy, Limits, PollOutcomes
 from unstale.schedule import Polls, Schedule, Stream
 
-from .compiled.tracking import look_at
+from .compiled.tracking import ages_at, look_at
 from .events import Events, RecordedEvents
 from .poll_execution import Bools, PollExecutor, Visits, checked
 
@@ -38,6 +38,8 @@ class Outcomes:
     """Whether the element has changed since then; False if the poll failed."""
     ok: Bools
     """Whether the poll succeeded."""
+    modified: Floats | None = None
+    """How long before the poll the last change was, in worlds that tell; nan where there was none yet."""
 
 
 class Policy(Protocol):
@@ -75,8 +77,9 @@ class OpenLoop:
 class ClosedLoop:
     """A policy that learns what its polls saw, step by step."""
 
-    def __init__(self, policy: Policy, n: int, executor: PollExecutor) -> None:
+    def __init__(self, policy: Policy, n: int, executor: PollExecutor, *, told: bool = False) -> None:
         self._policy, self._executor = policy, executor
+        self._changed_at = np.full(n, np.nan) if told else None
         self._last, self._dirty = np.zeros(n), np.zeros(n, np.bool_)
         self._next = 0.0
         self._untold: list[tuple[Outcomes, Floats]] = []
@@ -110,16 +113,28 @@ class ClosedLoop:
             changes.offsets, changes.times, visits.offsets, visits.start, visits.ok, self._last, self._dirty,
             elapsed, changed,
         )  # fmt: skip
-        seen = Outcomes(visits.elements(), visits.start, elapsed, changed, visits.ok)
+        ages = None
+        if self._changed_at is not None:
+            ages = np.empty(visits.start.size)
+            ages_at(
+                changes.offsets,
+                changes.times,
+                visits.offsets,
+                visits.start,
+                visits.ok,
+                self._changed_at,
+                ages,
+            )
+        seen = Outcomes(visits.elements(), visits.start, elapsed, changed, visits.ok, ages)
         self._untold.append((seen, visits.done))
 
     def _tell(self, now: float) -> None:
         """Tell the policy what polls saw that are done."""
         done = np.concatenate([part[1] for part in self._untold])
-        columns = [
-            np.concatenate([getattr(part[0], name) for part in self._untold])
-            for name in ("elements", "times", "elapsed", "changed", "ok")
-        ]
+        names = ["elements", "times", "elapsed", "changed", "ok"]
+        if self._changed_at is not None:
+            names.append("modified")
+        columns = [np.concatenate([getattr(part[0], name) for part in self._untold]) for name in names]
         order = np.lexsort((columns[0], done))
         count = int(np.searchsorted(done[order], now, side="right"))
         told, rest = order[:count], order[count:]
@@ -306,7 +321,11 @@ class LearningAtPlay:
     def learn(self, outcomes: Outcomes) -> None:
         ok = outcomes.ok
         self._learning.learn(
-            outcomes.elements[ok], outcomes.elapsed[ok], outcomes.changed[ok], time=outcomes.times[ok]
+            outcomes.elements[ok],
+            outcomes.elapsed[ok],
+            outcomes.changed[ok],
+            time=outcomes.times[ok],
+            modified=None if outcomes.modified is None else outcomes.modified[ok],
         )
 
 
@@ -367,6 +386,9 @@ class Played:
                 traffic=np.zeros(count),
                 cost=np.zeros(count),
                 planned=np.ones(count, np.bool_),
+                modified=None
+                if outcomes.modified is None
+                else self._start + self._unit * (outcomes.times - outcomes.modified),
             )
         )
         table["busy"][places] = False

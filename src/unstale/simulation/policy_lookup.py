@@ -118,7 +118,9 @@ def player(name: str, policy: AnyPolicy, terms: SimulationTerms) -> Player:
         return Player(OpenLoop(stream, terms.executor), stream.rate)
     learns = all(hasattr(policy, part) for part in ("step", "polls", "learn"))
     if learns and not isinstance(policy, type):
-        return Player(ClosedLoop(policy, len(terms.world), terms.executor), terms.budget)
+        return Player(
+            ClosedLoop(policy, len(terms.world), terms.executor, told=terms.world.told), terms.budget
+        )
     allowed = "a name, a plan, a schedule, a rule or a policy with step, polls and learn"
     raise InvalidInput(f"policies[{name!r}] must be {allowed}; it is {policy!r}")
 
@@ -140,7 +142,8 @@ def _by_name(name: str, terms: SimulationTerms) -> Player:
     if name in RULES:
         return _ruled(RULES[name], terms)
     if name in _ESTIMATING:
-        return Player(ClosedLoop(_estimating(name, terms), len(world), terms.executor), terms.budget)
+        loop = ClosedLoop(_estimating(name, terms), len(world), terms.executor, told=world.told)
+        return Player(loop, terms.budget)
     if name == "index":
         index = Index(
             world.rates,  # type: ignore[arg-type]  # a list of laws is refused there

@@ -28,7 +28,8 @@ class World:
     ``rates`` says how they change: rates of Poisson changes, a process, or one process for each element.
     A poll costs ``sizes``, and ``change_sizes`` more if it finds a change. ``accesses`` is the number of
     requests per unit time, all elements together; who is asked for is drawn by the weights, which are the
-    profile (Carney, Lee & Zdonik 2003, section 2).
+    profile (Carney, Lee & Zdonik 2003, section 2). With ``told``, each poll also learns when the last change
+    was, as Last-Modified says it.
 
     >>> world = World([0.5, 1.0, 2.0], weights=[1.0, 1.0, 4.0], accesses=60.0)
     >>> len(world), world.profile.tolist()
@@ -46,6 +47,8 @@ class World:
     """Requests as they were recorded, in place of ``accesses``."""
     end: float = field(default=np.inf, repr=False, kw_only=True)
     """End of the record."""
+    told: bool = field(default=False, kw_only=True)
+    """Whether polls learn when the last change was."""
 
     def __post_init__(self) -> None:
         n, laws = laws_of(self.rates)
@@ -87,6 +90,7 @@ class World:
         sizes: ArrayLike | None = None,
         change_sizes: ArrayLike | None = None,
         accesses: float = 0.0,
+        told: bool = False,
     ) -> Self:
         """Return the world of a record; its rates are changes over time.
 
@@ -100,7 +104,7 @@ class World:
             The number of elements; by default one more than the largest number in ``elements``.
         requests
             Elements and times of requests, recorded likewise.
-        weights, sizes, change_sizes, accesses
+        weights, sizes, change_sizes, accesses, told
             As in `World`.
 
         Examples
@@ -138,6 +142,7 @@ class World:
             history=history,
             requests=asked,
             end=until,
+            told=told,
         )
 
     def __len__(self) -> int:

@@ -50,9 +50,12 @@ def test_what_is_printed(run):
 def test_json(ask):
     answer = ask("lab", "shootout", "changes.csv", *QUICK, "--budget", "10/day", "--objective", "freshness")
     assert list(answer) == [
-        "history", "elements", "later", "changes", "days", "skipped", "seeds", "weighted", "cases", "notes",
-        "plot", "out",
+        "history", "elements", "later", "changes", "days", "skipped", "seeds", "weighted", "told", "cases",
+        "notes", "plot", "out",
     ]  # fmt: skip
+    assert answer["told"] is False
+    told = ask("lab", "shootout", "changes.csv", *QUICK, "--told", "--budget", "10/day", "--objective", "age")
+    assert told["told"] is True
     given, ruled = answer["cases"]
     assert (given["rule"], given["budget"], ruled["rule"]) == (None, 10.0, "heritrix")
     assert [row["policy"] for row in ruled["rows"]] == ["uniform", "learning", "optimal", "heritrix"]

@@ -410,6 +410,8 @@ def test_a_recorded_poll_is_there_with_all_it_brought(store, copies):
         assert heard.poll.tolist() == [1, 2]
         assert heard.element.tolist() == [1, 2]
         assert heard.cost.tolist() == [7.0, 7.0]
+        assert heard.modified is not None
+        assert heard.modified.tolist() == [5.0, pytest.approx(np.nan, nan_ok=True)]
         assert heard.traffic.tolist() == [500.0, 300.0]
         assert list(heard.outcome) == ["new", "unchanged"]
         assert heard.planned.tolist() == [True, True]

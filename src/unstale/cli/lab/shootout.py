@@ -95,6 +95,9 @@ Rules of tools:
     type=SHARE,
     help="First part of the history that is played but not measured: 20%.  [default: a third]",
 )
+@click.option(
+    "--told", is_flag=True, help="Each poll also learns when the last change was, as Last-Modified says it."
+)
 @column_option(
     (*HISTORY_ROLES, *_WEIGHT_ROLES),
     "What a file calls a column: --column element=url --column weight=views.",
@@ -113,6 +116,7 @@ def shootout(
     policies: tuple[str, ...],
     rules: tuple[str, ...],
     skip: float | None,
+    told: bool,
     columns: tuple[tuple[str, str], ...],
     jobs: int | None,
     plot: str | None,
@@ -158,6 +162,7 @@ def shootout(
             rules=[one for one in RULES if not rules or one in rules],
             weights=matter,
             skip=1 / 3 if skip is None else skip,
+            told=told,
             jobs=jobs or usual_jobs(),
             advance=advance,
         )

@@ -37,6 +37,7 @@ def print_shootout(played: Shootout, plot: str | None, out: str | None) -> None:
         f"{played.history}: {played.elements:,} elements, {played.changes:,} changes in "
         f"{lasted} ({show_number(played.changes / played.days)} a day), {seeds}"
         + (f"; the first {skipped} are played, but not measured" if played.skipped else "")
+        + ("; polls learn when the last change was" if played.told else "")
         + (f"; {played.later:,} elements that came later are left out" if played.later else ""),
         apart=False,
     )

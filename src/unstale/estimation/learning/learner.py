@@ -253,6 +253,18 @@ class Learner:
         move = np.linalg.solve(stiff, slope[..., None])[..., 0]
         self._priors += np.clip(move, -1.0, 1.0)
 
+    def begin(self, elements: NDArray[np.integer], ages: Floats) -> None:
+        """Take in how long ago elements had changed last when they were first looked at.
+
+        At constant rates the time since the last change has the density rate exp(-rate age): that is one
+        change, and quiet since then, of which so much counts as has not faded.
+        """
+        decay = np.log(2.0) / self._half_lives
+        faded = ages[:, None] * decay
+        self._evidence[elements, :, 0] += np.exp(-faded)
+        quiet = np.where(faded > 0, -np.expm1(-faded) / np.where(decay > 0, decay, 1.0), ages[:, None])
+        self._evidence[elements, :, 3] += quiet
+
     def checked(
         self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike
     ) -> tuple[NDArray[np.intp], Floats, NDArray[np.bool_]]:

@@ -123,6 +123,23 @@ def look_at(change_offsets, change_times, visit_offsets, starts, successes, last
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def ages_at(change_offsets, change_times, visit_offsets, starts, successes, latest, ages):
+    """Find how long before polls the last changes were: nan if there was none, or the poll failed.
+
+    ``latest`` is when each element changed last in earlier spans.
+    """
+    for i in range(latest.size):
+        c = change_offsets[i]
+        for k in range(visit_offsets[i], visit_offsets[i + 1]):
+            while c < change_offsets[i + 1] and change_times[c] <= starts[k]:
+                latest[i] = change_times[c]
+                c += 1
+            ages[k] = starts[k] - latest[i] if successes[k] else np.nan
+        if c < change_offsets[i + 1]:
+            latest[i] = change_times[change_offsets[i + 1] - 1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def cleared(elements, times, visit_offsets, starts, ends, successes, until):
     """Find when each missed change is no longer missed: when a poll that started after it is done.
 

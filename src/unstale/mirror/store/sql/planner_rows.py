@@ -14,7 +14,7 @@ from sqlalchemy import Integer, Select, bindparam, func, literal_column, select,
 
 from unstale.mirror.store.contract import Edit, ElementColumns, PollOutcomes
 
-from .schema import edits, elements, kept, learned, polls
+from .schema import edits, elements, kept, learned, polls, versions
 from .session import Many, Whole, Work, among, as_numbers, chunks, numbers_of
 
 _POLICY_ROWS: Select[Any] = (
@@ -57,8 +57,9 @@ state, of those whose state is another one now."""
 _POLLS_SINCE = Whole(
     select(
         polls.c.id, polls.c.element, polls.c.time, polls.c.elapsed, polls.c.outcome, polls.c.traffic,
-        polls.c.cost, polls.c.planned,
+        polls.c.cost, polls.c.planned, versions.c.modified,
     )
+    .select_from(polls.outerjoin(versions, versions.c.id == polls.c.version))
     .where(polls.c.id > bindparam("after"))
     .order_by(polls.c.id)
     .limit(bindparam("limit"))
@@ -146,7 +147,7 @@ def keep(work: Work, state: Mapping[str, bytes]) -> None:
 def heard(work: Work, after: int, limit: int = 100_000) -> PollOutcomes:
     """Return what polls saw, from the one after ``after`` on, for the planner."""
     rows = sorted(_POLLS_SINCE.run(work.connection, after=int(after), limit=int(limit)), key=itemgetter(0))
-    columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * 8
+    columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * 9
     return PollOutcomes(
         poll=np.array(columns[0], np.int64),
         element=np.array(columns[1], np.int64),
@@ -156,6 +157,7 @@ def heard(work: Work, after: int, limit: int = 100_000) -> PollOutcomes:
         traffic=np.array(columns[5], np.float64),
         cost=np.array(columns[6], np.float64),
         planned=np.array(columns[7], np.bool_),
+        modified=np.array(columns[8], np.float64),
     )
 
 

@@ -1,0 +1,80 @@
+"""Times of the last change that sources tell, and how far they are believed.
+
+Last-Modified, the time of a file and the like say when an element changed last. With that, what is learned
+from a change is exact: one change, and nothing since then. But many servers send the time of the request, or
+of their last restart. So what is told must prove true, group by group: a told time is wrong if it lies before
+the poll before although the element has changed, or after it although it has not, or if it is that of the
+poll itself. Where one in five is wrong, what is told says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unstale.arguments import Floats
+
+_MEMORY_POLLS = 500.0
+"""Polls of a group after which what it told counts 1/e."""
+_OPINION = (1.8, 0.2)
+"""Told times that proved right, and wrong, before any: a new group is believed until the first wrong one."""
+_LEAST_RIGHT_SHARE = 0.8
+_TIME_OF_THE_POLL = 1e-3
+"""Share of the time between two polls: what is told to have changed so short a time ago is the poll."""
+_SLACK = 1e-6
+"""Share of the time between two polls by which a told time may be off."""
+
+
+class ToldTimes:
+    """Counts, for each group, told times that proved right and wrong; group 0 is those without one."""
+
+    def __init__(self) -> None:
+        self._counts = np.tile(np.array(_OPINION), (1, 1))
+
+    def believed(
+        self,
+        groups: NDArray[np.integer],
+        elapsed: Floats,
+        changed: NDArray[np.bool_],
+        ages: Floats,
+    ) -> Floats:
+        """Return how long before polls the last changes were, where that is told and believed; nan elsewhere.
+
+        Parameters
+        ----------
+        groups
+            The group of each poll.
+        elapsed, changed
+            The time since the poll before, and whether the element had changed.
+        ages
+            How long before the poll the last change was, as it is told; nan where it is not.
+        """
+        told = np.isfinite(ages)
+        if not told.any():
+            return np.full(ages.size, np.nan)
+        late, early = elapsed * (1.0 + _SLACK), elapsed * (1.0 - _SLACK)
+        right = np.where(changed, (ages > _TIME_OF_THE_POLL * elapsed) & (ages <= late), ages >= early) & told
+        trusted = self.trusted(groups)
+        size = self._counts.shape[0]
+        found = np.stack([np.bincount(groups, part, size) for part in (right, told & ~right)], axis=1)
+        self._counts *= np.exp(-found.sum(axis=1, keepdims=True) / _MEMORY_POLLS)
+        self._counts += found
+        return np.where(right & changed & trusted, ages, np.nan)
+
+    def trusted(self, groups: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Tell which groups are believed."""
+        if (more := int(groups.max(initial=0)) + 1 - self._counts.shape[0]) > 0:
+            self._counts = np.concatenate([self._counts, np.tile(np.array(_OPINION), (more, 1))])
+        share = self._counts[:, 0] / self._counts.sum(axis=1)
+        return np.asarray(share[groups] >= _LEAST_RIGHT_SHARE)
+
+    def state(self) -> dict[str, Any]:
+        """Return all that is needed to go on later."""
+        return {"told_times": self._counts.copy()}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken; older versions did not count."""
+        self._counts = np.array(state.get("told_times", [_OPINION]), np.float64).reshape(-1, 2)
