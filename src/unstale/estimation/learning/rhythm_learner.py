@@ -28,7 +28,7 @@ _MEMORIES_DAYS = np.array([14.0, 70.0])
 """Days in which the sums of each way of forgetting fade to 1/e; at first it takes fewer."""
 _BET_MEMORY_DAYS = 56.0
 _FIRST_MEMORY_DAYS = 2.0
-_DAY_STAKE, _WEEK_STAKE = 6.0, 12.0
+_DAY_STAKE, _WEEK_STAKE = 4.0, 8.0
 """What a model must have lost less than one without rhythm, in nats, before it is followed."""
 _STATE = ("counts", "exposure", "surprise", "started", "heard_until")
 

@@ -15,6 +15,9 @@ BINS = 168
 DAY_BINS = 24
 LEAST_LEVEL = 0.02
 """A rhythm never stands still: something may always change."""
+_FEW_CHANGES = 6.0
+"""Changes expected between two polls below which the one that is told is taken for the only one. Of what
+changes once a night, that is true; to count no quiet time before it would move its hours ahead."""
 _PRIOR_CHANGES = 4.0
 """Changes that each hour has seen beforehand, as its neighbours have, and those as the whole."""
 
@@ -104,6 +107,8 @@ def hear_rhythm(
         if told:
             counts[:, place] += hope[j]
             rate = (a + 1.0) / (b * math.exp(log))
+            if a * (end - start) < _FEW_CHANGES * b:
+                since, rate = start, (a + 1.0) / (b + end - start)
         elif changed[j]:
             stir = max(-math.expm1(-a * log), 1e-300)
             _cover(part[0], whole[0], hour, hope[j] * a / b / stir, since, end)
