@@ -1,5 +1,8 @@
 """The policy polls after the rush, where classes have a rhythm, and as ever where they have none."""
 
+import doctest
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -102,3 +105,10 @@ def test_moments_must_be_one_for_each_poll():
         learning.learn([0], [1.0], [True], time=[1.0, 2.0])
     with pytest.raises(InvalidInput, match="modified must"):
         learning.learn([0], [1.0], [True], time=[1.0], modified=[-1.0])
+
+
+def test_the_page_about_tables_that_are_filled_at_night():
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "nightly-tables.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert tried > 10
+    assert failed == 0
