@@ -26,7 +26,7 @@ BLOCK = 1 << 18
 """Elements that are worked on at once, so that what comes between stays small."""
 EXACT = 1 << 13
 """Up to so many elements frequencies are solved for; beyond, a table gives them to a relative 1e-12, for
-uncertain rates in random orders to 3e-5."""
+uncertain rates in random orders mostly to 3e-6, always to 1e-4."""
 
 
 class Goal(NamedTuple):

@@ -1,7 +1,7 @@
 """Compiled: what elements with uncertain rates ask for at a price (see `compiled.demand`).
 
 In fixed order a table says where to begin, and a step or two of Halley's give all digits; in random orders
-the table says it all, to five digits or more, and residuals say what that may miss. Elements that a table
+the table says it all, mostly to 3e-6, and residuals say what that may miss. Elements that a table
 does not have, or whose polls cost more if they find a change, are solved for one by one.
 """
 
