@@ -637,11 +637,12 @@ class LearningPolicy(Generic[AnyLimits_co]):
             order = turns(asked.size, int(np.count_nonzero(rest)), self._audited)
             wanted = np.concatenate([asked, wanted[rest]])[order]
             worths = np.concatenate([np.full(asked.size, np.nan), worths[rest]])[order]
-        apart = 0.0
+        apart, too_dear = 0.0, 0
         if saving:
             within = self._reserve_price.pays_for(
                 worths, limits.steps(self.sizes(wanted)), limits.left(now, end), limits.reserve
             )
+            too_dear = int(np.count_nonzero(~within))
             wanted, worths = wanted[within], worths[within]
             if not np.isnan(worths).any():  # those without a copy, and audits, come as soon as they may
                 apart = max(end - limits.next(now), 0.0) / max(wanted.size, 1)
@@ -649,7 +650,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             table["group"][wanted], self.sizes(wanted), now=now, end=end, room=room, apart=apart
         )
         chosen, paid = wanted[slots.which], worths[slots.which]
-        self.more_wanted = chosen.size < new.size + offered.size + asked.size
+        self.more_wanted = chosen.size < new.size + offered.size + asked.size - too_dear
         self._count_turns(wanted, chosen, asked)
         table["busy"][chosen] = True
         back = self._shares.stand_back(chosen)

@@ -217,3 +217,20 @@ def test_users_of_databases_who_may_write_are_told(ask, mirror, postgres_server)
         connection.execute("GRANT DELETE ON rights TO only_reader")
         assert told()["database theirs"] == ("warn", "its user may write to the table rights")
         connection.execute("DROP TABLE rights; DROP ROLE only_reader")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('max_rate = "1/day"', "is less than the budget"),
+        ('reserve = "10 weeks"', "so much may be spent in one day"),
+        ('reserve = "1s"', "pays for less than one poll"),
+        ('reserve = "6h"', ""),
+        ("", ""),
+    ],
+)
+def test_a_reserve_that_makes_no_sense_is_told(ask, mirror, said, told):
+    mirror.write_text(f'[mirror]\nbudget = "1000/day"\n{said}\n')
+    found = [one for one in ask("doctor", "--sample", 0)["checks"] if one["subject"] == "reserve"]
+    assert [one["level"] for one in found] == ["warn"] * bool(told)
+    assert all(told in one["found"] and one["todo"] for one in found)

@@ -50,6 +50,7 @@ def changes_of(rates: np.ndarray, days: float, seed: int) -> list[np.ndarray]:
         {},
         {"objective": "age"},
         {"groups": "spaced"},
+        {"reserve": DAY},
     ],
 )
 def test_the_mirror_polls_what_the_simulation_polls(tmp_path, settings):
