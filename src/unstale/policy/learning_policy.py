@@ -228,7 +228,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """How many more polls others have had than those that are new, or asked for by an audit."""
         self._marked = 0.0
         self._shares = ListShares(table)
-        self._told = ToldTimes()
+        self.told_times = ToldTimes()
+        """How far times of changes are believed that sources tell."""
         self.patience = Patience(table)
         """How long elements may be left alone."""
 
@@ -242,7 +243,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE},
             **self._reserve_price.state(),
             **self.patience.state(),
-            **self._told.state(),
+            **self.told_times.state(),
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
@@ -251,7 +252,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             setattr(self, name, np.asarray(state[name.strip("_")]).item())
         self._reserve_price.resume(state)
         self.patience.resume(state)
-        self._told.resume(state)
+        self.told_times.resume(state)
         self.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
         self.hinted = set(self.table["id"][self.table["hints"] > 0].tolist())
         pairs = np.asarray(state["followed"], np.int64).reshape(-1, 2)
@@ -370,7 +371,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         learner = self.table.learner
         gone, ages = np.clip(elapsed, 0.0, 1e11 * learner.round), modified
         if modified is not None:
-            ages = modified = self._told.believed(self.table["group"][places], gone, changed, modified)
+            ages = modified = self.told_times.believed(self.table["group"][places], gone, changed, modified)
         if self.clocks is not None and time is not None and places.size:
             gone, ages = self._learn_rhythms(self.clocks, places, time, gone, changed, modified)
         self._learn_hints(places, gone, changed)
@@ -379,7 +380,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
     def begin(self, places: Places, ages: Floats) -> None:
         """Take in how long before their first copies elements had changed, as it is told; nan: unknown."""
         learner = self.table.learner
-        known = np.isfinite(ages) & (ages > 0) & self._told.trusted(self.table["group"][places])
+        known = np.isfinite(ages) & (ages > 0) & self.told_times.trusted(self.table["group"][places])
         learner.begin(places[known], np.minimum(ages[known], 1e11 * learner.round))
 
     def _learn_rhythms(

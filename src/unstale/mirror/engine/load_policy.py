@@ -55,7 +55,7 @@ def new_policy(
         max_rate=settings.fastest,
     )
     limits.paid, limits.paid_bytes, limits.paced = before.paid, before.paid_bytes, before.paced
-    return LearningPolicy(
+    policy = LearningPolicy(
         table,
         limits,
         objective=settings.objective,
@@ -66,6 +66,8 @@ def new_policy(
         mean_size=before.mean_size,
         clocks=ClassClocks(_rhythms(before)),
     )
+    policy.told_times.resume(before.told or {})
+    return policy
 
 
 def _rhythms(state: PlannerState) -> RhythmLearner:

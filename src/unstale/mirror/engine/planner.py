@@ -295,5 +295,6 @@ class Planner:
             counts=self._counts,
             learner=table.learner.shared,
             rhythm=None if policy.clocks is None else policy.clocks.rhythms.state(),
+            told=policy.told_times.state(),
             channels=policy.channels,
         )

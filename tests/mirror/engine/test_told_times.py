@@ -1,0 +1,55 @@
+"""Times of the last change that sources tell are learned from, as far as they prove true."""
+
+import numpy as np
+import pytest
+
+from unstale.mirror.engine.planner_state import PlannerState
+from unstale.mirror.source import Found
+from unstale.policy.told_times import ToldTimes
+
+from .worlds import DAY, add, make, run
+
+HOUR = 3600.0
+
+
+def hourly(offset, modified):
+    """Return an element that changes each hour, and says that it did so at ``modified(change, now)``."""
+
+    def content(now):
+        change = offset + HOUR * np.floor((now - offset) / HOUR)
+        return Found("changed", "200 OK", body=str(change).encode(), modified=modified(change, now))
+
+    return content
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    content = {
+        f"python:{host}/{i}": hourly(HOUR * i / 7.0, modified)
+        for host, modified in (("true", lambda change, _: change), ("now", lambda _, now: now))
+        for i in range(4)
+    }
+    content["python:true/old"] = Found("changed", body=b"old", modified=1.7e9 - 1000 * DAY)
+    found, world = make(tmp_path, content=content, budget=9 * 4 / DAY, tick=600.0)
+    add(found, *(key.removeprefix("python:") for key in content))
+    return found, world
+
+
+def changes_a_day(mirror, key):
+    return mirror.explain(key).rate * DAY
+
+
+def test_what_is_told_is_learned_from_and_liars_are_found_out(mirror):
+    """Each poll sees a change, so that only what is told says how many there were."""
+    found, _ = mirror
+    run(found, DAY / 2)
+    assert changes_a_day(found, "python:true/old") < 0.3  # from its first copy on
+    run(found, 3 * DAY)
+    rates = [changes_a_day(found, f"python:true/{i}") for i in range(4)]
+    assert np.mean(rates) == pytest.approx(2.0 * 24.0, rel=0.35)  # changes are regular: half a gap ago
+    with found.store.begin() as t:
+        numbers = {group.name: group.id for group in t.groups()}
+        kept = PlannerState.read(t.state()).told
+    told = ToldTimes()
+    told.resume(kept)
+    assert told.trusted(np.array([numbers["group:true"], numbers["group:now"]])).tolist() == [True, False]
