@@ -76,6 +76,24 @@ def test_a_budget_that_cannot_wait_is_spent_as_ever():
     assert len(polls) == pytest.approx(30 * 21, abs=2)
 
 
+def nightly(tables, nights, seed=1):
+    """Draw when tables are filled: each at its own time between 01:30 and 05:00, give or take 5 minutes."""
+    rng = np.random.default_rng(seed)
+    return [
+        np.sort(np.arange(nights) + one + rng.normal(0.0, 5.0 / 1440.0, nights))
+        for one in rng.uniform(1.5, 5.0, tables) / 24.0
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("told", "least"), [(True, 0.83), (False, 0.75)])
+def test_tables_that_are_filled_at_night(told, least):
+    changes = nightly(40, 45)
+    plain, _ = play(Learning(40, 40.0, reserve=1.0), changes, 45.0, told=told, since=30.0)
+    timed, _ = play(Learning(40, 40.0, reserve=1.0, day=1.0), changes, 45.0, told=told, since=30.0)
+    assert timed > max(least, plain + 0.2)
+
+
 def test_limits_hold_with_a_rhythm():
     changes = changes_by(OFFICE, 14, 20)
     learning = Learning(20, 20.0, reserve=1.0, day=1.0, min_interval=0.4, max_age=1.6, jitter=0.1)

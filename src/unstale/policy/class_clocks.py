@@ -16,6 +16,9 @@ from .compiled.class_clocks import elapsed_of, moments_of, worths_of
 STEPS_PER_HOUR = 12.0
 """Times that polls are chosen in an hour, at least, if there is a rhythm."""
 
+_STUCK_JITTER = 0.45
+"""Share by which intervals vary where polls say nothing of the hours: by half of a day, nearly."""
+
 Classes = NDArray[np.intp]
 
 
@@ -39,6 +42,11 @@ class ClassClocks:
     def step(self) -> float:
         """The longest time between two choices."""
         return self.rhythms.hour / STEPS_PER_HOUR if self.any else np.inf
+
+    def jitter(self, classes: Classes) -> Floats | None:
+        """Return by which share intervals must vary to find out the hours of changes; None if none must."""
+        stuck = self.rhythms.stuck
+        return np.where(stuck[classes], _STUCK_JITTER, 0.0) if stuck.any() else None
 
     def have_rhythm(self, classes: Classes) -> NDArray[np.bool_]:
         """Tell which of the elements of classes have a rhythm."""

@@ -533,7 +533,12 @@ class LearningPolicy(Generic[AnyLimits_co]):
     @property
     def _timed(self) -> bool:
         """Whether polls are timed by rhythms: there are some, and the budget can wait for them."""
-        if self.clocks is None or not self.clocks.any or self._objective.kernel not in _BY_THE_CLOCK:
+        return self._can_wait and self.clocks is not None and self.clocks.any
+
+    @property
+    def _can_wait(self) -> bool:
+        """Whether polls could be timed, if there were a rhythm."""
+        if self.clocks is None or self._objective.kernel not in _BY_THE_CLOCK:
             return False
         return self.limits.reserve >= _SHORTEST_RESERVE_HOURS * self.clocks.rhythms.hour
 
@@ -743,6 +748,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
     def _stretched(self, places: Places, since: Floats) -> Floats:
         """Return intervals stretched by jitter: by a factor drawn for each element and its last poll."""
         jitter = self.table["jitter"][places]
+        if self._can_wait and self.clocks is not None:
+            varied = self.clocks.jitter(self.table.learner.classes_of(places))
+            jitter = jitter if varied is None else np.maximum(jitter, varied).astype(np.float32)
         if not jitter.any():
             return since
         found = np.empty(since.size)

@@ -117,3 +117,25 @@ def test_a_state_of_something_else_is_refused():
     wrong = {**RhythmLearner(day=1.0).state(), "counts": np.zeros(3)}
     with pytest.raises(InvalidInput, match="'counts' has shape"):
         RhythmLearner.resume(wrong)
+
+
+@pytest.mark.parametrize(
+    ("gap", "changed", "told", "stuck"),
+    [
+        (1.0, True, False, True),
+        (1.0, True, True, False),
+        (1.0, False, False, False),
+        (0.4, True, False, False),
+    ],
+)
+def test_polls_that_say_nothing_of_the_hours_are_noticed(gap, changed, told, stuck):
+    learner = RhythmLearner(day=1.0)
+    gaps = gap * np.array([1.0, 1.02, 0.98, 1.5 if gap < 1.0 else 2.0] * 10)
+    time = np.cumsum(gaps)
+    learner.learn(
+        PollsOfElements(
+            np.zeros(40, np.intp), time - gaps, time, np.full(40, changed), np.ones(40), np.ones(40),
+            np.ones(40), np.full(40, 0.1) if told else np.empty(0),
+        )
+    )  # fmt: skip
+    assert learner.stuck.tolist() == [stuck]

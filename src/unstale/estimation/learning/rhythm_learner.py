@@ -30,7 +30,10 @@ _BET_MEMORY_DAYS = 56.0
 _FIRST_MEMORY_DAYS = 2.0
 _DAY_STAKE, _WEEK_STAKE = 4.0, 8.0
 """What a model must have lost less than one without rhythm, in nats, before it is followed."""
-_STATE = ("counts", "exposure", "surprise", "started", "heard_until")
+_STUCK_SWING, _STUCK_CHANGED = 0.5, 0.9
+"""Mean cosine of intervals on the circle of a day, and the share of polls that saw a change, from which on
+polls say nothing of the hours."""
+_STATE = ("swing", "counts", "exposure", "surprise", "started", "heard_until")
 
 
 class PollsOfElements(NamedTuple):
@@ -72,6 +75,9 @@ class RhythmLearner:
         ways = _MEMORIES_DAYS.size
         self._counts, self._exposure = np.zeros((2, 0, ways, BINS))
         self._surprise = np.zeros((0, 1 + 2 * ways))
+        self._swing = np.zeros((0, 3))
+        """Of polls without told times: the cosine of their intervals on the circle of a day, how many they
+        are, and how many saw a change."""
         self._started, self._heard_until = np.empty(0), np.empty(0)
         self._levels, self._passed = np.ones((0, ways, 2, BINS)), np.zeros((0, ways, 2, BINS + 1))
         self.bins = np.zeros(0, np.int64)
@@ -104,6 +110,7 @@ class RhythmLearner:
             ("_counts", np.zeros((more, ways, BINS))),
             ("_exposure", np.zeros((more, ways, BINS))),
             ("_surprise", np.zeros((more, 1 + 2 * ways))),
+            ("_swing", np.zeros((more, 3))),
             ("_started", np.full(more, np.nan)),
             ("_heard_until", np.full(more, np.nan)),
             ("_levels", np.ones((more, ways, 2, BINS))),
@@ -122,6 +129,7 @@ class RhythmLearner:
         for one in np.unique(polls.classes).tolist():
             which = np.flatnonzero(polls.classes == one)
             self._fade(one, float(polls.time[which].min()), float(polls.time[which].max()))
+            self._watch(one, polls, which)
             hear_rhythm(
                 self._hour, polls.last[which], polls.time[which], polls.shape[which], polls.gamma_time[which],
                 polls.hope[which], polls.changed[which], polls.ages[which] if polls.ages.size else polls.ages,
@@ -133,6 +141,25 @@ class RhythmLearner:
             )
             self._follow(one)
 
+    def _watch(self, one: int, polls: PollsOfElements, which: NDArray[np.intp]) -> None:
+        """Note how polls of a class that tell no times follow each other."""
+        blind = which if not polls.ages.size else which[np.isnan(polls.ages[which])]
+        if blind.size:
+            turn = 2.0 * np.pi * (polls.time[blind] - polls.last[blind]) / (DAY_BINS * self._hour)
+            changed = float(np.count_nonzero(polls.changed[blind]))
+            self._swing[one] += (np.cos(turn).sum(), blind.size, changed)
+
+    @property
+    def stuck(self) -> NDArray[np.bool_]:
+        """Of each class, whether its polls say nothing of its hours.
+
+        A poll that comes a day after the last one, and sees a change each time, would see it at any hour.
+        Intervals must vary to find the hour out.
+        """
+        cosine, polls, changed = self._swing.T
+        alike = cosine > _STUCK_SWING * polls
+        return np.asarray(alike & (changed > _STUCK_CHANGED * polls) & (polls > 0.0))
+
     def _fade(self, one: int, first: float, until: float) -> None:
         """Forget a part of what is known of a class."""
         if np.isnan(self._started[one]):
@@ -142,6 +169,7 @@ class RhythmLearner:
         gone = max(until - float(self._heard_until[one]), 0.0) / day
         self._heard_until[one] = max(until, float(self._heard_until[one]))
         fades = np.exp(-gone / np.minimum(_MEMORIES_DAYS, _FIRST_MEMORY_DAYS + 0.5 * age))
+        self._swing[one] *= fades[0]
         self._counts[one] *= fades[:, None]
         self._exposure[one] *= fades[:, None]
         self._surprise[one] *= np.exp(-gone / min(_BET_MEMORY_DAYS, _FIRST_MEMORY_DAYS + 0.5 * age))
