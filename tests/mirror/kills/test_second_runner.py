@@ -85,6 +85,6 @@ def test_a_second_runner_is_refused_and_takes_over_at_once_when_the_first_is_kil
         with running() as last:
             wait_for(lambda: len(site.visits) > before)
             last.send_signal(signal.SIGTERM)
-            _, err = last.communicate(timeout=60)
+            out, err = last.communicate(timeout=60)
         assert last.returncode == 0, err
         assert "Ran for" in out
