@@ -20,6 +20,7 @@ from unstale.mirror.engine.planner_state import PlannerState
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.freshness import ages
 from unstale.policy import ElementColumns, ElementTable
+from unstale.policy.element_table import GONE
 
 _ONE = np.zeros(1, np.intp)
 
@@ -53,6 +54,8 @@ class FreshnessEstimator:
         """Tell how fresh the copy of an element is, by its row."""
         if columns is None or columns.id.size != 1 or not np.isfinite(columns.last[0]):
             return CopyFreshness(nan, nan)
+        if columns.state[0] == "gone":  # the copy is the last there was
+            return CopyFreshness(nan, nan)
         policy = self._one()
         policy.table.learner.evidence[:] = 0.0
         self._fill(policy.table, 0, columns)
@@ -68,7 +71,7 @@ class FreshnessEstimator:
             start += columns.id.size
         if not start:
             return {}
-        places = np.flatnonzero(~np.isnan(table["last"]))
+        places = np.flatnonzero(~np.isnan(table["last"]) & (table["state"] != GONE))
         law, _ = table.learner.outlook(table.since(places, now), places)
         told = zip(
             table["id"][places].tolist(), policy.fresh(places, now).tolist(),

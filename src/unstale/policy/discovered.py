@@ -60,7 +60,7 @@ class ListShares:
             self._counted = choices + 1, size
             return
         self._counted = 1, len(table)
-        total = np.bincount(table["list"][table.wanted], minlength=lists)
+        total = np.bincount(table["list"][table.present], minlength=lists)
         unseen = np.bincount(table["list"][(table["state"] == NEW) & table.wanted], minlength=lists)
         before, self._back = self._back, unseen > _FEW_UNSEEN + _UNSEEN_SHARE * total
         self._back[0] = False

@@ -93,6 +93,7 @@ class ElementTable:
         self.lists: dict[int, int] = {0: 0}
         """Lists that users named, by the number of their element, in the order of their numbers here."""
         self._count: int | None = None
+        self._present: int | None = None
         self._soon, self._soon_until = np.empty(0, np.intp), -inf
         self._sooner: list[Places] = []
         self.learner = Learner(0, round=1.0)
@@ -139,7 +140,8 @@ class ElementTable:
     def _extend(self, count: int) -> None:
         for name, (kind, blank) in _COLUMNS.items():
             self._columns[name] = np.concatenate([self[name], np.full(count, blank, kind)])
-        self._soon_until, self._count = -inf, None
+        self._soon_until = -inf
+        self.recount()
 
     def fill(self, start: int, columns: ElementColumns) -> None:
         """Take up elements, in the order of their numbers, where room was made; make more if need be."""
@@ -151,7 +153,7 @@ class ElementTable:
     def leave_out(self, start: int) -> None:
         """Leave out room that was not needed: there is nothing in it."""
         self["state"][start:], self["look"][start:] = REMOVED, inf
-        self._count = None
+        self.recount()
 
     def extend(self, count: int, **columns: ArrayLike) -> Places:
         """Add elements after all others, with these columns; return where they are."""
@@ -189,7 +191,7 @@ class ElementTable:
         self["window"][places] = [self._window(columns.windows[i]) for i in chosen]
         self["state"][places] = [STATES.index(columns.state[i]) for i in chosen]
         self["list"][places] = 0 if columns.via is None else self._named_by(columns.via[which])
-        self._count = None
+        self.recount()
         self.touch(places)
         rows = [columns.evidence[i] for i in chosen]
         if any(rows):
@@ -214,7 +216,7 @@ class ElementTable:
         places = self.places(self.known(ids))
         self["state"][places] = REMOVED
         self["look"][places] = inf
-        self._count = None
+        self.recount()
 
     def columns(self, places: Places) -> ElementColumns:
         """Return elements as they are kept in a store."""
@@ -254,16 +256,32 @@ class ElementTable:
         return (self["state"] != REMOVED) & (self["weight"] > 0)
 
     @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which of them are there: what is known to be gone has no copy that could be stale."""
+        return self.wanted & (self["state"] != GONE)
+
+    @property
     def wanted_count(self) -> int:
         """How many elements are to be kept fresh."""
         if self._count is None:
             self._count = int(np.count_nonzero(self.wanted))
         return self._count
 
+    @property
+    def present_count(self) -> int:
+        """How many of them are there."""
+        if self._present is None:
+            self._present = int(np.count_nonzero(self.present))
+        return self._present
+
+    def recount(self) -> None:
+        """Count elements anew: some have gone, or come back."""
+        self._count = self._present = None
+
     def weigh(self, weights: ArrayLike) -> None:
         """Let elements matter so much from now on."""
         self["weight"][:] = weights
-        self._count = None
+        self.recount()
         self.look_again()
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -289,7 +307,7 @@ class ElementTable:
         """Look at all elements when polls are chosen next."""
         self["look"][:] = np.where(self["state"] == REMOVED, inf, -inf)
         self._soon_until = -inf
-        self._count = None
+        self.recount()
 
     def touch(self, places: Places) -> None:
         """Look at these elements when polls are chosen next."""

@@ -424,6 +424,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
             table["size"][at] = np.where(np.isnan(before), size, 0.7 * before + 0.3 * size)
             fade = (1.0 - 1.0 / min(100.0, max(len(table), 10))) ** size.size
             self.mean_size = fade * self.mean_size + (1.0 - fade) * float(size.mean())
+        if (table["state"][places] == GONE).any():
+            table.recount()
         table["failures"][places], table["not_before"][places] = 0, 0.0
         table["last"][places], table["state"][places] = time, OK
         self._forget_hints(places)
@@ -438,13 +440,16 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if outcome == OK:
             self._hear_well(at, np.array([time]), np.array([traffic]))
             return
-        same = table["state"][place] == outcome
+        before = int(table["state"][place])
+        same = before == outcome
         failures = int(table["failures"][place]) + 1 if same or outcome == FAILING else 1
         table["failures"][place] = failures
         table["not_before"][place] = time + self._backoff(STATES[outcome], failures)
         if outcome == GONE:
             table["last"][place] = time
         table["state"][place] = outcome
+        if not same and GONE in {outcome, before}:
+            table.recount()
         self._forget_hints(at)
         table.touch(at)
         table["look"][place] = table["not_before"][place]
@@ -473,10 +478,10 @@ class LearningPolicy(Generic[AnyLimits_co]):
     def round(self) -> float:
         """Time in which the budget pays for one poll of each element that is wanted; inf without any.
 
-        What stands back behind others does not count.
+        What stands back behind others does not count, nor what is gone.
         """
         rate = self.limits.rate(self.mean_size)
-        count = max(self.table.wanted_count - self._shares.back_count, 1)
+        count = max(self.table.present_count - self._shares.back_count, 1)
         return (count + self.others) / rate if rate > 0 else inf
 
     def rescaled(self) -> bool:
@@ -628,7 +633,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         offered, worth_it, floor = old, values, 0.0
         if saving := limits.reserve > 0:
             if self._reserve_price.base <= 0:
-                self._first_price(old, limits.left(now, end))
+                self._first_price(old[table["state"][old] != GONE], limits.left(now, end))
             kept, floor, enough = self._reserve_price.offered(
                 values, limits.left(now, end), limits.reserve, limits.rate(self.mean_size)
             )
@@ -663,7 +668,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if (back & ~np.isnan(paid)).any():  # the others have left some of the budget: they may have all of it
             self.price = self._marked = 0.0
             table.touch(self._shares.others())
-        left, paid = limits.left(now, end), np.where(back, np.nan, paid)
+        gone = table["state"][chosen] == GONE  # what is looked for now and then says nothing of the price
+        left, paid = limits.left(now, end), np.where(back | gone, np.nan, paid)
         if saving:
             empty = self.more_wanted and limits.next(now) >= end
             self.price = self._reserve_price.follow(

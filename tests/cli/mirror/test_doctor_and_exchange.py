@@ -1,6 +1,7 @@
 """``doctor``, ``import`` and ``export``."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,30 @@ file = "no/such/folder/hints.txt"
     assert "max_age of 1 element needs 1,440 polls/day, but there are 10 polls/day" in text
     assert "[[group]] in line 4 matches no group: '127.0.0.1'; groups are called like 'http:127.0.0.1" in text
     assert "[[rule]] in line 6 matches no element" in text
+
+
+def test_a_site_that_loses_its_pages_is_told(ask, run, polled):
+    for name in ("d", "e", "f"):
+        run("add", polled.put(f"/{name}", name))
+    run("run", "--for", "2s")
+    assert "gone" not in levels(ask("doctor", "--sample", 0))
+    keys = [polled.host + path for path in polled.pages]
+    for path in list(polled.pages)[:5]:
+        del polled.pages[path]
+    for _ in range(20):
+        run("hint", *keys)
+        run("run", "--for", "1s")
+        if ask("status")["elements"].get("gone") == 5:
+            break
+    told = [check for check in ask("doctor", "--sample", 0)["checks"] if check["subject"] == "gone"]
+    assert [check["level"] for check in told] == ["warn", "warn"]
+    assert told[0]["found"].startswith("5 of 6 elements are gone")
+    assert "has lost 5 of its 6 elements within about a day" in told[1]["found"]
+    got = ask("status")
+    assert got["freshness"]["value"] > 0.5
+    assert "No copy is deleted" in got["trouble"][0]
+    out, _ = run("status")
+    assert re.search(r"^gone +5 elements, not counted as stale", out, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("mirror")

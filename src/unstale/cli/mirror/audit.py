@@ -54,7 +54,8 @@ def audit(*, sample: int, mirror_file: str | None, as_json: bool) -> None:
         return
     out = console()
     failed = f", {got.failed:,} of which gave no answer" if got.failed else ""
-    out.print(f"Polled {plural(got.sample, 'element')} at random{failed}.\n")
+    gone = f", {got.gone:,} of which {'is' if got.gone == 1 else 'are'} gone" if got.gone else ""
+    out.print(f"Polled {plural(got.sample, 'element')} at random{gone}{failed}.\n")
     print_pairs(
         out,
         [

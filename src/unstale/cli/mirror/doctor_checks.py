@@ -17,7 +17,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from unstale.cli.shared.progress import progress
 from unstale.errors import InvalidInput, Trouble, UnstaleError
 from unstale.mirror.config.file import Config, without_password
+from unstale.mirror.engine.load_policy import load_sample
 from unstale.mirror.engine.planner_state import PlannerState
+from unstale.mirror.reports.gone import lost_groups
 from unstale.mirror.reports.status import live_workers
 from unstale.mirror.secrets import HARMLESS_HEADERS, literal_secrets, origin, without_secrets
 from unstale.mirror.settings import Settings
@@ -360,6 +362,7 @@ def _check_health(opened: Opened) -> list[Check]:
     with opened.mirror.store.begin() as transaction:
         states = transaction.count()
         running = bool(transaction.workers(opened.mirror.clock.now()))
+        policy, _ = load_sample(opened.mirror.settings, transaction)
     count = sum(number for state, number in states.items() if state != "removed")
     again = opened.again
     if not count:
@@ -374,6 +377,15 @@ def _check_health(opened: Opened) -> list[Check]:
             f"see unstale status{again}" if bad else "",
         )
     ]
+    if gone := states.get("gone", 0):
+        losses = [str(one) for one in lost_groups(policy)]
+        told = (
+            f"{gone:,} of {plural(count, 'element')} {'is' if gone == 1 else 'are'} gone; their copies stay"
+        )
+        level: Literal["ok", "warn"] = "warn" if losses or gone > 0.5 * count else "ok"
+        todo = f"see unstale status{again}, and remove what does not come back" if level == "warn" else ""
+        checks.append(Check(level, "gone", told, todo))
+        checks += [Check("warn", "gone", *one.split(". ", 1)) for one in losses[:_MOST_FAULTS_SHOWN]]
     if running:
         checks.append(Check("ok", "runner", "the mirror is running"))
     else:

@@ -87,13 +87,15 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
     if first is not None:
         left = first.seconds if got.running else math.inf
         pairs.append(("first copies", show_first_copies(first.done, first.total, left)))
-    seen = elements_of(got) - got.elements.get("new", 0)
+    seen = elements_of(got) - got.elements.get("new", 0) - got.elements.get("gone", 0)
     if seen:
         shown = show_interval(freshness.value, freshness.low, freshness.high)
         bought = f"; the plan buys {show_share(got.predicted)}" if math.isfinite(got.predicted) else ""
         pairs.append(("fresh now", f"{shown}{bought}"))
         if math.isfinite(got.age):
             pairs.append(("mean age", show_duration(got.age)))
+    if gone := got.elements.get("gone", 0):
+        pairs.append(("gone", f"{plural(gone, 'element')}, not counted as stale; no copy is deleted"))
     pairs.append(("budget", _used(got)))
     if got.reserve is not None:
         kept = show_reserve(got.reserve.level, got.reserve.polls, got.reserve.traffic)

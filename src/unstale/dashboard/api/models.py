@@ -103,6 +103,7 @@ class Audit(BaseModel):
     high: Share = Field(description="Its upper end.")
     agrees: bool = Field(description="Whether what was expected is within the interval.")
     failed: int = Field(description="Polls that saw nothing.")
+    gone: int = Field(description="Elements that were found gone, so that their copies were not fresh.")
 
 
 class Budgets(BaseModel):

@@ -13,6 +13,7 @@ from pathlib import Path
 from unstale.errors import Trouble
 from unstale.mirror.clock import Clock
 from unstale.mirror.reports.freshness import sampled
+from unstale.mirror.reports.gone import LossAlarm, lost_groups
 from unstale.mirror.reports.status import TOLD_SKEW_SECONDS, skew_words
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Sample, Store, Transaction
@@ -68,6 +69,7 @@ class Housekeeper:
             Chore("read hints", _READ_HINTS_SECONDS),
             Chore("sample", sample_every),
             Chore("prune", tidy_every),
+            Chore("look for losses", tidy_every),
             Chore("sweep", max(_SWEEP_SECONDS, tidy_every), first=tidy_every),
             now=clock.now(),
         )
@@ -87,6 +89,7 @@ class Housekeeper:
         """By how much the clock of this machine is ahead, as an event has said; 0: none has."""
         self._told_foreign = ""
         """Why the folder of copies is not the mirror's, as an event has said."""
+        self._losses = LossAlarm()
         self._orphans: list[str] = []
         """Digests of copies that no version has any more, once the transaction is committed."""
 
@@ -143,6 +146,16 @@ class Housekeeper:
             return None
         beside = {} if self._beside is None else self._beside(now)
         return lambda policy, counts: sampled(policy, now, counts, beside)
+
+    def look_for_losses(self, policy: MirrorPolicy, now: float) -> None:
+        """Tell of groups that lost most of their elements at once; nothing of them is deleted."""
+        if not self.chores.is_due("look for losses", now):
+            return
+        new, over = self._losses.news(lost_groups(policy))
+        for words in new:
+            self._events.emit("trouble", words)
+        for words in over:
+            self._events.emit("recovered", words)
 
     def _read_clock(self, t: Transaction) -> float | None:
         """Read the clock that all workers go by; return how much ours is ahead, and tell of it."""

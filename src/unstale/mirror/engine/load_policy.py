@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unstale.errors import InvalidInput
 from unstale.estimation.learning.rhythm_learner import RhythmLearner
@@ -15,6 +16,7 @@ from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Group, Transaction
 from unstale.policy import Channels, ElementTable, LearningPolicy, RateLimits
 from unstale.policy.class_clocks import ClassClocks
+from unstale.policy.element_table import GONE, REMOVED
 
 from .planner_state import PlannerState
 
@@ -111,12 +113,18 @@ def load_policy(
         start += columns.id.size
     table.leave_out(start)  # others may add and remove elements meanwhile
     policy = new_policy(state.in_force(settings), table, state.channels, state)
-    policy.others = 0 if only is None else max(total - start, 0)
+    there = total - counts.get("gone", 0)
+    policy.others = 0 if only is None else max(there - int(np.count_nonzero(~_away(table))), 0)
     know_groups(policy, settings, t.groups())
     for element, channel, count in state.hints:
         policy.hint(element, channel, np.inf, count)
     policy.audit = dict(state.audit)
     return policy, state
+
+
+def _away(table: ElementTable) -> NDArray[np.bool_]:
+    """Tell which elements were removed, or are known to be gone."""
+    return np.isin(table["state"], [GONE, REMOVED])
 
 
 def load_sample(settings: Settings, t: Transaction) -> tuple[MirrorPolicy, PlannerState]:

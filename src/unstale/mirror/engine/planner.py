@@ -16,7 +16,7 @@ import numpy as np
 from unstale.mirror.reports.freshness import sampled
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Edit, Lease, Sample, Slot, Transaction
-from unstale.policy.element_table import FAILING, Places
+from unstale.policy.element_table import FAILING, GONE, Places
 from unstale.policy.learning_policy import STEPS
 
 from .load_policy import MirrorPolicy, backoff, know_groups, load_policy
@@ -176,7 +176,7 @@ class Planner:
             chosen.start,
             chosen.late,
             groups,
-            np.where(np.isnan(last), np.nan, policy.fresh(places, now)),
+            np.where(np.isnan(last) | (table["state"][places] == GONE), np.nan, policy.fresh(places, now)),
             ~np.isin(elements, list(policy.audit)),
             policy.sizes(places),
             last,

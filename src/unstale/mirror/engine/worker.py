@@ -398,6 +398,7 @@ class Worker:
         if alone and planner.budget_spent and not choose_again:
             return []  # the budget is handed out up to the next choice: this turn only records
         planner.take_in(t, now, self._housekeeper.sample(t, now))
+        self._housekeeper.look_for_losses(planner.policy, now)
         self._next_choice = now + self._span if horizon > now else -inf
         now = self._clock.now()
         start = now + self._lead + (0.0 if alone else HAND_OUT_LEAD_SECONDS)

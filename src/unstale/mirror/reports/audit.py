@@ -19,6 +19,8 @@ from .freshness import STANDARD_ERRORS
 
 _AUDITS_KEPT = 100
 _MOST_POLLS_READ = 1_000_000
+_ANSWERS = frozenset({"changed", "unchanged", "gone"})
+"""Outcomes of polls that saw something."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Audit:
     """Whether what was expected is within it."""
     failed: int
     """Polls of the sample that saw nothing."""
+    gone: int = 0
+    """Elements of the sample that were found gone: nobody knew that, so their copies were not fresh."""
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as `unstale.mirror.json_values` says."""
@@ -92,7 +96,7 @@ def audit_of(polls: Sequence[PollRecord], now: float) -> Audit:
 
     The interval is Wilson's, for the share of copies that were fresh.
     """
-    saw = [poll for poll in polls if poll.outcome in {"changed", "unchanged"} and isfinite(poll.predicted)]
+    saw = [poll for poll in polls if poll.outcome in _ANSWERS and isfinite(poll.predicted)]
     count = len(saw)
     if not count:
         return Audit(now, 0, nan, nan, 0.0, 1.0, agrees=True, failed=len(polls))
@@ -102,7 +106,8 @@ def audit_of(polls: Sequence[PollRecord], now: float) -> Audit:
     middle = (true + 0.5 * z2) / (1.0 + z2)
     half = sqrt(true * (1.0 - true) * z2 + 0.25 * z2**2) / (1.0 + z2)
     low, high = max(middle - half, 0.0), min(middle + half, 1.0)
-    return Audit(now, count, predicted, true, low, high, low <= predicted <= high, len(polls) - count)
+    failed, gone = len(polls) - count, sum(poll.outcome == "gone" for poll in saw)
+    return Audit(now, count, predicted, true, low, high, low <= predicted <= high, failed, gone)
 
 
 def with_audit(state: Mapping[str, bytes], audit: Audit) -> dict[str, bytes]:

@@ -58,7 +58,7 @@ class Explanation:
     half_life: float
     """Seconds in which what polls saw comes to count half."""
     fresh: float
-    """Probability that the copy is fresh; nan if there is none."""
+    """Probability that the copy is fresh; nan if there is none, or if the element is known to be gone."""
     weight: float
     """With how often its copy is read, if that counts."""
     size: float
@@ -156,6 +156,7 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
             worths=(np.empty(0), np.empty(0)), polls=polls, versions=versions,
         )  # fmt: skip
     at = table.places([element.id])
+    gone = bool(table["state"][at][0] == GONE)
     since = table.since(at, now)
     law, hope = table.learner.outlook(policy.operational_since(at, now), at)
     shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
@@ -172,7 +173,7 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
         rhythm=rhythm_words(levels),
         rhythm_levels=levels,
         half_life=float(table.learner.half_life[0]),
-        fresh=float(policy.fresh(at, now)[0]) if element.version is not None else nan,
+        fresh=nan if element.version is None or gone else float(policy.fresh(at, now)[0]),
         weight=float(table["weight"][at][0]) * float(table["reads"][at][0]),
         size=float(policy.sizes(at)[0]),
         worth=value,
@@ -181,7 +182,7 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
         hints=int(table["hints"][at][0]),
         reads=reads,
         reads_per_day=reads / days,
-        worths=_worths(policy, int(at[0]), element.last, next_poll, now),
+        worths=_worths(policy, int(at[0]), nan if gone else element.last, next_poll, now),
         polls=polls,
         versions=versions,
     )

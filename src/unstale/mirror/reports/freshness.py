@@ -68,7 +68,7 @@ def sampled(
     policy: MirrorPolicy, now: float, counts: PollCounts, beside: Mapping[str, float] | None = None
 ) -> Sample:
     """Return how the mirror does, from what the planner has in memory."""
-    places = np.flatnonzero(policy.table.wanted)
+    places = np.flatnonzero(policy.table.present)
     if places.size > MOST_ELEMENTS:
         places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
@@ -79,7 +79,7 @@ def sampled(
         low=share.low,
         high=share.high,
         age=mean_age(policy, places, weights, now),
-        predicted=freshness_bought(policy, np.flatnonzero(policy.table.wanted), now, _MOST_ELEMENTS_PLANNED),
+        predicted=freshness_bought(policy, np.flatnonzero(policy.table.present), now, _MOST_ELEMENTS_PLANNED),
         price=policy.price,
         polls=counts.polls,
         failed=counts.failed,

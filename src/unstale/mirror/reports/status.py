@@ -24,6 +24,7 @@ from unstale.wording import plural
 from .audit import Audit, kept_audits
 from .first_copies import FirstCopies, InReserve, first_copies, in_reserve
 from .freshness import Share, mean_age, weighted_share
+from .gone import lost_groups
 from .what_if import MOST_ELEMENTS, freshness_bought
 
 TOP = 10
@@ -96,7 +97,10 @@ class Status:
     elements: Mapping[str, int]
     """How many there are in each state."""
     freshness: Share
-    """Weighted share of copies that are fresh now, as estimated; of very many elements, by a sample."""
+    """Weighted share of copies that are fresh now, as estimated; of very many elements, by a sample.
+
+    What is known to be gone has no part in it, nor in what the plan buys and in the age.
+    """
     predicted: float
     """Freshness that the budget buys on average, by the plan."""
     age: float
@@ -153,7 +157,8 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
     which elements are neglected, are of all.
     """
     table = policy.table
-    looked_at = table["id"][table.wanted]
+    looked_at = table["id"][table.present]
+    losses = lost_groups(policy)
     if policy.others:
         _take_up_neglected(policy, t, now)
     places = table.places(looked_at)
@@ -173,6 +178,7 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
     skews = [(one, ahead) for one, ahead in t.skews(now).items() if abs(ahead) > TOLD_SKEW_SECONDS]
     trouble += [f"{skew_words(one, ahead)}; let NTP set it" for one, ahead in skews]
     trouble += told_left_out(state)
+    trouble += [str(one) for one in losses]
     audits = kept_audits(state)
     return Status(
         now=now,
@@ -239,7 +245,7 @@ def skew_words(whose: str, ahead: float) -> str:
 
 def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:
     """Return what can be told in a moment, from what the planner has in memory."""
-    places = np.flatnonzero(policy.table.wanted)
+    places = np.flatnonzero(policy.table.present)
     if places.size > MOST_ELEMENTS:
         places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
@@ -247,7 +253,8 @@ def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:
     first = first_copies(policy, now)
     return {
         "first_copies": None if first is None else fields_json(first),
-        "elements": int(np.count_nonzero(policy.table.wanted)),
+        "elements": policy.table.wanted_count,
+        "gone": policy.table.wanted_count - policy.table.present_count,
         "freshness": share.value,
         "low": share.low,
         "high": share.high,

@@ -213,7 +213,7 @@ def demand_of(policy: MirrorPolicy, now: float, objective: str) -> MirrorDemand:
     """Return what elements ask for, for freshness or for age."""
     choice("objective", objective, ("freshness", "age"))
     chosen: Literal["freshness", "age"] = "age" if objective == "age" else "freshness"
-    elements = planner_input(policy, np.flatnonzero(policy.table.wanted), now)
+    elements = planner_input(policy, np.flatnonzero(policy.table.present), now)
     if elements is None or not elements.hope > 0:
         raise InvalidInput("there is nothing to plan yet: add elements first, with weights above 0")
     polls, traffic = policy.limits.budget, policy.limits.byte_budget
