@@ -25,6 +25,7 @@ from .engine.housekeeper import TIDY_SECONDS
 from .engine.load_policy import load_policy, load_sample
 from .engine.planner_state import BudgetPair, BudgetsSet
 from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
+from .event_loops import call_in, wait_for
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain
 from .reports.status import Status, live_workers, skew_words, status
@@ -127,6 +128,8 @@ class Mirror:
         self._tick, self._beside = tick, beside
         self._sample_every, self._tidy_every = sample_every, tidy_every
         self._worker: Worker | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """In which the worker works."""
 
     def __enter__(self) -> Self:
         return self
@@ -331,8 +334,11 @@ class Mirror:
             Is called with each event.
         on_hangup
             Is called at a SIGHUP, which else ends the process.
+
+        Where an event loop is running already, as in Jupyter, it runs in a thread, and this one waits. An
+        async program awaits `arun`.
         """
-        asyncio.run(self.arun(until, on_event=on_event, on_hangup=on_hangup))
+        wait_for(lambda: self.arun(until, on_event=on_event, on_hangup=on_hangup), stop=self.stop)
 
     async def arun(
         self,
@@ -348,22 +354,26 @@ class Mirror:
             await self._close_sources()
 
     def stop(self) -> None:
-        """End `run` soon."""
-        if self._worker is not None:
-            self._worker.stop()
+        """End `run` soon; it can be called from any thread."""
+        worker, loop = self._worker, self._loop
+        if worker is not None and loop is not None:
+            call_in(loop, worker.stop)
 
     def step(self, *, on_event: Callable[[Event], None] | None = None) -> int:
-        """Poll what is due now, and record it; return how many polls were made."""
+        """Poll what is due now, and record it; return how many polls were made.
 
-        async def one() -> int:
-            with self._working(on_event) as worker:
-                await worker.turn()
-                await worker.finish()
-                await worker.run(until=self.clock.now())
-                await self._close_sources()
-                return worker.polls
+        It works where an event loop is running already, too; an async program awaits `astep`.
+        """
+        return wait_for(lambda: self.astep(on_event=on_event), stop=self.stop)
 
-        return asyncio.run(one())
+    async def astep(self, *, on_event: Callable[[Event], None] | None = None) -> int:
+        """Do what `step` does, in an event loop that is there."""
+        with self._working(on_event) as worker:
+            await worker.turn()
+            await worker.finish()
+            await worker.run(until=self.clock.now())
+            await self._close_sources()
+            return worker.polls
 
     def _stop_polls(self) -> None:
         """Let sources stop polls that might take long."""
@@ -389,6 +399,7 @@ class Mirror:
             told = skew_words("this machine", skew)
             raise InvalidInput(f"{told}: set it, or let NTP do that, and run again")
         with closing(open_store(self._url, copies=self.copies, run=True)) as store:
+            self._loop = asyncio.get_running_loop()
             store.claim_copies()
             self.apply_rules()
             self._worker = Worker(
@@ -399,7 +410,7 @@ class Mirror:
             try:
                 yield self._worker
             finally:
-                self._worker = None
+                self._worker = self._loop = None
 
     def apply_rules(self) -> int:
         """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
@@ -494,7 +505,7 @@ class Mirror:
         The polls are taken from the budget. If the mirror is running, its runner makes them; else they are
         made here.
         """
-        return asyncio.run(self.aaudit(sample, seed=seed, on_progress=on_progress))
+        return wait_for(lambda: self.aaudit(sample, seed=seed, on_progress=on_progress))
 
     async def aaudit(
         self,
