@@ -103,7 +103,7 @@ def test_a_channel_that_never_errs_is_believed() -> None:
             learning.learn([element], [time - last[element]], [bool(stale[element])])
             followed.append(bool(stale[element]))
             last[element], stale[element] = time, False
-    feed = learning.policy.channels.channels[1]
+    feed = learning.policy.known.channels.channels[1]
     assert feed.polls > 100
     assert feed.recall > 0.8
     assert feed.factor < 0.2

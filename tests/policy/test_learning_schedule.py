@@ -41,7 +41,7 @@ def test_worths_are_those_of_the_law(objective: str) -> None:
     since, policy = 10.0 ** rng.uniform(-3, 2, 50), learning.policy
     law, hope = learning.learner.outlook(since)
     expected = hope * learning.weights / policy.table["size"] * worth(objective, law, since)
-    assert policy.worths(np.arange(50), since) == pytest.approx(expected, rel=1e-9)
+    assert policy.known.worths(np.arange(50), since) == pytest.approx(expected, rel=1e-9)
 
 
 @settings(max_examples=percent(40))

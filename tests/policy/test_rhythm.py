@@ -98,7 +98,7 @@ def test_limits_hold_with_a_rhythm():
     changes = changes_by(OFFICE, 14, 20)
     learning = Learning(20, 20.0, reserve=1.0, day=1.0, min_interval=0.4, max_age=1.6, jitter=0.1)
     _, polls = play(learning, changes, 14.0, told=True, since=0.0)
-    assert learning.policy.clocks.any
+    assert learning.policy.known.clocks.any
     for element in range(20):
         gaps = np.diff(polls[polls[:, 0] == element, 1])
         assert gaps.min() >= 0.4 - 1e-9
@@ -110,7 +110,7 @@ def test_it_goes_on_from_its_state():
     changes = changes_by(OFFICE, 12, 10)
     learning = Learning(10, 10.0, reserve=1.0, day=1.0)
     play(learning, changes, 10.0, told=True, since=0.0)
-    assert learning.policy.clocks.any
+    assert learning.policy.known.clocks.any
     again = Learning.resume(learning.state())
     first, second = learning.polls(12.0), again.polls(12.0)
     np.testing.assert_array_equal(first.elements, second.elements)

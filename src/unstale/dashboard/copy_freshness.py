@@ -59,7 +59,7 @@ class FreshnessEstimator:
         policy = self._one()
         policy.table.learner.evidence[:] = 0.0
         self._fill(policy.table, 0, columns)
-        return CopyFreshness(float(policy.fresh(_ONE, now)[0]), float(ages(policy, _ONE, now)[0]))
+        return CopyFreshness(float(policy.known.fresh(_ONE, now)[0]), float(ages(policy, _ONE, now)[0]))
 
     def of_many(self, parts: Iterable[ElementColumns], now: float) -> dict[int, CopyFreshness]:
         """Tell of some elements how fresh their copies are and how often they change, by number."""
@@ -74,7 +74,7 @@ class FreshnessEstimator:
         places = np.flatnonzero(~np.isnan(table["last"]) & (table["state"] != GONE))
         law, _ = table.learner.outlook(table.since(places, now), places)
         told = zip(
-            table["id"][places].tolist(), policy.fresh(places, now).tolist(),
+            table["id"][places].tolist(), policy.known.fresh(places, now).tolist(),
             ages(policy, places, now).tolist(), (np.asarray(law.shape) * np.asarray(law.scale)).tolist(),
             strict=True,
         )  # fmt: skip

@@ -39,7 +39,7 @@ def next_polls(policy: MirrorPolicy, t: Transaction, now: float, most: int = 8) 
     if not places.size:
         return []
     never = np.isnan(table["last"][places])
-    values = np.where(never, np.inf, policy.worths(places, table.since(places, now)))
+    values = np.where(never, np.inf, policy.known.worths(places, table.since(places, now)))
     values += np.where(table.since(places, now) > table["max_age"][places], np.inf, 0.0)
     waits = _waits(policy, now)[table["group"][places]]
     best = np.lexsort((-values, waits > now))[:_MOST_ELEMENTS]

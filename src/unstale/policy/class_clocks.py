@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unstale.arguments import Floats
-from unstale.estimation.learning.rhythm_learner import RhythmLearner
+from unstale.estimation.learning.learner import Learner
+from unstale.estimation.learning.rhythm_learner import PollsOfElements, RhythmLearner
 
 from .compiled.class_clocks import elapsed_of, moments_of, worths_of
 
@@ -109,3 +110,36 @@ class ClassClocks:
             found,
         )  # fmt: skip
         return found
+
+    def learn(
+        self,
+        learner: Learner,
+        places: NDArray[np.intp],
+        time: Floats,
+        elapsed: Floats,
+        changed: NDArray[np.bool_],
+        modified: Floats | None,
+    ) -> tuple[Floats, Floats | None]:
+        """Learn at what hours classes change; return elapsed times and ages in operational time.
+
+        Parameters
+        ----------
+        learner
+            What is known of elements, for what a change was worth as news.
+        places, time
+            The elements of the polls, and when those were.
+        elapsed, changed
+            The time since the poll before of each, and whether it had changed.
+        modified
+            How long before the polls the last changes were, where that is told; nan elsewhere.
+        """
+        classes, last = learner.classes_of(places), time - elapsed
+        gone, ages = elapsed, modified
+        if self.any:
+            gone = self.elapsed(classes, last, time)
+            ages = None if modified is None else self.elapsed(classes, time - modified, time)
+        told = np.empty(0) if modified is None else modified
+        self.rhythms.learn(
+            PollsOfElements(classes, last, time, changed, *learner.gammas(gone, places), ages=told)
+        )
+        return gone, ages

@@ -16,34 +16,29 @@ budget and the limits of its groups; `unstale.Learning`, the simulator and the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unstale import kernels, uncertain_kernels
+from unstale import kernels
 from unstale.arguments import Floats
-from unstale.estimation.learning.rhythm_learner import PollsOfElements
 from unstale.objectives import Objective, objective_named
-from unstale.polling import worth
-from unstale.processes import UncertainPoisson
 
-from .budget_and_limits import Slots
 from .class_clocks import ClassClocks
-from .compiled.jitter import stretch
 from .discovered import STANDING_BACK, ListShares
-from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Ids, Places
+from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Places
 from .hint_channels import Channels
+from .knowledge import Knowledge
+from .limits import AnyLimits_co
 from .patience import SHORTEST_ROUNDS, Patience
+from .poll_outcomes import PollOutcomes
 from .ranking import far_apart, leading_within, turns
 from .reserve_price import ReservePrice
 from .told_times import ToldTimes
-
-__all__ = ["Chosen", "LearningPolicy", "Limits", "PollOutcomes", "no_backoff"]
 
 STEPS = 50.0
 """Times that polls are chosen while the budget pays for one of each element."""
@@ -51,107 +46,10 @@ _RESCALE = 2.5
 """Factor by which a round may become longer or shorter before the learner is told."""
 _LONGEST_LOOK_AHEAD_HOURS = 48.0
 """Hours for which it is worked out in advance when a poll comes to be worth the price."""
-_SHORTEST_RESERVE_HOURS = 12.0
-"""Hours of budget that must be kept if polls are to wait for the end of a rush: at constant speed, others
-that are worth less would be made in the meantime."""
-_TIE_SHARE = 1e-3
-"""Share of the worth without timing that is added: before and in a rush no poll is worth anything, but a
-reserve that is full is spent all the same, and on those that have waited longest."""
-_BY_THE_CLOCK = (kernels.FRESHNESS, kernels.AGE)
-"""Objectives whose polls are timed by rhythms; for others, rhythms say how fresh copies are."""
 _AFTER = {"new": OK, "changed": OK, "unchanged": OK, "gone": GONE, "failed": FAILING, "refused": REFUSED}
 
 
-_STATE = ("price", "mean_size", "others", "_marked", "_turn", "_audited")
-
-
-class Limits(Protocol):
-    """What the policy asks of limits; `RateLimits` are some."""
-
-    def rate(self, size: float) -> float:
-        """Return how many polls of such a size the budget pays for per unit time."""
-
-    def next(self, now: float) -> float:
-        """Return from when on the budget allows the next poll."""
-
-    @property
-    def reserve(self) -> float:
-        """Return the time of which unspent budget is kept."""
-
-    def left(self, now: float, end: float) -> float:
-        """Return the time whose budget can be spent on polls that start before ``end``."""
-
-    def affordable(self, now: float, end: float, size: float) -> float:
-        """Return how many polls of such a size can start before ``end``."""
-
-    def costs(self, sizes: Floats) -> Floats:
-        """Return what polls cost, per unit of the budget."""
-
-    def steps(self, sizes: Floats) -> Floats:
-        """Return how long after polls of such sizes the next may start."""
-
-    def free(self, groups: NDArray[np.integer], now: float, end: float) -> NDArray[np.int64]:
-        """Return how many more polls of groups may be handed out that start before ``end``."""
-
-    def assign(
-        self,
-        groups: NDArray[np.integer],
-        sizes: Floats,
-        *,
-        now: float,
-        end: float,
-        room: int,
-        apart: float = 0.0,
-    ) -> Slots:
-        """Give polls their slots, the first the earliest.
-
-        Parameters
-        ----------
-        groups, sizes
-            The group of each poll, and what it costs.
-        now, end
-            Slots lie between the two.
-        room
-            Polls that get one, at most.
-        apart
-            Time between two slots, at least.
-        """
-
-    def hand_out(self, numbers: Iterable[int]) -> None:
-        """Take in which polls are handed out now: one number of a group for each."""
-
-    def settle(self, expected: float, traffic: float, now: float) -> None:
-        """Set right what a poll was charged, now that it is known what it took."""
-
-    def forgive(self, group: int) -> None:
-        """Let a group be tried again that is left alone because its polls failed."""
-
-    def saw(self, groups: NDArray[np.integer], failed: NDArray[np.bool_], time: Floats) -> None:
-        """Take in how polls of groups went."""
-
-
-AnyLimits_co = TypeVar("AnyLimits_co", bound=Limits, covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class PollOutcomes:
-    """What polls saw, as columns, in the order in which they were recorded."""
-
-    poll: Ids
-    """Their numbers, where they are recorded."""
-    element: Ids
-    time: Floats
-    elapsed: Floats
-    """Time since the last poll of the element that saw something; nan if there was none."""
-    outcome: Sequence[str]
-    """``new``, ``changed``, ``unchanged``, ``gone``, ``failed`` or ``refused``."""
-    traffic: Floats
-    cost: Floats
-    """Bytes that the budget has been charged for in advance."""
-    planned: NDArray[np.bool_]
-    """False for those of an audit."""
-    modified: Floats | None = None
-    """When the element had changed last, as the source said; nan where it did not."""
+_STATE = ("price", "others", "_marked", "_turn", "_audited")
 
 
 class Chosen(NamedTuple):
@@ -207,9 +105,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         mean_size: float = 1.0,
         clocks: ClassClocks | None = None,
     ) -> None:
-        self.table, self.limits, self.clocks = table, limits, clocks
-        self.channels = Channels() if channels is None else channels
-        self.price, self.mean_size = price, mean_size
+        self.table, self.limits, self.price = table, limits, price
+        channels = Channels() if channels is None else channels
+        self.known = Knowledge(table, limits, objective_named(objective), channels, clocks, mean_size)
         self.others = 0
         """Elements that the budget is for, too, and that are not looked at here."""
         self.audit: dict[int, str] = {}
@@ -219,8 +117,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.followed: dict[int, int] = {}
         """Places of elements that were polled after hints, and how many there were, until that is learned."""
         self._backoff, self._shortest_round = backoff, shortest_round
-        self._objective = objective_named(objective)
-        self._growth = 2.0 if self._objective.kernel == kernels.FRESHNESS else 3.0
+        self._growth = 2.0 if self.known.objective.kernel == kernels.FRESHNESS else 3.0
         self._reserve_price = ReservePrice()
         self.more_wanted = False
         """Whether polls were worth the price when some were chosen last, and got no slot."""
@@ -235,11 +132,12 @@ class LearningPolicy(Generic[AnyLimits_co]):
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on later, besides the table and the limits."""
-        text = np.frombuffer(self.channels.text(), np.uint8)
+        text = np.frombuffer(self.known.channels.text(), np.uint8)
         followed = np.array(list(self.followed.items()), np.int64).reshape(-1, 2)
         return {
             "channels": text,
             "followed": followed,
+            "mean_size": np.array(self.known.mean_size),
             **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE},
             **self._reserve_price.state(),
             **self.patience.state(),
@@ -250,10 +148,11 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Go on where `state` was taken."""
         for name in _STATE:
             setattr(self, name, np.asarray(state[name.strip("_")]).item())
+        self.known.mean_size = float(state["mean_size"])
         self._reserve_price.resume(state)
         self.patience.resume(state)
         self.told_times.resume(state)
-        self.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
+        self.known.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
         self.hinted = set(self.table["id"][self.table["hints"] > 0].tolist())
         pairs = np.asarray(state["followed"], np.int64).reshape(-1, 2)
         self.followed = dict(zip(pairs[:, 0].tolist(), pairs[:, 1].tolist(), strict=True))
@@ -281,7 +180,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             return
         self.table["not_before"][place] = 0.0  # it may be back, or work again
         self.limits.forgive(int(self.table["group"][place]))
-        self.table["channel"][place] = self.channels.number(channel)
+        self.table["channel"][place] = self.known.channels.number(channel)
         self.table["hints"][place] = min(int(self.table["hints"][place]) + count, 1000)
         self.hinted.add(element)
         self.table.touch(np.array([place]))
@@ -372,8 +271,11 @@ class LearningPolicy(Generic[AnyLimits_co]):
         gone, ages = np.clip(elapsed, 0.0, 1e11 * learner.round), modified
         if modified is not None:
             ages = modified = self.told_times.believed(self.table["group"][places], gone, changed, modified)
-        if self.clocks is not None and time is not None and places.size:
-            gone, ages = self._learn_rhythms(self.clocks, places, time, gone, changed, modified)
+        if (clocks := self.known.clocks) is not None and time is not None and places.size:
+            before = clocks.rhythms.version
+            gone, ages = clocks.learn(learner, places, time, gone, changed, modified)
+            if before != clocks.rhythms.version:
+                self.table.look_again()
         self._learn_hints(places, gone, changed)
         learner.learn(places, gone, changed, modified=ages)
 
@@ -382,31 +284,6 @@ class LearningPolicy(Generic[AnyLimits_co]):
         learner = self.table.learner
         known = np.isfinite(ages) & (ages > 0) & self.told_times.trusted(self.table["group"][places])
         learner.begin(places[known], np.minimum(ages[known], 1e11 * learner.round))
-
-    def _learn_rhythms(
-        self,
-        clocks: ClassClocks,
-        places: Places,
-        time: Floats,
-        elapsed: Floats,
-        changed: NDArray[np.bool_],
-        modified: Floats | None,
-    ) -> tuple[Floats, Floats | None]:
-        """Learn at what hours classes change; return elapsed times and ages in operational time."""
-        learner = self.table.learner
-        classes, last = learner.classes_of(places), time - elapsed
-        gone, ages = elapsed, modified
-        if clocks.any:
-            gone = clocks.elapsed(classes, last, time)
-            ages = None if modified is None else clocks.elapsed(classes, time - modified, time)
-        before = clocks.rhythms.version
-        told = np.empty(0) if modified is None else modified
-        clocks.rhythms.learn(
-            PollsOfElements(classes, last, time, changed, *learner.gammas(gone, places), ages=told)
-        )
-        if before != clocks.rhythms.version:
-            self.table.look_again()
-        return gone, ages
 
     def _all_well(self, places: Places, outcome: NDArray[np.int8], time: Floats) -> bool:
         """Tell whether polls are of different elements, and all of them saw something, just now."""
@@ -423,7 +300,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             before = table["size"][at]
             table["size"][at] = np.where(np.isnan(before), size, 0.7 * before + 0.3 * size)
             fade = (1.0 - 1.0 / min(100.0, max(len(table), 10))) ** size.size
-            self.mean_size = fade * self.mean_size + (1.0 - fade) * float(size.mean())
+            self.known.mean_size = fade * self.known.mean_size + (1.0 - fade) * float(size.mean())
         if (table["state"][places] == GONE).any():
             table.recount()
         table["failures"][places], table["not_before"][places] = 0, 0.0
@@ -468,7 +345,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         shape, time, _ = self.table.learner.gammas(elapsed[told], at)
         fresh = np.exp(-shape * np.log1p(elapsed[told] / time))
         for k, place in enumerate(at.tolist()):
-            channel = self.channels.channels[int(self.table["channel"][place])]
+            channel = self.known.channels.channels[int(self.table["channel"][place])]
             hints = self.followed.pop(place, int(self.table["hints"][place]))
             channel.learn(hints, float(fresh[k]), changed=bool(changed[told[k]]))
 
@@ -480,7 +357,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
 
         What stands back behind others does not count, nor what is gone.
         """
-        rate = self.limits.rate(self.mean_size)
+        rate = self.limits.rate(self.known.mean_size)
         count = max(self.table.present_count - self._shares.back_count, 1)
         return (count + self.others) / rate if rate > 0 else inf
 
@@ -493,121 +370,6 @@ class LearningPolicy(Generic[AnyLimits_co]):
         learner.rescale(span)
         self.table.look_again()
         return True
-
-    def sizes(self, places: Places) -> Floats:
-        """Return what polls take, in bytes or whatever sizes are in, as far as is known."""
-        size = self.table["size"][places]
-        return np.where(np.isnan(size), self.mean_size, size)
-
-    def worths(self, places: Places, since: Floats, at: float | None = None) -> Floats:
-        """Return what polls are worth so long after the last ones, per cost.
-
-        Parameters
-        ----------
-        places
-            The elements.
-        since
-            The time since the last poll of each.
-        at
-            The moment at which it is worth that, if classes have a rhythm; by default so long after the last
-            polls.
-        """
-        table = self.table
-        elapsed, moments = self._operational(places, since, at) if self._timed else (since, None)
-        shape, time, hope = table.learner.gammas(elapsed, places)
-        unit = self._units(places)
-        kind = self._objective.kernel
-        if kind is None:
-            law = UncertainPoisson(shape, 1.0 / time)
-            return np.asarray(hope * unit * worth(self._objective, law, elapsed), float)
-        with np.errstate(all="ignore"):  # as in `unstale.worth`
-            values = unit * time * uncertain_kernels.worth(kind, kernels.FIXED, shape, elapsed / time)
-        if kind == kernels.AGE:
-            values *= time
-        if moments is not None and self.clocks is not None:
-            classes = table.learner.classes_of(places)
-            by_clock = self.clocks.worths(kind, classes, (shape, time), moments - since, moments)
-            values = np.where(np.isnan(by_clock), values, unit * by_clock + _TIE_SHARE * values)
-        told = np.flatnonzero(table["channel"][places] > 0) if kind == kernels.FRESHNESS else np.empty(0)
-        if told.size:
-            which, rate = places[told], shape[told] / time[told]
-            hinted = self.channels.worths(table["channel"][which], rate, elapsed[told], table["hints"][which])
-            values[told] = unit[told] * hinted
-        return hope * values
-
-    @property
-    def _timed(self) -> bool:
-        """Whether polls are timed by rhythms: there are some, and the budget can wait for them."""
-        return self._can_wait and self.clocks is not None and self.clocks.any
-
-    @property
-    def _can_wait(self) -> bool:
-        """Whether polls could be timed, if there were a rhythm."""
-        if self.clocks is None or self._objective.kernel not in _BY_THE_CLOCK:
-            return False
-        return self.limits.reserve >= _SHORTEST_RESERVE_HOURS * self.clocks.rhythms.hour
-
-    def _units(self, places: Places) -> Floats:
-        """Return how much elements matter, per cost of a poll."""
-        unit = self.table["weight"][places].astype(np.float64) * self.table["reads"][places]
-        return np.asarray(unit / self.limits.costs(self.sizes(places)), np.float64)
-
-    def _operational(
-        self, places: Places, since: Floats, at: float | None = None
-    ) -> tuple[Floats, Floats | None]:
-        """Return the operational time since the last polls, and up to when, if there are rhythms."""
-        if self.clocks is None or not self.clocks.any:
-            return since, None
-        last, added = self.table["last"][places], self.table["added"][places]
-        moments = np.where(np.isnan(last), added, last) + since if at is None else np.full(since.size, at)
-        classes = self.table.learner.classes_of(places)
-        return self.clocks.elapsed(classes, moments - since, moments), moments
-
-    def operational_since(self, places: Places, now: float) -> Floats:
-        """Return the operational time since the last poll that saw something, or since it was added."""
-        return self._operational(places, self.table.since(places, now), now)[0]
-
-    def fresh(self, places: Places, now: float) -> Floats:
-        """Return the probabilities that copies are fresh; 0 where there is none."""
-        table = self.table
-        since = self.operational_since(places, now)
-        shape, time, hope = table.learner.gammas(since, places)
-        told = table["channel"][places]
-        exposed = since
-        if told.any():  # without a hint, only changes that give none can have come
-            recall = np.array([0.0, *(one.recall for one in self.channels.channels[1:])])
-            exposed = since * (1.0 - recall[told])
-        fresh = hope * np.exp(-shape * np.log1p(exposed / time))
-        if told.any():
-            fresh *= self.channels.fresh(told, table["hints"][places])
-        return np.where(np.isnan(table["last"][places]), 0.0, fresh)
-
-    def next_polls(self, places: Places, since: Floats, price: float, horizon: float) -> Floats:
-        """Return when polls come to be worth a price, by the clocks of classes; nan where there is none.
-
-        Parameters
-        ----------
-        places
-            The elements.
-        since
-            From when on to look.
-        price
-            What polls must be worth, per cost.
-        horizon
-            How far ahead to look; its end stands for later.
-        """
-        kind = self._objective.kernel
-        if kind is None or self.clocks is None or not self._timed or not places.size:
-            return np.full(places.size, np.nan)
-        table = self.table
-        last = np.where(np.isnan(table["last"][places]), table["added"][places], table["last"][places])
-        classes = table.learner.classes_of(places)
-        shape, time, hope = table.learner.gammas(self.clocks.elapsed(classes, last, since), places)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            prices = np.maximum(np.nan_to_num(price / (hope * self._units(places)), nan=inf), 1e-300)
-        return self.clocks.next_polls(
-            kind, classes, (shape, time), last, since=since, prices=prices, horizon=horizon
-        )
 
     # --- choosing -------------------------------------------------------------------------------------------
 
@@ -628,14 +390,14 @@ class LearningPolicy(Generic[AnyLimits_co]):
         table, limits = self.table, self.limits
         if room <= 0 or not len(table) or not limits.next(now) < end:
             return Chosen(np.empty(0, np.intp), np.empty(0), np.empty(0))
-        most = int(min(limits.affordable(now, end, self.mean_size) + 2.0, room, 1e15))
+        most = int(min(limits.affordable(now, end, self.known.mean_size) + 2.0, room, 1e15))
         new, old, values = self._candidates(now, end)
         offered, worth_it, floor = old, values, 0.0
         if saving := limits.reserve > 0:
             if self._reserve_price.base <= 0:
                 self._first_price(old[table["state"][old] != GONE], limits.left(now, end))
             kept, floor, enough = self._reserve_price.offered(
-                values, limits.left(now, end), limits.reserve, limits.rate(self.mean_size)
+                values, limits.left(now, end), limits.reserve, limits.rate(self.known.mean_size)
             )
             offered, worth_it = old[kept], values[kept]
             most, each = min(most, new.size + enough), each if not new.size else 1
@@ -651,14 +413,14 @@ class LearningPolicy(Generic[AnyLimits_co]):
         apart, too_dear = 0.0, 0
         if saving:
             within = self._reserve_price.pays_for(
-                worths, limits.steps(self.sizes(wanted)), limits.left(now, end), limits.reserve
+                worths, limits.steps(self.known.sizes(wanted)), limits.left(now, end), limits.reserve
             )
             too_dear = int(np.count_nonzero(~within))
             wanted, worths = wanted[within], worths[within]
             if not np.isnan(worths).any():  # those without a copy, and audits, come as soon as they may
                 apart = max(end - limits.next(now), 0.0) / max(wanted.size, 1)
         slots = limits.assign(
-            table["group"][wanted], self.sizes(wanted), now=now, end=end, room=room, apart=apart
+            table["group"][wanted], self.known.sizes(wanted), now=now, end=end, room=room, apart=apart
         )
         chosen, paid = wanted[slots.which], worths[slots.which]
         self.more_wanted = chosen.size < new.size + offered.size + asked.size - too_dear
@@ -687,7 +449,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         price = self.price
         if price <= 0 and places.size and self.round < inf:
             some = places[:: max(places.size // 1000, 1)]
-            price = float(np.mean(self.worths(some, np.full(some.size, self.round))))
+            price = float(np.mean(self.known.worths(some, np.full(some.size, self.round))))
         self._reserve_price.begin(price, left / self.limits.reserve)
 
     def _follow_paid(self, paid: Floats) -> None:
@@ -730,7 +492,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         new, old = places[is_new], places[~is_new]
         old = old[table.since(old, now) >= table["min_interval"][old]]
         since = table.since(old, end)
-        values = self._worths_by(old, since, now, end)
+        values = self.known.worths_in_step(old, since, now, end)
         overdue = since >= table["max_age"][old]
         self.patience.reckon(now, self.round)
         waiting = np.flatnonzero(since > SHORTEST_ROUNDS * self.round)
@@ -739,29 +501,6 @@ class LearningPolicy(Generic[AnyLimits_co]):
         values[overdue & ~back] = inf
         values[back] *= STANDING_BACK
         return new, old, values
-
-    def _worths_by(self, places: Places, since: Floats, now: float, end: float) -> Floats:
-        """Return what polls are worth at the end of a step; with a rhythm at its start, not to be early."""
-        if self.clocks is None or not self._timed:
-            return self.worths(places, self._stretched(places, since))
-        values = np.empty(places.size)
-        timed = self.clocks.have_rhythm(self.table.learner.classes_of(places))
-        for which, moment in ((timed, now), (~timed, end)):
-            gone = np.maximum(since[which] - (end - moment), 0.0)
-            values[which] = self.worths(places[which], self._stretched(places[which], gone), moment)
-        return values
-
-    def _stretched(self, places: Places, since: Floats) -> Floats:
-        """Return intervals stretched by jitter: by a factor drawn for each element and its last poll."""
-        jitter = self.table["jitter"][places]
-        if self._can_wait and self.clocks is not None:
-            varied = self.clocks.jitter(self.table.learner.classes_of(places))
-            jitter = jitter if varied is None else np.maximum(jitter, varied).astype(np.float32)
-        if not jitter.any():
-            return since
-        found = np.empty(since.size)
-        stretch(since, jitter, self.table["id"][places], self.table["last"][places], found)
-        return found
 
     def _in_order(
         self,
@@ -792,7 +531,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         count = 4 * most + 64
         while True:  # polls that cost less than the mean are more than were thought of
             best = leading_within(rank, table["id"][polls], table["group"][polls], count, free)
-            paid = np.cumsum(limits.steps(self.sizes(polls[best])))
+            paid = np.cumsum(limits.steps(self.known.sizes(polls[best])))
             if count >= polls.size or (paid.size and paid[-1] >= left):
                 break
             count *= 4
@@ -816,19 +555,19 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """
         polls, worths, table = places, values, self.table
         once = (table["hints"][places] > 0) | (table["min_interval"][places] > 0) | ~np.isfinite(values)
-        if self.clocks is not None and self._timed:  # its polls are not equally far apart
-            timed = self.clocks.have_rhythm(table.learner.classes_of(places))
-            once |= timed & (table.since(places, end) > 2.0 * self.clocks.step)
+        if self.known.clocks is not None and self.known.timed:  # its polls are not equally far apart
+            timed = self.known.clocks.have_rhythm(table.learner.classes_of(places))
+            once |= timed & (table.since(places, end) > 2.0 * self.known.clocks.step)
         again = np.flatnonzero(~once)
         latest = values[again]
         for count in range(2, each + 1):
             order = np.argsort(-worths, kind="stable")
-            paid = np.cumsum(self.limits.steps(self.sizes(polls[order])))
+            paid = np.cumsum(self.limits.steps(self.known.sizes(polls[order])))
             last = int(np.searchsorted(paid, left))
             price = max(worths[order[last]] if last < order.size else 0.0, floor)
             again = again[latest >= price]
-            since = self._stretched(places[again], self.table.since(places[again], end))
-            latest = self.worths(places[again], since / count, end)
+            since = self.known.stretched(places[again], self.table.since(places[again], end))
+            latest = self.known.worths(places[again], since / count, end)
             if not (latest > price).any():
                 break
             polls, worths = np.concatenate([polls, places[again]]), np.concatenate([worths, latest])
@@ -852,10 +591,10 @@ class LearningPolicy(Generic[AnyLimits_co]):
             reach = 0.9 * (0.8 * self._marked / values) ** (1.0 / self._growth)
         soon = 0.1 * float(table.learner.half_life.min())
         wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * since, 0.0, soon)
-        if self.clocks is not None and self._timed:
-            horizon = min(soon, _LONGEST_LOOK_AHEAD_HOURS * self.clocks.rhythms.hour)
-            moments = self.next_polls(places, np.full(places.size, end), 0.8 * self._marked, horizon)
-            wait = np.where(np.isnan(moments), wait, np.maximum(moments - end, 0.2 * self.clocks.step))
+        if self.known.clocks is not None and self.known.timed:
+            horizon = min(soon, _LONGEST_LOOK_AHEAD_HOURS * self.known.clocks.rhythms.hour)
+            moments = self.known.next_polls(places, np.full(places.size, end), 0.8 * self._marked, horizon)
+            wait = np.where(np.isnan(moments), wait, np.maximum(moments - end, 0.2 * self.known.clocks.step))
         patience = SHORTEST_ROUNDS * self.round
         wait = np.minimum(wait, np.where(since < patience, patience - since, patience))
         table["look"][places] = end + np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))

@@ -224,14 +224,14 @@ class Learning:
         """See what a poll takes on average, and how long a round is."""
         table = self._policy.table
         if (wanted := table.wanted).any():
-            self._policy.mean_size = float(table["size"][wanted].mean())
+            self._policy.known.mean_size = float(table["size"][wanted].mean())
         self._policy.rescaled()
 
     def _reconsider(self) -> None:
         """Take back the polls that have been chosen but not yet given, as if the step ended now."""
         if self._elements.size:
             groups = self._policy.table["group"][self._elements]
-            self._limits.give_back(groups, self._policy.sizes(self._elements), self._times)
+            self._limits.give_back(groups, self._policy.known.sizes(self._elements), self._times)
             first, which = np.unique(self._elements, return_index=True)  # of several polls the first counts
             self._policy.take_back(first, self._before[which])
             self._times, self._elements, self._before = np.empty(0), np.empty(0, np.int64), np.empty(0)
@@ -248,7 +248,7 @@ class Learning:
         """How far ahead it should be asked for polls: what they see counts from the next step on."""
         if not (self.budget and self._policy.round):
             return np.inf
-        clocks = self._policy.clocks
+        clocks = self._policy.known.clocks
         return min(self._policy.round / self._steps, np.inf if clocks is None else clocks.step)
 
     def polls(self, end: float) -> Polls:
@@ -381,7 +381,7 @@ class Learning:
             "table": self._policy.table.state(),
             "limits": self._limits.state(),
             "policy": self._policy.state(),
-            "rhythm": {} if self._policy.clocks is None else self._policy.clocks.rhythms.state(),
+            "rhythm": {} if self._policy.known.clocks is None else self._policy.known.clocks.rhythms.state(),
         }
         kept = {f"{part}_{name}": value for part, values in parts.items() for name, value in values.items()}
         return {**mine, **kept}

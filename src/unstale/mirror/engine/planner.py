@@ -93,8 +93,8 @@ class Planner:
         """Choose once and forget it, so that all code is loaded and compiled when it matters."""
         policy = self.policy
         places = np.arange(min(len(policy.table), 2))
-        policy.worths(places, policy.table.since(places, now))
-        policy.fresh(places, now)
+        policy.known.worths(places, policy.table.since(places, now))
+        policy.known.fresh(places, now)
         sampled(policy, now, PollCounts())
 
     def take_in(
@@ -176,9 +176,11 @@ class Planner:
             chosen.start,
             chosen.late,
             groups,
-            np.where(np.isnan(last) | (table["state"][places] == GONE), np.nan, policy.fresh(places, now)),
+            np.where(
+                np.isnan(last) | (table["state"][places] == GONE), np.nan, policy.known.fresh(places, now)
+            ),
             ~np.isin(elements, list(policy.audit)),
-            policy.sizes(places),
+            policy.known.sizes(places),
             last,
             policy.limits.spacings(groups),
             policy.limits.concurrencies(groups),
@@ -277,7 +279,7 @@ class Planner:
         """Return what the next planner has to know."""
         policy, table, limits = self.policy, self.policy.table, self.policy.limits
         hinted = table.places(table.known(sorted(policy.hinted))[:_HINTED_ELEMENTS_KEPT])
-        names = policy.channels.names
+        names = policy.known.channels.names
         return PlannerState(
             last_poll=self._last_poll,
             last_edit=self.last_edit,
@@ -285,7 +287,7 @@ class Planner:
             paid=limits.paid,
             paid_bytes=limits.paid_bytes,
             paced=limits.paced,
-            mean_size=policy.mean_size,
+            mean_size=policy.known.mean_size,
             budgets=BudgetPair(limits.budget, limits.byte_budget),
             hints=[
                 HintsLeft(int(table["id"][i]), names[int(table["channel"][i])], int(table["hints"][i]))
@@ -294,7 +296,7 @@ class Planner:
             audit=policy.audit,
             counts=self._counts,
             learner=table.learner.shared,
-            rhythm=None if policy.clocks is None else policy.clocks.rhythms.state(),
+            rhythm=None if policy.known.clocks is None else policy.known.clocks.rhythms.state(),
             told=policy.told_times.state(),
-            channels=policy.channels,
+            channels=policy.known.channels,
         )

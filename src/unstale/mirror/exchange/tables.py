@@ -142,7 +142,7 @@ def export_elements(
 
     with mirror.store.begin() as t:
         policy, _ = load_policy(mirror.settings, t)
-    known, count, after = _Rates(policy.table, policy.mean_size, mirror.clock.now()), 0, 0
+    known, count, after = _Rates(policy.table, policy.known.mean_size, mirror.clock.now()), 0, 0
     with open_records(fspath(path), ELEMENT_COLUMNS) as write:
         while True:
             with mirror.store.begin() as t:

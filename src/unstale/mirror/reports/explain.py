@@ -121,7 +121,7 @@ def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
     low, high = np.full(places.size, -2.0), np.full(places.size, 10.0)  # seconds, as powers of ten
     for _ in range(40):
         middle = 0.5 * (low + high)
-        enough = policy.worths(places, 10.0**middle) >= policy.price
+        enough = policy.known.worths(places, 10.0**middle) >= policy.price
         high, low = np.where(enough, middle, high), np.where(enough, low, middle)
     last = np.where(np.isnan(table["last"][places]), -inf, table["last"][places])
     wait = _by_the_clock(policy, places, np.where(high >= 10.0 - 1e-6, inf, 10.0**high), last, now)
@@ -135,7 +135,7 @@ def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
 def _by_the_clock(policy: MirrorPolicy, places: Places, wait: Floats, last: Floats, now: float) -> Floats:
     """Return the waits, but those of elements that are polled by a rhythm to when that says."""
     since = np.maximum(np.where(np.isfinite(last), last, now), now)
-    moments = policy.next_polls(places, since, policy.price, _RHYTHM_AHEAD_SECONDS)
+    moments = policy.known.next_polls(places, since, policy.price, _RHYTHM_AHEAD_SECONDS)
     timed = np.isfinite(moments) & np.isfinite(last)
     return np.where(timed, moments - np.where(timed, last, 0.0), wait)
 
@@ -158,10 +158,10 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     at = table.places([element.id])
     gone = bool(table["state"][at][0] == GONE)
     since = table.since(at, now)
-    law, hope = table.learner.outlook(policy.operational_since(at, now), at)
+    law, hope = table.learner.outlook(policy.known.operational_since(at, now), at)
     shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
     next_poll, levels = float(due(policy, at, now)[0]), rhythm_of(policy, at)
-    value = inf if np.isnan(table["last"][at][0]) else float(policy.worths(at, since)[0])
+    value = inf if np.isnan(table["last"][at][0]) else float(policy.known.worths(at, since)[0])
     low, high = (float(special.gammaincinv(shape, share)) * scale for share in (0.05, 0.95))
     return Explanation(
         element=element,
@@ -173,9 +173,9 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
         rhythm=rhythm_words(levels),
         rhythm_levels=levels,
         half_life=float(table.learner.half_life[0]),
-        fresh=nan if element.version is None or gone else float(policy.fresh(at, now)[0]),
+        fresh=nan if element.version is None or gone else float(policy.known.fresh(at, now)[0]),
         weight=float(table["weight"][at][0]) * float(table["reads"][at][0]),
-        size=float(policy.sizes(at)[0]),
+        size=float(policy.known.sizes(at)[0]),
         worth=value,
         price=policy.price,
         next_poll=next_poll,
@@ -197,7 +197,7 @@ def _worths(
     span = max(_WORTHS_PAST_NEXT_POLL * (next_poll - now), 0.5 * (now - last), _WORTHS_SHORTEST_SECONDS)
     span = min(span, 60 * _DAY_SECONDS) if isfinite(span) else 7 * _DAY_SECONDS
     times = now + np.linspace(0.0, span, _WORTHS_SHOWN)
-    return times, policy.worths(np.full(_WORTHS_SHOWN, place), np.maximum(times - last, 0.0))
+    return times, policy.known.worths(np.full(_WORTHS_SHOWN, place), np.maximum(times - last, 0.0))
 
 
 def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)

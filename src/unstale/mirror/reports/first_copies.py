@@ -50,7 +50,7 @@ def first_copies(policy: MirrorPolicy, now: float) -> FirstCopies | None:
         group = limits.group(number)
         wait = max(group.paid - now, group.blocked - now, 0.0)
         seconds = max(seconds, wait + (count - 1) / group.fastest)
-    rate = limits.rate(policy.mean_size)
+    rate = limits.rate(policy.known.mean_size)
     if rate > 0:
         beyond = places.size / rate - max(limits.left(now, now), 0.0)
         share = 0.5 if places.size < table.wanted_count and beyond > 0 else 1.0  # others are polled meanwhile

@@ -72,7 +72,7 @@ def sampled(
     if places.size > MOST_ELEMENTS:
         places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
-    share = weighted_share(policy.fresh(places, now), weights)
+    share = weighted_share(policy.known.fresh(places, now), weights)
     return Sample(
         time=now,
         freshness=share.value,

@@ -23,9 +23,9 @@ def rhythm_of(policy: MirrorPolicy, place: Places) -> Floats:
 
     There are 24 hours of the day, or 168 of the week, which begins on Thursday, as time did in 1970; UTC.
     """
-    if policy.clocks is None:
+    if policy.known.clocks is None:
         return np.empty(0)
-    rhythms = policy.clocks.rhythms
+    rhythms = policy.known.clocks.rhythms
     one = int(policy.table.learner.classes_of(place)[0])
     return rhythms.levels[one, : rhythms.bins[one]].copy() if one < rhythms.bins.size else np.empty(0)
 

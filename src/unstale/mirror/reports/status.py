@@ -162,7 +162,7 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
     if policy.others:
         _take_up_neglected(policy, t, now)
     places = table.places(looked_at)
-    fresh = policy.fresh(places, now)
+    fresh = policy.known.fresh(places, now)
     weights = table["weight"][places].astype(float) * table["reads"][places]
     tally = t.tally(now - _DAY_SECONDS)
     outcomes: dict[str, int] = {}
@@ -249,7 +249,7 @@ def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:
     if places.size > MOST_ELEMENTS:
         places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
-    share = weighted_share(policy.fresh(places, now), weights)
+    share = weighted_share(policy.known.fresh(places, now), weights)
     first = first_copies(policy, now)
     return {
         "first_copies": None if first is None else fields_json(first),
@@ -269,7 +269,7 @@ def _overdue(policy: MirrorPolicy, places: Places, now: float) -> int:
         return 0
     table = policy.table
     able = places[(table["not_before"][places] <= now) & ~np.isnan(table["last"][places])]
-    values = policy.worths(able, table.since(able, now))
+    values = policy.known.worths(able, table.since(able, now))
     late = table.since(able, now) > 1.5 * table["max_age"][able]
     found = np.count_nonzero((values > 3.0 * policy.price) | late)
     return round(found * (places.size + policy.others) / max(places.size, 1))

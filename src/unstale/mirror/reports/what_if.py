@@ -64,7 +64,7 @@ def planner_input(
     """Return what a plan starts from, by ``most`` elements if there are more; None if there is nothing."""
     table = policy.table
     weights = table["weight"][places].astype(float) * table["reads"][places]
-    rate = policy.limits.rate(policy.mean_size)
+    rate = policy.limits.rate(policy.known.mean_size)
     if not (places.size and weights.sum() > 0 and isfinite(rate)):
         return None
     share = places.size / (places.size + policy.others)
@@ -76,7 +76,7 @@ def planner_input(
     able = worthy > 0
     sizes = np.ones(places.size)
     if policy.limits.byte_budget is not None:
-        sizes = policy.sizes(places) / policy.mean_size
+        sizes = policy.known.sizes(places) / policy.known.mean_size
     groups, limits = _limits(policy, table["group"][places], share)
     shape = np.asarray(law.shape)
     sure = np.minimum(shape, _CERTAIN_SHAPE)

@@ -39,7 +39,7 @@ from unstale.mirror.clock import ClockReading
 from unstale.mirror.source import Found, Json, Known
 from unstale.policy.budget_and_limits import UNLIMITED
 from unstale.policy.element_table import STATES, ElementColumns
-from unstale.policy.learning_policy import PollOutcomes
+from unstale.policy.poll_outcomes import PollOutcomes
 
 __all__ = [
     "SORTS", "STATES", "UNLIMITED", "Addition", "Edit", "Element", "ElementColumns", "Finished", "Group",
