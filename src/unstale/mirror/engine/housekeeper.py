@@ -1,12 +1,19 @@
 """The housekeeper: step 9 of a poll, what a worker does beside polls now and then.
 
-All of it happens within the worker's one transaction, but for the deletion of copies that no version has any
-more: that comes after the commit, so that a crash in between leaves a copy too many and never one too few.
+All of it happens within the worker's one transaction, but for what is done to files of copies. Copies that no
+version has any more are deleted after the commit, so that a crash in between leaves a copy too many and never
+one too few. That, and reading copies to see whether they are damaged, may take long, so it happens in a
+thread of its own: polls go on.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import inf, isfinite
 from pathlib import Path
 
@@ -37,6 +44,8 @@ _SWEEP_SECONDS = 86400.0
 """After which copies that a crash left behind are looked for again."""
 _OTHERS_SCRATCH_SECONDS = 86400.0
 """Age at which a file in the scratch folder that another worker may be writing is taken for left behind."""
+_FILES_AT_THE_END_SECONDS = 2.0
+"""For which a worker that leaves goes on deleting old copies."""
 _COPIES_AT_ONCE = 20_000
 """Elements whose copies are looked for at a time."""
 _VERIFIED_AT_ONCE, _VERIFIED_BYTES = 1000, 16_000_000
@@ -83,7 +92,7 @@ class Housekeeper:
         """Elements and digests of copies to be read once the transaction is committed."""
         self._told_damaged: set[int] = set()
         """Elements whose copies are damaged, as an event has said."""
-        self._damaged: list[int] = []
+        self._damaged: deque[int] = deque()
         """Elements whose copies were found damaged; the next transaction has them fetched again."""
         self._told_skew = 0.0
         """By how much the clock of this machine is ahead, as an event has said; 0: none has."""
@@ -92,6 +101,11 @@ class Housekeeper:
         self._losses = LossAlarm()
         self._orphans: list[str] = []
         """Digests of copies that no version has any more, once the transaction is committed."""
+        self._files = ThreadPoolExecutor(1, thread_name_prefix="unstale-copies")
+        self._tending: asyncio.Task[None] | None = None
+        """What is being done to files of copies."""
+        self._files_until = inf
+        """When that must end, by the steady clock."""
 
     def empty_scratch(self) -> None:
         """Delete what was left in the scratch folder by a runner that was killed."""
@@ -100,7 +114,6 @@ class Housekeeper:
 
     def keep_house(self, t: Transaction, now: float, *, planning: bool, last_edit: int) -> None:
         """Do what is due; ``last_edit``: the last edit that no planner will ask for again."""
-        self._orphans = []
         if planning:
             t.expire(now, everything=self._store.single_runner and not self._crash_cleared)
         if self.chores.is_due("say alive", now):
@@ -112,28 +125,59 @@ class Housekeeper:
         if self._settings.hint_file and self.chores.is_due("read hints", now):
             read_hints(Path(self._settings.hint_file), t, now)
         if self._damaged:
-            t.refetch(self._damaged)
-            self._damaged = []
+            t.refetch([self._damaged.popleft() for _ in range(len(self._damaged))])
         if self.chores.is_due("prune", now):
             self._look_for_copies(t)
             self._to_verify = t.latest(self._last_verified, _VERIFIED_AT_ONCE)
             before = now - self._settings.keep_polls
-            self._orphans = t.prune(
+            self._orphans += t.prune(
                 self._settings.keep, before if isfinite(before) else -inf, edits_to=last_edit, now=now
             )
 
-    def after_commit(self, now: float, *, planning: bool) -> None:
-        """Delete copies that nothing refers to, and read some others; what fails now is done later."""
+    def committed(self, *, planning: bool) -> None:
+        """Take in that a transaction is committed."""
         self._crash_cleared = self._crash_cleared or planning
-        orphans, self._orphans = self._orphans, []
+
+    def tend_files(self, now: float, *, planning: bool) -> None:
+        """Begin to do in a thread what is to be done to files of copies, unless that is under way."""
+        if self._tending is not None and self._tending.done():
+            self._tending.result()
+            self._tending = None
+        if self._tending is None and (self._orphans or self._to_verify or planning):
+            sweep = planning and self.chores.is_due("sweep", now)
+            if self._orphans or self._to_verify or sweep:
+                orphans, self._orphans = self._orphans, []
+                self._tending = asyncio.create_task(self._tend(orphans, sweep=sweep))
+
+    async def _tend(self, orphans: list[str], *, sweep: bool) -> None:
+        with self._clock.busy():
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._files, partial(self._tend_now, orphans, sweep=sweep))
+
+    def _tend_now(self, orphans: list[str], *, sweep: bool) -> None:
+        """Read some copies, and delete those that nothing refers to; what fails now is done later."""
         try:
             self._verify_copies()
             if orphans:
-                self._store.discard(orphans)
-            if planning and self.chores.is_due("sweep", now):
-                self._store.sweep()
+                self._store.discard(orphans, enough=self._out_of_time)
+            if sweep:
+                self._store.sweep(enough=self._out_of_time)
         except (Trouble, OSError) as error:
             self._events.emit("trouble", str(error))
+
+    def _out_of_time(self) -> bool:
+        return time.monotonic() > self._files_until
+
+    async def finish(self) -> None:
+        """Wait until what is being done to files is done, not for long: the next sweep does the rest."""
+        self._files_until = time.monotonic() + _FILES_AT_THE_END_SECONDS
+        tending, self._tending = self._tending, None
+        if tending is not None:
+            await tending
+        orphans, self._orphans = self._orphans, []
+        if orphans:
+            await self._tend(orphans, sweep=False)
+        self._files.shutdown(wait=True)
 
     def sample(self, t: Transaction, now: float) -> Callable[[MirrorPolicy, PollCounts], Sample] | None:
         """Return how a sample is taken, if it is time for one: another worker may have taken the last."""
@@ -187,7 +231,7 @@ class Housekeeper:
         else:
             if len(some) < _VERIFIED_AT_ONCE:
                 self._last_verified = 0
-        self._damaged += wrong
+        self._damaged.extend(wrong)
         if new := set(wrong) - self._told_damaged:
             self._told_damaged |= new
             told = f"{_copies_are(len(new))} damaged in {self._copies.folder}: the next polls fetch them"

@@ -214,6 +214,7 @@ class Worker:
             return self._troubles.pause
         self._lead = min(max(1.15 * took, 0.7 * self._lead), _LONGEST_LEAD_SECONDS)
         self._troubles.end("store")
+        self._housekeeper.tend_files(began, planning=self.planner is not None)
         self._recorded(finished, turn.versions)
         planner_has_more = self.planner is not None and self.planner.more_to_come
         self._backlog.more_to_come = planner_has_more or 0 < room <= len(turn.leases)
@@ -267,6 +268,7 @@ class Worker:
         """Finish what has begun, give back what has not, and record all of it."""
         await self._runner.leave()
         await self._record_only()
+        await self._housekeeper.finish()
         with suppress(Trouble, OSError):
             await self._in_store_thread(self._sign_off)
         self._store_thread.shutdown(wait=True)
@@ -358,7 +360,7 @@ class Worker:
         except BaseException:
             self.planner = None  # it may know things that were not recorded
             raise
-        self._housekeeper.after_commit(now, planning=planning)
+        self._housekeeper.committed(planning=planning)
         return _Turn(versions, leases)
 
     def _share(self, t: Transaction, room: int) -> int:

@@ -26,7 +26,7 @@ Times are seconds since 1970; on PostgreSQL the workers go by the clock of the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -509,11 +509,11 @@ class Store(Protocol):
     def backup(self, path: Path) -> Path | None:
         """Write a back-up; None if the server does that."""
 
-    def discard(self, digests: Sequence[str]) -> int:
-        """Delete copies that nothing refers to any more; return how many."""
+    def discard(self, digests: Sequence[str], *, enough: Callable[[], bool] = lambda: False) -> int:
+        """Delete copies that nothing refers to any more, until it is ``enough``; return how many."""
 
-    def sweep(self, older_than: float = 86400.0) -> int:
-        """Delete copies that a crash left behind so many seconds ago; return how many."""
+    def sweep(self, older_than: float = 86400.0, *, enough: Callable[[], bool] = lambda: False) -> int:
+        """Delete copies that a crash left behind so many seconds ago, as `discard`; return how many."""
 
     def check(self) -> list[str]:
         """Return what is wrong with the store itself: integrity, versions without copies."""

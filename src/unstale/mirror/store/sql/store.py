@@ -17,7 +17,8 @@ import os
 import secrets
 import socket
 import sqlite3
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +47,11 @@ from .planner_seat import PlannerSeat
 from .schema import VERSION, elements, learned, meta, standing, versions
 from .session import chunks
 from .transaction import SqlTransaction
+
+_ASKED_AT_ONCE = 200
+"""Copies that one transaction asks about before it deletes some."""
+_LONGEST_HOLD_SECONDS = 0.03
+"""For which a transaction goes on deleting files; one file may take longer."""
 
 
 def open_store(
@@ -293,21 +299,33 @@ class SqlStore:
             f"{known} into {str(file)!r}"
         ), known
 
-    def discard(self, digests: Sequence[str]) -> int:
+    def discard(self, digests: Sequence[str], *, enough: Callable[[], bool] = lambda: False) -> int:
         """Delete copies that nothing refers to any more; return how many.
 
         To be called after the transaction that deleted their versions, not within it: a crash in between
         leaves copies without versions, which `sweep` finds, and never a version without its copy.
+
+        A file system may be slow, and nobody else can write meanwhile. So each transaction deletes a few and
+        is soon over, and others get as much time in between. ``enough`` says whether to leave the rest.
         """
         deleted = 0
-        for some in chunks(sorted(set(digests))):
-            with self.begin() as transaction:  # nobody records a version that needs them until it ends
-                deleted += self.copies.delete(set(some) - transaction.referred(some))
+        for some in chunks(sorted(set(digests)), _ASKED_AT_ONCE):
+            left = list(some)
+            while left and not enough():
+                with self.begin() as transaction:  # nobody records a version that needs them until it ends
+                    left = sorted(set(left) - transaction.referred(left))
+                    began = time.monotonic()
+                    while left:
+                        deleted += self.copies.delete([left.pop()])
+                        if time.monotonic() - began > _LONGEST_HOLD_SECONDS:
+                            break
+                if (took := time.monotonic() - began) > _LONGEST_HOLD_SECONDS:
+                    time.sleep(took)
         return deleted
 
-    def sweep(self, older_than: float = 86400.0) -> int:
+    def sweep(self, older_than: float = 86400.0, *, enough: Callable[[], bool] = lambda: False) -> int:
         """Delete copies that crashes left behind, put before so many seconds; return how many."""
-        return sum(self.discard(some) for some in self.copies.digests(older_than))
+        return sum(self.discard(some, enough=enough) for some in self.copies.digests(older_than))
 
     def backup(self, path: Path) -> Path | None:
         """Write a back-up; None if the server does that."""
