@@ -30,9 +30,7 @@ def wait_for(work: Callable[[], Coroutine[Any, Any, T]], *, stop: Callable[[], N
     >>> wait_for(answer), asyncio.run(cell_of_a_notebook())
     (42, 42)
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if running_loop() is None:
         return asyncio.run(work())
     result: Future[T] = Future()
 
@@ -53,13 +51,17 @@ def wait_for(work: Callable[[], Coroutine[Any, Any, T]], *, stop: Callable[[], N
         thread.join()
 
 
-def call_in(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    """Call something in a loop: at once if it is ours, else soon; not at all if it is closed by then."""
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread, if one does."""
     try:
-        ours = asyncio.get_running_loop() is loop
+        return asyncio.get_running_loop()
     except RuntimeError:
-        ours = False
-    if ours:
+        return None
+
+
+def call_in(loop: asyncio.AbstractEventLoop | None, call: Callable[[], None]) -> None:
+    """Call something in a loop: at once if it is ours, or none; else soon, unless it is closed by then."""
+    if loop is None or running_loop() is loop:
         call()
         return
     with suppress(RuntimeError):

@@ -25,7 +25,7 @@ from .engine.housekeeper import TIDY_SECONDS
 from .engine.load_policy import load_policy, load_sample
 from .engine.planner_state import BudgetPair, BudgetsSet
 from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
-from .event_loops import call_in, wait_for
+from .event_loops import call_in, running_loop, wait_for
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain
 from .reports.status import Status, live_workers, skew_words, status
@@ -356,7 +356,7 @@ class Mirror:
     def stop(self) -> None:
         """End `run` soon; it can be called from any thread."""
         worker, loop = self._worker, self._loop
-        if worker is not None and loop is not None:
+        if worker is not None:
             call_in(loop, worker.stop)
 
     def step(self, *, on_event: Callable[[Event], None] | None = None) -> int:
@@ -399,7 +399,7 @@ class Mirror:
             told = skew_words("this machine", skew)
             raise InvalidInput(f"{told}: set it, or let NTP do that, and run again")
         with closing(open_store(self._url, copies=self.copies, run=True)) as store:
-            self._loop = asyncio.get_running_loop()
+            self._loop = running_loop()
             store.claim_copies()
             self.apply_rules()
             self._worker = Worker(

@@ -355,6 +355,29 @@ def test_the_wait_between_retries_is_told(tmp_path):
             assert said in checked(client.get(f"/elements/{number}")).text
 
 
+def test_a_gone_page_is_no_failure_and_has_no_freshness(tmp_path):
+    found, settings = ["x"], Settings(budget=20.0)
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        mirror.add("python:a", poll=lambda: found[0])
+        for _ in range(3):
+            mirror.step()
+        found[0] = Found("gone", "404 Not Found")
+        while mirror.find("python:a").state != "gone":
+            mirror.hint(["python:a"])
+            time.sleep(0.1)
+            mirror.step()
+        with client_of(mirror.store.url, settings) as client:
+            text = checked(client.get(f"/elements/{mirror.find('python:a').id}")).text
+            assert "the last copy stays" in text
+            assert "Not there" in text
+            assert "probability" not in text
+            assert "Why then" not in text
+            assert "Failed" not in text
+            assert "0 %" not in checked(client.get("/elements")).text
+            text = checked(client.get("/")).text
+            assert re.search(r"Gone\s*1", text)
+
+
 def test_the_first_minute_says_the_same_everywhere(ask, mirror):
     assert mirror.samples()[-1].freshness == 0.0  # from before the first poll
     page = checked(ask().get("/"))

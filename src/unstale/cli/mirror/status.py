@@ -36,6 +36,7 @@ _MOST_ELEMENTS = 20_000
 """That are looked at one by one."""
 _ROUND_SECONDS = 600.0
 """If all elements of a group can be polled in this time, nobody complains of its spacing."""
+_SPELLING = "look at how it is spelt"
 _EXAMPLES = """\b
 Examples:
   unstale status
@@ -69,7 +70,8 @@ def _odd(opened: Opened, top: int) -> list[tuple[str, list[tuple[str, str]]]]:
     never, moved = [], []
     for element in islice(opened.mirror.elements(), _MOST_ELEMENTS):
         if element.state == "gone" and element.version is None:
-            never.append((element.key, f"{element.detail or 'not there'}; look at how it is spelt"))
+            todo = "remove it, or add where it went" if "redirects to" in element.detail else _SPELLING
+            never.append((element.key, f"{element.detail or 'not there'}; {todo}"))
         if element.moved:
             moved.append((element.key, f"now at {element.moved}"))
     return [(name, rows[:top]) for name, rows in (("Never there", never), ("Moved for good", moved)) if rows]

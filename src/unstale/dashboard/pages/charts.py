@@ -142,7 +142,7 @@ def sparkline(
     return _svg(name, "sparkline", height, title, description, Markup().join(parts))
 
 
-Kind = Literal["seen", "change", "failed", "audit"]
+Kind = Literal["seen", "change", "gone", "failed", "audit"]
 
 
 def time_line(
@@ -155,7 +155,7 @@ def time_line(
     marks: Sequence[Mark] = (),
     height: int = 108,
 ) -> Markup:
-    """Return what happened when: polls as strokes, changes as dots above them, failures as crosses."""
+    """Return what happened when: polls are strokes, changes dots above, failures crosses, absence rings."""
     plot = _Plot(scale, Scale(0.0, 1.0), height, 26.0, 26.0)
     base = plot.down(0.0)
     parts = [_x_labels(plot, Axis(scale, time=True, count=5))]
@@ -170,6 +170,7 @@ def time_line(
             '<line class="stem" x1="{0}%" x2="{0}%" y1="{3}" y2="{1}"/>'
             '<circle class="change" cx="{0}%" cy="{3}" r="4.5"><title>{5}</title></circle>'
         ),
+        "gone": Markup('<circle class="absent" cx="{0}%" cy="{4}" r="3.5"><title>{5}</title></circle>'),
         "failed": Markup(
             '<svg x="{0}%" y="{4}" width="1" height="1" overflow="visible"><path class="failed" '
             'd="M-3.5 -3.5L3.5 3.5M-3.5 3.5L3.5 -3.5"><title>{5}</title></path></svg>'

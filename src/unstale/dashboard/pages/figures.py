@@ -343,7 +343,9 @@ def polls(explanation: Explanation, now: float, *, running: bool = True) -> Figu
     changes = sum(poll.outcome == "changed" for poll in records)
     failed = sum(poll.outcome in {"failed", "refused"} for poll in records)
     counted = f"{wording.plural(len(records), 'poll')} since {wording.show_time(start)}"
-    text = f"{counted}, {changes} saw a change, {failed} failed."
+    gone = sum(poll.outcome == "gone" for poll in records)
+    absent = f"{gone} found it gone, " if gone else ""
+    text = f"{counted}, {changes} saw a change, {absent}{failed} failed."
     svg = time_line(
         "poll-line",
         events,
@@ -362,7 +364,11 @@ def polls(explanation: Explanation, now: float, *, running: bool = True) -> Figu
         ]
         for poll in records[: -_MOST_ROWS - 1 : -1]
     ]
-    legend = [("seen", "Poll, no change", ""), ("change", "Change seen", ""), ("failed", "Failed", "")]
+    legend = [("seen", "Poll, no change", ""), ("change", "Change seen", "")]
+    kinds = {_kind(poll) for poll in records}
+    legend += [
+        (kind, name, "") for kind, name in (("gone", "Not there"), ("failed", "Failed")) if kind in kinds
+    ]
     columns = ["Time", "Outcome", "After", "Was thought fresh", "Detail"]
     return Figure(svg, "Polls and changes", legend, columns, rows)
 
@@ -370,7 +376,9 @@ def polls(explanation: Explanation, now: float, *, running: bool = True) -> Figu
 def _kind(poll: PollRecord) -> Kind:
     if poll.outcome in {"changed", "new"}:
         return "change"
-    if poll.outcome in {"failed", "refused", "gone"}:
+    if poll.outcome == "gone":
+        return "gone"
+    if poll.outcome in {"failed", "refused"}:
         return "failed"
     return "seen" if poll.planned else "audit"
 

@@ -141,7 +141,8 @@ class Housekeeper:
     def tend_files(self, now: float, *, planning: bool) -> None:
         """Begin to do in a thread what is to be done to files of copies, unless that is under way."""
         if self._tending is not None and self._tending.done():
-            self._tending.result()
+            if not self._tending.cancelled():
+                self._tending.result()  # it raises what nobody thought of
             self._tending = None
         if self._tending is None and (self._orphans or self._to_verify or planning):
             sweep = planning and self.chores.is_due("sweep", now)

@@ -380,7 +380,8 @@ def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
     if state == REFUSED:
         return element.detail or "the source refuses it"
     if state == GONE:
-        return f"it was never there: {element.detail}; check its key"
+        todo = "remove it, or add where it went" if "redirects to" in element.detail else "check its key"
+        return f"it was never there: {element.detail}; {todo}"
     if state == FAILING:
         times = plural(element.failures, "failure") + (" in a row" if element.failures > 1 else "")
         return (

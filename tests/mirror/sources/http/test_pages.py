@@ -161,6 +161,7 @@ def test_redirects_are_followed_and_permanent_ones_are_told(visitor):
     assert [one.moved for one in found] == [server.url("/new")] + [None] * 5
     assert all(one.body == PAGE for one in found[:5])
     assert found[0].validators["url"] == server.url("/new")
+    assert found[5].detail == f"404 Not Found: it redirects to {server.url('/nothing')}, which is not there"
 
 
 def test_validators_belong_to_the_address_that_gave_them(visitor):

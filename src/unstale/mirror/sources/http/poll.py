@@ -218,7 +218,10 @@ class Poller:
                 "unchanged", status_line(response), traffic=traffic, moved=visit.moved, spacing=visit.spacing
             )
         if status in {404, 410}:
-            return Found("gone", status_line(response), traffic=traffic, spacing=visit.spacing)
+            words = status_line(response)
+            if visit.url != visit.known.key:
+                words += f": it redirects to {visit.url[:200]}, which is not there"
+            return Found("gone", words, traffic=traffic, spacing=visit.spacing)
         detail, wait = status_line(response), retry_after(response, self._now())
         if status == 304:
             detail += ", though that was not the question"
