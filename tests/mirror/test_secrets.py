@@ -425,7 +425,8 @@ class TestFiles:
         beside = {f"mirror.db{end}" for end in ("", "-wal", "-shm", ".lock")}
         kept = {name: mode for name, mode in files.items() if not name.startswith("copies/scratch/")}
         assert {*beside, "backup.db"} <= kept.keys()
-        assert sum(name.startswith("copies/") for name in kept) == 2
+        assert "copies/mirror-id" in kept
+        assert sum(name.startswith("copies/") for name in kept) == 3
         assert set(kept.values()) == {"0o600" if shared == "no" else "0o660"}
         assert {"copies", "copies/scratch"} < folders.keys()
         assert set(folders.values()) == {"0o700" if shared == "no" else "0o2770"}

@@ -88,7 +88,17 @@ class Knowledge:
         return hope * values
 
     def worths_in_step(self, places: Places, since: Floats, now: float, end: float) -> Floats:
-        """Return what polls are worth at the end of a step; with a rhythm at its start, not to be early."""
+        """Return what polls are worth at the end of a step; with a rhythm at its start, not to be early.
+
+        Parameters
+        ----------
+        places
+            The elements.
+        since
+            The time since the last poll of each, at the end of the step.
+        now, end
+            The step.
+        """
         if self.clocks is None or not self.timed:
             return self.worths(places, self.stretched(places, since))
         values = np.empty(places.size)

@@ -68,11 +68,11 @@ def smoothed_rates(
 
 def lambda_crawl(n: int, budget: float, weights: Floats, sizes: Floats, *, seed: int) -> EstimatingPolicy:
     """Return the policy; it polls all elements equally often at first, at random."""
-    estimator = _Estimator(weights, sizes)
+    estimator = _ImaginaryPolls(weights, sizes)
     return EstimatingPolicy(n, budget, sizes, estimator, seed=seed, order="purely-random")
 
 
-class _Estimator:
+class _ImaginaryPolls:
     """Frequencies for the harmonic cost, from rates that polls have shown so far."""
 
     def __init__(self, weights: Floats, sizes: Floats) -> None:
