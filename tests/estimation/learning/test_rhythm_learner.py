@@ -89,6 +89,23 @@ def test_there_is_none_where_there_is_none(told):
     assert (learner.levels == 1.0).all()
 
 
+@pytest.mark.parametrize("day", [86400.0, 10.0])
+def test_a_rhythm_is_seen_whole_once_before_it_counts(day):
+    learner = RhythmLearner(day=day)
+    rng = np.random.default_rng(2)
+    for second in range(8):  # rates are just being learned: changes come ten times as often as was thought
+        time = second + np.sort(rng.random(50))
+        ones = np.ones(50)
+        learner.learn(
+            PollsOfElements(
+                np.zeros(50, np.intp), time - 1.0, time, rng.random(50) < 0.8,
+                ones, 7.0 * ones, ones, np.empty(0),
+            )
+        )  # fmt: skip
+    assert learner.bins.tolist() == [0]
+    assert learner.advantage(0) == pytest.approx(0.0, abs=1e-9)
+
+
 def test_a_moved_job_is_followed():
     learner = taught(RhythmLearner(day=1.0), OFFICE, told=True)
     taught(learner, np.roll(OFFICE, 10), told=True, start=28.0, seed=2)

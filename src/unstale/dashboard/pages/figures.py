@@ -444,7 +444,7 @@ def rhythm(explanation: Explanation) -> Figure | None:
             partial(_hour, of_week=of_week),
             at=np.arange(0.0, levels.size, 24.0 if of_week else 4.0).tolist(),
         ),
-        y=Axis(fitting([0.0, 1.2, *levels.tolist()], floor_at=0.0), lambda value: f"{value:g} times"),
+        y=Axis(fitting([0.0, 1.2, *levels.tolist()], floor_at=0.0), "{:g}".format),
         levels=[Level("price", 1.0, "mean")],
         height=200,
     )

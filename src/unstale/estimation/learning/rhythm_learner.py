@@ -136,10 +136,24 @@ class RhythmLearner:
                 self._levels[one], self._passed[one], self._counts[one], self._exposure[one],
                 self._surprise[one],
             )  # fmt: skip
+            self._void_early_bets(one)
             set_levels(
                 self._hour, self._counts[one], self._exposure[one], self._levels[one], self._passed[one]
             )
             self._follow(one)
+
+    def _void_early_bets(self, one: int) -> None:
+        """Let no model be ahead by bets on a period that it had not seen whole once.
+
+        What changes within the first day, such as rates that are just being learned, looks like a rhythm of
+        the hours since the start; within the first week, like one of the days.
+        """
+        days = (self._heard_until[one] - self._started[one]) / (DAY_BINS * self._hour)
+        lost = self._surprise[one]
+        if days < 1.0:
+            lost[1:] = lost[0]
+        elif days < BINS / DAY_BINS:
+            lost[2::2] = np.maximum(lost[2::2], lost[1::2])
 
     def _watch(self, one: int, polls: PollsOfElements, which: NDArray[np.intp]) -> None:
         """Note how polls of a class that tell no times follow each other."""
