@@ -247,6 +247,56 @@ def test_health_has_its_own_room(monkeypatch):
     asyncio.run(all_of_it())
 
 
+TOKEN = "t0ken-t0ken-t0ken"
+KNOCK = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n%s\r\nt"
+FORM = b"Content-Type: application/x-www-form-urlencoded\r\n"
+
+
+@pytest.fixture
+def locked(monkeypatch):
+    """Return what connects to a server that wants a token, and has room for few strangers."""
+    monkeypatch.setattr(guarding, "_MOST_STRANGERS", 5)
+    monkeypatch.setattr(guarding, "_MOST_REQUESTS", 5)
+    monkeypatch.setattr(serving, "_STALLED_SECONDS", PATIENCE)
+    server = serving.Server(GuardMiddleware(app, AccessRules(TOKEN)))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        yield lambda: socket.create_connection(listening.getsockname(), timeout=ENOUGH)
+        server.should_exit = True
+        thread.join(ENOUGH)
+
+
+def test_strangers_keep_nobody_out(locked):
+    shown = ASKED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\nAuthorization: Bearer %s\r\n\r\n")
+    entering = KNOCK.replace(b"9", b"%d") % (len(TOKEN) + 6, FORM + b"Connection: close\r\n")
+    with ExitStack() as stack:
+        strangers = [stack.enter_context(locked()) for _ in range(20)]
+        for stranger in strangers:
+            stranger.sendall(KNOCK % FORM)
+        assert strangers[0].recv(1000).startswith(b"HTTP/1.1 408")  # the oldest has made place
+        assert answer_to(stack.enter_context(locked()), shown % TOKEN.encode()).endswith(b"hello")
+        entered = answer_to(stack.enter_context(locked()), entering + b"oken=" + TOKEN.encode())
+        assert entered.startswith(b"HTTP/1.1 303")
+
+
+def test_who_does_not_read_is_cut_off(locked):
+    with ExitStack() as stack:
+        deaf = []
+        for _ in range(8):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(ENOUGH)
+            with locked() as other:
+                connection.connect(other.getpeername())
+            deaf.append(connection)
+        login = b"GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500
+        with pytest.raises(ConnectionError):
+            for _ in range(1000):  # the answers fill what the system keeps, then nothing more is taken
+                for connection in deaf:
+                    connection.sendall(login)
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [

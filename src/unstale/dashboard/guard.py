@@ -6,7 +6,9 @@ that changes something must come from a page of ours (which stops cross-site pos
 request comes from, forms carry a token that only our pages know, and JSON cannot be posted across sites
 unasked. On any other address all that takes a token besides, which can be guessed only slowly (`GuessLimit`).
 
-There is room for so many requests at a time; that for ``/healthz`` is its own.
+There is room for so many requests at a time. Those for ``/healthz`` have their own, and so have those that show
+no token where one is needed: strangers keep nobody out who has it. If they fill their room, the one whose token
+has been awaited for longest makes place.
 
 Every answer has headers that forbid browsers whatever the dashboard does not need.
 """
@@ -48,7 +50,7 @@ _LONGEST_ADDRESS_BYTES = 8192
 _LARGEST_BODY_BYTES = 1_000_000
 _BODY_SECONDS = 30.0
 """In which a body must have come."""
-_MOST_REQUESTS, _MOST_HEALTH_REQUESTS = 200, 50
+_MOST_REQUESTS, _MOST_STRANGERS, _MOST_HEALTH_REQUESTS = 200, 50, 50
 """That are answered at the same time."""
 _SHORTEST_TOKEN_LETTERS = 16
 """Characters."""
@@ -129,8 +131,10 @@ class GuardMiddleware:
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app, self._rules = app, rules
         self._guesses = GuessLimit()
-        self._requests: Counter[bool] = Counter()
-        """That are being answered; True: those for ``/healthz``."""
+        self._requests: Counter[str] = Counter()
+        """That are being answered, by room: ``pages``, ``strangers`` and ``health``."""
+        self._logins: dict[asyncio.Timeout, None] = {}
+        """Those whose token has not come yet, the oldest first."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
@@ -144,35 +148,65 @@ class GuardMiddleware:
         headers = Headers(scope=scope)
         as_page = wants_page(scope["path"], headers.get("accept", ""))
         answering = _AnswerWithHeaders(scope, headers, receive, send)
-        health = scope["path"] == "/healthz"
-        self._requests[health] += 1
+        room, refused = self._room(scope, headers)
+        self._requests[room] += 1
         try:
-            if self._requests[health] > (_MOST_HEALTH_REQUESTS if health else _MOST_REQUESTS):
+            if self._is_full(room):
                 answer = problem(
                     503, "too many requests at once", as_page=as_page, headers={"Retry-After": "1"}
                 )
                 await answer(scope, answering.receive, answering.send)
                 return
-            await self._let_in(scope, headers, answering.receive, answering.send, as_page=as_page)
+            await self._let_in(scope, headers, answering.receive, answering.send, refused, as_page=as_page)
         except Exception:
             if not answering.begun:
                 answer = problem(500, _BUG, as_page=as_page)
                 await answer(scope, answering.receive, answering.send)
             raise  # the server writes it into its log
         finally:
-            self._requests[health] -= 1
+            self._requests[room] -= 1
 
-    async def _let_in(
-        self, scope: Scope, headers: Headers, receive: Receive, send: Send, *, as_page: bool
-    ) -> None:
+    def _room(self, scope: Scope, headers: Headers) -> tuple[str, _Refused | None]:
+        """Return where a request is counted, and why it is refused, if that can be told by its headers."""
+        refused, health = None, scope["path"] == "/healthz"
         try:
             _check_size(scope, headers)
             self._check_host(headers)
+            scope[ADMITTED] = scope["path"] != "/login" and self._check_token(scope, headers)
+        except _Refused as error:
+            scope[ADMITTED], refused = False, error
+        known = scope[ADMITTED] or self._rules.token is None
+        return "health" if health else "pages" if known else "strangers", refused
+
+    def _is_full(self, room: str) -> bool:
+        """Tell whether there are more requests than a room has place for, and nobody makes place."""
+        most = {"health": _MOST_HEALTH_REQUESTS, "pages": _MOST_REQUESTS, "strangers": _MOST_STRANGERS}[room]
+        if self._requests[room] <= most:
+            return False
+        if room != "strangers" or not self._logins:
+            return True
+        oldest = next(iter(self._logins))
+        del self._logins[oldest]
+        oldest.reschedule(asyncio.get_running_loop().time())
+        return False
+
+    async def _let_in(
+        self,
+        scope: Scope,
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        refused: _Refused | None,
+        *,
+        as_page: bool,
+    ) -> None:
+        try:
+            if refused is not None:
+                raise refused
             if scope["path"] == "/login":
                 answer = await self._login(scope, headers, receive)
                 await answer(scope, receive, send)
                 return
-            scope[ADMITTED] = self._check_token(scope, headers)
             safe = scope["method"] in _READING_METHODS
             if not safe:
                 _check_origin(headers)
@@ -181,11 +215,11 @@ class GuardMiddleware:
                 if scope["method"] in _EDITING_METHODS:  # others are refused for what they are
                     _check_content(scope, headers, body)
                 receive = _again(body, receive)
-        except _Refused as refused:
-            if refused.status == 401 and as_page and scope["method"] in _READING_METHODS:
+        except _Refused as error:
+            if error.status == 401 and as_page and scope["method"] in _READING_METHODS:
                 await RedirectResponse("/login", 303)(scope, receive, send)
                 return
-            answer = problem(refused.status, str(refused), as_page=as_page, headers=refused.headers)
+            answer = problem(error.status, str(error), as_page=as_page, headers=error.headers)
             await answer(scope, receive, send)
             return
         if scope["method"] == "HEAD" and not scope["path"].startswith("/copies/"):  # which knows better
@@ -247,7 +281,7 @@ class GuardMiddleware:
         _check_origin(headers)
         if _content_type(headers) != _FORM_TYPE:
             raise _Refused(415, f"the token must come as {_FORM_TYPE}")
-        given = _fields(await _body(receive)).get("token", "").strip()
+        given = _fields(await _body(receive, self._logins)).get("token", "").strip()
         if not self._is_token(scope, given):
             return page("Enter", '<p role="alert">That is not the token.</p>\n' + _LOGIN, 403)
         answer = RedirectResponse("/", 303)
@@ -367,12 +401,15 @@ def _fields(body: bytes) -> dict[str, str]:
     return {name: values[0] for name, values in found.items()}
 
 
-async def _body(receive: Receive) -> bytes:
-    """Return the whole body of a request, which is not large."""
+async def _body(receive: Receive, waiting: dict[asyncio.Timeout, None] | None = None) -> bytes:
+    """Return the whole body of a request, which is not large; ``waiting`` has its limit until it is here."""
     parts: list[bytes] = []
     size = 0
+    limit = asyncio.timeout(_BODY_SECONDS)
+    kept = {} if waiting is None else waiting
     try:
-        async with asyncio.timeout(_BODY_SECONDS):
+        async with limit:
+            kept[limit] = None
             more = True
             while more:
                 message = await receive()
@@ -385,6 +422,8 @@ async def _body(receive: Receive) -> bytes:
                 more = message.get("more_body", False)
     except TimeoutError:
         raise _Refused(408, "the request took too long to come") from None
+    finally:
+        kept.pop(limit, None)
     return b"".join(parts)
 
 

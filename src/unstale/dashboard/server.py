@@ -15,6 +15,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _HEADERS_SECONDS = 15.0
 """In which the headers of a request must have come."""
+_STALLED_SECONDS = 30.0
+"""In which a client must have taken some of an answer that it does not read as fast as it is sent."""
 _MOST_CONNECTIONS, _FEWEST_CONNECTIONS = 1000, 256
 """More than are open at a time; and what is attempted however few files a process may open. Requests that are
 answered at the same time are far fewer (`guard`), so that there always are some to close."""
@@ -77,10 +79,12 @@ class TimedProtocol(H11Protocol):
     """A connection that is closed if it stays silent, or sends only some of a request.
 
     If there are too many connections, those that have been silent for longest are closed at once: who
-    connects to ask, asks soon. Who has sent a request, and will send no more, is answered nevertheless.
+    connects to ask, asks soon. Who has sent a request, and will send no more, is answered nevertheless. Who
+    asks and does not read the answer is cut off.
     """
 
     _waiting: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
@@ -109,7 +113,24 @@ class TimedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._stop_waiting()
+        self._end_stall()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._end_stall()
+        self._stalled = self.loop.call_later(_STALLED_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        self._end_stall()
+        super().resume_writing()
+
+    def _end_stall(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     @property
     def _idle(self) -> bool:
