@@ -247,7 +247,7 @@ def test_health_has_its_own_room(monkeypatch):
     asyncio.run(all_of_it())
 
 
-TOKEN = "t0ken-t0ken-t0ken"
+TOKEN = "t0ken-t0ken-t0ken"  # noqa: S105
 KNOCK = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n%s\r\nt"
 FORM = b"Content-Type: application/x-www-form-urlencoded\r\n"
 
@@ -280,6 +280,12 @@ def test_strangers_keep_nobody_out(locked):
         assert entered.startswith(b"HTTP/1.1 303")
 
 
+def send_to_all(connections, sent, *, times):
+    for _ in range(times):
+        for connection in connections:
+            connection.sendall(sent)
+
+
 def test_who_does_not_read_is_cut_off(locked):
     with ExitStack() as stack:
         deaf = []
@@ -291,10 +297,8 @@ def test_who_does_not_read_is_cut_off(locked):
                 connection.connect(other.getpeername())
             deaf.append(connection)
         login = b"GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500
-        with pytest.raises(ConnectionError):
-            for _ in range(1000):  # the answers fill what the system keeps, then nothing more is taken
-                for connection in deaf:
-                    connection.sendall(login)
+        with pytest.raises(ConnectionError):  # the answers fill what the system keeps; then nothing is taken
+            send_to_all(deaf, login, times=1000)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ that changes something must come from a page of ours (which stops cross-site pos
 request comes from, forms carry a token that only our pages know, and JSON cannot be posted across sites
 unasked. On any other address all that takes a token besides, which can be guessed only slowly (`GuessLimit`).
 
-There is room for so many requests at a time. Those for ``/healthz`` have their own, and so have those that show
-no token where one is needed: strangers keep nobody out who has it. If they fill their room, the one whose token
-has been awaited for longest makes place.
+There is room for so many requests at a time. Those for ``/healthz`` have their own, and so have those that
+show no token where one is needed: strangers keep nobody out who has it. If they fill their room, the one
+whose token has been awaited for longest makes place.
 
 Every answer has headers that forbid browsers whatever the dashboard does not need.
 """

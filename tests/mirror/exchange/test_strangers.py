@@ -12,6 +12,7 @@ from warcio.warcwriter import WARCWriter
 from unstale.errors import InvalidInput
 from unstale.mirror.exchange.tables import import_elements
 from unstale.mirror.exchange.warc import import_warc
+from unstale.mirror.settings import Rule
 from unstale.mirror.sources.allowed import check_allowed
 from unstale.mirror.sources.lists import read_list
 from unstale.mirror.sources.registry import load_sources, source_for
@@ -195,3 +196,21 @@ def test_only_the_web_and_functions_need_no_leave():
         free.add(name)
     assert free == {"http", "feed", "sitemap", "python"}
     assert source_for("python:x")[0] == "python"
+
+
+def test_an_archive_gets_no_secrets_and_leaves_nothing_that_cannot_be_told(tmp_path):
+    deep = {}
+    for _ in range(900):
+        deep = {"a": deep}
+    rule = Rule("https://api.example/*", options={"headers": {"Authorization": "Bearer x", "DNT": "1"}})
+    asked = {"key": "https://api.example/delete?id=1", "source": "http"}
+    told = {"key": "https://other.example/", "source": "http", "meta": {"deep": deep, "title": "x"}}
+    archive(
+        tmp_path / "a.warc", [(asked["key"], asked), ("https://api.example/b", None), (told["key"], told)]
+    )
+    with open_mirror(tmp_path / "m.db", rules=(rule,)) as mirror:
+        assert import_warc(mirror, tmp_path / "a.warc").copies == 3
+        options = {one.key: one.options for one in mirror.elements()}
+        for key in (asked["key"], "https://api.example/b"):
+            assert options[key] == {"headers": {"DNT": "1"}}
+        assert [one.meta for one in mirror.changes() if one.key == told["key"]] == [{}]

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from unstale.mirror.mirror import Mirror
 
 _VERSIONS_AT_ONCE = 500
+_AUTHORS = ("archive",)
+"""Who names what an archive brings: not the user, so rules give it no secrets."""
+_MAX_DEPTH = 20
+"""To which what an archive says of a version may be nested."""
 _BLOCK_BYTES = 1 << 20
 _LATEST_SECONDS = 1e11
 """Moments further from 1970 are none; the year 5138."""
@@ -345,9 +349,9 @@ def _read(
     ours = _ours(record.rec_headers.get_header("WARC-JSON-Metadata"))
     time = _date(record.rec_headers.get_header("WARC-Date"))
     if isinstance(ours.get("key"), str) and isinstance(ours.get("source"), str):
-        addition = discovery.addition(New(str(ours["key"]), str(ours["source"])), {})
+        addition = discovery.addition(New(str(ours["key"]), str(ours["source"])), {}, authors=_AUTHORS)
     else:
-        addition, ours = discovery.addition(New(uri), {}), {}
+        addition, ours = discovery.addition(New(uri), {}, authors=_AUTHORS), {}
     check_allowed(addition.key, addition.source, {}, allow)
     check_key(addition.key)
     digest, size = _put(mirror, record)
@@ -412,8 +416,16 @@ def _ours(text: str | None) -> dict[str, Json]:
     return _mapping(whole.get(_OURS)) if isinstance(whole, dict) else {}
 
 
-def _mapping(value: Any) -> dict[str, Json]:  # noqa: ANN401
-    return dict(value) if isinstance(value, Mapping) else {}
+def _mapping(value: Any, depth: int = _MAX_DEPTH) -> dict[str, Json]:  # noqa: ANN401
+    """Return a mapping, without what is nested so deep that those who read it later could not."""
+    if not isinstance(value, Mapping):
+        return {}
+    return {name: entry for name, entry in value.items() if _is_flat(entry, depth)}
+
+
+def _is_flat(value: Any, depth: int) -> bool:  # noqa: ANN401
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_is_flat(one, depth - 1) for one in inner)
 
 
 def _date(text: str | None) -> float:

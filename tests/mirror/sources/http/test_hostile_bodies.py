@@ -14,7 +14,7 @@ from unstale.mirror.source import Known, Terms
 from unstale.mirror.sources.feeds.sitemaps import gunzip
 from unstale.mirror.sources.feeds.source import feed_source, sitemap_source
 from unstale.mirror.sources.http.decode import accepted, decoder
-from unstale.mirror.sources.http.fingerprint import ChangeDefinition, fingerprint_of
+from unstale.mirror.sources.http.fingerprint import ChangeDefinition, NoContent, fingerprint_of
 from unstale.mirror.sources.http.source import http_source
 
 from .hostile import Hostile, answer
@@ -162,3 +162,10 @@ def test_nested_nodes_are_selected_in_bounded_time():
     assert time.process_time() - began < 7.0, (
         "it took fifteen seconds when all ancestors of each text were asked"
     )
+
+
+def test_nodes_within_nodes_are_not_read_for_long():
+    page = b"<html><body>" + b"<div>" * 200 + b"a<br>" * 50_000
+    with pytest.raises(NoContent, match="nodes within nodes"):
+        fingerprint_of(ChangeDefinition("text", "div"), page, "text/html")
+    assert fingerprint_of(ChangeDefinition("text", "body"), page, "text/html")

@@ -48,6 +48,8 @@ _TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BETWEEN = re.compile(r"[\s/\"=]+")
 _MAX_ATTRIBUTES = 5000
+_MAX_SELECTED_CHARACTERS = 8_000_000
+"""Of all selected nodes; those within others count again."""
 _HIDDEN_TAGS = ("script", "style", "noscript")
 """Tags of elements whose text is not shown."""
 
@@ -276,7 +278,16 @@ def _selected(selector: str, text: str, *, markup: bool) -> str:
         node: _with_single_spaces(node.text_content()) for node in nodes if node.tag in {"script", "style"}
     }
     _without_hidden_texts(tree)
-    return "\n".join(own[node] if node in own else _texts(node) for node in nodes)
+    texts, room = [], _MAX_SELECTED_CHARACTERS
+    for node in nodes:
+        texts.append(own[node] if node in own else _texts(node))
+        room -= len(texts[-1])
+        if room < 0:
+            raise NoContent(
+                f"the selector {selector!r} selects nodes within nodes, with more than "
+                f"{_MAX_SELECTED_CHARACTERS:,} characters together: choose one that selects less"
+            )
+    return "\n".join(texts)
 
 
 def _json(body: bytes, pointer: str | None) -> str:
