@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from unstale import kernels, plan
 from unstale.objectives import objective_named
-from unstale.planning import allocation
+from unstale.planning import allocation, fast_path
 from unstale.planning.compiled import cells as compiled_cells
 from unstale.planning.compiled.demand import RESIDUAL, SLOPE, SPENT
 from unstale.planning.demand import ALONE, MANY_PLAIN, demand_of
@@ -178,6 +178,59 @@ def test_groups_agree_with_the_sure_way(objective, tight, monkeypatch):
         assert found.gap <= 1e-9 * found.cost
     assert_allclose(fast.price, sure.price, rtol=1e-6)
     assert abs(fast.cost - sure.cost) <= fast.gap + sure.gap + 1e-12 * sure.cost
+
+
+@pytest.mark.parametrize(
+    "case", ["plain", "zeros", "alike", "empty groups", "one large group", "sizes", "far"]
+)
+@pytest.mark.parametrize("tight", [0.3, 1.1, 3.0])
+def test_sorted_groups_agree_with_unsorted_ones(case, tight, monkeypatch):
+    """Elements without options are sorted by group; whatever is among them, the plan is the same."""
+    rng = np.random.default_rng(7)
+    n, count = 12_000, 900
+    rates, weights = rng.lognormal(0, 3.0 if case == "far" else 1.0, (2, n))
+    groups, sizes = rng.integers(count, size=n), 1.0
+    if case == "zeros":
+        rates[::5], weights[::7] = 0.0, 0.0
+    elif case == "alike":
+        rates, weights = np.round(rates, 1), np.ones(n)
+    elif case == "empty groups":
+        groups //= 3
+    elif case == "one large group":
+        groups[: n // 2] = 17
+    elif case == "sizes":
+        sizes = 3e-4
+    limits = np.full(count, tight * n / count * sizes)
+    limits[::11] = np.inf
+    options = {"weights": weights, "sizes": sizes, "groups": groups, "limits": limits}
+    budget = 0.8 * sizes * min(n, np.minimum(limits[np.unique(groups)], 1.5 * limits.min()).sum() / sizes)
+    quick = plan(rates, budget, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(fast_path, "_sorted", lambda *_: None)
+        other = plan(rates, budget, **options)
+    for found in (quick, other):
+        spent = np.bincount(groups, sizes * found.frequencies, count)
+        assert (spent <= limits * (1 + 1e-12)).all()
+        assert_allclose(spent.sum(), budget, rtol=1e-12)
+        assert found.gap <= 1e-9 * found.cost
+    assert_allclose(quick.price, other.price, rtol=1e-6)
+    assert abs(quick.cost - other.cost) <= quick.gap + other.gap + 1e-12 * other.cost
+
+
+@pytest.mark.parametrize("share", [0.2, 1.1, 1.53, 4.0])
+def test_sorting_by_group_leads_to_a_plan(share):
+    """Most elements of most plans are such: the quick way must not leave them to another one."""
+    rates, weights = np.random.default_rng(8).lognormal(size=(2, 20_000))
+    groups = np.random.default_rng(9).integers(2_000, size=20_000)
+    limits = np.full(2_000, share * 10.0)
+    market = Problem.of(
+        rates, weights=weights, goal=Goal(objective_named("freshness"), "fixed"), groups=groups, limits=limits
+    )
+    asking = fast_path._Asking.of(market.market, groups, limits)
+    for scaling in (fast_path.LARGEST_SCALING, fast_path.CHEAP_SCALING):
+        found = fast_path._sorted(asking, min(20_000.0, 0.9 * limits.sum()), scaling)
+        assert found is not None
+        assert found.missed <= 1e-9 * found.price * found.spent
 
 
 def test_labels_are_numbered_as_they_appear():

@@ -4,7 +4,7 @@ Data flows one way through these files: `problem` (what is given) makes a `marke
 finds the price; `limits` turns the limits of groups into bounds; `allocation` puts a plan together. For many
 elements `fast_path` does the same in a few passes: `demand` says by which kind elements ask for polls, and
 `compiled.demand`, `compiled.plain` and `compiled.uncertain` are the passes, with the tables of `lookup` and
-`uncertain_lookup`.
+`uncertain_lookup`; `grouped` sorts elements of many small groups, and `compiled.grouped` finds their prices.
 `summary` and `shards` answer for elements that are not at hand, from cells that `compiled.cells` adds up.
 `azar` and `partitions` are the allocations of other papers.
 

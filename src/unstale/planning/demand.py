@@ -90,9 +90,10 @@ class KnownRates:
         self.near = self.place = np.empty(part.n + 1, np.int64)
         self.table = lookup(goal.objective.kernel or 0, goal.code)
         rate, _, *others, count = self.columns
-        alone = rate.size == part.n >= MANY_PLAIN and all(column.size == 1 for column in others)
-        self.plain = alone and not (part.bounded or part.conditional) and count.size == count[0] == 1
-        self.plain &= goal.objective.kernel == FRESHNESS and goal.code == FIXED
+        alone = rate.size == part.n and all(column.size == 1 for column in others)
+        self.optionless = alone and not (part.bounded or part.conditional) and count.size == count[0] == 1
+        self.optionless &= goal.objective.kernel == FRESHNESS and goal.code == FIXED
+        self.plain = self.optionless and part.n >= MANY_PLAIN
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:
         blur = _CUTOFF_BLUR if codes.size == 1 else 0.0  # small groups are not smooth

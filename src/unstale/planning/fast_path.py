@@ -4,7 +4,8 @@
 2. A pass over all elements says what they spend there; the price moves by a step of Newton's method on
    logarithms. Elements about to be cut off are asked anew on the way, as no slope knows them, and the last
    sample says how the slope of the others changes. So one pass is mostly enough.
-3. A group that would spend more than its limit gets a price of its own, at which it meets the limit.
+3. A group that would spend more than its limit gets a price of its own, at which it meets the limit. (Small
+   groups of elements with known rates and no options are sorted first, for freshness; see `grouped`.)
 4. A last, fine pass gives each element its frequency at its price.
 5. What these spend differs from what they may by a relative 1e-5 at most, mostly by far less, and
    frequencies inside their bounds are scaled by that; the scaling costs the square of it.
@@ -26,6 +27,7 @@ from ..processes import Poisson
 from .compiled import demand as compiled
 from .compiled.demand import FREE, RESIDUAL, SLOPE, SPENT
 from .demand import ALONE, Codes, Demand, bounds_and_costs, columns_of, demand_of
+from .grouped import LARGE_GROUP, SortedGroups
 from .limits import Groups
 from .market import Market
 
@@ -42,8 +44,6 @@ _NEAR_LIMIT = 0.9
 """Share of its limit from which on a group may turn out to be held at it."""
 _MOST_STEPS = 40
 """Passes in search of a price."""
-_LARGE_GROUP = 1000
-"""Elements per group from which on a sample has some of each group; else it has some of the groups."""
 
 
 class Allocation(NamedTuple):
@@ -137,6 +137,8 @@ def fast_plan(
         dear = len(market) >= MANY or any(demand.dear for demand in asking.demands)
         scaling = LARGEST_SCALING if dear else CHEAP_SCALING
     with np.errstate(all="ignore"):
+        if (quick := _sorted(asking, budget, scaling)) is not None:
+            return quick
         guess, sample = _sampled(asking, budget)
         close = _LAST_DISTANCE if groups is None else _GROUPS_DISTANCE
         found = _searched(asking, budget, guess, close, sample)
@@ -167,7 +169,7 @@ def _sampled(asking: _Asking, budget: float) -> tuple[float, _Asking | None]:
 def _sample(asking: _Asking, stride: int) -> _Asking | None:
     """Some of the elements of each group, with all of its limit; or the first groups, if these are small."""
     market, count = asking.market, asking.limits.size
-    if asking.codes.size > 1 and count * _LARGE_GROUP > len(market):
+    if asking.codes.size > 1 and count * LARGE_GROUP > len(market):
         some = asking.some_groups(np.arange(max(1, count // stride)))
         if not all(part.n for part in some.market.parts):
             return None
@@ -345,16 +347,39 @@ def _allocated(
         return None
     total, factors, free_factor = scaled
     moved = free_factor ** (1.0 / power)  # of the price, by the scaling
-    missed = groups.prices * (2.02 * at[:, RESIDUAL] + 4.0 * (factors - 1.0) ** 2 * at[:, FREE])
-    # Twice the residual: for what frequencies miss at the price, and for the bound that the price gives.
-    # A worth falls no faster than the third power of the frequency, so scaling misses less than four squares.
-    most, paid = float(missed.sum()), float(groups.prices @ at[:, SPENT])
-    worst = float(np.abs(factors - 1.0).max(initial=0.0, where=at[:, FREE] > 0.0))
-    if not (abs(total - budget) <= 1e-13 * budget and abs(moved - 1.0) <= 1e-3):
-        return None
-    if not (most <= 1e-9 * paid and (limits.size == 1 or worst <= 1e-3)):
+    most = _missed(groups.prices, at, factors, moved)
+    if most is None or not abs(total - budget) <= 1e-13 * budget:
         return None
     return Allocation(f, price * moved, total, most)
+
+
+def _sorted(asking: _Asking, budget: float, scaling: float) -> Allocation | None:
+    """Likewise for many small groups of elements without options; None where that leads to no plan."""
+    if asking.codes.size == 1 or len(asking.demands) > 1:
+        return None
+    sorted_ = SortedGroups.of(asking.demands[0], asking.codes, asking.limits)
+    found = None if sorted_ is None else sorted_.settled(budget, scaling)
+    if sorted_ is None or found is None:
+        return None
+    spent = found.sums[:, SPENT]
+    off, common, _ = _left(spent, spent, asking.limits, found.held, budget)
+    factors = 1.0 + off / np.where(spent > 0.0, spent, np.inf)
+    moved = (1.0 + common) ** (1.0 / found.power)
+    most = _missed(found.prices, found.sums, factors, moved)
+    if most is None:
+        return None
+    return Allocation(sorted_.frequencies(found.paid, factors), found.price * moved, budget, most)
+
+
+def _missed(prices: Floats, at: Floats, factors: Floats, moved: float) -> float | None:
+    """An upper bound on what frequencies at these prices miss after scaling; None if that is too much."""
+    missed = prices * (2.02 * at[:, RESIDUAL] + 4.0 * (factors - 1.0) ** 2 * at[:, FREE])
+    # Twice the residual: for what frequencies miss at the price, and for the bound that the price gives.
+    # A worth falls no faster than the third power of the frequency, so scaling misses less than four squares.
+    most, paid = float(missed.sum()), float(prices @ at[:, SPENT])
+    worst = float(np.abs(factors - 1.0).max(initial=0.0, where=at[:, FREE] > 0.0))
+    good = abs(moved - 1.0) <= 1e-3 and most <= 1e-9 * paid and (prices.size == 1 or worst <= 1e-3)
+    return most if good else None
 
 
 def _fine(asking: _Asking, groups: _GroupPrices, f: Floats) -> Floats:
@@ -374,6 +399,21 @@ def _fine(asking: _Asking, groups: _GroupPrices, f: Floats) -> Floats:
     return at
 
 
+def _left(
+    spent: Floats, free: Floats, limits: Floats, held: NDArray[np.bool_], budget: float
+) -> tuple[Floats, float, NDArray[np.bool_]]:
+    """What each group is to spend more, the relative change of those that no limit holds, and the others.
+
+    A group that scaling would lead beyond its limit is held there.
+    """
+    while True:
+        common = (budget - limits[held].sum() - spent[~held].sum()) / free[~held].sum()
+        crossed = ~held & (spent + common * free > limits)
+        if not crossed.any():
+            return np.where(held, limits - spent, common * free), common, held
+        held = held | crossed
+
+
 def _scaled(
     asking: _Asking, f: Floats, at: Floats, held: NDArray[np.bool_], budget: float
 ) -> tuple[float, Floats, float] | None:
@@ -388,13 +428,7 @@ def _scaled(
     free = spent if simple else at[:, FREE].copy()
     total_factors, free_factor = np.ones(limits.size), 1.0
     for _ in range(6):
-        while True:  # a group that scaling would lead beyond its limit is held there
-            common = (budget - limits[held].sum() - spent[~held].sum()) / free[~held].sum()
-            crossed = ~held & (spent + common * free > limits)
-            if not crossed.any():
-                break
-            held = held | crossed
-        off = np.where(held, limits - spent, common * free)
+        off, common, held = _left(spent, free, limits, held, budget)
         if float(np.abs(off).sum()) <= 2e-15 * budget and (limits.size == 1 or (off >= -1e-14 * spent).all()):
             break
         factors = np.where(free > 0.0, 1.0 + off / np.where(free > 0.0, free, 1.0), 1.0)
