@@ -28,7 +28,7 @@ _MOST_PASSES = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class SettledGroups:
     """What elements spend at the price of all or of their group, in the order of groups."""
 
     price: float
@@ -67,7 +67,7 @@ class SortedGroups:
         compiled.sort_by_group((rate, weight), size[0], codes, starts, place, units, masses)
         return cls(limits, codes, float(size[0]), demand.table, starts, place, units, masses)
 
-    def settled(self, budget: float, close: float) -> Settled | None:
+    def settled(self, budget: float, close: float) -> SettledGroups | None:
         """Spend a budget and meet limits to a relative ``close``; None if the search ends nowhere."""
         some = self.units[:: max(1, self.units.size // _GUESSED_FROM)]
         some = some[(some > 0.0) & (some < np.inf)]
@@ -93,7 +93,7 @@ class SortedGroups:
             if not (slope < 0.0 < spent < np.inf and room > 0.0):
                 return None
             if abs(spent - room) <= close * spent:
-                return Settled(price, slope / spent, paid, sums, prices, held)
+                return SettledGroups(price, slope / spent, paid, sums, prices, held)
             price *= float(np.exp(np.clip(np.log(room / spent) * spent / slope, -0.1, 0.1)))
         return None
 
