@@ -18,7 +18,7 @@ from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Settings
 from unstale.mirror.source import Found, Json, Known, New, Terms
-from unstale.policy.learning_policy import STEPS
+from unstale.policy.learning_policy import STEPS_PER_ROUND
 from unstale.schedule import Polls
 
 from .histories import Recorded
@@ -124,9 +124,9 @@ def mirror_polls(
                 settings=settings,
                 sources={"recorded": source},
                 clock=clock,
-                tick=round_ / STEPS,
+                tick=round_ / STEPS_PER_ROUND,
                 sample_every=np.inf,
-                tidy_every=_TIDY * round_ / STEPS,
+                tidy_every=_TIDY * round_ / STEPS_PER_ROUND,
             ) as mirror:
                 if start == 0.0:
                     for weight in np.unique(heavy):

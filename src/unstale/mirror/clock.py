@@ -162,7 +162,7 @@ class RealClock:
 class SimulatedClock:
     """A time that stands still while anything is being done, and skips to the next moment somebody waits for.
 
-    Moments less than ``grain`` seconds apart are one: whoever waits for them goes on together.
+    Moments less than ``grain`` seconds apart are one: all who wait for them go on together.
 
     >>> clock = SimulatedClock(1000.0)
     >>> async def wait():

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Policy = Literal["optimal", "uniform", "proportional", "random-optimal", "square-root"]
 FEW_SCALING = 1e-11
-"""Largest relative correction by scaling where the elements are few, and every digit can be had."""
+"""Largest relative correction by scaling where the elements are few, and every digit counts."""
 POLICIES = ("uniform", "proportional", "square-root", "random-optimal", "optimal")
 
 

@@ -12,7 +12,7 @@ moments are kept with the polls they paid for, a crash gives no credit either.
 With a ``grace`` a poll may start a little later than its slot: by so much, or a tenth of its group's spacing
 if that is less (but not below 1/20 second, or a quarter of it). So that a window of a minute, or two polls of
 a group, keep to the limit whatever the delays, slots are that much further apart. Of a budget, half a second
-of grace costs less than one per cent. Whoever polls on time, as a simulation does, needs none.
+of grace costs less than one per cent. A simulation, which polls on time, needs none.
 
 A budget of bytes is charged for what a poll is expected to take, and set right when it is known.
 """
@@ -33,11 +33,11 @@ from unstale.arguments import Floats
 
 __all__ = ["UNLIMITED", "GroupLimits", "RateLimits", "Slots"]
 
-_WINDOW = 60.0
+_BUDGET_WINDOW_SECONDS = 60.0
 """Seconds: the shortest window over which a budget is held exactly, if polls may be late."""
 _FAILURES_IN_A_ROW = 5
 """Failures in a row after which a whole group is left alone for a while."""
-_LONGEST_BLOCK = 7.0 * 86400.0
+_LONGEST_BLOCK_SECONDS = 7.0 * 86400.0
 """Seconds for which a source can ask to be left alone, at most."""
 UNLIMITED = 1 << 40
 """Polls of a group at the same time, where nothing limits them."""
@@ -308,7 +308,7 @@ class RateLimits:
 
     def _cost(self, amount: float, budget: float) -> float:
         """Return the time that it takes to pay for so much."""
-        return amount / budget * (1.0 + self.grace / _WINDOW) if budget > 0 else inf
+        return amount / budget * (1.0 + self.grace / _BUDGET_WINDOW_SECONDS) if budget > 0 else inf
 
     def steps(self, sizes: Floats) -> Floats:
         """Return how long after polls of such sizes the next may start."""
@@ -599,5 +599,5 @@ class RateLimits:
         paid = np.minimum(columns["paid"] + shift, now + longest)
         mended = {int(number): float(paid[number]) for number in np.flatnonzero(paid != columns["paid"])}
         columns["paid"] = paid
-        np.minimum(columns["blocked"], now + _LONGEST_BLOCK, out=columns["blocked"])
+        np.minimum(columns["blocked"], now + _LONGEST_BLOCK_SECONDS, out=columns["blocked"])
         return mended

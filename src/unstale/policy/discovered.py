@@ -22,11 +22,11 @@ from .ranking import leading_within
 
 _CHOICES_BETWEEN_COUNTS = 12
 """Choices for which one count of the elements of each list serves."""
-_FEW_UNSEEN = 10
+_FEW_UNSEEN_ELEMENTS = 10
 """Elements without a poll that a list may always have."""
 _UNSEEN_SHARE = 0.1
 """Share of the elements of a list that may be without a poll, besides."""
-STANDING_BACK = 1e-6
+STANDING_BACK_FACTOR = 1e-6
 """What the worth of a poll is multiplied by."""
 
 Free = Callable[[NDArray[np.integer]], NDArray[np.int64]]
@@ -62,7 +62,7 @@ class ListShares:
         self._counted = 1, len(table)
         total = np.bincount(table["list"][table.present], minlength=lists)
         unseen = np.bincount(table["list"][(table["state"] == NEW) & table.wanted], minlength=lists)
-        before, self._back = self._back, unseen > _FEW_UNSEEN + _UNSEEN_SHARE * total
+        before, self._back = self._back, unseen > _FEW_UNSEEN_ELEMENTS + _UNSEEN_SHARE * total
         self._back[0] = False
         numbers = np.array(list(table.lists))[self._back]
         self._lists = table.places(table.known(numbers.tolist()))

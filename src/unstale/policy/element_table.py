@@ -27,7 +27,7 @@ Ids = NDArray[np.int64]
 STATES = ("new", "ok", "gone", "failing", "refused", "removed")
 """Of elements."""
 NEW, OK, GONE, FAILING, REFUSED, REMOVED = range(6)
-_SCANS = 12
+_CHOICES_PER_SCAN = 12
 """Choices for which one pass over all elements finds those that may become due."""
 
 _COLUMNS: Mapping[str, tuple[type, float]] = {
@@ -38,7 +38,7 @@ _COLUMNS: Mapping[str, tuple[type, float]] = {
     "reads": (np.float32, 1.0), "channel": (np.int16, 0), "hints": (np.int16, 0), "busy": (np.bool_, 0),
     "soon": (np.bool_, 0), "list": (np.int32, 0),
 }  # fmt: skip
-_GIVEN = (
+_STORED_COLUMNS = (
     "id", "group", "added", "last", "not_before", "failures", "weight", "size", "max_age", "min_interval",
     "jitter",
 )  # fmt: skip
@@ -185,7 +185,7 @@ class ElementTable:
     def _write(self, places: Places, columns: ElementColumns, which: Places) -> None:
         if not places.size:
             return
-        for name in _GIVEN:
+        for name in _STORED_COLUMNS:
             self[name][places] = getattr(columns, name)[which]
         chosen = which.tolist()
         self["window"][places] = [self._window(columns.windows[i]) for i in chosen]
@@ -223,7 +223,7 @@ class ElementTable:
         texts = list(self._windows)
         given: dict[str, Any] = {
             name: self[name][places].astype(np.float64 if self[name].dtype.kind == "f" else np.int64)
-            for name in _GIVEN
+            for name in _STORED_COLUMNS
         }
         return ElementColumns(
             **given,
@@ -324,7 +324,7 @@ class ElementTable:
         """
         look = self["look"]
         if end > self._soon_until or len(self._sooner) > 1000:
-            self._soon_until = end + _SCANS * (end - now)
+            self._soon_until = end + _CHOICES_PER_SCAN * (end - now)
             self["soon"][:] = look <= self._soon_until
             self._soon = np.flatnonzero(self["soon"])
         elif self._sooner:

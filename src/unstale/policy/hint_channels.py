@@ -1,6 +1,6 @@
 """How much hints are worth, learned from what polls saw after them.
 
-A channel is whoever gives hints: a feed, a sitemap, a caller. A hint multiplies the probability that a copy
+A channel gives hints: a feed, a sitemap, a caller. A hint multiplies the probability that a copy
 is fresh by some factor f: 0 if it never errs, 1 if it says nothing. Of polls after a hint, whose copies were
 fresh with probability s but for the hint, the sum of s times f is how many should have seen no change; so f
 is learned as their number over that sum. The recall of a channel is the share of changes, of the elements
@@ -21,7 +21,7 @@ import numpy as np
 from unstale.arguments import Floats
 from unstale.estimation import HintedChanges
 
-_MEMORY = 500.0
+_MEMORY_POLLS = 500.0
 """Polls after which what a channel did counts 1/e."""
 
 
@@ -57,7 +57,7 @@ class Channel:
 
     def learn(self, hints: int, fresh: float, *, changed: bool) -> None:
         """Take in a poll of one of its elements, which was fresh with this probability but for hints."""
-        fade = 1.0 - 1.0 / _MEMORY
+        fade = 1.0 - 1.0 / _MEMORY_POLLS
         if hints:
             self.polls += 1
             self.expected = fade * self.expected + fresh

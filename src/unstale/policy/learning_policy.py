@@ -29,7 +29,7 @@ from unstale.arguments import Floats
 from unstale.objectives import Objective, objective_named
 
 from .class_clocks import ClassClocks
-from .discovered import STANDING_BACK, ListShares
+from .discovered import STANDING_BACK_FACTOR, ListShares
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Places
 from .hint_channels import Channels
 from .knowledge import Knowledge
@@ -40,13 +40,20 @@ from .ranking import far_apart, leading_within, turns
 from .reserve_price import ReservePrice
 from .told_times import ToldTimes
 
-STEPS = 50.0
+STEPS_PER_ROUND = 50.0
 """Times that polls are chosen while the budget pays for one of each element."""
-_RESCALE = 2.5
+_RESCALE_FACTOR = 2.5
 """Factor by which a round may become longer or shorter before the learner is told."""
 _LONGEST_LOOK_AHEAD_HOURS = 48.0
 """Hours for which it is worked out in advance when a poll comes to be worth the price."""
-_AFTER = {"new": OK, "changed": OK, "unchanged": OK, "gone": GONE, "failed": FAILING, "refused": REFUSED}
+_STATE_AFTER = {
+    "new": OK,
+    "changed": OK,
+    "unchanged": OK,
+    "gone": GONE,
+    "failed": FAILING,
+    "refused": REFUSED,
+}
 
 
 _STATE = ("price", "others", "_marked", "_turn", "_audited")
@@ -226,7 +233,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if not which.size:
             return np.empty(0, np.intp)
         places = table.places(heard.element[which])
-        outcome = np.array([_AFTER.get(heard.outcome[i], FAILING) for i in which.tolist()], np.int8)
+        outcome = np.array([_STATE_AFTER.get(heard.outcome[i], FAILING) for i in which.tolist()], np.int8)
         changed = np.array([heard.outcome[i] == "changed" for i in which.tolist()])
         time, elapsed = heard.time[which], heard.elapsed[which]
         first = np.array([heard.outcome[i] == "new" for i in which.tolist()])
@@ -365,7 +372,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """See to it that what is learned fades as slowly as elements are polled; tell if that changed."""
         span = max(self.round, self._shortest_round)
         learner = self.table.learner
-        if not 1e-18 < span < 1e18 or 1.0 / _RESCALE < span / learner.round < _RESCALE:
+        if not 1e-18 < span < 1e18 or 1.0 / _RESCALE_FACTOR < span / learner.round < _RESCALE_FACTOR:
             return False
         learner.rescale(span)
         self.table.look_again()
@@ -457,7 +464,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         paid = paid[np.isfinite(paid)]
         if paid.size:
             count = max(len(self.table) - self._shares.back_count, 1)
-            share = min(0.2 * STEPS * paid.size / count, 0.5)
+            share = min(0.2 * STEPS_PER_ROUND * paid.size / count, 0.5)
             self.price += (float(paid.min()) - self.price) * (share if self.price > 0 else 1.0)
 
     def _count_turns(self, wanted: Places, chosen: Places, asked: Places) -> None:
@@ -499,7 +506,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         overdue[waiting] |= since[waiting] > self.patience.times(old[waiting], self.round)
         back = self._shares.stand_back(old)
         values[overdue & ~back] = inf
-        values[back] *= STANDING_BACK
+        values[back] *= STANDING_BACK_FACTOR
         return new, old, values
 
     def _in_order(

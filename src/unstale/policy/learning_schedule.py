@@ -27,11 +27,11 @@ from unstale.schedule.polls import Polls, later
 from .budget_and_limits import RateLimits
 from .class_clocks import ClassClocks
 from .element_table import NEW, OK, ElementTable, OpeningHours
-from .learning_policy import STEPS, LearningPolicy
+from .learning_policy import STEPS_PER_ROUND, LearningPolicy
 
-_EACH = 50
+_MOST_POLLS_OF_ONE = 50
 """Polls of an element in a step."""
-_EVERYTHING = 1 << 62
+_UNLIMITED_ROOM_POLLS = 1 << 62
 """Polls that may be chosen at once."""
 _LOOKS, _HALVINGS = 512, 40
 """Moments of a step at which windows are looked at, and how often the time between two of them is halved."""
@@ -104,7 +104,7 @@ class Learning:
         objective: str | Objective = "freshness",
         classes: ArrayLike | None = None,
         half_life: float | None = None,
-        steps: float = STEPS,
+        steps: float = STEPS_PER_ROUND,
         groups: ArrayLike | None = None,
         limits: Mapping[Any, float] | None = None,
         windows: WindowClock | Mapping[Any, WindowClock] | None = None,
@@ -289,7 +289,7 @@ class Learning:
         self._chosen_until = end
         if end == np.inf:  # there is no budget
             return
-        chosen = self._policy.choose(start, end, room=_EVERYTHING, each=_EACH)
+        chosen = self._policy.choose(start, end, room=_UNLIMITED_ROOM_POLLS, each=_MOST_POLLS_OF_ONE)
         before = self._policy.table["last"][chosen.places]
         order = np.lexsort((chosen.start, chosen.places))
         again = np.flatnonzero(np.diff(chosen.places[order]) == 0)

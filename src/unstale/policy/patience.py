@@ -22,7 +22,7 @@ from unstale.arguments import Floats
 from .element_table import ElementTable, Places
 
 LONGEST_ROUNDS, SHORTEST_ROUNDS = 50.0, 5.0
-_SURELY_STALE = 0.05
+_GIVEN_UP_BELOW_FRESHNESS = 0.05
 """Probability of a fresh copy below which an element is given up."""
 _RECKONED_PER_ROUND = 10.0
 """How often what is given up is counted, in a round."""
@@ -57,7 +57,7 @@ class Patience:
         """Tell which copies are surely stale after the fewest rounds that are waited."""
         since = np.full(places.size, SHORTEST_ROUNDS * span)
         shape, time, hope = self._table.learner.gammas(since, places)
-        return np.asarray(hope * np.exp(-shape * np.log1p(since / time)) < _SURELY_STALE)
+        return np.asarray(hope * np.exp(-shape * np.log1p(since / time)) < _GIVEN_UP_BELOW_FRESHNESS)
 
     def times(self, places: Places, span: float) -> Floats:
         """Return after which time elements are polled in any case; the longer, the less they matter."""

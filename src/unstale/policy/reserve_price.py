@@ -31,9 +31,9 @@ SET_POINT = 0.5
 """Share of the reserve that is kept on average: there is as much room for a lull as for a rush."""
 STIFFNESS = 1.0
 """Logarithm of the factor between the prices of an empty reserve and of a full one."""
-_RESERVES = 6.0
+_FOLLOW_WITHIN_RESERVES = 6.0
 """Time in which the base moves toward the price, in reserves."""
-_NEARLY_FULL = 1.0 - 1e-9
+_NEARLY_FULL_SHARE = 1.0 - 1e-9
 """Level at which polls still have a price."""
 
 
@@ -90,8 +90,8 @@ class ReservePrice:
         takes not to lose any.
         """
         floor = self.at(left / reserve)
-        enough = int(np.count_nonzero(values >= self.at(_NEARLY_FULL)))
-        over = max(left - _NEARLY_FULL * reserve, 0.0) * min(rate, 1e15)
+        enough = int(np.count_nonzero(values >= self.at(_NEARLY_FULL_SHARE)))
+        over = max(left - _NEARLY_FULL_SHARE * reserve, 0.0) * min(rate, 1e15)
         return np.flatnonzero(values >= floor), floor, enough + int(min(over, 1e15)) + 2
 
     def pays_for(self, worths: Floats, steps: Floats, left: float, reserve: float) -> NDArray[np.bool_]:
@@ -127,8 +127,8 @@ class ReservePrice:
         way = _factor(level)
         if paid.size and self.base > 0 and (empty or level >= 1.0):
             way = max(float(paid.min()), 1e-300) / (self.base * _factor(level))
-        self.base *= way ** -np.expm1(-elapsed / (_RESERVES * reserve))
-        return self.at(min(level, _NEARLY_FULL))
+        self.base *= way ** -np.expm1(-elapsed / (_FOLLOW_WITHIN_RESERVES * reserve))
+        return self.at(min(level, _NEARLY_FULL_SHARE))
 
 
 def _factor(level: float) -> float:

@@ -19,12 +19,12 @@ from unstale.arguments import Floats
 
 _MEMORY_POLLS = 500.0
 """Polls of a group after which what it told counts 1/e."""
-_OPINION = (1.8, 0.2)
+_FIRST_RIGHT_AND_WRONG = (1.8, 0.2)
 """Told times that proved right, and wrong, before any: a new group is believed until the first wrong one."""
 _LEAST_RIGHT_SHARE = 0.8
-_TIME_OF_THE_POLL = 1e-3
+_NOW_SHARE = 1e-3
 """Share of the time between two polls: what is told to have changed so short a time ago is the poll."""
-_SLACK = 1e-6
+_SLACK_SHARE = 1e-6
 """Share of the time between two polls by which a told time may be off."""
 
 
@@ -32,7 +32,7 @@ class ToldTimes:
     """Counts, for each group, told times that proved right and wrong; group 0 is those without one."""
 
     def __init__(self) -> None:
-        self._counts = np.tile(np.array(_OPINION), (1, 1))
+        self._counts = np.tile(np.array(_FIRST_RIGHT_AND_WRONG), (1, 1))
 
     def believed(
         self,
@@ -55,8 +55,8 @@ class ToldTimes:
         told = np.isfinite(ages)
         if not told.any():
             return np.full(ages.size, np.nan)
-        late, early = elapsed * (1.0 + _SLACK), elapsed * (1.0 - _SLACK)
-        right = np.where(changed, (ages > _TIME_OF_THE_POLL * elapsed) & (ages <= late), ages >= early) & told
+        late, early = elapsed * (1.0 + _SLACK_SHARE), elapsed * (1.0 - _SLACK_SHARE)
+        right = np.where(changed, (ages > _NOW_SHARE * elapsed) & (ages <= late), ages >= early) & told
         trusted = self.trusted(groups)
         size = self._counts.shape[0]
         found = np.stack([np.bincount(groups, part, size) for part in (right, told & ~right)], axis=1)
@@ -67,7 +67,9 @@ class ToldTimes:
     def trusted(self, groups: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Tell which groups are believed."""
         if (more := int(groups.max(initial=0)) + 1 - self._counts.shape[0]) > 0:
-            self._counts = np.concatenate([self._counts, np.tile(np.array(_OPINION), (more, 1))])
+            self._counts = np.concatenate(
+                [self._counts, np.tile(np.array(_FIRST_RIGHT_AND_WRONG), (more, 1))]
+            )
         share = self._counts[:, 0] / self._counts.sum(axis=1)
         return np.asarray(share[groups] >= _LEAST_RIGHT_SHARE)
 
@@ -77,4 +79,4 @@ class ToldTimes:
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken; older versions did not count."""
-        self._counts = np.array(state.get("told_times", [_OPINION]), np.float64).reshape(-1, 2)
+        self._counts = np.array(state.get("told_times", [_FIRST_RIGHT_AND_WRONG]), np.float64).reshape(-1, 2)

@@ -34,7 +34,7 @@ from .compiled.tracking import (
 from .tracking import Tracker
 from .worlds import World
 
-_JOINED = (1, 2, 4)
+_BATCHES_JOINED = (1, 2, 4)
 
 
 def error_of_mean(values: Floats, weights: Floats | None = None) -> float:
@@ -47,7 +47,7 @@ def error_of_mean(values: Floats, weights: Floats | None = None) -> float:
     lengths = np.ones(n) if weights is None else weights
     mean = float(values @ lengths / lengths.sum())
     errors = [0.0]
-    for joined in _JOINED:
+    for joined in _BATCHES_JOINED:
         count = n // joined
         if count < 2 or (joined > 1 and count < 6):
             break

@@ -1,4 +1,4 @@
-"""What the worker says while it works: events, for whoever shows them to people."""
+"""What the worker says while it works: events, which commands show to people."""
 
 from __future__ import annotations
 

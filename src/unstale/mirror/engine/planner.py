@@ -17,7 +17,7 @@ from unstale.mirror.reports.freshness import sampled
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Edit, Lease, Sample, Slot, Transaction
 from unstale.policy.element_table import FAILING, GONE, Places
-from unstale.policy.learning_policy import STEPS
+from unstale.policy.learning_policy import STEPS_PER_ROUND
 
 from .load_policy import MirrorPolicy, backoff, know_groups, load_policy
 from .planner_state import BudgetPair, HintsLeft, PlannerState, PollCounts
@@ -56,7 +56,7 @@ class Planner:
         """Number of the last edit before all elements and groups were read."""
         self.policy, state = load_policy(settings, t)
         self.last_edit = state.last_edit
-        """Number of the last edit that has been taken in, and will be by whoever is planner next."""
+        """Number of the last edit that this planner has taken in; the next planner goes on from there."""
         self.more_to_come = False
         """Whether the budget allows for more polls than were handed out last."""
         self.budget_spent = False
@@ -74,7 +74,9 @@ class Planner:
     @property
     def tick(self) -> float:
         """Seconds between two choices."""
-        return float(np.clip(self.policy.round / STEPS, _SHORTEST_TICK_SECONDS, _LONGEST_TICK_SECONDS))
+        return float(
+            np.clip(self.policy.round / STEPS_PER_ROUND, _SHORTEST_TICK_SECONDS, _LONGEST_TICK_SECONDS)
+        )
 
     def _mend(self, t: Transaction, now: float, ahead: float, shift: float) -> None:
         """Mend moments that are others now, or cannot be: the clock was set (see `unstale.mirror.clock`)."""

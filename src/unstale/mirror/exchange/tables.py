@@ -4,7 +4,7 @@ An exported list of elements has rates and can be given to ``unstale plan``; an 
 to ``unstale estimate``. Both come back as they were. Files made by hand or by others need less: a list of
 elements the column ``key``; a history ``key``, ``time`` and ``changed`` or ``outcome``.
 
-Whoever imports a history and copies should import the elements first, then the history, then the copies.
+Import the elements first, then the history, then the copies.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def import_elements(
             there = t.find([wishes.of(place, row).key for place, row in batch])
             for place, row in batch:
                 wish, via = wishes.of(place, row, there), row.get("via", "")
-                # whoever names others comes before them, so that it is known by its number
+                # an element that names others comes before them, so that it is known by its number
                 later = via in places and via not in known
                 (waiting if later else ready).append((wish, via))
             t.add([replace(wish, via=known.get(via)) for wish, via in ready], now)

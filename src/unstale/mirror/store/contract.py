@@ -1,7 +1,7 @@
 """What a store is, and what it promises.
 
 The store is the truth about a mirror: its elements, what polls saw, the copies, what was learned, what has
-been spent. Whoever works on a mirror can die at any moment and be replaced by another who reads the store.
+been spent. A worker can die at any moment and be replaced by another, which reads the store.
 
 1.  *A change that is recorded has its copy*, whole and with the right digest. A copy is written under a
     temporary name, synced and renamed before the transaction that names it. Readers see the old version or
@@ -485,7 +485,7 @@ class Store(Protocol):
 
     @property
     def single_runner(self) -> bool:
-        """Whether one process at most can run the mirror, so that whoever else seems to has died."""
+        """Whether one process at most can run the mirror, so that any other that seems to run it has died."""
 
     @property
     def own_files(self) -> tuple[Path, ...]:

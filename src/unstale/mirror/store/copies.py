@@ -99,7 +99,7 @@ class Copies:
         return None
 
     def identify(self, identity: str) -> None:
-        """Write that file; whoever reads it meanwhile sees all of it or none."""
+        """Write that file; a reader sees all of it or none meanwhile."""
         self._made.clear()  # the folder may be another now
         with self._troubles():
             temporary = self.scratch / f"put-{secrets.token_hex(8)}"
@@ -197,7 +197,7 @@ class Copies:
             self._verify(path, digest)
             os.utime(path)
             if recent:
-                sync_folder(path.parent)  # whoever put it may not have come to that yet
+                sync_folder(path.parent)  # the worker that put it may not have come to that yet
         except (OSError, InvalidInput):
             return False
         self._remember(digest)

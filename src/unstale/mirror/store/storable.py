@@ -1,6 +1,6 @@
 """What any store can keep: texts without NUL and half characters, and keys that fit into an index.
 
-Whoever makes a key out of what others write (discovery, imports) checks it here before it meets the store.
+Discovery and imports make keys out of what others write, and check them here before they meet the store.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Elements and groups in the tables: added, found, removed, forgotten.
 
-Commands, the dashboard and discovery (step 7 of a poll) write here; whoever shows elements reads here.
+Commands, the dashboard and discovery (step 7 of a poll) write here; reports and pages read here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ELEMENT_ROWS = (
     .join(learned, learned.c.element == elements.c.id)
     .join(standing, standing.c.element == elements.c.id)
 )
-"""Asked by whoever wants whole elements (`find`, `numbered`, `list_elements`): one row for each."""
+"""Asked by commands that want whole elements (`find`, `numbered`, `list_elements`): one row for each."""
 _NUMBERED_ROWS = _ELEMENT_ROWS.where(among(elements.c.id, "some"))
 _REMOVED: ColumnElement[str] = literal_column("'removed'")
 """The state of elements that were let go, in each text as it is: by it a database chooses how to join."""
@@ -44,7 +44,7 @@ _ADD_LEARNED = Many(insert(learned), "element", "state", "not_before", "failures
 _ADD_GROUPS = Many(insert(groups), *(column.name for column in groups.c))
 """Run by `add` for groups that no element was in before."""
 _ADD_EDITS = Many(insert(edits), *(column.name for column in edits.c))
-"""Run by whoever changes something that the planner should hear of."""
+"""Run by all that change something that the planner should hear of."""
 _CHANGE = Many(
     update(elements)
     .where(elements.c.id == bindparam("which"))

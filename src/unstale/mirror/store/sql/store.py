@@ -2,7 +2,7 @@
 
 What it promises is said in `unstale.mirror.store.contract`.
 
-SQLite: a write-ahead log, synced with each commit. Whoever runs the mirror holds a lock on a file beside it,
+SQLite: a write-ahead log, synced with each commit. The one runner holds a lock on a file beside it,
 which the system lets go of when the process ends, however it ends; others read and edit meanwhile.
 
 PostgreSQL: any number of workers, of which one plans; see `unstale.mirror.store.sql.planner_seat`. When it

@@ -77,7 +77,7 @@ class SqlTransaction:
     def plan(self) -> None:
         """Make sure that nobody else has become the planner meanwhile.
 
-        Whoever becomes it changes the row of numbers, and so waits for the end of this transaction.
+        A worker that becomes it changes the row of numbers, and so waits for the end of this transaction.
         """
         if self._planner is not None and not self._sqlite and self.take().planner != self._planner:
             raise Trouble("another worker is the planner now, so nothing of this was written")
