@@ -71,12 +71,13 @@ class FreshnessEstimator:
             start += columns.id.size
         if not start:
             return {}
-        places = np.flatnonzero(~np.isnan(table["last"]) & (table["state"] != GONE))
+        places = np.flatnonzero(~np.isnan(table["last"]))
+        there = np.where(table["state"][places] == GONE, nan, 1.0)  # the copy of what is gone is the last
         law, _ = table.learner.outlook(table.since(places, now), places)
         told = zip(
-            table["id"][places].tolist(), policy.known.fresh(places, now).tolist(),
-            ages(policy, places, now).tolist(), (np.asarray(law.shape) * np.asarray(law.scale)).tolist(),
-            strict=True,
+            table["id"][places].tolist(), (there * policy.known.fresh(places, now)).tolist(),
+            (there * ages(policy, places, now)).tolist(),
+            (np.asarray(law.shape) * np.asarray(law.scale)).tolist(), strict=True,
         )  # fmt: skip
         return {number: CopyFreshness(fresh, age, rate) for number, fresh, age, rate in told}
 

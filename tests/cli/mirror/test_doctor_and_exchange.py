@@ -60,7 +60,9 @@ def test_secrets_that_are_written_out_and_files_that_others_can_read(ask, run, m
     monkeypatch.setenv("TOKEN", "x")
     text = mirror.read_text()
     headers = '{ Authorization = "Bearer s3cret", Cookie = "${TOKEN}", Accept-Language = "de" }'
-    mirror.write_text(f'{text}\n[[rule]]\nheaders = {headers}\n[http]\nheaders = {{ X-All = "s3cret" }}\n')
+    mirror.write_text(
+        f'{text}\n[[rule]]\nmatch = "*"\nheaders = {headers}\n[http]\nheaders = {{ X-All = "s3cret" }}\n'
+    )
     run("add", f"{site.host}/own", "--option", 'headers={"X-Api": "s3cret"}')
     Path("mirror.db").chmod(0o644)
     Path("copies").chmod(0o750)
@@ -96,6 +98,7 @@ match = "127.0.0.1"
 [[rule]]
 match = "https://nowhere.example/*"
 [[rule]]
+match = "*"
 max_age = "1min"
 [http]
 verify = false

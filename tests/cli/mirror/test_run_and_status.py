@@ -76,6 +76,18 @@ def test_what_cannot_be_shown(refuse, polled):
     assert "it is the first" in refuse("show", polled.host + "/a", "--diff")
 
 
+def test_the_difference_is_of_what_the_selector_selects(run, mirror, site, run_until_seen):
+    mirror.write_text(f'{mirror.read_text()}\n[[rule]]\nmatch = "*"\nselector = "#news"\n')
+    key = site.put("/page", "<p>Visitors: 17</p><div id=news>one</div>")
+    run("add", key)
+    run_until_seen(1)
+    site.put("/page", "<p>Visitors: 99</p><div id=news>two</div>")
+    run_until_seen(2)
+    difference = run("show", key, "--diff")[0]
+    assert "-one\n+two" in difference
+    assert "Visitors" not in difference
+
+
 def test_explain_says_why(run, ask, polled):
     out, _ = run("explain", polled.host + "/a")
     assert out.startswith(f"{polled.host}/a\n\nsource     http, in the group http:127.0.0.1:")
@@ -212,7 +224,7 @@ def test_a_group_that_cannot_have_its_share_is_told(run, ask, mirror):
 
 def test_secrets_are_not_told(run, mirror, site, monkeypatch):
     monkeypatch.setenv("TOKEN", "s3cret")
-    rule = '\n[[rule]]\nheaders = { Authorization = "Bearer ${TOKEN}" }\n'
+    rule = '\n[[rule]]\nmatch = "*"\nheaders = { Authorization = "Bearer ${TOKEN}" }\n'
     mirror.write_text(mirror.read_text() + rule)
     run("add", site.host + "/a")
     told = run("explain", site.host + "/a", "--json")[0] + run("explain", site.host + "/a")[0]

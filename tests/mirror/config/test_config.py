@@ -75,6 +75,7 @@ change = "text"
 trust_discovered = true
 options = { own = [1, { x = true }], selector = "main" }
 [[rule]]
+match = "*"
 max_age = "none"
 jitter = 0.25
 
@@ -231,6 +232,7 @@ MISTAKES = [
     ('[mirror]\n\n"Budget" = "1/h"', 3, "[mirror] has no key 'Budget'; did you mean 'budget'?"),
     ('[mirror]\nspacing = "1s"', 2, "[mirror] has no key 'spacing'; it belongs below [[group]]"),
     ("[http]\nxyzzy = 1", 2, "[http] has no key 'xyzzy'; there are user_agent, robots,"),
+    ("[[rule]]\nweight = 2", 1, 'must say which elements it is for: match = "https://example.org/news/*"'),
     ("[[rule]]\nxyzzy = 1", 2, "goes into options = { ... }"),
     ("[mirorr]\n", 1, "there is no section 'mirorr'; did you mean [mirror]?"),
     ("\n[[rules]]\n", 2, "there is no section 'rules'; did you mean [[rule]]?"),

@@ -10,6 +10,7 @@ from sqlalchemy import event
 from mirror.store.making import additions
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.engine.planner import Planner
+from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.copies import Copies
 from unstale.mirror.store.sql import planner_rows
@@ -123,3 +124,26 @@ def test_another_budget_rewrites_no_rows_but_those_that_are_polled(tmp_path, mon
     # An element that was not polled since has what it had, for half-lives that are as many times longer.
     alike = [np.allclose(second.evidence[i, 0], first.evidence[i, -1]) for i in range(400)]
     assert sum(alike) >= 400 - polls
+
+
+def test_a_runner_that_plans_its_start_is_told(tmp_path, monkeypatch):
+    """To read a million elements takes a while, in which somebody may ask who polls."""
+    seen = []
+    mirror, _ = make(tmp_path)
+    add(mirror, "a/1")
+    rehearse = Planner.rehearse
+
+    def slowly(planner, now):
+        with Mirror(tmp_path / "mirror.db", clock=mirror.clock) as other:
+            seen.append(other.status())
+        rehearse(planner, now)
+
+    monkeypatch.setattr(Planner, "rehearse", slowly)
+    with mirror:
+        assert not mirror.status().running
+        mirror.step(on_event=lambda _: seen.append(mirror.status()))
+        assert [(one.running, one.starting, one.workers) for one in (seen[0], seen[-1])] == [
+            (True, True, 1),
+            (True, False, 1),
+        ]
+        assert not mirror.status().running

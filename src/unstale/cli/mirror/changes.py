@@ -272,6 +272,7 @@ def _as_text(body: bytes, media_type: str) -> str | None:
 def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json: bool) -> None:
     from unstale.mirror.differences.bounded import bounded_difference
     from unstale.mirror.json_values import version_json
+    from unstale.mirror.sources.http.fingerprint import selection_of
 
     with opened.mirror.store.begin() as transaction:
         kept = transaction.versions(element=version.element, latest_first=True, limit=_CHANGES_PER_READ)
@@ -285,7 +286,8 @@ def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json:
         )
         raise InvalidInput(f"{version.key} has no version before {version.id}: {why}")
     old = opened.mirror.read(version.key, version=before.id, count=False).body
-    told = bounded_difference(old, body, version.media_type, table=element.source == "sql")
+    select = selection_of(element.options) if element.source == "http" else None
+    told = bounded_difference(old, body, version.media_type, table=element.source == "sql", select=select)
     if as_json:
         print_json({"old": version_json(before), "new": version_json(version), "difference": told})
         return

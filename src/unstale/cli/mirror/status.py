@@ -187,6 +187,8 @@ def _print(
         _print_list(out, name, rows)
     if not got.running:
         say(out, f"Nobody is polling. Start with: unstale run{opened.again}")
+    elif got.starting:
+        say(out, "A runner is starting: it reads the elements and plans its first polls.")
     elif got.neglected:
         say(out, f"Why an element is polled when it is: unstale explain{opened.again} KEY")
 

@@ -135,6 +135,7 @@ class Status(BaseModel):
 
     now: datetime | None = Field(description="When that was so.")
     running: bool = Field(description="Whether somebody polls.")
+    starting: bool = Field(description="Whether those who run it plan their start, and do not poll yet.")
     workers: int = Field(description="Processes that poll.")
     elements: dict[str, int] = Field(description="How many there are in each state.")
     freshness: Interval = Field(description="Weighted share of copies that are fresh now, as estimated.")

@@ -9,7 +9,8 @@ from sys import getsizeof
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.differences.bounded import bounded_difference
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.store.contract import Transaction, Version
+from unstale.mirror.sources.http.fingerprint import selection_of
+from unstale.mirror.store.contract import Element, Transaction, Version
 
 _MOST_COMPARED_BYTES = 50_000_000
 """Of a version that is compared."""
@@ -41,7 +42,10 @@ def between(
     """Return what is different, in words; None if a version is too large, or lost."""
     if max(old.size, new.size) > largest:
         return None
-    name = old.digest, new.digest, f"{new.element} {new.media_type}", lines
+    element = _element_of(mirror, new)
+    of_page = element is not None and element.source == "http"
+    select = selection_of(element.options) if element is not None and of_page else None
+    name = old.digest, new.digest, f"{new.element} {new.media_type} {select}", lines
     told = _known(name)
     if told is not None:
         return told
@@ -51,8 +55,8 @@ def between(
         told = _known(name)  # somebody else may have asked for the same
         if told is None:
             contents = mirror.copies.read(old.digest), mirror.copies.read(new.digest)
-            table = _is_table(mirror, new)
-            told = bounded_difference(*contents, new.media_type, lines=lines, table=table)
+            table = element is not None and element.source == "sql"  # the mirror itself has written it
+            told = bounded_difference(*contents, new.media_type, lines=lines, table=table, select=select)
             _keep(name, told)
     except InvalidInput:
         return None
@@ -61,11 +65,10 @@ def between(
     return told
 
 
-def _is_table(mirror: Mirror, version: Version) -> bool:
-    """Tell whether the mirror itself has written a version, as a table."""
+def _element_of(mirror: Mirror, version: Version) -> Element | None:
+    """Return the element of a version, if it is there."""
     with mirror.store.begin() as t:
-        element = t.numbered([version.element]).get(version.element)
-    return element is not None and element.source == "sql"
+        return t.numbered([version.element]).get(version.element)
 
 
 def _known(name: _Name) -> str | None:

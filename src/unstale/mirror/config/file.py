@@ -267,6 +267,12 @@ class _ConfigReader:
                 if key is not None and key.option:
                     self._value(key, (*toml_path, "options", name), f"[[rule]] options.{name}", value)
             self._check_options(toml_path, plain | given)
+            if "match" not in got:
+                self._fail(
+                    toml_path,
+                    '[[rule]] must say which elements it is for: match = "https://example.org/news/*", or '
+                    'match = "*" for all',
+                )
             rules.append(Rule(**got, options=plain | given))
         return rules
 

@@ -115,7 +115,8 @@ _GROUP = (
 )  # fmt: skip
 
 _RULE = (
-    Key("match", values.patterns, '"*"', '"https://example.org/news/*"', "Keys, as a pattern of a shell."),
+    Key("match", values.patterns, "must be given", '"https://example.org/news/*"',
+        'Keys, as a pattern of a shell; `"*"` is all.'),
     Key("weight", values.weight, "1", "5", "How much freshness of these elements matters."),
     Key("max_age", values.span(endless="none"), '"none"', '"6h"',
         "Poll at least this often, whatever that seems to be worth."),

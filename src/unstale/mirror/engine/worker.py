@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.clock import Clock
 from unstale.mirror.notify.notifier import Notifier
-from unstale.mirror.reports.status import overview
+from unstale.mirror.reports.status import STARTING, overview
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Source
 from unstale.mirror.store.contract import Finished, Lease, Store, Transaction, Version
@@ -61,6 +61,8 @@ _LONGEST_LEAD_SECONDS = 5.0
 """For which a transaction is expected to take, at most, however long the last ones took."""
 _LONGEST_RESERVE_SECONDS = 10.0 * 366 * 86400.0
 """For which budget can be kept."""
+_LONGEST_START_SECONDS = 900.0
+"""For which a worker that starts, and then dies on another machine, is believed to be there."""
 _LAST_TRIES_SECONDS = (0.1, 0.5, 2.0, 5.0, 0.0)
 """Pauses after each attempt to record what polls saw when the worker leaves."""
 
@@ -346,6 +348,7 @@ class Worker:
         if not planning:
             self.planner = None
         elif self.planner is None:
+            self._say_starting(now)
             self._become_planner(now)
             now = self._clock.now()
         try:
@@ -371,11 +374,19 @@ class Worker:
             room = min(room, -(-free // workers))
         return max(room, 0)
 
+    def _say_starting(self, now: float) -> None:
+        """Say that this worker is there, though it does not poll yet: to read many elements takes long."""
+        if not self._introduced:
+            with self._store.begin() as t:
+                t.alive(self.name + STARTING, now, now + _LONGEST_START_SECONDS)
+
     def _become_planner(self, now: float) -> None:
         """Read what the planner needs, and let it choose once for nothing: the first time takes long."""
         with self._store.begin() as t:
             planner = Planner(self._settings, t, now, ahead=self._tick, shift=self._clock_moved)
             planner.rehearse(now)
+            if not self._introduced:
+                t.alive(self.name + STARTING, now, now - 1.0)
         self.planner, self._clock_moved, self._next_choice = planner, 0.0, -inf
         if not self._introduced:
             self._introduced = True

@@ -29,6 +29,8 @@ from .what_if import MOST_ELEMENTS, freshness_bought
 
 TOP = 10
 """Groups, and neglected elements, in the JSON of a status, unless another number is asked for."""
+STARTING = ":starting"
+"""End of the name under which a worker is there that plans its start."""
 TOLD_SKEW_SECONDS = 1.0
 """By which a clock must differ from that of the database for that to be told."""
 _DAY_SECONDS = 86400.0
@@ -134,6 +136,8 @@ class Status:
     """What the settings say, if other budgets were set since."""
     reserve: InReserve | None = None
     """What is in reserve; None if nothing is kept."""
+    starting: bool = False
+    """Whether those who run it plan their start, and do not poll yet."""
     first_copies: FirstCopies | None = None
     """How far it is with first copies; None if no element waits for its first poll."""
 
@@ -204,6 +208,7 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
         instead_of=_instead_of(planner.budgets_set, said),
         reserve=in_reserve(policy, now),
         first_copies=first_copies(policy, now),
+        starting=bool(workers) and all(name.endswith(STARTING) for name in workers),
     )
 
 

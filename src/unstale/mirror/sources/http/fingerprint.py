@@ -23,9 +23,9 @@ import codecs
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from html import unescape
 from pathlib import Path
@@ -144,6 +144,27 @@ def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = ""
     if wanted.change == "text":
         text = _with_single_spaces(text)
     return f"{wanted.name}:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def what_counts(wanted: ChangeDefinition, body: bytes, content_type: str = "") -> bytes | None:
+    """Return what a selector selects of a body, as text for people; None without one, or if it finds nothing.
+
+    >>> what_counts(ChangeDefinition("text", "p"), b"<h1>News</h1><p>one", "text/html")
+    b'one'
+    """
+    if wanted.selector is None:
+        return None
+    try:
+        text = _remove_matches(_what_counts(wanted, body, content_type), wanted.ignore)
+    except Exception:  # noqa: BLE001  (parsers raise anything on pages of the web)
+        return None
+    return text.encode("utf-8", "replace")
+
+
+def selection_of(options: Mapping[str, Json]) -> Callable[[bytes, str], bytes | None] | None:
+    """Return what finds the part of a body that counts; None if no selector says that only a part does."""
+    wanted = definition_of(options)
+    return None if wanted.selector is None else partial(what_counts, wanted)
 
 
 def fingerprint_of_file(wanted: ChangeDefinition, body: bytes | Path, content_type: str) -> str:
