@@ -407,7 +407,8 @@ def _left(
     A group that scaling would lead beyond its limit is held there.
     """
     while True:
-        common = (budget - limits[held].sum() - spent[~held].sum()) / free[~held].sum()
+        room = budget - np.where(held, limits, spent).sum()
+        common = float(room / np.where(held, 0.0, free).sum())
         crossed = ~held & (spent + common * free > limits)
         if not crossed.any():
             return np.where(held, limits - spent, common * free), common, held

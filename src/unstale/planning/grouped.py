@@ -88,8 +88,8 @@ class SortedGroups:
             if not compiled.settle_groups(*columns, price, close, self.table, paid, sums, prices):
                 return None
             held = prices > price
-            room = budget - float(self.limits[held].sum())
-            spent, slope = (float(sums[~held, k].sum()) for k in (SPENT, SLOPE))
+            room = budget - float(np.where(held, self.limits, 0.0).sum())
+            spent, slope = (float(np.where(held, 0.0, sums[:, k]).sum()) for k in (SPENT, SLOPE))
             if not (slope < 0.0 < spent < np.inf and room > 0.0):
                 return None
             if abs(spent - room) <= close * spent:

@@ -244,9 +244,11 @@ def settle_groups(starts, units, masses, limits, price, close, table, paid, sums
             if spent > limits[g]:
                 which[left], begins[left], lows[left], highs[left] = g, m, price, math.inf
                 at[left] = _stepped(price, spent, slope, turn, limits[g], price, math.inf)
-                for k in range(starts[g], starts[g + 1]):
-                    own_units[m], own_masses[m], own_prices[m] = units[k], masses[k], at[left]
-                    m += 1
+                new, to, few = at[left], np.uint64(m), np.uint64(starts[g + 1] - starts[g])
+                for j in range(few):
+                    k = np.uint64(starts[g]) + j
+                    own_units[to + j], own_masses[to + j], own_prices[to + j] = units[k], masses[k], new
+                m += starts[g + 1] - starts[g]
                 left += 1
         begins[left] = m
         for tries in range(_MOST_STEPS):
@@ -275,9 +277,11 @@ def settle_groups(starts, units, masses, limits, price, close, table, paid, sums
                     else:
                         new = _stepped_by_cutoff(own_units[first:end], tried, spent, slope, goal, low, high)
                     begins[kept], which[kept], lows[kept], highs[kept], at[kept] = m, g, low, high, new
-                    for j in range(first, end):  # to the left, over what is done
-                        own_units[m], own_masses[m], own_prices[m] = own_units[j], own_masses[j], new
-                        m += 1
+                    to = np.uint64(m)
+                    for j in range(np.uint64(first), np.uint64(end)):  # to the left, over what is done
+                        own_units[to], own_masses[to], own_prices[to] = own_units[j], own_masses[j], new
+                        to += np.uint64(1)
+                    m += end - first
                     kept += 1
             left = kept
             begins[left] = m
