@@ -190,7 +190,7 @@ def test_there_and_back(run, ask, run_until_seen, polled, suffix):
     text = Path("mirror.toml").read_text()
     Path("other").mkdir()
     Path("other/mirror.toml").write_text(text)
-    imported = ask("import", copies, history, elements, "--mirror", "other")["imported"]
+    imported = ask("import", copies, history, elements, "--allow", "private", "--mirror", "other")["imported"]
     assert [one["kind"] for one in imported] == ["elements", "history", "copies"]
     assert [one["count"] for one in imported] == [3, answer["files"][history], 4]
     again = run("changes", "--mirror", "other")[0]
@@ -205,7 +205,7 @@ def test_what_was_removed_does_not_spoil_an_export(run, ask, polled):
     assert [answer["files"][name] for name in files] == [2, 2, 2]
     Path("other").mkdir()
     Path("other/mirror.toml").write_text(Path("mirror.toml").read_text())
-    imported = ask("import", *files, "--mirror", "other")["imported"]
+    imported = ask("import", *files, "--allow", "private", "--mirror", "other")["imported"]
     assert [one["count"] for one in imported] == [2, 2, 2]
 
 

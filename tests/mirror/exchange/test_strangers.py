@@ -38,6 +38,22 @@ LOCAL = [
     ("postgresql://evil.example/${TOKEN}#users", "sql"),
 ]
 """What a stranger might name, and by which source."""
+PRIVATE = [
+    "http://169.254.169.254/latest",
+    "http://localhost:8000/",
+    "https://[::1]/",
+    "http://wiki.internal/",
+]
+"""Pages that a stranger cannot see, but the mirror can."""
+
+
+@pytest.mark.parametrize("source", ["http", "feed", "sitemap"])
+@pytest.mark.parametrize("key", PRIVATE)
+def test_a_file_brings_pages_of_the_private_network_only_if_allowed(key, source):
+    with pytest.raises(InvalidInput, match="say --allow private"):
+        check_allowed(key, source, {}, ())
+    check_allowed(key, source, {}, ("private",))
+    check_allowed("https://example.org/", source, {}, ())
 
 
 def lines(rows):

@@ -188,10 +188,10 @@ def add(
 
 def _trusted(allow: tuple[str, ...], source: str | None, options: dict[str, Json]) -> set[str]:
     """Return what a file may name: what the user allows, or says of all its elements."""
-    from unstale.mirror.sources.allowed import ENVIRONMENT
+    from unstale.mirror.sources.allowed import ENVIRONMENT, PRIVATE
 
     tree = {"file"} if options.get("tree") else set()
-    return {*allow, *tree, *({source} if source else ()), ENVIRONMENT}  # lists have no options
+    return {*allow, *tree, *({source} if source else ()), ENVIRONMENT, PRIVATE}  # lists have no options
 
 
 def _listed(

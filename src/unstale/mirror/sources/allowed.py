@@ -1,9 +1,10 @@
 """What files of others may name: pages, feeds and sitemaps of the web, unless the user allows more.
 
 A list, a table or an archive may come from a stranger, and each element that it names is polled, copied and
-shown. A file of this machine, a table of a database and a variable of the environment in an option (which a
-poll would send to whichever host the stranger named) are there only for who may name them. A function
-(``python:NAME``) is one that the process itself gave that name, so it needs no leave.
+shown. A file of this machine, a page of the private network, a table of a database and a variable of the
+environment in an option (which a poll would send to whichever host the stranger named) are there only for who
+may name them. A function (``python:NAME``) is one that the process itself gave that name, so it needs no
+leave.
 """
 
 from __future__ import annotations
@@ -14,8 +15,13 @@ from collections.abc import Collection, Mapping
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
+from .http.private_addresses import named_private
+from .http.urls import host_of
+
 ENVIRONMENT = "environment"
 """The word that allows options with variables of the environment."""
+PRIVATE = "private"
+"""The word that allows hosts of the private network."""
 _ALWAYS_ALLOWED = frozenset({"http", "python"})
 _DOCUMENTS = frozenset({"feed", "sitemap"})
 """They are fetched as pages or read as files, as their keys say."""
@@ -33,7 +39,7 @@ def check_allowed(key: str, source: str, options: Mapping[str, Json], allow: Col
     options
         What the file says to the source.
     allow
-        Names of sources that are allowed besides the web, and ``environment``.
+        Names of sources that are allowed besides the web, ``private`` and ``environment``.
 
     >>> check_allowed("https://example.org/", "http", {}, allow=())
     >>> check_allowed("/etc/passwd", "feed", {}, allow=())
@@ -48,6 +54,11 @@ def check_allowed(key: str, source: str, options: Mapping[str, Json], allow: Col
         raise InvalidInput(
             f"{key!r} is polled by the source {needed}, and files bring pages of the web only; "
             f"if you trust this one, say --allow {needed}"
+        )
+    if needed == "http" and PRIVATE not in allow and named_private(host_of(key)):
+        raise InvalidInput(
+            f"{key!r} is on a private network, where the author of a file could make the mirror ask for what "
+            f"nobody outside may see; if you trust this file, say --allow {PRIVATE}"
         )
     if ENVIRONMENT not in allow and "${" in json.dumps(options, ensure_ascii=False):
         raise InvalidInput(

@@ -364,3 +364,23 @@ def test_only_the_names_of_others_are_lost(text, agent):
     parsed = Protego.parse(text)
     assert allowed == parsed.can_fetch("http://h/a", agent)
     assert host.robots.known("http://h", False).spacing == (parsed.crawl_delay(agent) or 0.0)
+
+
+def test_rules_of_all_hosts_have_room_for_so_many_characters():
+    text = "User-agent: *\n" + "Disallow: /a\n" * 30_000
+
+    async def fetch(address, _inside):
+        return RobotsAnswer(200, text="User-agent: *\nDisallow: /b\n" if "small" in address else text)
+
+    async def main():
+        robots = Robots(fetch, "unstale", max_age=1000.0)
+        await robots.learn("https://small.example", inside=False)
+        for host in range(40):
+            rules, _ = await robots.learn(f"https://{host}.example", inside=False)
+            assert not await robots.allowed(rules, f"https://{host}.example/a")
+        known = [robots.known(f"https://{host}.example", inside=False) for host in range(40)]
+        assert robots.known("https://small.example", inside=False) is not None
+        await robots.close()
+        return sum(rules.characters for rules in known if rules is not None)
+
+    assert 1_000_000 < asyncio.run(main()) <= 5_000_000

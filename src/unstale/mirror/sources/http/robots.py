@@ -27,6 +27,9 @@ MAX_ROBOTS_BYTES = 512_000
 """Bytes of a robots.txt that are read; RFC 9309 asks for 500 KiB or more. The rest is ignored."""
 _MAX_HOSTS = 20_000
 """Hosts whose rules stay in memory."""
+_MAX_REMEMBERED_CHARACTERS = 5_000_000
+"""Of the rules of all hosts in memory, where each takes about twenty bytes. Beyond that the longest are
+forgotten, and fetched again at the next poll of their host."""
 _MAX_SPACING_SECONDS = 86400.0
 _MIN_AGE_SECONDS = 300.0
 _FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 60.0, 3600.0
@@ -81,6 +84,8 @@ class RobotsRules:
     """Why the rules are not known; if not empty, nothing is allowed."""
     failures: int = 0
     refused: bool = False
+    characters: int = 0
+    """How long the rules are."""
 
 
 class Robots:
@@ -108,6 +113,8 @@ class Robots:
     ) -> None:
         self._fetch, self._agent, self._max_age, self._now = fetch, agent, max_age, now
         self._rules: OrderedDict[tuple[str, bool], RobotsRules] = OrderedDict()
+        self._characters = 0
+        """How long the rules in memory are."""
         self._tasks: dict[tuple[str, bool], asyncio.Task[tuple[RobotsRules, int]]] = {}
         # One at a time, since threads take turns with the event loop.
         self._slow_matches = ThreadPoolExecutor(1, "unstale: robots.txt")
@@ -165,11 +172,22 @@ class Robots:
             rules = await asyncio.to_thread(self._judged, answer, before)
         else:
             rules = self._judged(answer, before)
-        self._rules[key] = rules
-        self._rules.move_to_end(key)
-        while len(self._rules) > _MAX_HOSTS:
-            self._rules.popitem(last=False)
+        self._remember(key, rules)
         return rules, answer.traffic
+
+    def _remember(self, key: tuple[str, bool], rules: RobotsRules) -> None:
+        """Keep the rules of a host, and no more than there is room for: the oldest go, and the longest."""
+        self._forget(key)
+        self._rules[key] = rules
+        self._characters += rules.characters
+        while len(self._rules) > _MAX_HOSTS:
+            self._forget(next(iter(self._rules)))
+        while self._characters > _MAX_REMEMBERED_CHARACTERS:
+            self._forget(max(self._rules, key=lambda one: self._rules[one].characters))
+
+    def _forget(self, key: tuple[str, bool]) -> None:
+        if (rules := self._rules.pop(key, None)) is not None:
+            self._characters -= rules.characters
 
     def _judged(self, answer: RobotsAnswer, before: RobotsRules | None) -> RobotsRules:
         status, now = answer.status, self._now()
@@ -211,7 +229,8 @@ class Robots:
             2 * _quoted_length(line) for line in lines if "$" in line
         )  # the parser keeps such a rule twice
         wild += sum(_quoted_length(line) for line in lines if "*" in line and "$" not in line)
-        return RobotsRules(allows, len(lines), wild, spacing, until)
+        length = sum(len(line) for line in lines)
+        return RobotsRules(allows, len(lines), wild, spacing, until, characters=length)
 
 
 def _quoted_length(text: str) -> int:
