@@ -299,7 +299,7 @@ def test_tables_agree_with_solving_one_by_one(objective, order, options, monkeyp
     arguments = {"weights": weights, "sizes": sizes, "objective": objective, "order": order, **given_too}
     quick = plan(rates, budget, **arguments)
     for module in (allocation, market):
-        monkeypatch.setattr(module, "EXACT", 10 * n)
+        monkeypatch.setattr(module, "EXACTLY_SOLVED_ELEMENTS", 10 * n)
     exact = plan(rates, budget, **arguments)
     assert_allclose(quick.frequencies, exact.frequencies, rtol=1e-4, atol=1e-9 * budget)
     assert quick.price == pytest.approx(exact.price, rel=1e-6)

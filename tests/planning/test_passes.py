@@ -11,7 +11,7 @@ from unstale.objectives import objective_named
 from unstale.planning import allocation, fast_path
 from unstale.planning.compiled import cells as compiled_cells
 from unstale.planning.compiled.demand import RESIDUAL, SLOPE, SPENT
-from unstale.planning.demand import ALONE, MANY_PLAIN, demand_of
+from unstale.planning.demand import ALONE, MANY_PLAIN_ELEMENTS, demand_of
 from unstale.planning.elements import Goal
 from unstale.planning.lookup import lookup
 from unstale.planning.problem import Problem
@@ -49,7 +49,7 @@ def test_many_elements_without_options_get_the_frequencies_of_the_kernels(unit, 
     """They are asked by polynomials: with all digits in a fine pass, to six in a rough one."""
     goal = Goal(objective_named("freshness"), "fixed")
     x = np.concatenate([[0.0], points(kernels.FRESHNESS)])
-    x = np.tile(x, MANY_PLAIN // x.size + 1)
+    x = np.tile(x, MANY_PLAIN_ELEMENTS // x.size + 1)
     rng = np.random.default_rng(4)
     weights = 3.0 if spread is None else np.exp(rng.uniform(-spread, spread, x.size))
     rates = unit * x * weights
@@ -71,7 +71,7 @@ def test_many_elements_without_options_get_the_frequencies_of_the_kernels(unit, 
 
 def test_the_slope_of_many_elements_without_options():
     goal = Goal(objective_named("freshness"), "fixed")
-    rates, weights = np.random.default_rng(5).lognormal(size=(2, MANY_PLAIN))
+    rates, weights = np.random.default_rng(5).lognormal(size=(2, MANY_PLAIN_ELEMENTS))
     rates *= np.where(np.abs(rates / weights - 1.0) < 0.05, 1.2, 1.0)  # no element is near its cutoff
     (part,) = Problem.of(rates, weights=weights, goal=goal).market.parts
     demand, sums = demand_of(part, goal), np.zeros((3, 1, 4))

@@ -43,7 +43,7 @@ def surely(monkeypatch, *args, **kwargs):
     """Plan by solving for each element."""
     with monkeypatch.context() as patch:
         for module in (allocation, market):
-            patch.setattr(module, "EXACT", 10 * N)
+            patch.setattr(module, "EXACTLY_SOLVED_ELEMENTS", 10 * N)
         return plan(*args, **kwargs)
 
 

@@ -18,7 +18,7 @@ from ..arguments import Floats, Order, choice, scalar
 from ..errors import InvalidInput, NoAnswer
 from ..objectives import Objective, objective_named
 from ..processes import Process
-from .elements import EXACT, Elements, Goal
+from .elements import EXACTLY_SOLVED_ELEMENTS, Elements, Goal
 from .fast_path import fast_plan
 from .limits import check_limits, limited
 from .market import Market, check_weight, mixed
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Rates = ArrayLike | Process | Sequence[Process]
 
 Policy = Literal["optimal", "uniform", "proportional", "random-optimal", "square-root"]
-FEW_SCALING = 1e-11
+FEW_SCALING_RELATIVE = 1e-11
 """Largest relative correction by scaling where the elements are few, and every digit counts."""
 POLICIES = ("uniform", "proportional", "square-root", "random-optimal", "optimal")
 
@@ -214,7 +214,7 @@ def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Pl
     demand.check_budget(budget)
     summary = _summary(demand)
     guess = None
-    if len(demand) > EXACT:
+    if len(demand) > EXACTLY_SOLVED_ELEMENTS:
         price = summary.cells.clear(budget, rough=True).under
         guess = price if 0.0 < price < np.inf else None
     clearing = demand.clear(budget, guess)
@@ -245,7 +245,7 @@ def _fast(problem: Problem, budget: float, policy: Policy) -> Plan | None:
     """The fast path, for many elements, or for some whose intervals must be searched for."""
     market = _asking(problem, policy)
     goal = market.asking or market.goal
-    few = problem.n <= EXACT
+    few = problem.n <= EXACTLY_SOLVED_ELEMENTS
     if few and not any(part.searched(goal) for part in market.parts):
         return None
     if problem.groups is not None:
@@ -253,7 +253,7 @@ def _fast(problem: Problem, budget: float, policy: Policy) -> Plan | None:
     market.check_budget(budget)
     if not market.least < budget or (any(part.bounded for part in market.parts) and budget >= market.most):
         return None
-    got = fast_plan(market, budget, problem.groups, FEW_SCALING if few else None)
+    got = fast_plan(market, budget, problem.groups, FEW_SCALING_RELATIVE if few else None)
     if got is None:
         return None
     f, price, missed = problem.unsorted(got.frequencies), np.nan, None
@@ -295,7 +295,11 @@ def _share(part: Elements, policy: Policy | Partitioning) -> Floats:
 
 def _summary(demand: Market) -> Summary:
     goal = demand.asking or demand.goal
-    few = 4 * EXACT if any(part.uncertain(goal) for part in demand.parts) else EXACT  # cells would be as many
+    few = (
+        4 * EXACTLY_SOLVED_ELEMENTS
+        if any(part.uncertain(goal) for part in demand.parts)
+        else EXACTLY_SOLVED_ELEMENTS
+    )  # cells would be as many
     return Summary(demand) if len(demand) <= few else summarise(demand)
 
 

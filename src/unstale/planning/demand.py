@@ -25,13 +25,13 @@ from .uncertain_lookup import uncertain_lookup
 if TYPE_CHECKING:
     from .elements import Elements, Goal
 
-__all__ = ["ALONE", "MANY_PLAIN", "Codes", "Demand", "columns_of", "demand_of"]
+__all__ = ["ALONE", "MANY_PLAIN_ELEMENTS", "Codes", "Demand", "columns_of", "demand_of"]
 
 Codes = NDArray[np.int64]
 ALONE: Codes = np.zeros(1, np.int64)
 """Group codes of elements that are all in one group."""
 
-MANY_PLAIN = 1 << 17
+MANY_PLAIN_ELEMENTS = 1 << 17
 """Elements without options from which on polynomials are quicker than a table, which is good for fewer."""
 
 _NOWHERE: Floats = np.empty(0)
@@ -93,7 +93,7 @@ class KnownRates:
         alone = rate.size == part.n and all(column.size == 1 for column in others)
         self.optionless = alone and not (part.bounded or part.conditional) and count.size == count[0] == 1
         self.optionless &= goal.objective.kernel == FRESHNESS and goal.code == FIXED
-        self.plain = self.optionless and part.n >= MANY_PLAIN
+        self.plain = self.optionless and part.n >= MANY_PLAIN_ELEMENTS
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:
         blur = _CUTOFF_BLUR if codes.size == 1 else 0.0  # small groups are not smooth

@@ -22,9 +22,9 @@ from ..polling import interval, mean_cost, reaching, worth
 from ..processes import Observed, Poisson, Process, UncertainPoisson
 from .demand import ALONE, demand_of
 
-BLOCK = 1 << 18
+BLOCK_ELEMENTS = 1 << 18
 """Elements that are worked on at once, so that what comes between stays small."""
-EXACT = 1 << 13
+EXACTLY_SOLVED_ELEMENTS = 1 << 13
 """Up to so many elements frequencies are solved for; beyond, a table gives them to a relative 1e-12, for
 uncertain rates in random orders mostly to 3e-6. There an element within a relative 1e-9 of its cutoff can be
 off by more, within 1e-11 by half a per cent, within 1e-14 by all of it; `gap` bounds what that costs."""
@@ -115,11 +115,11 @@ class Elements:
 
     def blocks(self) -> Iterator[tuple[slice, Self]]:
         """Go through the elements, some at a time."""
-        if self.n <= BLOCK:
+        if self.n <= BLOCK_ELEMENTS:
             yield slice(0, self.n), self
             return
-        for start in range(0, self.n, BLOCK):
-            part = slice(start, min(start + BLOCK, self.n))
+        for start in range(0, self.n, BLOCK_ELEMENTS):
+            part = slice(start, min(start + BLOCK_ELEMENTS, self.n))
             yield part, self.take(part)
 
     # --- what is asked for ---------------------------------------------------------------------------

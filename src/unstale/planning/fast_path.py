@@ -31,7 +31,7 @@ from .grouped import LARGE_GROUP, SortedGroups
 from .limits import Groups
 from .market import Market
 
-MANY = 1 << 18
+MANY_ELEMENTS = 1 << 18
 """Elements from which on a pass is dear."""
 LARGEST_SCALING, CHEAP_SCALING = 1e-5, 1e-9
 """Largest relative correction by scaling, where a pass is dear and elsewhere; it costs four squares of it."""
@@ -134,7 +134,7 @@ def fast_plan(
     if asking is None:
         return None
     if scaling is None:
-        dear = len(market) >= MANY or any(demand.dear for demand in asking.demands)
+        dear = len(market) >= MANY_ELEMENTS or any(demand.dear for demand in asking.demands)
         scaling = LARGEST_SCALING if dear else CHEAP_SCALING
     with np.errstate(all="ignore"):
         if (quick := _sorted(asking, budget, scaling)) is not None:

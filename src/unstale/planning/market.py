@@ -14,7 +14,7 @@ from ..arguments import Floats
 from ..errors import InvalidInput
 from ..objectives import objective_named
 from ..polling import worth
-from .elements import EXACT, Elements, Goal
+from .elements import EXACTLY_SOLVED_ELEMENTS, Elements, Goal
 from .search import Clearing, meet
 
 
@@ -76,7 +76,7 @@ class Market:
 
     def frequencies(self, price: float | Floats) -> Floats:
         """What each element asks for at a price > 0: one for all, or one for each."""
-        exact = len(self) <= EXACT
+        exact = len(self) <= EXACTLY_SOLVED_ELEMENTS
         each = np.broadcast_to(price, (len(self),))
         pieces = [
             block.frequencies(self.asking or self.goal, p, exact=exact) for block, p in self.split(each)
@@ -165,7 +165,7 @@ class Market:
             return Clearing(np.inf, np.inf)
         if budget >= self.most:
             return Clearing(0.0, 0.0)
-        close = 1e-9 if rough else 4e-16 if len(self) <= EXACT else 1e-12
+        close = 1e-9 if rough else 4e-16 if len(self) <= EXACTLY_SOLVED_ELEMENTS else 1e-12
         start, step = (self.guess(budget), 2.0) if guess is None else (guess, 1.00001)
         width = 1 << 22 if rough else 1
         return meet(lambda price: self.spent(self.frequencies(price)), budget, start, close, step, width)

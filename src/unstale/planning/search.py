@@ -13,7 +13,7 @@ import numpy as np
 from ..arguments import Floats
 from ..errors import NoAnswer
 
-_CLOSE = 4e-16
+_CLOSE_RELATIVE = 4e-16
 _SMALLEST, _LARGEST = 5e-324, np.finfo(float).max
 
 
@@ -36,7 +36,7 @@ def meet(
     spent: Callable[[float], float],
     budget: float,
     guess: float,
-    tolerance: float = _CLOSE,
+    tolerance: float = _CLOSE_RELATIVE,
     step: float = 2.0,
     width: int = 1,
 ) -> Clearing:
@@ -61,7 +61,7 @@ def meet_each(
     spent: Callable[[Floats], Floats],
     budget: Floats,
     guess: Floats,
-    tolerance: float = _CLOSE,
+    tolerance: float = _CLOSE_RELATIVE,
     step: float = 2.0,
     width: int = 1,
 ) -> tuple[Floats, Floats, Floats]:

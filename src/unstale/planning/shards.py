@@ -22,7 +22,7 @@ from ..errors import InvalidInput
 from ..objectives import Objective, objective_named
 from .compiled.demand import RESIDUAL, SPENT
 from .demand import ALONE, demand_of
-from .elements import EXACT, Goal
+from .elements import EXACTLY_SOLVED_ELEMENTS, Goal
 from .market import Market
 from .problem import Problem
 from .search import Clearing, meet
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Shard = Mapping[str, ArrayLike] | Callable[[], Mapping[str, ArrayLike]]
 
-_WAITING = 16
+_WAITING_SHARDS = 16
 """Shards that are handed to an executor before the first answer is awaited."""
 
 Answer = TypeVar("Answer")
@@ -183,7 +183,7 @@ def _total(summaries: Iterator[Summary]) -> Summary:
     kept: list[Summary] = []
     for one in summaries:
         kept.append(one)
-        if len(kept) == _WAITING:
+        if len(kept) == _WAITING_SHARDS:
             kept = [_joint(kept)]
     if not kept:
         raise InvalidInput("shards must not be empty; give at least one with elements")
@@ -222,7 +222,7 @@ def _map(
     waiting: deque[tuple[int, Future[Answer]]] = deque()
     for i, shard in enumerate(shards):
         waiting.append((i, executor.submit(work, shard, *arguments)))
-        if len(waiting) >= _WAITING:
+        if len(waiting) >= _WAITING_SHARDS:
             yield _answer(*waiting.popleft())
     while waiting:
         yield _answer(*waiting.popleft())
@@ -278,7 +278,7 @@ def _spent(shard: Shard, goal: Goal, clearing: Clearing, rest: Clearing | None =
 
 def _sums(market: Market, clearing: Clearing) -> Floats | None:
     """What elements spend at a price, and their residual, in one pass; None if a table has no answer."""
-    if not 0.0 < clearing.under == clearing.over < np.inf or len(market) <= EXACT:
+    if not 0.0 < clearing.under == clearing.over < np.inf or len(market) <= EXACTLY_SOLVED_ELEMENTS:
         return None
     sums = np.zeros((1, 4))
     for part in market.parts:

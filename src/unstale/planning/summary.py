@@ -23,7 +23,7 @@ from ..penalties import named
 from ..processes import Observed, Poisson, Process, UncertainPoisson
 from .compiled import cells as compiled_cells
 from .demand import columns_of
-from .elements import EXACT, Elements, Goal
+from .elements import EXACTLY_SOLVED_ELEMENTS, Elements, Goal
 from .fast_path import fast_plan
 from .market import Market, check_weight
 from .search import Clearing
@@ -82,7 +82,7 @@ class Summary:
         """Find the price that spends a budget, to 1e-9 where every digit would cost time."""
         objective = self.cells.goal.objective
         closed = objective.kernel is not None or getattr(objective, "penalty", None) == named("1")
-        slow = not closed or len(self.cells) > EXACT
+        slow = not closed or len(self.cells) > EXACTLY_SOLVED_ELEMENTS
         return self.cells.clear(budget, rough=slow)
 
     def outlook(self, budget: float) -> Outlook:
@@ -150,7 +150,7 @@ def _gathered(part: Elements, goal: Goal) -> Elements | None:
     alone = np.ndim(part.count) == 0 and part.count == 1.0
     if (
         kernel is None
-        or not (part.n > EXACT and part.tabled(goal) and alone)
+        or not (part.n > EXACTLY_SOLVED_ELEMENTS and part.tabled(goal) and alone)
         or part.bounded
         or part.conditional
     ):

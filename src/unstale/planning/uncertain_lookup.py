@@ -31,7 +31,7 @@ from ..arguments import Floats
 PIECE_BITS, RANDOM_BITS = 3, 2
 COLUMNS = 32
 _DEGREE = 3
-_CLOSE = 1e-3
+_CLOSE_RELATIVE = 1e-3
 
 
 class UncertainLookup(NamedTuple):
@@ -109,8 +109,8 @@ def _fitted(
     off = np.abs(found - true)
     flat = fit.reshape(*fit.shape[:2], -1)
     if order == kernels.FIXED:
-        good = (off <= _CLOSE * true).all(axis=(2, 3)) & (true > 1e-12).all(axis=(2, 3))
+        good = (off <= _CLOSE_RELATIVE * true).all(axis=(2, 3)) & (true > 1e-12).all(axis=(2, 3))
     else:
         worst = off.max(axis=(2, 3))
-        good, flat = worst <= _CLOSE, np.concatenate([flat, worst[:, :, None]], axis=2)
+        good, flat = worst <= _CLOSE_RELATIVE, np.concatenate([flat, worst[:, :, None]], axis=2)
     return np.where(good[:, :, None], flat, 0.0).reshape(pieces.size * COLUMNS, -1)

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from ...kernels import AGE
-from .demand import CHUNK, FAST_MATH, _filled, _piece
+from .demand import CHUNK_ELEMENTS, FAST_MATH, _filled, _piece
 
 CELL_BITS = 8
 """Cells for each power of two of the unit, as a power of two."""
@@ -24,12 +24,12 @@ def gather(n, columns, kind, cells, span):
     bits of the smallest and the largest unit.
     """
     fills = _filled(columns)
-    masses, units, shares = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    masses, units, shares = np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS)
     bits = units.view(np.int64)
     odd = 0
     smallest, largest = span[0], span[1]
-    for start in range(0, n, CHUNK):
-        m = min(CHUNK, n - start)
+    for start in range(0, n, CHUNK_ELEMENTS):
+        m = min(CHUNK_ELEMENTS, n - start)
         rate = _piece(columns[0], start, m, fills[0])
         weight = _piece(columns[1], start, m, fills[1])
         size = _piece(columns[2], start, m, fills[2])

@@ -22,7 +22,7 @@ from ..lookup import PIECE_BITS
 
 SPENT, SLOPE, FREE, RESIDUAL = 0, 1, 2, 3
 
-CHUNK = 1024
+CHUNK_ELEMENTS = 1024
 """Elements that are worked on at once; what comes between stays in the first cache."""
 # sums may be taken in any order and products fused; infinities and nan keep their meaning
 FAST_MATH = {"contract", "reassoc", "nsz"}
@@ -42,8 +42,8 @@ def copied(column, out):
     """Copy a column; return how many entries are below 0 or nan, how many 0, how many inf, and their sum."""
     below = zeros = infinite = 0
     total = 0.0
-    for start in range(0, column.size, CHUNK):
-        given, place = column[start:][:CHUNK], out[start:][:CHUNK]
+    for start in range(0, column.size, CHUNK_ELEMENTS):
+        given, place = column[start:][:CHUNK_ELEMENTS], out[start:][:CHUNK_ELEMENTS]
         part = 0.0
         for j in range(given.size):
             value = given[j]
@@ -67,7 +67,7 @@ def _piece(column, start, m, fill):
 @njit
 def _filled(columns):
     """A row for each column, with its entry if there is only one."""
-    fills = np.empty((len(columns), CHUNK))
+    fills = np.empty((len(columns), CHUNK_ELEMENTS))
     for i in range(len(columns)):
         fills[i] = columns[i][0]
     return fills
@@ -150,8 +150,8 @@ def _add_changes(f, rate, more, count, codes, start, order, sums):
 def changes_paid(f, columns, codes, order, sums):
     """Likewise for all elements; ``columns`` are rate, what a found change costs, and count."""
     fills = _filled(columns)
-    for start in range(0, f.size, CHUNK):
-        m = min(CHUNK, f.size - start)
+    for start in range(0, f.size, CHUNK_ELEMENTS):
+        m = min(CHUNK_ELEMENTS, f.size - start)
         rate = _piece(columns[0], start, m, fills[0])
         more = _piece(columns[1], start, m, fills[1])
         count = _piece(columns[2], start, m, fills[2])
@@ -193,25 +193,25 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums, near):
     """
     rows, turn, first, second, kind, order, error = table
     last = rows.shape[0] - 1
-    fills, price_fill = _filled(columns), np.full(CHUNK, prices[0])
+    fills, price_fill = _filled(columns), np.full(CHUNK_ELEMENTS, prices[0])
     more_size, low, high = columns[3], columns[4], columns[5]
     conditional = more_size.size > 1 or more_size[0] > 0.0
     simple = low.size == high.size == 1 and low[0] == 0.0 and high[0] == math.inf
     simple &= not conditional
     # the rows of one array would not be known to be contiguous
-    x, z, phi = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    bend, cost, off = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    row = np.empty(CHUNK, np.int64)
+    x, z, phi = np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS)
+    bend, cost, off = np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS)
+    row = np.empty(CHUNK_ELEMENTS, np.int64)
     index = row.view(np.uint64)  # spares the code for negative ones
     edge = 2.0 * turn - blur
     fall = 0.0
     if turn < math.inf and blur > 0.0:
         fall = -0.5 / (blur * _inverse_worth(kind, order, 1.0 - blur))
-    spare = np.empty(CHUNK if conditional else 0)
+    spare = np.empty(CHUNK_ELEMENTS if conditional else 0)
     totals = np.zeros((sums.shape[0], 2))
     cut_off = np.uint64(0)
-    for start in range(0, n, CHUNK):
-        m = min(CHUNK, n - start)
+    for start in range(0, n, CHUNK_ELEMENTS):
+        m = min(CHUNK_ELEMENTS, n - start)
         # indices that begin at 0 spare the code for negative ones, and so the loops can be vectorised
         rate = _piece(columns[0], start, m, fills[0])
         weight = _piece(columns[1], start, m, fills[1])
@@ -312,9 +312,9 @@ def ask_known(n, columns, prices, codes, table, blur, fine, out, sums, near):
 def ask_given(n, columns, codes, asked, change, off, fine, out, sums):
     """Pass over elements whose frequencies are known already; what they ask for is overwritten."""
     fills = _filled(columns)
-    nowhere, free_cost = np.empty(0), np.empty(CHUNK)
-    for start in range(0, n, CHUNK):
-        m = min(CHUNK, n - start)
+    nowhere, free_cost = np.empty(0), np.empty(CHUNK_ELEMENTS)
+    for start in range(0, n, CHUNK_ELEMENTS):
+        m = min(CHUNK_ELEMENTS, n - start)
         low = _piece(columns[0], start, m, fills[0])
         high = _piece(columns[1], start, m, fills[1])
         cost = _piece(columns[2], start, m, fills[2])
@@ -341,10 +341,10 @@ def ask_given(n, columns, codes, asked, change, off, fine, out, sums):
 def scale_within(f, columns, factors, codes, sums):
     """Scale frequencies inside their bounds as far as these allow; add to SPENT and FREE of their groups."""
     fills = _filled(columns)
-    factor_fill = np.full(CHUNK, factors[0])
-    paid, inside, nothing = np.empty(CHUNK), np.empty(CHUNK), np.zeros(CHUNK)
-    for start in range(0, f.size, CHUNK):
-        m = min(CHUNK, f.size - start)
+    factor_fill = np.full(CHUNK_ELEMENTS, factors[0])
+    paid, inside, nothing = np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS), np.zeros(CHUNK_ELEMENTS)
+    for start in range(0, f.size, CHUNK_ELEMENTS):
+        m = min(CHUNK_ELEMENTS, f.size - start)
         low = _piece(columns[0], start, m, fills[0])
         high = _piece(columns[1], start, m, fills[1])
         cost = _piece(columns[2], start, m, fills[2])

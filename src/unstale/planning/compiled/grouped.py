@@ -12,7 +12,7 @@ from numba import njit
 
 from ...kernels import _horner
 from ..lookup import FIT_CENTRE, FIT_END
-from .demand import _JUMP_WIDTH, CHUNK, FAST_MATH, _filled, _newton, _piece
+from .demand import _JUMP_WIDTH, CHUNK_ELEMENTS, FAST_MATH, _filled, _newton, _piece
 from .plain import _EVEN, _FIT, _ODD, _look_up, _lowest
 
 _MOST_STEPS = 200
@@ -36,7 +36,7 @@ def sort_by_group(columns, size, codes, starts, place, units, masses):
     Writes where each group starts, and the last one ends; the place of each element; and there its unit and
     its mass.
     """
-    fills, unit = _filled(columns), np.empty(CHUNK)
+    fills, unit = _filled(columns), np.empty(CHUNK_ELEMENTS)
     own = codes.view(np.uint64)  # spares the code for negative ones
     starts[:] = 0
     for i in range(own.size):
@@ -44,8 +44,8 @@ def sort_by_group(columns, size, codes, starts, place, units, masses):
     for h in range(1, starts.size):
         starts[h] += starts[h - 1]
     ends = starts.copy()
-    for start in range(0, own.size, CHUNK):
-        m = min(CHUNK, own.size - start)
+    for start in range(0, own.size, CHUNK_ELEMENTS):
+        m = min(CHUNK_ELEMENTS, own.size - start)
         rate = _piece(columns[0], start, m, fills[0])
         weight = _piece(columns[1], start, m, fills[1])
         some, places = own[start:][:m], place[start:][:m]
@@ -150,7 +150,7 @@ def _past(unit):
 def _several(starts, h, count):
     """The group after so many from this one on that their elements fill a chunk, or the last."""
     last = h + 1
-    while last < count and starts[last + 1] - starts[h] <= CHUNK:
+    while last < count and starts[last + 1] - starts[h] <= CHUNK_ELEMENTS:
         last += 1
     return last
 
@@ -158,7 +158,7 @@ def _several(starts, h, count):
 @njit(error_model="numpy")
 def _room(starts):
     """The most elements that are worked on at once."""
-    most = CHUNK
+    most = CHUNK_ELEMENTS
     for h in range(starts.size - 1):
         most = max(most, starts[h + 1] - starts[h])
     return most

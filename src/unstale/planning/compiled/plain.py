@@ -12,7 +12,7 @@ from numba import njit
 
 from ...kernels import FIXED, FRESHNESS, _horner, _inverse_worth
 from ..lookup import FIT_CENTRE, FIT_END, fitted_freshness
-from .demand import _NEAR_CUTOFF, CHUNK, FAST_MATH, _piece, _place
+from .demand import _NEAR_CUTOFF, CHUNK_ELEMENTS, FAST_MATH, _piece, _place
 
 _FIT, _EVEN, _ODD = fitted_freshness()
 _F32 = np.float32
@@ -84,13 +84,17 @@ def _ask_marked(marks, rates, weights, unit, table, blur, fall, start, near, cou
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
 def ask_plain_roughly(rate, weight, size, price, table, blur, sums, near):
     """Pass over elements as `ask_known` does, to seven digits."""
-    xs, vs = np.empty(CHUNK, np.float32), np.empty(CHUNK, np.float32)
+    xs, vs = np.empty(CHUNK_ELEMENTS, np.float32), np.empty(CHUNK_ELEMENTS, np.float32)
     fall = -0.5 / (blur * _inverse_worth(FRESHNESS, FIXED, 1.0 - blur))
-    fill, unit, scale = np.full(CHUNK, weight[0]), price * size, 1.0 / max(weight[:CHUNK].max(), 1e-300)
+    fill, unit, scale = (
+        np.full(CHUNK_ELEMENTS, weight[0]),
+        price * size,
+        1.0 / max(weight[:CHUNK_ELEMENTS].max(), 1e-300),
+    )
     total = steep = 0.0
     count = 0
-    for start in range(0, rate.size, CHUNK):
-        rates = rate[start:][:CHUNK]
+    for start in range(0, rate.size, CHUNK_ELEMENTS):
+        rates = rate[start:][:CHUNK_ELEMENTS]
         weights = _piece(weight, start, rates.size, fill)
         for j in range(rates.size):
             x = unit * rates[j]
@@ -122,11 +126,11 @@ def ask_plain_roughly(rate, weight, size, price, table, blur, sums, near):
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
 def ask_plain(rate, weight, size, price, table, out, sums):
     """Likewise, finely; with ``s = sqrt(x (1-x))``, ``t`` is ``x / s``."""
-    fill, unit, nobody = np.full(CHUNK, weight[0]), price * size, np.empty(0, np.int64)
+    fill, unit, nobody = np.full(CHUNK_ELEMENTS, weight[0]), price * size, np.empty(0, np.int64)
     back = 1.0 / unit
     total = 0.0
-    for start in range(0, rate.size, CHUNK):
-        rates, given = rate[start:][:CHUNK], out[start:][:CHUNK]
+    for start in range(0, rate.size, CHUNK_ELEMENTS):
+        rates, given = rate[start:][:CHUNK_ELEMENTS], out[start:][:CHUNK_ELEMENTS]
         weights = _piece(weight, start, rates.size, fill)
         asked = 0.0
         for j in range(rates.size):

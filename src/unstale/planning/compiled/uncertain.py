@@ -21,7 +21,7 @@ from ...uncertain_kernels import (
     _worth_and_growth,
 )
 from ..uncertain_lookup import COLUMNS, PIECE_BITS, RANDOM_BITS
-from .demand import CHUNK, FAST_MATH, _filled, _piece, _priced, note_cutoff, settle
+from .demand import CHUNK_ELEMENTS, FAST_MATH, _filled, _piece, _priced, note_cutoff, settle
 
 _SHIFT, _RANDOM_SHIFT = 52 - PIECE_BITS, 52 - RANDOM_BITS
 _INSIDE = (1 << _SHIFT) - 1
@@ -33,7 +33,7 @@ _SERIES_CHANGES = 0.05
 """Changes expected within an interval, below which eight terms of a series are enough."""
 _LAST_STEP, _TRUSTED_STEP = 2e-5, 0.02
 """After a shorter step, relatively, nothing is left to improve; a longer one is not trusted."""
-_GOOD_ENOUGH = 3e-5
+_GOOD_ENOUGH_RELATIVE = 3e-5
 """Relative error of an interval in random order: what it costs is a square of that."""
 _CLOSE_COST, _NEAR_COST = 1e-11, 1e-6
 """How far the cost of a poll may be from the one that was looked for, in a fine pass and in a rough one."""
@@ -334,7 +334,7 @@ def _solve_random(table, order, shape, level, v, bend, off, fine):
         off[j] = 8.0 * error * error
         if v[j] < 0.0:
             v[j], bend[j] = _inverse_worth(kind, order, a, lev), 0.0
-        elif not (fine and error > _GOOD_ENOUGH):
+        elif not (fine and error > _GOOD_ENOUGH_RELATIVE):
             continue
         for _ in range(2 if 0.0 < v[j] < math.inf else 0):
             value, growth = _worth_and_growth(kind, order, a, v[j])
@@ -396,14 +396,19 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
     As in `ask_known`, the places of elements near their cutoff are written to ``near``.
     """
     kind = table[5]
-    fills, price_fill = _filled(columns), np.full(CHUNK, prices[0])
+    fills, price_fill = _filled(columns), np.full(CHUNK_ELEMENTS, prices[0])
     conditional = columns[4].size > 1 or columns[4][0] > 0.0
-    level, v, bend, off = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    more, cost, free_cost = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    spare = np.empty(CHUNK if conditional else 0)
+    level, v, bend, off = (
+        np.empty(CHUNK_ELEMENTS),
+        np.empty(CHUNK_ELEMENTS),
+        np.empty(CHUNK_ELEMENTS),
+        np.empty(CHUNK_ELEMENTS),
+    )
+    more, cost, free_cost = np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS)
+    spare = np.empty(CHUNK_ELEMENTS if conditional else 0)
     cut_off = np.uint64(0)
-    for start in range(0, n, CHUNK):
-        m = min(CHUNK, n - start)
+    for start in range(0, n, CHUNK_ELEMENTS):
+        m = min(CHUNK_ELEMENTS, n - start)
         shape = _piece(columns[0], start, m, fills[0])
         scale = _piece(columns[1], start, m, fills[1])
         weight = _piece(columns[2], start, m, fills[2])
