@@ -23,7 +23,7 @@ NAMES = (
 )  # fmt: skip
 MIRROR = (
     "add-a-source", "be-told-of-changes", "import-and-export", "mirror-feeds", "mirror-files", "mirror-pages",
-    "mirror-python", "mirror-tables", "nightly-tables", "read-the-dashboard", "serve",
+    "mirror-python", "mirror-tables", "nightly-tables", "python", "read-the-dashboard", "serve",
 )  # fmt: skip
 PAGES = [HOWTO / f"{name}.md" for name in NAMES]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
