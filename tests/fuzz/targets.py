@@ -26,6 +26,8 @@ from unstale.mirror.settings import Settings
 
 MEGABYTE = 1_000_000
 BASE = "https://example.org/doc"
+MOST_ELEMENTS = 50
+"""That imports leave in the mirror: the time of an input must not grow with the inputs before it."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,9 @@ class Target:
     call: Callable[[bytes], object]
     most: int = SMALL_BYTES
 
-    def __call__(self, data: bytes) -> None:
-        """Read one input, repeated as its first byte says."""
-        times = 1 << (data[0] & 15) if data[:1] >= b"\xf0" else 1
+    def __call__(self, data: bytes, *, repeat: bool = True) -> None:
+        """Read one input, repeated as its first byte says, unless ``repeat`` is false."""
+        times = 1 << (data[0] & 15) if repeat and data[:1] >= b"\xf0" else 1
         body = data[1:]
         self.call(body * min(times, max(self.most // max(len(body), 1), 1)))
 
@@ -89,6 +91,14 @@ def mirror() -> Any:
     made = Mirror(folder() / "mirror.db", settings=Settings(budget=1.0))
     atexit.register(made.close)
     return made
+
+
+def check_elements() -> None:
+    """Insist that files brought elements of the web only; forget them when they are many."""
+    there = list(mirror().elements())
+    assert all(element.source in {"http", "feed", "sitemap", "python"} for element in there)
+    if len(there) > MOST_ELEMENTS:
+        mirror().remove([element.key for element in there], forget=True)
 
 
 # --- what polls read
@@ -339,7 +349,7 @@ def elements_import(body: bytes) -> None:
         import_elements(mirror(), in_file(body, "elements.csv"))
     except UnstaleError:
         pass
-    assert all(element.source in {"http", "feed", "sitemap", "python"} for element in mirror().elements())
+    check_elements()
 
 
 @target(MEGABYTE)
@@ -360,7 +370,7 @@ def warc_import(body: bytes) -> None:
         import_warc(mirror(), in_file(body, "pages.warc"))
     except UnstaleError:
         pass
-    assert all(element.source in {"http", "feed", "sitemap", "python"} for element in mirror().elements())
+    check_elements()
 
 
 @target(MEGABYTE)
