@@ -14,13 +14,16 @@ with  p1 = 1 - exp(-r),  p2 = 1 - (1+r) exp(-r),  p3 = 1 - (1+r+r^2/2) exp(-r),
 Written so, each loses all its digits for small ``r``; below a threshold a series in powers of ``r`` is summed
 instead, whose terms are positive or fall off fast. The tests hold each kernel to 1e-12 against mpmath.
 
-A scalar function has a leading underscore; the same name without it is a NumPy ufunc of float64.
+A scalar function has a leading underscore; the same name without it takes arrays of float64, as a
+NumPy ufunc does (see `elementwise`).
 """
 
 import math
 
 import numpy as np
-from numba import njit, vectorize
+from numba import njit
+
+from .elementwise import elementwise
 
 __all__ = [
     "AGE",
@@ -161,14 +164,19 @@ def _mean_survival(r):
 
 
 @njit
-def _worth(kind, order, r):
-    """Worth of a poll at interval r, times rate (freshness, harmonic) or rate**2 (age)."""
+def _worth_fixed(kind, r):
     if r == _INF:
         return 1.0 if kind == FRESHNESS else _INF
-    if order == FIXED:
-        if kind == FRESHNESS:
-            return _p2(r)
-        return _h2(r) if kind == AGE else _q1(r)
+    if kind == FRESHNESS:
+        return _p2(r)
+    return _h2(r) if kind == AGE else _q1(r)
+
+
+@njit
+def _worth(kind, order, r):
+    """Worth of a poll at interval r, times rate (freshness, harmonic) or rate**2 (age)."""
+    if r == _INF or order == FIXED:
+        return _worth_fixed(kind, r)
     if order == RANDOM:
         return _worth_random(kind, r)
     s = r / (1.0 + r)
@@ -297,6 +305,28 @@ def _interval_age(x):
 
 
 @njit
+def _interval_harmonic(x):
+    """Solve q1(r) = x by Newton's steps, which stay beyond the solution: q1 is convex."""
+    r = x + math.sqrt(2.0 * x)
+    for _ in range(60):
+        step = (_q1(r) - x) / _p1(r)
+        r -= step
+        if abs(step) < 1e-9 * r:
+            break
+    return r
+
+
+@njit
+def _interval_fixed(kind, x):
+    """Solve worth(kind, FIXED, r) = x for r; inf where no interval is worth as much."""
+    if kind == FRESHNESS:
+        return _interval_freshness(x)
+    if not 0.0 < x < _INF:
+        return x if x >= 0.0 else math.nan
+    return _interval_age(x) if kind == AGE else _interval_harmonic(x)
+
+
+@njit
 def _interval_beyond(delay, x):
     """Solve delay * p1(r) + p2(r) = x for r: how long after a delay, in expected changes; inf for none.
 
@@ -323,11 +353,11 @@ def _interval_beyond(delay, x):
 @njit
 def _inverse_worth(kind, order, x):
     """Solve worth(kind, order, r) = x for r; inf where no interval is worth as much."""
+    if order == FIXED:
+        return _interval_fixed(kind, x)
     if not x > 0.0:
         return 0.0 if x == 0.0 else math.nan
     if kind == FRESHNESS:
-        if order == FIXED:
-            return _interval_freshness(x)
         if x >= 1.0:
             return _INF
         if order == PURELY_RANDOM:
@@ -335,8 +365,6 @@ def _inverse_worth(kind, order, x):
             return root * (1.0 + root) / (1.0 - x)
     elif x == _INF:
         return _INF
-    elif kind == AGE and order == FIXED:
-        return _interval_age(x)
     elif kind == HARMONIC and order == PURELY_RANDOM:
         return 0.5 * (x + math.sqrt(x) * math.sqrt(x + 4.0))
     return _solve_worth(kind, order, x, 1.0 - x)
@@ -444,95 +472,8 @@ def _inverse_freshness(order, f):
     return r
 
 
-# --- ufuncs ----------------------------------------------------------------------------------------
-
-
-@vectorize(cache=True)
-def p1(r):
-    """1 - exp(-r): probability of a change within r expected changes."""
-    return _p1(r)
-
-
-@vectorize(cache=True)
-def p2(r):
-    """1 - (1+r) exp(-r): worth of a poll for freshness, times the rate."""
-    return _p2(r)
-
-
-@vectorize(cache=True)
-def p3(r):
-    """1 - (1+r+r^2/2) exp(-r)."""
-    return _p3(r)
-
-
-@vectorize(cache=True)
-def q1(r):
-    """Return r - 1 + exp(-r), the integral of p1."""
-    return _q1(r)
-
-
-@vectorize(cache=True)
-def q2(r):
-    """r^2/2 - r + 1 - exp(-r), the integral of q1."""
-    return _q2(r)
-
-
-@vectorize(cache=True)
-def worth(kind, order, r):
-    """Worth at interval r for FRESHNESS, AGE or HARMONIC under an order, in units of 1/rate or 1/rate**2."""
-    return _worth(kind, order, r)
-
-
-@vectorize(cache=True)
-def inverse_worth(kind, order, x):
-    """Interval r at which the worth reaches x; inf where it never does."""
-    return _inverse_worth(kind, order, x)
-
-
-@vectorize(cache=True)
-def inverse_saturated(order, y):
-    """Interval r at which freshness is worth 1 - y; inf for y = 0. For y <= 1/2."""
-    return _inverse_saturated(order, y)
-
-
-@vectorize(cache=True)
-def interval_beyond(delay, x):
-    """Interval after a delay at which fixed-order tau-currency is worth x, all in expected changes."""
-    return _interval_beyond(delay, x)
-
-
-@vectorize(cache=True)
-def interval_freshness(x):
-    """Interval r at which fixed-order freshness is worth x (the planner's inner loop); inf for x >= 1."""
-    return _interval_freshness(x)
-
-
-@vectorize(cache=True)
-def freshness(rate, frequency, order):
-    """Time-averaged freshness; rate 0 is always fresh, frequency 0 never (unless rate is 0)."""
-    if rate == 0.0:
-        return 1.0
-    r = rate / frequency if frequency > 0.0 else _INF
-    return _freshness(order, r)
-
-
-@vectorize(cache=True)
-def staleness(rate, frequency, order):
-    """1 - freshness, to full relative precision where it is small."""
-    if rate == 0.0:
-        return 0.0
-    r = rate / frequency if frequency > 0.0 else _INF
-    return _staleness(order, r)
-
-
-@vectorize(cache=True)
-def inverse_freshness(order, wanted):
-    """Interval r at which the freshness is as wanted; 0 for 1, inf for 0."""
-    return _inverse_freshness(order, wanted)
-
-
-@vectorize(cache=True)
-def age(rate, frequency, order):
+@njit
+def _age(rate, frequency, order):
     """Time-averaged age; rate 0 has age 0, frequency 0 has age inf (unless rate is 0)."""
     if rate == 0.0:
         return 0.0
@@ -551,3 +492,154 @@ def age(rate, frequency, order):
         return r * _horner(_RANDOM_Q2, r) / frequency
     e = _mean_survival(r)
     return (7.0 / 12.0 - 1.0 / r + (1.0 - e * e) / r / r) / frequency
+
+
+# --- ufuncs ----------------------------------------------------------------------------------------
+
+
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def p1(r, out):
+    """1 - exp(-r): probability of a change within r expected changes."""
+    for i in range(out.size):
+        out[i] = _p1(r[i])
+
+
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def p2(r, out):
+    """1 - (1+r) exp(-r): worth of a poll for freshness, times the rate."""
+    for i in range(out.size):
+        out[i] = _p2(r[i])
+
+
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def p3(r, out):
+    """1 - (1+r+r^2/2) exp(-r)."""
+    for i in range(out.size):
+        out[i] = _p3(r[i])
+
+
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def q1(r, out):
+    """Return r - 1 + exp(-r), the integral of p1."""
+    for i in range(out.size):
+        out[i] = _q1(r[i])
+
+
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def q2(r, out):
+    """r^2/2 - r + 1 - exp(-r), the integral of q1."""
+    for i in range(out.size):
+        out[i] = _q2(r[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fixed_worth(kind, r, out):
+    for i in range(out.size):
+        out[i] = _worth_fixed(kind, r[i])
+
+
+@elementwise(fixed=_fixed_worth)
+@njit(cache=True, nogil=True, error_model="numpy")
+def worth(kind, order, r, out):
+    """Worth at interval r for FRESHNESS, AGE or HARMONIC under an order, in units of 1/rate or 1/rate**2."""
+    for i in range(out.size):
+        out[i] = _worth(kind, order, r[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fixed_inverse_worth(kind, x, out):
+    for i in range(out.size):
+        out[i] = _interval_fixed(kind, x[i])
+
+
+@elementwise(fixed=_fixed_inverse_worth)
+@njit(cache=True, nogil=True, error_model="numpy")
+def inverse_worth(kind, order, x, out):
+    """Interval r at which the worth reaches x; inf where it never does."""
+    for i in range(out.size):
+        out[i] = _inverse_worth(kind, order, x[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fixed_inverse_saturated(y, out):
+    for i in range(out.size):
+        out[i] = _interval_saturated(y[i]) if y[i] > 0.0 else (_INF if y[i] == 0.0 else math.nan)
+
+
+@elementwise(fixed=_fixed_inverse_saturated)
+@njit(cache=True, nogil=True, error_model="numpy")
+def inverse_saturated(order, y, out):
+    """Interval r at which freshness is worth 1 - y; inf for y = 0. For y <= 1/2."""
+    for i in range(out.size):
+        out[i] = _inverse_saturated(order, y[i])
+
+
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def interval_beyond(delay, x, out):
+    """Interval after a delay at which fixed-order tau-currency is worth x, all in expected changes."""
+    for i in range(out.size):
+        out[i] = _interval_beyond(delay[i], x[i])
+
+
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def interval_freshness(x, out):
+    """Interval r at which fixed-order freshness is worth x (the planner's inner loop); inf for x >= 1."""
+    for i in range(out.size):
+        out[i] = _interval_freshness(x[i])
+
+
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def freshness(rate, frequency, order, out):
+    """Time-averaged freshness; rate 0 is always fresh, frequency 0 never (unless rate is 0)."""
+    for i in range(out.size):
+        if rate[i] == 0.0:
+            out[i] = 1.0
+        else:
+            out[i] = _freshness(order, rate[i] / frequency[i] if frequency[i] > 0.0 else _INF)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fixed_staleness(rate, frequency, out):
+    for i in range(out.size):
+        r = rate[i] / frequency[i] if frequency[i] > 0.0 else _INF
+        if rate[i] == 0.0:
+            out[i] = 0.0
+        elif r < 1e-150 or r == _INF:
+            out[i] = 0.5 * r if r < _INF else 1.0
+        else:
+            out[i] = _q1(r) / r
+
+
+@elementwise(fixed=_fixed_staleness)
+@njit(cache=True, nogil=True, error_model="numpy")
+def staleness(rate, frequency, order, out):
+    """1 - freshness, to full relative precision where it is small."""
+    for i in range(out.size):
+        if rate[i] == 0.0:
+            out[i] = 0.0
+        else:
+            out[i] = _staleness(order, rate[i] / frequency[i] if frequency[i] > 0.0 else _INF)
+
+
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def inverse_freshness(order, wanted, out):
+    """Interval r at which the freshness is as wanted; 0 for 1, inf for 0."""
+    for i in range(out.size):
+        out[i] = _inverse_freshness(order, wanted[i])
+
+
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def age(rate, frequency, order, out):
+    """Time-averaged age; rate 0 has age 0, frequency 0 has age inf (unless rate is 0)."""
+    for i in range(out.size):
+        out[i] = _age(rate[i], frequency[i], order)

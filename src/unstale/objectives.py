@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import special
+import scipy
 
 from . import kernels
 from .arguments import Floats, choice, unwrap
@@ -301,7 +301,7 @@ def ein(x: Floats) -> Floats:
     for k in range(20, 0, -1):  # alternating, but each term is below half the one before
         series = (1.0 / k - series) * small / k if k > 1 else small * (1.0 - series)
     with np.errstate(divide="ignore"):
-        large = special.exp1(np.maximum(x, 1.0)) + np.log(np.maximum(x, 1.0)) + np.euler_gamma
+        large = scipy.special.exp1(np.maximum(x, 1.0)) + np.log(np.maximum(x, 1.0)) + np.euler_gamma
     return unwrap(np.where(x < 1.0, series, large))
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
-from scipy.optimize import elementwise
 
 from . import gap_kernels, kernels, uncertain_kernels
 from .arguments import Floats, Order, broadcast, numbers, order_code, unwrap
@@ -159,7 +158,7 @@ def _over_gaps(kind: int, law: Process, t: Floats, order: int) -> Floats:
 def _exponential_mean(penalty: Penalty, rate: Floats) -> Floats:
     """E[w(X)] for X exponential with this rate."""
     if penalty.exponent is not None:
-        return special.gamma(penalty.exponent + 1.0) / rate**penalty.exponent
+        return scipy.special.gamma(penalty.exponent + 1.0) / rate**penalty.exponent
     if penalty.threshold is not None:
         return np.exp(-rate * penalty.threshold)
     kinks = np.asarray(getattr(penalty, "kinks", ()), float)
@@ -227,7 +226,7 @@ def _harmonic_small(r: Floats, order: int) -> Floats:
     total = np.zeros(r.shape)
     for k in range(34, 0, -1):
         moment = (2.0 ** (k + 3) - 2.0) / ((k + 2) * (k + 3)) if order == kernels.RANDOM else 1.0
-        total = r * (moment * (-1) ** (k + 1) / (k * special.factorial(k + 1)) + total)
+        total = r * (moment * (-1) ** (k + 1) / (k * scipy.special.factorial(k + 1)) + total)
     return total
 
 
@@ -235,7 +234,7 @@ def _harmonic_random(r: Floats) -> Floats:
     """E[V Ein(rV)] - E[q1(rV)]/r for V triangular on (0, 2)."""
 
     def part(n: int, a: float) -> Floats:  # integral of v^n Ein(rv) from 0 to a
-        decayed = special.factorial(n) * special.gammainc(n + 1, r * a) / r ** (n + 1)
+        decayed = scipy.special.factorial(n) * scipy.special.gammainc(n + 1, r * a) / r ** (n + 1)
         return (a ** (n + 1) * ein(r * a) - a ** (n + 1) / (n + 1) + decayed) / (n + 1)
 
     first = 2.0 * part(2, 1.0) - part(2, 2.0) + 2.0 * (part(1, 2.0) - part(1, 1.0))
@@ -357,7 +356,7 @@ def interval_moment(k: float, order: int) -> float:
     return (
         (2.0 ** (k + 2) - 2.0) / ((k + 1) * (k + 2))
         if order == kernels.RANDOM
-        else float(special.gamma(k + 1))
+        else float(scipy.special.gamma(k + 1))
     )
 
 
@@ -447,6 +446,8 @@ def _solved(
     start: Floats,
     index: NDArray[np.intp],
 ) -> Floats:
+    from scipy.optimize import elementwise  # slow to import, rarely needed
+
     def miss(u: Floats, goal: Floats, place: Floats) -> Floats:
         with np.errstate(all="ignore"):
             value = np.log(increasing(np.exp(np.clip(u, -740.0, 700.0)), place.astype(np.intp)))

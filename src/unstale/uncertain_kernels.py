@@ -23,14 +23,16 @@ triangular ``S = (2-x)^2 / 2 - (1-x)^2``, each where its base is positive, is tw
 
 The tests hold each to 1e-12 against mpmath.
 
-A scalar function has a leading underscore; the same name without it is a NumPy ufunc of float64.
+A scalar function has a leading underscore; the same name without it takes arrays of float64, as a
+NumPy ufunc does (see `elementwise`).
 """
 
 import math
 
 import numpy as np
-from numba import njit, vectorize
+from numba import njit
 
+from .elementwise import elementwise
 from .kernels import AGE, FIXED, FRESHNESS, HARMONIC, PURELY_RANDOM, RANDOM, _decay, _horner, _log1p
 
 __all__ = ["cost", "freshness", "inverse_conditional", "inverse_saturated", "inverse_worth", "worth"]
@@ -465,37 +467,67 @@ def _conditional_interval(kind, a, x, more):
 # --- ufuncs ----------------------------------------------------------------------------------------
 
 
-@vectorize(cache=True)
-def worth(kind, order, shape, v):
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fixed_worth(kind, shape, v, out):
+    for i in range(out.size):
+        out[i] = _worth(kind, shape[i], v[i])
+
+
+@elementwise(fixed=_fixed_worth)
+@njit(cache=True, nogil=True, error_model="numpy")
+def worth(kind, order, shape, v, out):
     """Worth at interval v for FRESHNESS, AGE or HARMONIC, in units of 1/scale or 1/scale**2."""
-    return _worth_in(kind, order, shape, v)
+    for i in range(out.size):
+        out[i] = _worth_in(kind, order, shape[i], v[i])
 
 
-@vectorize(cache=True)
-def inverse_worth(kind, order, shape, x):
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def inverse_worth(kind, order, shape, x, out):
     """Interval v at which the worth reaches x; inf where it never does."""
-    return _inverse_worth(kind, order, shape, x)
+    for i in range(out.size):
+        out[i] = _inverse_worth(kind, order, shape[i], x[i])
 
 
-@vectorize(cache=True)
-def inverse_saturated(shape, left):
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def inverse_saturated(shape, left, out):
     """Interval v at which freshness is worth a share of 1 - left of its limit, for shapes above 1."""
-    return _saturated(shape, left)
+    for i in range(out.size):
+        out[i] = _saturated(shape[i], left[i])
 
 
-@vectorize(cache=True)
-def inverse_conditional(kind, shape, x, more):
+@elementwise()
+@njit(cache=True, nogil=True, error_model="numpy")
+def inverse_conditional(kind, shape, x, more, out):
     """Interval v at which worth is x times 1 + more * changes found by one more poll, in fixed order."""
-    return _conditional_interval(kind, shape, x, more)[0]
+    for i in range(out.size):
+        out[i] = _conditional_interval(kind, shape[i], x[i], more[i])[0]
 
 
-@vectorize(cache=True)
-def freshness(order, shape, v):
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fixed_freshness(shape, v, out):
+    for i in range(out.size):
+        out[i] = _freshness(shape[i], v[i])
+
+
+@elementwise(fixed=_fixed_freshness)
+@njit(cache=True, nogil=True, error_model="numpy")
+def freshness(order, shape, v, out):
     """Mean freshness at intervals v, to full relative precision where it is small."""
-    return _freshness_in(order, shape, v)
+    for i in range(out.size):
+        out[i] = _freshness_in(order, shape[i], v[i])
 
 
-@vectorize(cache=True)
-def cost(kind, order, shape, v):
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fixed_cost(kind, shape, v, out):
+    for i in range(out.size):
+        out[i] = _cost(kind, shape[i], v[i])
+
+
+@elementwise(fixed=_fixed_cost)
+@njit(cache=True, nogil=True, error_model="numpy")
+def cost(kind, order, shape, v, out):
     """Mean cost at intervals v, for age in units of 1/scale."""
-    return _cost_in(kind, order, shape, v)
+    for i in range(out.size):
+        out[i] = _cost_in(kind, order, shape[i], v[i])

@@ -47,6 +47,17 @@ def test_help_is_quick(command):
     assert float(took) < 10.0  # of the processor; some tenths of a second on most
 
 
+def test_a_small_plan_loads_no_more_than_it_needs(tmp_path):
+    (tmp_path / "pages.csv").write_text("rate\n" + "1\n2\n" * 500)
+    script = (
+        "import sys; from unstale.cli import main; main(sys.argv[1:]);"
+        "heavy = {'pyarrow', 'scipy.optimize', 'scipy.special', 'unstale.planning.compiled.plain'}"
+        "& set(sys.modules); print('heavy:', *heavy, file=sys.stderr)"
+    )
+    done = python("-c", script, "plan", "pages.csv", "--budget", "500/day", cwd=tmp_path)
+    assert done.stderr.splitlines()[-1] == "heavy:"
+
+
 def test_the_module_runs(tmp_path):
     done = python("-m", "unstale", "plan", "none.csv", "--budget", "1/h", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

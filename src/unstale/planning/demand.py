@@ -17,7 +17,6 @@ from ..objectives import UpdatePenalty
 from ..polling import interval_moment, worth
 from ..processes import Poisson, UncertainPoisson
 from .compiled import demand as compiled_demand
-from .compiled import plain as compiled_plain
 from .compiled import uncertain as compiled_uncertain
 from .lookup import lookup
 from .uncertain_lookup import uncertain_lookup
@@ -100,6 +99,9 @@ class KnownRates:
         fine, target = out is not None, _NOWHERE if out is None else out
         place = _NOBODY if fine or codes.size > 1 else self.place
         rate, weight, size, *_ = self.columns
+        if self.plain and codes.size == 1:
+            from .compiled import plain as compiled_plain  # it fits polynomials, which only many need
+
         if self.plain and codes.size == 1 and fine:
             near = compiled_plain.ask_plain(rate, weight, size[0], prices[0], self.table, target, sums)
         elif self.plain and codes.size == 1:

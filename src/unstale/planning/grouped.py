@@ -7,12 +7,12 @@ finds its own price while its elements are in the cache (see `compiled.grouped`)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats
-from .compiled import grouped as compiled
 from .compiled.demand import SLOPE, SPENT
 from .demand import Codes, Demand, KnownRates
 from .lookup import Lookup
@@ -64,7 +64,7 @@ class SortedGroups:
         rate, weight, size, *_ = demand.columns
         starts, place = np.empty(limits.size + 1, np.int64), np.empty(demand.n, np.int32)
         units, masses = np.empty(demand.n), np.empty(demand.n)
-        compiled.sort_by_group((rate, weight), size[0], codes, starts, place, units, masses)
+        _loops().sort_by_group((rate, weight), size[0], codes, starts, place, units, masses)
         return cls(limits, codes, float(size[0]), demand.table, starts, place, units, masses)
 
     def settled(self, budget: float, close: float) -> SettledGroups | None:
@@ -74,9 +74,9 @@ class SortedGroups:
         price = float(np.exp(-np.log(some).mean())) if some.size else np.nan
         columns = self.starts, self.units, self.masses, self.limits
         for stride in _STRIDES:
-            found = compiled.common_price(*columns, budget, price, _SAMPLE_DISTANCE, stride, self.table)
+            found = _loops().common_price(*columns, budget, price, _SAMPLE_DISTANCE, stride, self.table)
             price = found if 0.0 < found < np.inf else price
-        price = compiled.common_price(*columns, budget, price, _LAST_DISTANCE, 1, self.table)
+        price = _loops().common_price(*columns, budget, price, _LAST_DISTANCE, 1, self.table)
         paid, sums, prices = (
             np.empty(self.units.size),
             np.empty((self.limits.size, 4)),
@@ -85,7 +85,7 @@ class SortedGroups:
         for _ in range(_MOST_PASSES):
             if not 0.0 < price < np.inf:
                 return None
-            if not compiled.settle_groups(*columns, price, close, self.table, paid, sums, prices):
+            if not _loops().settle_groups(*columns, price, close, self.table, paid, sums, prices):
                 return None
             held = prices > price
             room = budget - float(np.where(held, self.limits, 0.0).sum())
@@ -100,5 +100,12 @@ class SortedGroups:
     def frequencies(self, paid: Floats, factors: Floats) -> Floats:
         """Frequencies in the order of the market, scaled by the factors of groups."""
         f = np.empty(self.units.size)
-        compiled.spread(self.size, self.codes, self.place, paid, factors, f)
+        _loops().spread(self.size, self.codes, self.place, paid, factors, f)
         return f
+
+
+def _loops() -> ModuleType:
+    """Return the compiled loops, which fit polynomials when they are loaded; few problems need them."""
+    from .compiled import grouped
+
+    return grouped

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
+import scipy
 
 from unstale import kernels
 from unstale.arguments import Floats, scalar
@@ -174,7 +174,7 @@ class UncertainPoisson(Law):
         >>> float(UncertainPoisson(shape=1.0, scale=2.0).quantile(0.5).round(3))
         1.386
         """
-        return special.gammaincinv(self.shape, scalar("share", share, above=0, below=1)) * self.scale
+        return scipy.special.gammaincinv(self.shape, scalar("share", share, above=0, below=1)) * self.scale
 
     def _survival(self, y: Floats) -> Floats:
         return np.exp(-(self.shape + 1.0) * np.log1p(y * self.scale))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
+import scipy
 
 from unstale.arguments import Floats
 
@@ -26,7 +26,7 @@ class Weibull(Law):
 
     @property
     def rate(self) -> Floats:
-        return 1.0 / (self.scale * special.gamma(1.0 + 1.0 / self.shape))
+        return 1.0 / (self.scale * scipy.special.gamma(1.0 + 1.0 / self.shape))
 
     def _level(self, y: Floats) -> Floats:
         return (y / self.scale) ** self.shape
@@ -35,13 +35,13 @@ class Weibull(Law):
         return np.exp(-self._level(y))
 
     def _residual_survival(self, t: Floats) -> Floats:
-        return special.gammaincc(1.0 / self.shape, self._level(t))
+        return scipy.special.gammaincc(1.0 / self.shape, self._level(t))
 
     def _moment(self, k: int, t: Floats) -> Floats:
-        return self._limit(k) * special.gammainc((k + 1.0) / self.shape, self._level(t))
+        return self._limit(k) * scipy.special.gammainc((k + 1.0) / self.shape, self._level(t))
 
     def _limit(self, k: int) -> Floats:
-        return self.scale**k * special.poch(1.0 / self.shape, k / self.shape)
+        return self.scale**k * scipy.special.poch(1.0 / self.shape, k / self.shape)
 
     def _sample(self, rng: np.random.Generator, size: tuple[int, ...]) -> Floats:
         return self.scale * rng.weibull(self.shape, size=size)
@@ -78,7 +78,7 @@ class Gamma(Law):
     def _tail(self, t: Floats) -> tuple[Floats, Floats]:
         """Survival and residual survival; far out from the continued fraction."""
         k, z = np.broadcast_arrays(self.shape, np.minimum(t / self.scale, 1e300))
-        longer, edge = special.gammaincc(k, z), _gamma_edge(k, z)
+        longer, edge = scipy.special.gammaincc(k, z), _gamma_edge(k, z)
         residual = longer * (1.0 - z / k) + edge  # up to the bound below this loses less than a digit
         far = z > k + 2.0 * np.sqrt(k) + 3.0
         if not far.any():
@@ -89,13 +89,13 @@ class Gamma(Law):
 
     def _moment(self, k: int, t: Floats) -> Floats:
         z = t / self.scale
-        longer = special.gammaincc(self.shape, z)
+        longer = scipy.special.gammaincc(self.shape, z)
         above = np.where(longer > 0, longer * z ** (k + 1), 0.0)
-        below = special.poch(self.shape, k + 1) * special.gammainc(self.shape + k + 1.0, z)
+        below = scipy.special.poch(self.shape, k + 1) * scipy.special.gammainc(self.shape + k + 1.0, z)
         return (above + below) / ((k + 1.0) * self.shape) * self.scale**k
 
     def _limit(self, k: int) -> Floats:
-        return special.poch(self.shape + 1.0, k) * self.scale**k / (k + 1.0)
+        return scipy.special.poch(self.shape + 1.0, k) * self.scale**k / (k + 1.0)
 
     def _sample(self, rng: np.random.Generator, size: tuple[int, ...]) -> Floats:
         return rng.gamma(self.shape, self.scale, size=size)
@@ -110,7 +110,7 @@ class Gamma(Law):
 def _gamma_edge(k: Floats, z: Floats) -> Floats:
     """z^k e^-z / Gamma(k+1); for large k around its peak, so that nothing of the size of k log k cancels."""
     large = k > 30.0
-    plain = np.exp(special.xlogy(k, z) - z - special.gammaln(k + 1.0))
+    plain = np.exp(scipy.special.xlogy(k, z) - z - scipy.special.gammaln(k + 1.0))
     if not large.any():
         return plain
     k_ = np.where(large, k, 100.0)
@@ -164,21 +164,25 @@ class Lognormal(Law):
         return (np.log(y) - self.log_mean) / self.log_sd
 
     def _survival(self, y: Floats) -> Floats:
-        return special.ndtr(-self._level(y))
+        return scipy.special.ndtr(-self._level(y))
 
     def _residual_survival(self, t: Floats) -> Floats:
         v, s = self._level(t), self.log_sd
-        near = special.ndtr(s - v) - t * self.rate * special.ndtr(-v)
+        near = scipy.special.ndtr(s - v) - t * self.rate * scipy.special.ndtr(-v)
         root = math.sqrt(0.5)
         # both terms carry the factor exp(-(v-s)^2/2); taking it out keeps the far tail
-        far = 0.5 * np.exp(-0.5 * (v - s) ** 2) * (special.erfcx((v - s) * root) - special.erfcx(v * root))
+        far = (
+            0.5
+            * np.exp(-0.5 * (v - s) ** 2)
+            * (scipy.special.erfcx((v - s) * root) - scipy.special.erfcx(v * root))
+        )
         return np.where(v > 0.0, far, near)
 
     def _moment(self, k: int, t: Floats) -> Floats:
         v, s, j = self._level(t), self.log_sd, k + 1
-        longer = special.ndtr(-v)
+        longer = scipy.special.ndtr(-v)
         above = np.where(longer > 0, self.rate * t * longer * t**k, 0.0)
-        below = np.exp(k * self.log_mean + 0.5 * (j * j - 1) * s**2 + special.log_ndtr(v - j * s))
+        below = np.exp(k * self.log_mean + 0.5 * (j * j - 1) * s**2 + scipy.special.log_ndtr(v - j * s))
         return (above + below) / j
 
     def _limit(self, k: int) -> Floats:

@@ -28,6 +28,8 @@ _Found = Sequence[tuple[Column, int]]
 """Columns with their positions in the file."""
 _T = TypeVar("_T")
 
+QUICKLY_READ_BYTES = 1 << 18
+"""Up to which a file of text has been read before Arrow would have been loaded."""
 _ROWS_AT_ONCE = 10_000
 """Rows of Parquet that are in memory as values of Python."""
 _LAST_LABEL, _LAST_NUMBER = "\x01 the last row \x01", 1.0123456789e-300
@@ -80,10 +82,10 @@ class TableReader(Generic[_T]):
             found = list(self._found.values())
             batches = list(self.file.batches(self._titles(found), advance))
             return self._made_of(self._columns(batches, found))
-        try:
-            return self._made_of(self._by_arrow(self.file, advance))
-        except _NotHere:
-            columns = self._by_python(self.file, None, advance)
+        if self.file.length > QUICKLY_READ_BYTES:
+            with suppress(_NotHere):
+                return self._made_of(self._by_arrow(self.file, advance))
+        columns = self._by_python(self.file, None, advance)
         for whole in columns:
             return self._made_of(whole)
         raise bad_file(self.path, f"it has a header line, but no {self._schema.noun} below it")

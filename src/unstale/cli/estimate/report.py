@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from rich.console import Console
-from scipy import special
 
 from unstale.arguments import Floats
 from unstale.cli.shared.printing import print_table, printable, say
@@ -185,7 +185,7 @@ class EstimateReport:
             self._print_laws(screen, classes)
 
     def _typical(self, prior: GammaPrior) -> str:
-        half, most = (special.gammaincinv(prior.shape, share) * prior.scale for share in (0.5, 0.95))
+        half, most = (scipy.special.gammaincinv(prior.shape, share) * prior.scale for share in (0.5, 0.95))
         return (
             f"{show_number(prior.rate)} {self._per} on average, with a spread (standard deviation over mean) "
             f"of {show_number(prior.shape**-0.5)}. Half of all elements have less than "

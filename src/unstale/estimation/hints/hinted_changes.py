@@ -23,8 +23,8 @@ from dataclasses import dataclass, fields
 from math import exp, log
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import optimize
 
 from unstale.arguments import Floats, broadcast, numbers, scalar, unwrap
 from unstale.errors import InvalidInput
@@ -288,7 +288,7 @@ def _shared(
     excess = float(size @ (more - less))
     if not excess > _LEAST_JUMP_SHARE * budget or float(size @ more) <= budget:
         return 1.0, more
-    share = optimize.brentq(lambda share: float(size @ polled(share)) - budget, 1e-12, 1.0, xtol=1e-13)
+    share = scipy.optimize.brentq(lambda share: float(size @ polled(share)) - budget, 1e-12, 1.0, xtol=1e-13)
     return float(share), polled(share)
 
 
@@ -309,7 +309,7 @@ def _prices(spent: Callable[[float], float], highest: float, budget: float) -> t
         high, low = low, low * 1e-2
     if low <= least:  # an element polled for its hints alone cannot spend more
         return low, low
-    root = exp(optimize.brentq(lambda log: spent(exp(log)) - budget, log(low), log(high), xtol=1e-13))
+    root = exp(scipy.optimize.brentq(lambda log: spent(exp(log)) - budget, log(low), log(high), xtol=1e-13))
     below, above, step = root, root, 1e-15
     while spent(below) < budget:
         below, step = max(root * (1.0 - step), low), 4.0 * step

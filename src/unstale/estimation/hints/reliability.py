@@ -28,8 +28,8 @@ from math import inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special
 
 from unstale.arguments import Floats, scalar
 
@@ -124,7 +124,7 @@ def estimate_hints(
     True
     """
     polls = HintedPolls.of(elapsed, hints, changed, elements)
-    z = float(special.ndtri(0.5 + 0.5 * scalar("level", level, above=0, below=1)))
+    z = float(scipy.special.ndtri(0.5 + 0.5 * scalar("level", level, above=0, below=1)))
     unit = 2.0 ** round(log2(polls.total_time / polls.count))  # exact, and all times are of some 1
     polls = polls.in_units_of(unit)
     if elements is None or not polls.elapsed.size:
@@ -167,8 +167,8 @@ def _together(polls: HintedPolls, z: float) -> HintEstimate:
         shared.precision * np.exp(-z * errors.precision),
         shared.precision * np.exp(z * errors.precision),
     )
-    odds = special.logit(shared.recall)
-    recall = special.expit(odds - z * errors.recall), special.expit(odds + z * errors.recall)
+    odds = scipy.special.logit(shared.recall)
+    recall = scipy.special.expit(odds - z * errors.recall), scipy.special.expit(odds + z * errors.recall)
     if polls.total_hints and not polls.varied:
         precision = recall = np.float64(0.0), np.float64(1.0)
     mean = float(shared.rates @ polls.time / polls.total_time)
@@ -225,7 +225,7 @@ class _Likelihood:
             return 0.0
         if slope(most) >= 0.0:
             return most
-        return float(optimize.brentq(slope, 0.0, most, xtol=1e-12 * most))
+        return float(scipy.optimize.brentq(slope, 0.0, most, xtol=1e-12 * most))
 
     # --- intervals ------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class _Likelihood:
         while far < end and far < 1e9 and above(far) > 0:
             far = min(2.0 * far, end)
         if far > 0 and above(far) < 0:
-            far = float(optimize.brentq(above, 0.0, far, xtol=1e-9, rtol=1e-9))
+            far = float(scipy.optimize.brentq(above, 0.0, far, xtol=1e-9, rtol=1e-9))
         return np.maximum(start + far * step, 0.0)
 
     def precision(self, k: float, edge: tuple[Floats, Floats]) -> ValueInInterval:
@@ -288,7 +288,7 @@ class _Likelihood:
         hints, time = self.polls.total_hints, self.polls.total_time
         a = self.unhinted(k)
         if hints == 0.0:  # how many might have come, and did not
-            most = -log(special.ndtr(-z)) / (float(a) * time) if a > 0 else 1.0
+            most = -log(scipy.special.ndtr(-z)) / (float(a) * time) if a > 0 else 1.0
             return ValueInInterval(0.0, 0.0, min(most, 1.0))
 
         def odds(a: Floats, k: Floats) -> Floats:
@@ -299,7 +299,7 @@ class _Likelihood:
         if np.isnan(value):  # nothing has changed
             return ValueInInterval(0.0, 0.0, 1.0)
         low, high = _widened(value, odds(*edge), z / sqrt(hints))
-        return ValueInInterval(*(float(special.expit(one)) for one in (value, low, high)))
+        return ValueInInterval(*(float(scipy.special.expit(one)) for one in (value, low, high)))
 
 
 def _widened(value: float, found: Floats, error: float) -> tuple[float, float]:
@@ -330,7 +330,7 @@ def _p_value(polls: HintedPolls) -> float:
     if unchanged <= _MOST_UNCHANGED_EXACT:
         chances = np.exp(-useless * polls.all_elapsed)
         return chance_of_fewer(chances, polls.all_hints, unchanged, polls.false_hints)
-    return float(0.5 * special.chdtrc(1.0, 2.0 * gain))
+    return float(0.5 * scipy.special.chdtrc(1.0, 2.0 * gain))
 
 
 def chance_of_fewer(unchanged: Floats, hints: Floats, polls: int, false: float) -> float:

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, special
+import scipy
 
 from unstale.arguments import Floats
 
@@ -104,7 +104,7 @@ class SharedReliability:
             return 1.0
         useless = self.likelihood.top(useless=True)
         gain = self.likelihood.value(self.best) + 0.5 * np.exp(self.best[0]) - self.likelihood.value(useless)
-        return float(0.5 * special.chdtrc(1.0, 2.0 * max(float(gain), 0.0))) if gain > 1e-3 else 1.0
+        return float(0.5 * scipy.special.chdtrc(1.0, 2.0 * max(float(gain), 0.0))) if gain > 1e-3 else 1.0
 
 
 @dataclass(eq=False)
@@ -138,7 +138,7 @@ class _SharedLikelihood:
             whole[free] = v
             return -self.value(whole)
 
-        found = optimize.minimize(
+        found = scipy.optimize.minimize(
             cost,
             start[free],
             method="Nelder-Mead",
@@ -165,8 +165,14 @@ class _SharedLikelihood:
         with np.errstate(over="ignore"):
             odds = 1.0 / np.expm1(x)
             own = least + rates * (rates * polls.sums((miss * polls.elapsed) ** 2 * odds * (1.0 + odds)))
-        parts = least * np.log(rates) - quiet * rates + special.gammaln(own) + own - special.xlogy(own, own)
-        prior = rates.size * (shape * np.log(time) - special.gammaln(shape))
+        parts = (
+            least * np.log(rates)
+            - quiet * rates
+            + scipy.special.gammaln(own)
+            + own
+            - scipy.special.xlogy(own, own)
+        )
+        prior = rates.size * (shape * np.log(time) - scipy.special.gammaln(shape))
         hints = polls.total_hints * (logs[1] if polls.total_hints else 0.0) - k * (polls.false_hints + 0.5)
         return float(np.log(-np.expm1(-x)).sum() + parts.sum() + prior + hints)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from unstale.arguments import Floats, scalar
 from unstale.errors import InvalidInput
@@ -42,7 +42,7 @@ def of_rate_one(name: str, shape: float) -> Process:
     if name == "gamma":
         return Gamma(shape, 1.0 / shape)
     if name == "weibull":
-        return Weibull(shape, 1.0 / special.gamma(1.0 + 1.0 / shape))
+        return Weibull(shape, 1.0 / scipy.special.gamma(1.0 + 1.0 / shape))
     if name == "lognormal":
         return Lognormal(-0.5 * shape**2, shape)
     if name == "pareto":
@@ -64,18 +64,22 @@ class _Gaps:
 
     def poisson(self, _: float) -> float:
         return float(
-            (special.gammaln(self.n) - self.n * np.log(self.n)).sum()
+            (scipy.special.gammaln(self.n) - self.n * np.log(self.n)).sum()
         )  # each element's gaps sum to n
 
     def gamma(self, k: float) -> float:
-        per = special.gammaln(self.n * k) - self.n * special.gammaln(k) - self.n * k * np.log(self.n)
+        per = (
+            scipy.special.gammaln(self.n * k)
+            - self.n * scipy.special.gammaln(k)
+            - self.n * k * np.log(self.n)
+        )
         return float((per + (k - 1.0) * self.log_sums).sum())
 
     def weibull(self, k: float) -> float:
         # powers relative to the largest gap, as they leave the floats
         top = np.maximum.reduceat(self.logs, self.grouped.starts)
         powers = np.log(self.grouped.total(np.exp(k * (self.logs - self.grouped.spread(top))))) + k * top
-        per = (self.n - 1.0) * np.log(k) + special.gammaln(self.n) - self.n * powers
+        per = (self.n - 1.0) * np.log(k) + scipy.special.gammaln(self.n) - self.n * powers
         return float((per + (k - 1.0) * self.log_sums).sum())
 
     @cached_property
@@ -104,11 +108,11 @@ class _Gaps:
                 break
         width = 1.0 / np.sqrt(bend)
         values = np.stack([self._pareto_at(shape, level + width * node) for node in _NODES])
-        total = special.logsumexp(values, axis=0) + np.log(width * (_NODES[1] - _NODES[0]))
+        total = scipy.special.logsumexp(values, axis=0) + np.log(width * (_NODES[1] - _NODES[0]))
         return float((total + self.n * np.log(shape)).sum())
 
     def _shares(self, level: Floats) -> Floats:
-        return special.expit(self.logs + self.grouped.spread(level))
+        return scipy.special.expit(self.logs + self.grouped.spread(level))
 
     def _pareto_at(self, shape: float, level: Floats) -> Floats:
         logs = np.logaddexp(0.0, self.logs + self.grouped.spread(level))

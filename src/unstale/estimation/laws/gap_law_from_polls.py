@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from unstale.arguments import Floats, numbers, scalar, unwrap, whole
 from unstale.draws import generator_of
@@ -258,5 +258,5 @@ def _mixture(basis: Floats, shares: Floats, variance: Floats) -> Floats:
     scale = 1.0 / np.sqrt(variance)
     firm = 1e4 * scale.max()
     rows = np.vstack([basis * scale[:, None], np.full(basis.shape[1], firm)])
-    weights, _ = optimize.nnls(rows / firm, np.append(shares * scale, firm) / firm)
+    weights, _ = scipy.optimize.nnls(rows / firm, np.append(shares * scale, firm) / firm)
     return weights / weights.sum()

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from unstale.arguments import Floats, scalar, whole
 from unstale.errors import InvalidInput
@@ -161,7 +161,7 @@ def _independent(values: Floats, grouped: Grouping) -> Test:
         score = (m * (products / spread[used] - mean)).sum()
         statistic += float(score**2 / (m**2 * variance).sum())
         lags = k
-    return Test(statistic, float(special.chdtrc(lags, statistic))) if lags else Test(np.nan, 1.0)
+    return Test(statistic, float(scipy.special.chdtrc(lags, statistic))) if lags else Test(np.nan, 1.0)
 
 
 def _ranks(values: Floats, grouped: Grouping) -> Floats:

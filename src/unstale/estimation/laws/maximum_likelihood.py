@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import optimize, special
 
 from unstale.arguments import Floats
 from unstale.processes import Gamma, Lognormal, Pareto, Periodic, Poisson, Process, Weibull
@@ -32,7 +32,7 @@ class Likeliest(NamedTuple):
 def lowest(less: Callable[[Floats], float], start: ArrayLike, tolerance: float) -> Floats:
     """Return where a function of a few numbers is least, near a start."""
     options: Any = {"xatol": tolerance, "fatol": tolerance, "maxiter": 1000}
-    return optimize.minimize(less, np.asarray(start, float), method="Nelder-Mead", options=options).x
+    return scipy.optimize.minimize(less, np.asarray(start, float), method="Nelder-Mead", options=options).x
 
 
 def lowest_between(
@@ -40,7 +40,7 @@ def lowest_between(
 ) -> tuple[float, float]:
     """Return where a function of one number is least, and how much it is there."""
     options: Any = {"xatol": tolerance}
-    found = optimize.minimize_scalar(less, bounds=(low, high), method="bounded", options=options)
+    found = scipy.optimize.minimize_scalar(less, bounds=(low, high), method="bounded", options=options)
     return float(found.x), float(found.fun)
 
 
@@ -58,10 +58,10 @@ def _weibull(gaps: Floats, censored: Floats, sharpest: float) -> Likeliest:
 
     def slope(level: float) -> float:
         k = np.exp(level)
-        return float(special.softmax(k * every) @ every - 1.0 / k - logs.mean())
+        return float(scipy.special.softmax(k * every) @ every - 1.0 / k - logs.mean())
 
     k = np.exp(_root(slope, np.log(0.05), np.log(1.0 / sharpest)))
-    scale = np.exp((special.logsumexp(k * every) - np.log(gaps.size)) / k)
+    scale = np.exp((scipy.special.logsumexp(k * every) - np.log(gaps.size)) / k)
     total = gaps.size * (np.log(k) - k * np.log(scale) - 1.0) + (k - 1.0) * logs.sum()
     return _of(Weibull(k, scale), total)
 
@@ -72,19 +72,19 @@ def _root(increasing: Callable[[float], float], low: float, high: float) -> floa
         return low
     if increasing(high) <= 0:
         return high
-    return float(optimize.brentq(increasing, low, high, xtol=1e-12))
+    return float(scipy.optimize.brentq(increasing, low, high, xtol=1e-12))
 
 
 def _gamma(gaps: Floats, censored: Floats, sharpest: float) -> Likeliest:
     mean, logs = float(gaps.mean()), float(np.log(gaps).mean())
     low, high = np.log(1e-3), -2.0 * np.log(sharpest)
     excess = np.log(mean) - logs
-    start = _root(lambda u: float(excess - u + special.digamma(np.exp(u))), low, high)
+    start = _root(lambda u: float(excess - u + scipy.special.digamma(np.exp(u))), low, high)
 
     def less(at: Floats) -> float:
         k = np.exp(np.clip(at[0], low, high))
         scale = np.exp(at[1]) / k
-        total = gaps.size * ((k - 1.0) * logs - mean / scale - k * np.log(scale) - special.gammaln(k))
+        total = gaps.size * ((k - 1.0) * logs - mean / scale - k * np.log(scale) - scipy.special.gammaln(k))
         return -float(total + _log_longer(k, censored / scale).sum())
 
     at = _polished(less, [start, np.log(mean)], censored)
@@ -94,9 +94,9 @@ def _gamma(gaps: Floats, censored: Floats, sharpest: float) -> Likeliest:
 
 def _log_longer(k: float, z: Floats) -> Floats:
     """Log of the survival of a gamma law; far out by its leading term."""
-    longer = special.gammaincc(k, z)
+    longer = scipy.special.gammaincc(k, z)
     with np.errstate(divide="ignore"):
-        far = (k - 1.0) * np.log(z) - z - special.gammaln(k)
+        far = (k - 1.0) * np.log(z) - z - scipy.special.gammaln(k)
         return np.where(longer > 1e-290, np.log(longer), far)
 
 
@@ -107,7 +107,7 @@ def _lognormal(gaps: Floats, censored: Floats, sharpest: float) -> Likeliest:
     def less(at: Floats) -> float:
         sd = np.exp(np.clip(at[1], low, high))
         total = -0.5 * (((logs - at[0]) / sd) ** 2).sum() - logs.size * (np.log(sd) + 0.5 * np.log(2 * np.pi))
-        return -float(total - logs.sum() + special.log_ndtr((at[0] - open_logs) / sd).sum())
+        return -float(total - logs.sum() + scipy.special.log_ndtr((at[0] - open_logs) / sd).sum())
 
     at = _polished(less, [logs.mean(), np.log(max(logs.std(), sharpest))], censored)
     return _of(Lognormal(at[0], np.exp(np.clip(at[1], low, high))), -less(at))
@@ -145,8 +145,8 @@ def _periodic(gaps: Floats, censored: Floats, sharpest: float) -> Likeliest:
     period = float(gaps.mean())
     sd = period * float(np.clip(gaps.std() / period, sharpest, max(JITTER, sharpest)))
     total = -0.5 * (((gaps - period) / sd) ** 2).sum() - gaps.size * (np.log(sd) + 0.5 * np.log(2 * np.pi))
-    total += special.log_ndtr((period - censored) / sd).sum()
-    return Likeliest(Periodic(period), float(total), lambda y: special.ndtr((y - period) / sd))
+    total += scipy.special.log_ndtr((period - censored) / sd).sum()
+    return Likeliest(Periodic(period), float(total), lambda y: scipy.special.ndtr((y - period) / sd))
 
 
 LIKELIEST: dict[str, Callable[[Floats, Floats, float], Likeliest]] = {

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from unstale.arguments import Floats
 from unstale.estimation.poll_columns import Grouping
@@ -138,7 +138,7 @@ def normal(score: float, variance: float) -> Test:
     if not variance > 0:
         return Test(np.nan, 1.0)
     z = score / np.sqrt(variance)
-    return Test(float(z), float(2.0 * special.ndtr(-abs(z))))
+    return Test(float(z), float(2.0 * scipy.special.ndtr(-abs(z))))
 
 
 def chi_square(score: Floats, variance: Floats) -> Test:
@@ -148,4 +148,4 @@ def chi_square(score: Floats, variance: Floats) -> Test:
     if not kept.any():
         return Test(np.nan, 1.0)
     statistic = float(((vectors.T @ score)[kept] ** 2 / values[kept]).sum())
-    return Test(statistic, float(special.chdtrc(int(kept.sum()), statistic)))
+    return Test(statistic, float(scipy.special.chdtrc(int(kept.sum()), statistic)))

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from unstale.arguments import Floats, whole
 from unstale.errors import InvalidInput
@@ -91,8 +91,8 @@ def _residual(law: Process) -> Callable[[Floats], Floats]:
     k, scale = float(law.shape), float(law.scale)
     logs = np.linspace(np.log(1e-9), np.log(100.0 + 10.0 * k), 2000)
     z = np.exp(logs)
-    longer = special.gammaincc(k, z)
-    left = longer * (1.0 - z / k) + np.exp(k * logs - z - special.gammaln(k + 1.0))
+    longer = scipy.special.gammaincc(k, z)
+    left = longer * (1.0 - z / k) + np.exp(k * logs - z - scipy.special.gammaln(k + 1.0))
     table = interpolate.CubicHermiteSpline(logs, np.maximum(left, 0.0), -longer * z / k)
 
     def beyond(t: Floats) -> Floats:

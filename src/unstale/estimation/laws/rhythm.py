@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from unstale.arguments import Floats, numbers, scalar, whole
 from unstale.errors import InvalidInput
@@ -171,14 +171,14 @@ def _test(counts: Floats, exposed: Floats) -> Test:
     cells = exposed[:, known] > 0.5 * exposed[:, known].max()
     freedom = int(cells.sum()) - bins
     if freedom < 1:
-        return Test(between, float(special.chdtrc(bins - 1, statistic)))
+        return Test(between, float(scipy.special.chdtrc(bins - 1, statistic)))
     share = np.where(of_bins > 0, counts.sum(axis=0) / np.where(of_bins > 0, of_bins, 1.0), 0.0)
     means = (expected * share)[:, known]
     squares = (counts[:, known] - means)[cells] ** 2 / np.maximum(expected[:, known], 1e-300)[cells]
     dispersion = float(squares.sum()) / freedom
     if not dispersion > 0:
-        return Test(between, float(special.chdtrc(bins - 1, statistic)))
-    return Test(between / dispersion, float(special.fdtrc(bins - 1, freedom, between / dispersion)))
+        return Test(between, float(scipy.special.chdtrc(bins - 1, statistic)))
+    return Test(between / dispersion, float(scipy.special.fdtrc(bins - 1, freedom, between / dispersion)))
 
 
 def rhythm_of_polls(

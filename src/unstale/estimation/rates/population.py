@@ -16,9 +16,8 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special
-from scipy.optimize import elementwise
 
 from unstale.arguments import Floats
 from unstale.errors import InvalidInput
@@ -108,7 +107,7 @@ def _likeliest(data: PollTally, members: NDArray[np.intp]) -> tuple[_PriorLikeli
     best, other = plain.best(), mixed.best()
     n = data.polls.size
     gain = n * (plain.surprise(best)[0] - mixed.surprise(other)[0])
-    if gain > 0.5 * np.log(n) and special.expit(other[2]) > _LEAST_STRANGER_SHARE:
+    if gain > 0.5 * np.log(n) and scipy.special.expit(other[2]) > _LEAST_STRANGER_SHARE:
         return mixed, other
     return plain, best
 
@@ -151,11 +150,13 @@ class _PriorLikelihood:
         mean, log, size = out[:, 0], out[:, 4], out[:, 5]
         gamma = np.isnan(log)
         a, b = shape + data.known[gamma], time + data.still[gamma]
-        log[gamma] = special.digamma(a) - np.log(b)
-        size[gamma] = special.gammaln(a) - a * np.log(b)
+        log[gamma] = scipy.special.digamma(a) - np.log(b)
+        size[gamma] = scipy.special.gammaln(a) - a * np.log(b)
         by_time = shape - time * mean
-        by_shape = shape * (np.log(time) - special.digamma(shape) + log)
-        return size + shape * np.log(time) - special.gammaln(shape), np.array([by_shape + by_time, -by_time])
+        by_shape = shape * (np.log(time) - scipy.special.digamma(shape) + log)
+        return size + shape * np.log(time) - scipy.special.gammaln(shape), np.array(
+            [by_shape + by_time, -by_time]
+        )
 
     def best(self) -> Floats:
         """Find the most probable prior."""
@@ -171,7 +172,7 @@ class _PriorLikelihood:
         return -np.log1p(-data.changes / (data.polls + 0.5)) * (data.polls * self._interval / data.total)
 
     def _best_from(self, start: Floats, ftol: float, gtol: float) -> Floats:
-        found = optimize.minimize(
+        found = scipy.optimize.minimize(
             self.surprise,
             start,
             jac=True,
@@ -224,20 +225,20 @@ class _MixedPriorLikelihood(_PriorLikelihood):
 
     def prior(self, x: Floats) -> GammaPrior:
         """Return the gamma law nearest to the law of all: that with the same mean, and mean logarithm."""
-        share = np.array([special.expit(-x[2]), special.expit(x[2])])
+        share = np.array([scipy.special.expit(-x[2]), scipy.special.expit(x[2])])
         laws = super().prior(x), self._any
         mean = share @ [one.rate for one in laws]
-        log = share @ [special.digamma(one.shape) + np.log(one.scale) for one in laws]
+        log = share @ [scipy.special.digamma(one.shape) + np.log(one.scale) for one in laws]
         shape = float(_shape(np.log(mean) - log))
         return GammaPrior(shape, float(mean) / shape)
 
     def surprise(self, x: Floats) -> tuple[float, Floats]:
         """Return the same as `_PriorLikelihood.surprise`, for three numbers."""
         value, slopes = self._evidence(super().prior(x))
-        alike, strange = value + special.log_expit(-x[2]), self._of_any + special.log_expit(x[2])
+        alike, strange = value + scipy.special.log_expit(-x[2]), self._of_any + scipy.special.log_expit(x[2])
         total = np.logaddexp(alike, strange)
         weight = np.exp(alike - total)
-        by_share = 1.0 - weight.mean() - special.expit(x[2])
+        by_share = 1.0 - weight.mean() - scipy.special.expit(x[2])
         return self._with_hints(x, total.mean(), np.append((slopes * weight).mean(axis=1), by_share))
 
     def best(self) -> Floats:
@@ -252,10 +253,12 @@ def _averaged(data: PollTally, priors: list[GammaPrior], weights: Floats, level:
 
     A variance says nothing here: nearly all of it may come from a few improbable priors.
     """
+    from scipy.optimize import elementwise  # slow to import, rarely needed
+
     owners = np.zeros(data.polls.size, np.int64)
     each = [posterior(data, [prior], owners, level) for prior in priors]
     mean = weights @ [one.mean for one in each]
-    log = weights @ [np.log(one.mean) + special.digamma(one.shape) - np.log(one.shape) for one in each]
+    log = weights @ [np.log(one.mean) + scipy.special.digamma(one.shape) - np.log(one.shape) for one in each]
 
     def quantile(ends: Callable[[Posterior], Floats], share: float) -> Floats:
         def excess(u: Floats, who: NDArray[np.intp]) -> Floats:
@@ -279,13 +282,15 @@ def _shape(gap: Floats) -> Floats:
     """Return the shape of gamma laws from the logarithm of the mean less the mean of the logarithm.
 
     >>> shape = np.array([0.01, 1.0, 50.0])
-    >>> _shape(np.log(shape) - special.digamma(shape)).round(9).tolist()
+    >>> _shape(np.log(shape) - scipy.special.digamma(shape)).round(9).tolist()
     [0.01, 1.0, 50.0]
     """
     shape = (3.0 - gap + np.sqrt((gap - 3.0) ** 2 + 24.0 * gap)) / (12.0 * gap)  # within 1.5 %
     for _ in range(3):
-        miss = np.log(shape) - special.digamma(shape) - gap
-        shape = 1.0 / (1.0 / shape + miss / (shape * shape * (1.0 / shape - special.polygamma(1, shape))))
+        miss = np.log(shape) - scipy.special.digamma(shape) - gap
+        shape = 1.0 / (
+            1.0 / shape + miss / (shape * shape * (1.0 / shape - scipy.special.polygamma(1, shape)))
+        )
     return shape
 
 

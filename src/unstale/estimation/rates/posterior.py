@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from unstale.arguments import Floats, scalar
 from unstale.errors import InvalidInput
@@ -138,7 +138,7 @@ def posterior(data: PollTally, priors: list[GammaPrior], owners: Owners, level: 
     shape = np.minimum(mean / variance * mean, 1e15)
     gamma = np.isnan(low)
     for quantile, share in ((low, tail), (high, 1.0 - tail)):
-        quantile[gamma] = special.gammaincinv(shape[gamma], share) * (mean[gamma] / shape[gamma])
+        quantile[gamma] = scipy.special.gammaincinv(shape[gamma], share) * (mean[gamma] / shape[gamma])
     return Posterior(mean, low, high, shape)
 
 
@@ -147,7 +147,7 @@ def share_below(data: PollTally, priors: list[GammaPrior], owners: Owners, limit
     mean, variance, share = evaluated(data, priors, owners, 0.5, limits)[:, :3].T.copy()
     gamma = np.isnan(share)
     shape = mean[gamma] ** 2 / variance[gamma]
-    share[gamma] = special.gammainc(shape, limits[gamma] / mean[gamma] * shape)
+    share[gamma] = scipy.special.gammainc(shape, limits[gamma] / mean[gamma] * shape)
     return share
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import inf, isfinite, nan
 
 import numpy as np
-from scipy import special
+import scipy
 
 from unstale.arguments import Floats
 from unstale.errors import InvalidInput
@@ -162,7 +162,7 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
     next_poll, levels = float(due(policy, at, now)[0]), rhythm_of(policy, at)
     value = inf if np.isnan(table["last"][at][0]) else float(policy.known.worths(at, since)[0])
-    low, high = (float(special.gammaincinv(shape, share)) * scale for share in (0.05, 0.95))
+    low, high = (float(scipy.special.gammaincinv(shape, share)) * scale for share in (0.05, 0.95))
     return Explanation(
         element=element,
         why=_why(policy, int(at[0]), element, value=value, moment=next_poll, now=now),
