@@ -460,7 +460,7 @@ def _conditional_interval(kind, a, x, more):
         if abs(off) < 4e-15 or high - low < 4e-16 * v:
             break
         new = v * (1.0 + step)
-        v = new if low < new < high else 0.5 * (low + high)
+        v = new if low < new < high else math.sqrt(low) * math.sqrt(high)
     return v, steep, abs(off)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from unstale import kernels, plan
+from unstale import UncertainPoisson, kernels, plan
 from unstale.objectives import objective_named
 from unstale.planning import allocation, fast_path
 from unstale.planning.compiled import cells as compiled_cells
@@ -251,3 +251,39 @@ def test_groups_when_limits_alone_could_spend_the_budget(budget):
     assert (np.bincount(groups, found.frequencies, 300) <= limits * (1 + 1e-12)).all()
     assert_allclose(found.spent, budget, rtol=1e-9)
     assert found.gap <= 1e-9 * found.cost
+
+
+@pytest.mark.parametrize("more", [1e-2, 2.0, 300.0])
+@pytest.mark.parametrize(
+    ("uncertain", "objective"),
+    [(False, "freshness"), (True, "freshness"), (True, "age"), (True, "harmonic")],
+)
+def test_polls_that_pay_for_changes(uncertain, objective, more):
+    """A fine pass has the frequencies, and foresees what scaling them costs; a rough one has the slope."""
+    n, goal = 3_000, Goal(objective_named(objective), "fixed")
+    rng = np.random.default_rng(11)
+    rates, weights, sizes = 10.0 ** rng.uniform(-1.5, 1.5, (3, n))
+    shape = 10.0 ** rng.uniform(-0.5, 1.5, n)
+    law = UncertainPoisson(shape, rates / shape) if uncertain else rates
+    (part,) = Problem.of(law, weights=weights, sizes=sizes, change_sizes=more * sizes, goal=goal).market.parts
+    demand, price = demand_of(part, goal), np.array([0.05])
+    sums, found = np.zeros((2, 1, 4)), np.empty(n)
+    demand(price, ALONE, sums[0], found)
+    assert demand.bowed
+    exact = part.frequencies(goal, price[0], exact=True)
+    sure = (exact > 0.02 * rates) | (exact == 0.0)  # close to a cutoff, the rounding of numbers decides
+    assert_allclose(found[sure], exact[sure], rtol=1e-9)
+    assert_allclose(sums[0, 0, SPENT], part.spending(goal, found).sum(), rtol=1e-13)
+    scaled = part.spending(goal, found * (1.0 + 1e-4)).sum()
+    spent, bow, free, _ = sums[0, 0]
+    assert_allclose(scaled, spent + 1e-4 * free + 0.5e-8 * bow, rtol=3e-12)
+    demand(price, ALONE, sums[1])
+    assert_allclose(sums[1, 0, SPENT], spent, rtol=1e-6)
+    low, high = (part.frequencies(goal, factor * price[0], exact=True) for factor in (0.99, 1.01))
+    far = part.take(np.flatnonzero((high > 0.3 * rates) | (low == 0.0)))  # no slope sees a cutoff
+    demand, sums = demand_of(far, goal), np.zeros((3, 1, 4))
+    demand(price, ALONE, sums[0])
+    for factor, own in zip((0.999, 1.001), sums[1:], strict=True):
+        demand(factor * price, ALONE, own, np.empty(far.n))
+    slope = (sums[2, 0, SPENT] - sums[1, 0, SPENT]) / np.log(1.001 / 0.999)
+    assert_allclose(sums[0, 0, SLOPE], slope, rtol=5e-3)

@@ -50,6 +50,8 @@ class Demand(Protocol):
     """Whether a pass takes microseconds for an element."""
     near: NDArray[np.int64]
     """Places of elements that the last price cut off, or nearly did, if there was one price for all."""
+    bowed: bool
+    """Whether a fine pass writes to SLOPE how spending bends if frequencies are scaled."""
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:
         """Add what the elements spend at the prices of their groups; write frequencies to ``out``."""
@@ -93,6 +95,8 @@ class KnownRates:
         self.optionless = alone and not (part.bounded or part.conditional) and count.size == count[0] == 1
         self.optionless &= goal.objective.kernel == FRESHNESS and goal.code == FIXED
         self.plain = self.optionless and part.n >= MANY_PLAIN_ELEMENTS
+        self.bowed = part.conditional and not part.bounded and goal.code == FIXED
+        self.bowed &= count.size == count[0] == 1
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:
         blur = _CUTOFF_BLUR if codes.size == 1 else 0.0  # small groups are not smooth
@@ -109,9 +113,8 @@ class KnownRates:
                 rate, weight, size[0], prices[0], self.table, blur, sums, place
             )
         else:
-            near = compiled_demand.ask_known(
-                self.n, self.columns, prices, codes, self.table, blur, fine, target, sums, place
-            )
+            ask = compiled_plain.ask_conditional if self.bowed else compiled_demand.ask_known
+            near = ask(self.n, self.columns, prices, codes, self.table, blur, fine, target, sums, place)
         self.near = place[:near]
 
 
@@ -125,6 +128,7 @@ class Uncertain:
         self.near = self.place = np.empty(part.n + 1, np.int64)
         self.table, self.order = uncertain_lookup(goal.objective.kernel or 0, goal.code), goal.code
         self.dear = part.conditional or goal.code != FIXED
+        self.bowed = part.conditional and not part.bounded
 
     def __call__(self, prices: Floats, codes: Codes, sums: Floats, out: Floats | None = None) -> None:
         fine, target = out is not None, _NOWHERE if out is None else out
@@ -138,7 +142,7 @@ class Uncertain:
 class Proportional:
     """Elements whose frequencies are all proportional to one power of the price."""
 
-    dear, near = False, _NOBODY
+    dear, bowed, near = False, False, _NOBODY
 
     def __init__(self, part: Elements, root: Floats, power: float) -> None:
         self.part, self.root, self.power = part, root, power
@@ -166,7 +170,7 @@ class Proportional:
 class Searched:
     """Elements whose intervals are searched for, beginning where the last search ended."""
 
-    dear, near = False, _NOBODY
+    dear, bowed, near = False, False, _NOBODY
 
     def __init__(self, part: Elements, goal: Goal) -> None:
         self.part, self.goal = part, goal

@@ -342,7 +342,7 @@ def _allocated(
         groups.prices[~held] = groups.unders[~held] = price
     else:
         return None
-    scaled = _scaled(asking, f, at, held, budget)
+    scaled = _scaled(asking, f, at, groups, budget)
     if scaled is None:
         return None
     total, factors, free_factor = scaled
@@ -416,17 +416,19 @@ def _left(
 
 
 def _scaled(
-    asking: _Asking, f: Floats, at: Floats, held: NDArray[np.bool_], budget: float
+    asking: _Asking, f: Floats, at: Floats, groups: _GroupPrices, budget: float
 ) -> tuple[float, Floats, float] | None:
     """Scale frequencies inside their bounds so that limits and budget are met.
 
     Returns what is spent, by how much each group was scaled, and by how much those that no limit holds.
     """
-    parts, limits = asking.market.parts, asking.limits
+    parts, limits, held = asking.market.parts, asking.limits, groups.held
+    bowed = not groups.mixes.any() and all(demand.bowed for demand in asking.demands)
     conditional = any(part.conditional for part in parts)
-    simple = not conditional and not any(part.bounded for part in parts)
+    bounded = any(part.bounded for part in parts)
+    simple = not bounded and (not conditional or bowed)
     spent = at[:, SPENT].copy()
-    free = spent if simple else at[:, FREE].copy()
+    free = spent if simple and not conditional else at[:, FREE].copy()
     total_factors, free_factor = np.ones(limits.size), 1.0
     for _ in range(6):
         off, common, held = _left(spent, free, limits, held, budget)
@@ -436,6 +438,8 @@ def _scaled(
         total_factors *= factors
         free_factor *= 1.0 + common
         if simple:
+            if conditional:  # found changes cost less than proportionally
+                factors -= np.where(free > 0.0, 0.5 * at[:, SLOPE] / free, 0.0) * (factors - 1.0) ** 2
             f *= factors if factors.size == 1 else factors[asking.codes]
             return budget, factors, free_factor
         sums = np.zeros(at.shape)

@@ -10,18 +10,26 @@ import math
 import numpy as np
 from numba import njit
 
-from ...kernels import AGE, FIXED, FRESHNESS, _decay, _log1p
+from ...kernels import AGE, FIXED, FRESHNESS, _decay, _horner, _log1p
 from ...uncertain_kernels import (
-    _changed,
     _conditional_interval,
     _inverse_worth,
-    _next_change,
     _steps,
     _worth,
     _worth_and_growth,
 )
 from ..uncertain_lookup import COLUMNS, PIECE_BITS, RANDOM_BITS
-from .demand import CHUNK_ELEMENTS, FAST_MATH, _filled, _piece, _priced, note_cutoff, settle
+from .demand import (
+    _MEAN_SURVIVAL,
+    CHUNK_ELEMENTS,
+    FAST_MATH,
+    _add_up,
+    _filled,
+    _piece,
+    _priced,
+    note_cutoff,
+    settle,
+)
 
 _SHIFT, _RANDOM_SHIFT = 52 - PIECE_BITS, 52 - RANDOM_BITS
 _INSIDE = (1 << _SHIFT) - 1
@@ -35,10 +43,12 @@ _LAST_STEP, _TRUSTED_STEP = 2e-5, 0.02
 """After a shorter step, relatively, nothing is left to improve; a longer one is not trusted."""
 _GOOD_ENOUGH_RELATIVE = 3e-5
 """Relative error of an interval in random order: what it costs is a square of that."""
-_CLOSE_COST, _NEAR_COST = 1e-11, 1e-6
+_CLOSE_COST, _NEAR_COST = 1e-11, 1e-4
 """How far the cost of a poll may be from the one that was looked for, in a fine pass and in a rough one."""
 _LONGEST_LOG = 690.0
 """Logarithm of an interval that is as good as none."""
+_LONGEST_STEP = 1.0
+"""Largest step of the logarithm of an interval."""
 _LONG_INTERVAL = 4.0
 """From here on intervals are long: what an element has not seen by then hardly matters."""
 
@@ -95,67 +105,139 @@ def _near_zero(a, z, c1, c2, c3, c4, c5, c6, c7, c8):
 
 
 @njit(inline="always")
-def _halley(value, level, growth, curve, sure):
-    """A step towards the level, in parts of the interval, and how far off worth is after it; -1 if unsure."""
+def _freshness_near(a, z, level):
+    """What one step of Halley's needs to know of the worth of freshness at z.
+
+    Returns the worth and the level, both in the same unit; the derivative of the logarithm of the worth by
+    that of z; the second one divided by it; whether these have their digits; the chance that nothing has
+    changed; and ``z / (1+z)``.
+    """
+    tail, share = _decay(a * _log1p(z)), z / (1.0 + z)
+    small = (1.0 + a) * z < _SERIES_CHANGES
+    start = a * z * z * _near_zero(a, z, 1 / 2, 2 / 3, 3 / 4, 4 / 5, 5 / 6, 6 / 7, 7 / 8, 8 / 9)
+    value = start if small else (1.0 - (1.0 + a * z) * tail) / (a - 1.0)
+    sure = (z > 0.0) & (small | (abs(a - 1.0) * level > 1e-4))
+    growth = z * share * a * tail / value
+    return value, level, growth, 2.0 - (a + 1.0) * share - growth, sure, tail, share
+
+
+@njit(inline="always")
+def _age_near(a, z, level):
+    """Likewise, of age; worth and level are divided by z."""
+    tail, share = _decay(a * _log1p(z)), z / (1.0 + z)
+    small = (1.0 + a) * z < _SERIES_CHANGES
+    start = a * z * z * _near_zero(a, z, 1 / 3, 1 / 4, 1 / 5, 1 / 6, 1 / 7, 1 / 8, 1 / 9, 1 / 10)
+    changed = 1.0 - tail
+    near = (a - 1.0) * (a - 2.0)
+    second = (changed - a * z * (1.0 + 0.5 * (a - 1.0) * z) * tail) / (near * z)
+    value = start if small else 0.5 * z * changed - second
+    sure = (z > 0.0) & (small | (abs(near) * level > 1e-4))
+    changed = a * z * _near_zero(a, z, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) if small else changed
+    growth = z * changed / value
+    return value, level / z, growth, 2.0 + share * a * tail / changed - growth, sure, tail, share
+
+
+@njit(inline="always")
+def _harmonic_near(a, z, level):
+    """Likewise, of harmonic."""
+    tail, share = _decay(a * _log1p(z)), z / (1.0 + z)
+    small = (1.0 + a) * z < _SERIES_CHANGES
+    start = a * z * z * _near_zero(a, z, 1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 6, 1 / 7, 1 / 8, 1 / 9)
+    changed = 1.0 - tail
+    value = start if small else z * changed - (changed - a * z * tail) / (a - 1.0)
+    sure = (z > 0.0) & (small | (abs(a - 1.0) * level > 1e-4))
+    changed = a * z * _near_zero(a, z, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) if small else changed
+    growth = z * changed / value
+    return value, level, growth, 1.0 + share * a * tail / changed - growth, sure, tail, share
+
+
+@njit(inline="always")
+def _halley(z, near):
+    """The interval after a step towards the level, and how far off worth is after it; -1 if unsure."""
+    value, level, growth, curve, sure, _, _ = near
     miss = (level - value) / value
     step = miss * (1.0 - 0.5 * miss) / growth
     good = sure & (abs(step) < _LAST_STEP) & (growth > 1e-3)
     off = growth * abs(curve) * step * step + 1e-15
-    return (step * (1.0 + 0.5 * step * (1.0 - curve)) if good else 0.0), (off if good else -1.0)
+    return z * (1.0 + (step * (1.0 + 0.5 * step * (1.0 - curve)) if good else 0.0)), (off if good else -1.0)
+
+
+@njit(inline="always")
+def _next_found_near(a, z, tail, share):
+    """Changes that one more poll finds at intervals z, and the derivative of that by the logarithm of z."""
+    few = a * (a + 1.0) * z * z * (0.5 - (a + 2.0) * z * (1.0 / 3.0 - (a + 3.0) * z * 0.125))
+    found = few if (1.0 + a) * z < 1e-3 else 1.0 - tail - a * share * tail
+    return found, a * (a + 1.0) * share * share * tail
+
+
+@njit(inline="always")
+def _next_found(a, z):
+    """Likewise."""
+    return _next_found_near(a, z, _decay(a * _log1p(z)), z / (1.0 + z))
+
+
+@njit(inline="always")
+def _conditional_halley(a, more, z, near):
+    """Likewise where found changes cost ``more`` times a poll: towards the level times the cost of a poll.
+
+    Returns also the elasticity of the frequency, and by how much the interval was stepped.
+    """
+    value, level, growth, curve, sure, tail, share = near
+    found, rise = _next_found_near(a, z, tail, share)
+    cost = 1.0 + more * found
+    rise *= more / cost  # of the cost, as growth is that of the worth
+    steep = growth - rise
+    bow = (growth * curve - rise * (2.0 - (a + 2.0) * share - rise)) / steep
+    miss = (level * cost - value) / (level * cost + value)
+    step = 2.0 * miss * (1.0 + miss * miss * (1.0 / 3.0)) / steep
+    step = min(max(step, -_LONGEST_STEP), _LONGEST_STEP)
+    slower = 1.0 + 0.5 * step * bow
+    step = step / slower if slower > 0.5 else step
+    half, even = 0.5 * step, 1.0 + step * step * (1.0 / 12.0)
+    good = sure & (steep > 1e-3)
+    return (
+        z * (even + half) / (even - half) if good else z,
+        steep * (abs(bow) + abs(step)) * step * step + 1e-15 if good else math.inf,
+        -1.0 / steep if good else -1.0,
+    )
 
 
 @njit(error_model="numpy", fastmath=FAST_MATH)
 def _refine_freshness(shapes, level, v, off):
     """Improve intervals by one step of Halley's; where that is not enough, say so by ``off < 0``."""
     for j in range(v.size):
-        a, z, lev = shapes[j], v[j], level[j]
-        tail = _decay(a * _log1p(z))
-        small = (1.0 + a) * z < _SERIES_CHANGES
-        start = a * z * z * _near_zero(a, z, 1 / 2, 2 / 3, 3 / 4, 4 / 5, 5 / 6, 6 / 7, 7 / 8, 8 / 9)
-        value = start if small else (1.0 - (1.0 + a * z) * tail) / (a - 1.0)
-        sure = (z > 0.0) & (small | (abs(a - 1.0) * lev > 1e-4))
-        share = z / (1.0 + z)
-        growth = z * share * a * tail / value
-        step, off[j] = _halley(value, lev, growth, 2.0 - (a + 1.0) * share - growth, sure)
-        v[j] = z * (1.0 + step)
+        v[j], off[j] = _halley(v[j], _freshness_near(shapes[j], v[j], level[j]))
 
 
 @njit(error_model="numpy", fastmath=FAST_MATH)
 def _refine_age(shapes, level, v, off):
     """Likewise."""
     for j in range(v.size):
-        a, z, lev = shapes[j], v[j], level[j]
-        tail = _decay(a * _log1p(z))
-        small = (1.0 + a) * z < _SERIES_CHANGES
-        start = a * z * z * _near_zero(a, z, 1 / 3, 1 / 4, 1 / 5, 1 / 6, 1 / 7, 1 / 8, 1 / 9, 1 / 10)
-        changed = 1.0 - tail
-        near = (a - 1.0) * (a - 2.0)
-        second = (changed - a * z * (1.0 + 0.5 * (a - 1.0) * z) * tail) / (near * z)
-        value = start if small else 0.5 * z * changed - second  # worth over z
-        sure = (z > 0.0) & (small | (abs(near) * lev > 1e-4))
-        changed = a * z * _near_zero(a, z, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) if small else changed
-        growth = z * changed / value
-        curve = 2.0 + z / (1.0 + z) * a * tail / changed - growth
-        step, off[j] = _halley(value, lev / z, growth, curve, sure)
-        v[j] = z * (1.0 + step)
+        v[j], off[j] = _halley(v[j], _age_near(shapes[j], v[j], level[j]))
 
 
 @njit(error_model="numpy", fastmath=FAST_MATH)
 def _refine_harmonic(shapes, level, v, off):
     """Likewise."""
     for j in range(v.size):
-        a, z, lev = shapes[j], v[j], level[j]
-        tail = _decay(a * _log1p(z))
-        small = (1.0 + a) * z < _SERIES_CHANGES
-        start = a * z * z * _near_zero(a, z, 1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 6, 1 / 7, 1 / 8, 1 / 9)
-        changed = 1.0 - tail
-        value = start if small else z * changed - (changed - a * z * tail) / (a - 1.0)
-        sure = (z > 0.0) & (small | (abs(a - 1.0) * lev > 1e-4))
-        changed = a * z * _near_zero(a, z, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) if small else changed
-        growth = z * changed / value
-        curve = 1.0 + z / (1.0 + z) * a * tail / changed - growth
-        step, off[j] = _halley(value, lev, growth, curve, sure)
-        v[j] = z * (1.0 + step)
+        v[j], off[j] = _halley(v[j], _harmonic_near(shapes[j], v[j], level[j]))
+
+
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _step_conditional(kind, shapes, level, more, v, bend, off):
+    """Improve intervals by one step of Halley's where found changes cost ``more`` times a poll."""
+    if kind == FRESHNESS:
+        for j in range(v.size):
+            near = _freshness_near(shapes[j], v[j], level[j])
+            v[j], off[j], bend[j] = _conditional_halley(shapes[j], more[j], v[j], near)
+    elif kind == AGE:
+        for j in range(v.size):
+            near = _age_near(shapes[j], v[j], level[j])
+            v[j], off[j], bend[j] = _conditional_halley(shapes[j], more[j], v[j], near)
+    else:
+        for j in range(v.size):
+            near = _harmonic_near(shapes[j], v[j], level[j])
+            v[j], off[j], bend[j] = _conditional_halley(shapes[j], more[j], v[j], near)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
@@ -360,32 +442,37 @@ def _solve_conditional(table, shape, level, more, v, bend, off, fine):
     """Solve for all intervals in fixed order where found changes cost ``more`` times a poll.
 
     A poll is to be worth ``level`` times its cost, which is 1 plus ``more`` times the changes that it finds.
-    Newton's steps are on the logarithm of the cost, and the interval of a cost is looked up. The few that
-    these steps do not lead to are solved for one by one.
+    Two looks at the table, the second at the cost that the first leads to, say where to begin; a few steps of
+    Halley's do the rest. The few that these do not lead to are solved for one by one.
     """
-    raised, cost = np.empty(v.size), np.ones(v.size)
-    if table[5] == FRESHNESS:
-        for j in range(v.size):  # who is never polled pays for every change
-            cost[j] = 1.0 + more[j] if level[j] * (1.0 + more[j]) * (shape[j] - 1.0) >= 1.0 else 1.0
-    last = 6
-    for step in range(last + 1):
-        for j in range(v.size):
-            raised[j] = level[j] * cost[j]
-        _solve_fixed(table, shape, raised, v, bend, off, fine and step >= last - 2)
-        for j in range(v.size):
-            a, z = shape[j], v[j]
-            share = z / (1.0 + z) if z < math.inf else 1.0
-            tail = _decay(a * _log1p(z)) if z < math.inf else 0.0
-            new = 1.0 + more[j] * (1.0 - tail - a * share * tail)
-            elastic = min(-bend[j] * more[j] * a * (a + 1.0) * share * share * tail / new, 0.9)
-            miss = new / cost[j] - 1.0
-            bend[j] /= 1.0 - elastic
-            off[j] += abs(miss)
-            cost[j] *= 1.0 + miss / (1.0 - elastic)
-            cost[j] = min(max(cost[j], 1.0), 1.0 + more[j])
+    kind, raised = table[5], np.empty(v.size)
     for j in range(v.size):
-        if not off[j] < (_CLOSE_COST if fine else _NEAR_COST) and level[j] < math.inf:
-            v[j], steep, off[j] = _conditional_interval(table[5], shape[j], level[j], more[j])
+        raised[j] = level[j] * math.sqrt(1.0 + more[j])
+    for look in range(2):
+        locate(shape, raised, table, v, bend)
+        if kind == FRESHNESS:
+            off[:] = 0.0
+            lengthen_freshness(shape, raised, v, bend, off)
+        for j in range(v.size if look == 0 else 0):  # a step of Newton's, of the logarithm of the cost
+            a, z = shape[j], v[j]
+            polled = (z > 0.0) & (z < math.inf)
+            found, rise = _next_found(a, z)
+            cost = 1.0 + more[j] * (found if polled else 1.0)
+            elastic = min(-bend[j] * more[j] * rise / cost, 0.9) if polled else 0.0
+            ratio = level[j] * cost / raised[j]
+            up = ratio > 1.0
+            factor = _decay(_log1p((ratio if up else 1.0 / ratio) - 1.0) / (1.0 - elastic))
+            aim = raised[j] / factor if up else raised[j] * factor
+            raised[j] = min(max(aim, level[j]), level[j] * (1.0 + more[j]))
+    for _ in range(3 if fine else 2):
+        _step_conditional(kind, shape, level, more, v, bend, off)
+    most = _CLOSE_COST if fine else _NEAR_COST
+    for j in range(v.size):
+        never = kind == FRESHNESS and level[j] * (1.0 + more[j]) * (shape[j] - 1.0) >= 1.0
+        if never or not level[j] < math.inf:
+            v[j], bend[j], off[j] = math.inf, 0.0, 0.0
+        elif not (off[j] < most and 0.0 < v[j] < math.inf):
+            v[j], steep, off[j] = _conditional_interval(kind, shape[j], level[j], more[j])
             bend[j] = -1.0 / steep if v[j] < math.inf else 0.0
 
 
@@ -432,25 +519,34 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
             cost[j] = free_cost[j] = count[j] * size[j]
         if conditional:
             for j in range(m):
-                if v[j] < math.inf:
-                    free_cost[j] += count[j] * change_size[j] * _next_change(shape[j], v[j])
+                found, _ = _next_found(shape[j], v[j])
+                free_cost[j] += count[j] * change_size[j] * (found if v[j] < math.inf else 1.0)
         for j in range(m):
             v[j] = scale[j] / v[j]
         for j in range(m):
-            bend[j] = v[j] * bend[j] if v[j] > 0.0 else 0.0
+            bend[j] = v[j] * bend[j] if (v[j] > 0.0) & (not fine) else 0.0
         given = out[start:][:m] if fine else spare[:m]
         low = _piece(columns[5], start, m, fills[5])
         high = _piece(columns[6], start, m, fills[6])
         settle(v[:m], bend[:m], off[:m], cost[:m], low, high, free_cost[:m], codes, start, given, sums)
         if conditional:
-            add_found(shape, scale, change_size, count, given, codes, start, sums)
+            _add_found(shape, scale, change_size, count, given, codes, start, fine, sums)
     return cut_off
 
 
-@njit(error_model="numpy")
-def add_found(shape, scale, change_size, count, f, codes, start, sums):
-    """Add to SPENT what is paid for the changes that polls find, for a chunk of elements."""
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _add_found(shape, scale, change_size, count, f, codes, start, fine, sums):
+    """Add to SPENT what is paid for the changes that polls find, for a chunk of elements.
+
+    A fine pass writes to SLOPE how that bends if frequencies are scaled; see `plain.ask_conditional`.
+    """
+    paid, bow, nothing = np.empty(f.size), np.zeros(f.size), np.zeros(f.size)
     for j in range(f.size):
-        if f[j] > 0.0:
-            h = 0 if codes.size == 1 else codes[start + j]
-            sums[h, 0] += count[j] * change_size[j] * f[j] * _changed(shape[j], scale[j] / f[j])
+        a, z, polled = shape[j], scale[j] / f[j], f[j] > 0.0
+        log = a * _log1p(z)
+        tail, share = _decay(log), z / (1.0 + z)
+        changed = log * _horner(_MEAN_SURVIVAL, log) if log < 0.1 else 1.0 - tail
+        cost = count[j] * change_size[j] * f[j]
+        paid[j] = cost * changed if polled else 0.0
+        bow[j] = -cost * a * (a + 1.0) * share * share * tail if polled & fine else 0.0
+    _add_up(codes, start, paid, bow, nothing, nothing, sums)
