@@ -7,8 +7,13 @@ The mixing is that of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014, with Staffor
 element, once for the count.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+from unstale.arguments import Floats
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _STEP = np.uint64(0xD1342543DE82EF95)
@@ -17,7 +22,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(12)
 
 
-POLLS, CHANGES, REQUESTS, FATES, PHASES, REPLICAS, JITTER = range(7)
+POLLS, CHANGES, REQUESTS, FATES, PHASES, REPLICAS, JITTER, HINTS = range(8)
 """Purposes of random numbers: each has its own under the same seed."""
 
 
@@ -57,3 +62,17 @@ def uniform(key, element, count):  # type: ignore[no-untyped-def]  # noqa: ANN00
     z = _mixed(key + np.uint64(element) * _GOLDEN)
     z = _mixed(z + np.uint64(count) * _STEP)
     return (np.float64(z >> _HALF[3]) + 0.5) * 2.0**-52
+
+
+def uniforms(key: np.uint64, elements: NDArray[np.integer], counts: NDArray[np.integer]) -> Floats:
+    """Return the numbers that `uniform` returns, of many elements at once.
+
+    >>> key = key_of(1)
+    >>> many = uniforms(key, np.array([5, 6]), np.array([7, 0]))
+    >>> many.tolist() == [uniform(key, 5, 7), uniform(key, 6, 0)]
+    True
+    """
+    mixed: Callable[[NDArray[np.uint64]], NDArray[np.uint64]] = _mixed.py_func
+    z = mixed(key + elements.astype(np.uint64) * _GOLDEN)
+    z = mixed(z + counts.astype(np.uint64) * _STEP)
+    return np.asarray(((z >> _HALF[3]).astype(np.float64) + 0.5) * 2.0**-52)

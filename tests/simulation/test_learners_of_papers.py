@@ -9,9 +9,12 @@ import unstale
 from unstale.estimation.rates.rates_of_many import estimate_rates
 from unstale.lab.histories import load
 from unstale.lab.shootout import shootout
+from unstale.simulation import NoisyHints, World
 from unstale.simulation.explore_and_commit import explore_and_commit
 from unstale.simulation.lambda_crawl import harmonic_frequencies, lambda_crawl, smoothed_rates
+from unstale.simulation.mirror_sync import MirrorSync, within_budget
 from unstale.simulation.policies import Outcomes
+from unstale.simulation.policy_lookup import PAPERS
 
 RATES = np.array([0.2, 0.5, 1.0, 2.0, 5.0, 12.0])
 POSITIVE = st.floats(1e-3, 1e3)
@@ -89,7 +92,7 @@ def test_explore_and_commit_comes_to_the_optimum_of_random_polls():
     assert found == pytest.approx(best, rel=0.15, abs=0.15)
 
 
-@pytest.mark.parametrize("name", ["lambda-crawl", "explore-commit"])
+@pytest.mark.parametrize("name", PAPERS)
 def test_they_can_be_simulated_by_name_and_spend_the_budget(name):
     rates = np.random.default_rng(3).gamma(1.0, 1.0, 30)
     one = unstale.simulate(rates, 30.0, policies=["uniform", name], horizon=200.0, seed=1)[name]
@@ -99,8 +102,93 @@ def test_they_can_be_simulated_by_name_and_spend_the_budget(name):
 
 def test_they_play_in_shoot_outs():
     played = shootout(
-        load(), seeds=1, objectives=["freshness"], rules=[], policies=["lambda-crawl", "explore-commit"]
+        load(),
+        seeds=1,
+        budgets=[3.0],
+        objectives=["freshness"],
+        rules=[],
+        policies=PAPERS,
+        hints=NoisyHints(0.8, 0.9),
     )
-    assert all(
-        {"lambda-crawl", "explore-commit"} <= {row.policy for row in case.rows} for case in played.cases
-    )
+    assert all(set(PAPERS) <= {row.policy for row in case.rows} for case in played.cases)
+
+
+@given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=1, max_size=8), POSITIVE, st.floats(0.0, 0.9))
+def test_mirror_descent_stays_within_the_budget_and_above_the_floor(elements, budget, share):
+    frequencies, sizes = np.array(elements).T
+    floor = share * budget / sizes.sum()
+    found = within_budget(frequencies, budget, sizes, floor)
+    assert found @ sizes == pytest.approx(budget)
+    assert (found >= floor * (1 - 1e-12)).all()
+    free = found > floor * (1 + 1e-9)
+    if free.sum() > 1:  # those above the floor keep their proportions
+        assert found[free] / frequencies[free] == pytest.approx(
+            np.full(free.sum(), (found / frequencies)[free][0])
+        )
+
+
+def test_mirror_sync_comes_close_to_the_optimum_without_a_model():
+    ones = np.ones(6)
+    found = frequencies_in_the_end(MirrorSync(6, 6.0, ones, ones, seed=1), RATES, 3000.0, 2)
+    best = unstale.plan(RATES, 6.0).frequencies
+
+    def fresh(frequencies):
+        return float(unstale.freshness(RATES, np.maximum(frequencies, 1e-9)).mean())
+
+    assert found.sum() == pytest.approx(6.0, rel=0.02)
+    assert fresh(best) > fresh(ones) + 0.02
+    assert fresh(found * 6.0 / found.sum()) > fresh(ones) + 0.5 * (fresh(best) - fresh(ones))
+
+
+def test_greedy_ncis_does_as_well_as_the_formula_for_hints():
+    rates = np.random.default_rng(5).gamma(2.0, 0.5, 60)
+    law = unstale.HintedChanges(rates, 0.6, 0.6 * rates * (1.0 / 0.8 - 1.0))
+    best = unstale.estimation.plan_hinted(law, 60.0).freshness
+    world = World(rates, hints=NoisyHints(0.6, 0.8))
+    names = ["uniform", "greedy-ncis"]
+    played = unstale.simulate(world, 60.0, policies=names, horizon=80.0, seed=2)
+    assert best > played["uniform"].freshness + 0.1
+    assert played["greedy-ncis"].freshness == pytest.approx(best, abs=0.02)
+
+
+def test_learning_takes_the_hints_of_a_world():
+    rates = np.random.default_rng(5).gamma(2.0, 0.5, 30)
+    fresh = [
+        unstale.simulate(World(rates, hints=hints), 30.0, policies=["learning"], horizon=40.0, seed=2)[
+            "learning"
+        ].freshness
+        for hints in (None, NoisyHints(0.9, 0.9))
+    ]
+    assert fresh[1] > fresh[0] + 0.03
+
+
+def test_hints_come_of_the_share_of_changes_and_are_as_often_true_as_said():
+    world = World(np.full(50, 2.0), hints=NoisyHints(0.7, 0.5, delay=0.3))
+    changes, hints = world.changes(3), world.hinted(3)
+    counts, soon = np.zeros(2), []
+    for end in (50.0, 100.0):
+        new = changes.until(end)
+        given_ = hints.until(new, end)
+        counts += new.times.size, given_.times.size
+        soon.append(given_.times)
+    assert counts[1] / counts[0] == pytest.approx(0.7 / 0.5, rel=0.05)
+    assert (soon[0] < 50.0).all()
+    assert ((soon[1] < 100.0) & (soon[1] >= 49.0)).all()  # late ones come in the next span
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"recall": 1.2}, "recall must be"),
+        ({"recall": 0.5, "precision": 0.0}, "precision must be"),
+        ({"recall": 0.5, "delay": -1.0}, "delay must be"),
+    ],
+)
+def test_hints_that_cannot_be_are_refused(given_, message):
+    with pytest.raises(unstale.InvalidInput, match=message):
+        NoisyHints(**given_)
+
+
+def test_a_world_takes_hints_and_nothing_else():
+    with pytest.raises(unstale.InvalidInput, match="hints must be NoisyHints"):
+        World([1.0], hints=0.5)

@@ -30,6 +30,7 @@ from unstale.arguments import Floats, choice, numbers, scalar, whole
 from unstale.errors import InvalidInput
 from unstale.quantities import show_number
 from unstale.simulation import RULES
+from unstale.simulation.noisy_hints import NoisyHints
 from unstale.simulation.policy_lookup import PAPERS
 
 from .histories import Recorded
@@ -142,6 +143,8 @@ class Shootout:
     weighted: bool
     told: bool
     """Whether polls learned when the last change was."""
+    hints: NoisyHints | None
+    """How reliable hints of changes were; None: there were none."""
     cases: tuple[Case, ...]
     notes: tuple[str, ...] = ()
     """Whole sentences: who was left out, and why."""
@@ -167,6 +170,7 @@ def shootout(
     weights: Floats | None = None,
     skip: float = 1.0 / 3.0,
     told: bool = False,
+    hints: NoisyHints | None = None,
     jobs: int = 1,
     advance: Callable[[float], None] = lambda _: None,
 ) -> Shootout:
@@ -174,8 +178,8 @@ def shootout(
 
     ``budgets`` are in polls per day, all elements together: a quarter of the changes per day, as many, and
     four times as many, unless given. With ``told``, each poll also learns when the last change was, as
-    Last-Modified says it; of the policies, learning makes use of it. ``advance`` is called with the share of
-    the work that is done.
+    Last-Modified says it; of the policies, learning makes use of it. With ``hints``, changes give hints, of
+    which learning and greedy-ncis make use. ``advance`` is called with the share of the work that is done.
 
     >>> from unstale.lab.histories import load
     >>> played = shootout(load(), seeds=1, objectives=["freshness"], rules=["nutch"], policies=["optimal"])
@@ -196,7 +200,7 @@ def shootout(
     if not there.times.size:
         raise InvalidInput(f"{recorded.name}: when half of its elements exist, nothing changes any more")
     wanted = None if weights is None else weights[recorded.born <= begin]
-    stage = Stage(there, wanted, share * there.end, told)
+    stage = Stage(there, wanted, share * there.end, told, hints)
     least = len(there) / stage.measured
     asked = _given(budgets, there, least)
     chosen = [
@@ -241,6 +245,7 @@ def shootout(
         seeds=seeds,
         weighted=weights is not None,
         told=told,
+        hints=hints,
         cases=tuple(one.case([other for other in played if other.goal == one.goal]) for one in played),
         notes=tuple(_notes(policies, chosen, played, idle)),
     )

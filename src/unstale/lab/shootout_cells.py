@@ -20,10 +20,10 @@ from unstale.policy import Learning
 from unstale.processes import Empirical
 from unstale.schedule import Polls, Schedule
 from unstale.simulation import LearningAtPlay, Outcome, World, simulate
-from unstale.simulation.explore_and_commit import explore_and_commit
-from unstale.simulation.lambda_crawl import lambda_crawl
+from unstale.simulation.noisy_hints import NoisyHints
 from unstale.simulation.outcome import error_of_mean
 from unstale.simulation.policies import Outcomes, Policy, estimated_optimal, estimated_proportional
+from unstale.simulation.policy_lookup import PAPERS, of_paper
 
 from .histories import Recorded
 from .mirror_at_play import Replayed, mirror_polls
@@ -46,6 +46,8 @@ class Stage:
     """How much of the beginning is not measured."""
     told: bool = False
     """Whether polls learn when the last change was."""
+    hints: NoisyHints | None = None
+    """How reliable hints of changes are; None: there are none."""
 
     @property
     def measured(self) -> float:
@@ -63,6 +65,7 @@ class Stage:
             count=order.size,
             weights=None if self.weights is None else self.weights[order],
             told=self.told,
+            hints=self.hints,
         )
         return world, order
 
@@ -139,6 +142,11 @@ class _Paced:
     def learn(self, outcomes: Outcomes) -> None:
         self._policy.learn(outcomes)
 
+    def hinted(self, elements: NDArray[np.intp], times: Floats) -> None:
+        """Take in that elements may have changed, if the policy does."""
+        if hasattr(self._policy, "hinted"):
+            self._policy.hinted(elements, times)
+
 
 def _learners(  # noqa: PLR0917  (as they come)
     names: Sequence[str], world: World, goal: Goal, pace: Pace, burn_in: float, seed: int
@@ -156,10 +164,9 @@ def _learners(  # noqa: PLR0917  (as they come)
     if "estimated-optimal" in names and every <= MOST_POLLS:
         objective = objective_named(goal)
         made["estimated-optimal"] = estimated_optimal(n, first, world.weight, sizes, objective, seed=seed)
-    if "lambda-crawl" in names and every <= MOST_POLLS:
-        made["lambda-crawl"] = lambda_crawl(n, first, world.weight, sizes, seed=seed)
-    if "explore-commit" in names and every <= MOST_POLLS:
-        made["explore-commit"] = explore_and_commit(n, first, world.weight, sizes, world.end, seed=seed)
+    for name in PAPERS:
+        if name in names and every <= MOST_POLLS:
+            made[name] = of_paper(name, world, first, world.end, seed=seed)
     if "learning" in names:
         steps = min(_MOST_STEPS * n / every, _STEPS_PER_POLL)
         made["learning"] = LearningAtPlay(

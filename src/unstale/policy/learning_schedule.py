@@ -328,12 +328,15 @@ class Learning:
         moments, ages = _of_polls("time", time, gone.size), _of_polls("modified", modified, gone.size)
         self._policy.learn(places, gone, seen, moments, ages)
 
-    def hint(self, element: int, channel: str = "hints") -> None:
-        """Take in that an element may have changed; who says so is believed as far as it proves right."""
+    def hint(self, element: int, channel: str = "hints", *, time: float = np.inf) -> None:
+        """Take in that an element may have changed; who says so is believed as far as it proves right.
+
+        With a ``time``, the hint says when: what has been polled since then is not hinted.
+        """
         if not 0 <= whole("element", element) < len(self):
             raise InvalidInput(f"element must be a number below {len(self)}; it is {element}")
         self._reconsider()
-        self._policy.hint(element, channel, np.inf)
+        self._policy.hint(element, channel, time)
 
     def add(
         self,

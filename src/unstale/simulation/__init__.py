@@ -6,6 +6,7 @@ between the two, and adds it up to an `Outcome`. The `analysis` evaluator says w
 """
 
 from .expected_outcome import expect
+from .noisy_hints import NoisyHints
 from .outcome import Expected, Outcome, Result
 from .policies import LearningAtPlay, Outcomes, Played, Policy
 from .policy_lookup import NAMES
@@ -20,6 +21,7 @@ __all__ = [
     "Conditions",
     "Expected",
     "LearningAtPlay",
+    "NoisyHints",
     "Outcome",
     "Outcomes",
     "Played",

@@ -23,6 +23,7 @@ from unstale.schedule import Polls, Schedule, Stream
 
 from .compiled.tracking import ages_at, look_at
 from .events import Events, RecordedEvents
+from .noisy_hints import HintSource
 from .poll_execution import Bools, PollExecutor, Visits, checked
 
 
@@ -55,6 +56,14 @@ class Policy(Protocol):
     def learn(self, outcomes: Outcomes) -> None:
         """Learn what the polls saw that are done."""
 
+    # A policy may also have ``hinted(elements, times)``, which takes in that elements may have changed.
+
+
+class BudgetedPolicy(Policy, Protocol):
+    """A policy whose budget may be set anew, and counts at once."""
+
+    budget: float
+
 
 class PolicyLoop(Protocol):
     """A policy at work, as the simulator calls it."""
@@ -77,8 +86,18 @@ class OpenLoop:
 class ClosedLoop:
     """A policy that learns what its polls saw, step by step."""
 
-    def __init__(self, policy: Policy, n: int, executor: PollExecutor, *, told: bool = False) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        n: int,
+        executor: PollExecutor,
+        *,
+        told: bool = False,
+        hints: HintSource | None = None,
+    ) -> None:
         self._policy, self._executor = policy, executor
+        self._hints = hints if hasattr(policy, "hinted") else None
+        self._unsaid: list[Events] = []
         self._changed_at = np.full(n, np.nan) if told else None
         self._last, self._dirty = np.zeros(n), np.zeros(n, np.bool_)
         self._next = 0.0
@@ -86,6 +105,7 @@ class ClosedLoop:
 
     def visits(self, changes: Events, start: float, end: float) -> Visits:
         source, parts, now = RecordedEvents(changes), [], start
+        hints = None if self._hints is None else RecordedEvents(self._hints.until(changes, end))
         while now < end:
             if self._next <= now:
                 step = scalar("step", self._policy.step, above=0, infinite=True)
@@ -97,8 +117,11 @@ class ClosedLoop:
             seen, visits = source.until(stop), self._executor.carry_out(polls, stop)
             parts.append((visits.elements(), visits.start, visits.done, visits.ok))
             self._hear(seen, visits)
+            if hints is not None:
+                self._unsaid.append(hints.until(stop))
             if stop == self._next:  # a step may be longer than a span
                 self._tell(stop)
+                self._hint()
             now = stop
         elements, *columns = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(elements, kind="stable")
@@ -140,6 +163,14 @@ class ClosedLoop:
         told, rest = order[:count], order[count:]
         self._untold = [(Outcomes(*(column[rest] for column in columns)), done[rest])]
         self._policy.learn(Outcomes(*(column[told] for column in columns)))
+
+    def _hint(self) -> None:
+        """Give the policy the hints since the last time."""
+        for events in self._unsaid:
+            elements = np.repeat(np.arange(self._last.size), np.diff(events.offsets))
+            if elements.size:
+                self._policy.hinted(elements, events.times)  # type: ignore[attr-defined]  # it has it
+        self._unsaid = []
 
 
 class _Estimator(Protocol):
@@ -327,6 +358,11 @@ class LearningAtPlay:
             time=outcomes.times[ok],
             modified=None if outcomes.modified is None else outcomes.modified[ok],
         )
+
+    def hinted(self, elements: NDArray[np.intp], times: Floats) -> None:
+        """Take in that elements may have changed."""
+        for element, time in zip(elements.tolist(), times.tolist(), strict=True):
+            self._learning.hint(element, time=time)
 
 
 class Played:

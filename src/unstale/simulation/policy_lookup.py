@@ -22,9 +22,12 @@ from unstale.schedule.window_clocks import CalendarClock, CycleClock
 from .events import Events
 from .expected_outcome import expect
 from .explore_and_commit import explore_and_commit
+from .greedy_ncis import GreedyNcis
 from .lambda_crawl import lambda_crawl
+from .mirror_sync import MirrorSync
 from .outcome import Expected
 from .policies import (
+    BudgetedPolicy,
     ClosedLoop,
     LearningAtPlay,
     OpenLoop,
@@ -37,8 +40,8 @@ from .poll_execution import Conditions, PollExecutor, Visits
 from .tool_rules import RULES, Following, Rule
 from .worlds import World
 
-PAPERS = ("lambda-crawl", "explore-commit")
-"""Learners of papers: LambdaCrawl with learned rates, and explore and commit."""
+PAPERS = ("lambda-crawl", "explore-commit", "mirror-sync", "greedy-ncis")
+"""Learners of papers: LambdaCrawl with learned rates, explore and commit, MirrorSync, GREEDY-NCIS."""
 _ESTIMATING = ("learning", "estimated-optimal", "estimated-proportional", *PAPERS)
 NAMES = (*POLICIES, "edf", "index", *_ESTIMATING, *RULES)
 """Policies by name: allocations played by a `Schedule`; the optimal one by earliest deadlines; the index
@@ -84,6 +87,12 @@ class SimulationTerms:
         """What carries the polls of one policy out."""
         return PollExecutor(len(self.world), self.conditions, self.seed)
 
+    def closed_loop(self, policy: Policy) -> ClosedLoop:
+        """Return a policy that learns, at work."""
+        world = self.world
+        hints = world.hinted(self.seed)
+        return ClosedLoop(policy, len(world), self.executor, told=world.told, hints=hints)
+
 
 @dataclass(frozen=True, eq=False)
 class Player:
@@ -118,9 +127,7 @@ def player(name: str, policy: AnyPolicy, terms: SimulationTerms) -> Player:
         return Player(OpenLoop(stream, terms.executor), stream.rate)
     learns = all(hasattr(policy, part) for part in ("step", "polls", "learn"))
     if learns and not isinstance(policy, type):
-        return Player(
-            ClosedLoop(policy, len(terms.world), terms.executor, told=terms.world.told), terms.budget
-        )
+        return Player(terms.closed_loop(policy), terms.budget)
     allowed = "a name, a plan, a schedule, a rule or a policy with step, polls and learn"
     raise InvalidInput(f"policies[{name!r}] must be {allowed}; it is {policy!r}")
 
@@ -142,8 +149,7 @@ def _by_name(name: str, terms: SimulationTerms) -> Player:
     if name in RULES:
         return _ruled(RULES[name], terms)
     if name in _ESTIMATING:
-        loop = ClosedLoop(_estimating(name, terms), len(world), terms.executor, told=world.told)
-        return Player(loop, terms.budget)
+        return Player(terms.closed_loop(_estimating(name, terms)), terms.budget)
     if name == "index":
         index = Index(
             world.rates,  # type: ignore[arg-type]  # a list of laws is refused there
@@ -175,11 +181,34 @@ def _estimating(name: str, terms: SimulationTerms) -> Policy:
         )
     if name == "estimated-optimal":
         return estimated_optimal(n, terms.budget, world.weight, sizes, terms.objective, seed=terms.seed)
-    if name == "lambda-crawl":
-        return lambda_crawl(n, terms.budget, world.weight, sizes, seed=terms.seed)
-    if name == "explore-commit":
-        return explore_and_commit(n, terms.budget, world.weight, sizes, terms.horizon, seed=terms.seed)
+    if name in PAPERS:
+        return of_paper(name, world, terms.budget, terms.horizon, seed=terms.seed)
     return estimated_proportional(n, terms.budget, sizes, seed=terms.seed)
+
+
+def of_paper(name: str, world: World, budget: float, horizon: float, *, seed: int) -> BudgetedPolicy:
+    """Return the learner of a paper, one of `PAPERS`, as it starts in a world.
+
+    Parameters
+    ----------
+    name, world
+        Which, and where.
+    budget
+        What all its polls may cost per unit time.
+    horizon
+        How long it polls; only explore-commit is told.
+    seed
+        Of its random numbers.
+    """
+    n, weights, sizes = len(world), world.weight, _sizes(world)
+    if name == "lambda-crawl":
+        return lambda_crawl(n, budget, weights, sizes, seed=seed)
+    if name == "explore-commit":
+        return explore_and_commit(n, budget, weights, sizes, horizon, seed=seed)
+    if name == "mirror-sync":
+        return MirrorSync(n, budget, weights, sizes, seed=seed)
+    discard = 0.0 if world.hints is None else world.hints.delay
+    return GreedyNcis(n, budget, weights, sizes, seed=seed, discard=discard)
 
 
 def _frequencies(name: str, terms: SimulationTerms) -> Floats:

@@ -17,6 +17,7 @@ from unstale.planning.problem import Laws, laws_of
 from unstale.processes import Poisson, Process
 
 from .events import Drawn, Events, EventSource, Nothing, RecordedEvents, by_element
+from .noisy_hints import HintSource, NoisyHints
 
 Alignment = Literal["aligned", "reverse", "shuffled"]
 
@@ -29,7 +30,7 @@ class World:
     A poll costs ``sizes``, and ``change_sizes`` more if it finds a change. ``accesses`` is the number of
     requests per unit time, all elements together; who is asked for is drawn by the weights, which are the
     profile (Carney, Lee & Zdonik 2003, section 2). With ``told``, each poll also learns when the last change
-    was, as Last-Modified says it.
+    was, as Last-Modified says it; with ``hints``, changes give hints to policies that take them.
 
     >>> world = World([0.5, 1.0, 2.0], weights=[1.0, 1.0, 4.0], accesses=60.0)
     >>> len(world), world.profile.tolist()
@@ -49,6 +50,8 @@ class World:
     """End of the record."""
     told: bool = field(default=False, kw_only=True)
     """Whether polls learn when the last change was."""
+    hints: NoisyHints | None = field(default=None, kw_only=True)
+    """How reliable hints of changes are; None: there are none."""
 
     def __post_init__(self) -> None:
         n, laws = laws_of(self.rates)
@@ -70,6 +73,8 @@ class World:
         if not self.weight.sum() > 0:
             raise InvalidInput("weights must not all be 0, as then nothing matters")
         scalar("accesses", self.accesses, at_least=0)
+        if not isinstance(self.hints, NoisyHints | None):
+            raise InvalidInput(f"hints must be NoisyHints(recall=..., precision=...); it is {self.hints!r}")
         for name in ("history", "requests"):
             if (events := getattr(self, name)) is not None and not (
                 isinstance(events, Events) and events.offsets.shape == (n + 1,)
@@ -91,6 +96,7 @@ class World:
         change_sizes: ArrayLike | None = None,
         accesses: float = 0.0,
         told: bool = False,
+        hints: NoisyHints | None = None,
     ) -> Self:
         """Return the world of a record; its rates are changes over time.
 
@@ -104,7 +110,7 @@ class World:
             The number of elements; by default one more than the largest number in ``elements``.
         requests
             Elements and times of requests, recorded likewise.
-        weights, sizes, change_sizes, accesses, told
+        weights, sizes, change_sizes, accesses, told, hints
             As in `World`.
 
         Examples
@@ -143,6 +149,7 @@ class World:
             requests=asked,
             end=until,
             told=told,
+            hints=hints,
         )
 
     def __len__(self) -> int:
@@ -185,6 +192,10 @@ class World:
         if self.accesses == 0.0:
             return Nothing(len(self))
         return Drawn(len(self), [(Poisson(self.profile), None)], seed, REQUESTS)
+
+    def hinted(self, seed: int) -> HintSource | None:
+        """Return the hints, the same for the same seed; None if there are none."""
+        return None if self.hints is None else HintSource(self, self.hints, seed)
 
 
 def _listed(

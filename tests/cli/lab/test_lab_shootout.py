@@ -50,12 +50,16 @@ def test_what_is_printed(run):
 def test_json(ask):
     answer = ask("lab", "shootout", "changes.csv", *QUICK, "--budget", "10/day", "--objective", "freshness")
     assert list(answer) == [
-        "history", "elements", "later", "changes", "days", "skipped", "seeds", "weighted", "told", "cases",
-        "notes", "plot", "out",
+        "history", "elements", "later", "changes", "days", "skipped", "seeds", "weighted", "told", "hints",
+        "cases", "notes", "plot", "out",
     ]  # fmt: skip
     assert answer["told"] is False
+    assert answer["hints"] is None
     told = ask("lab", "shootout", "changes.csv", *QUICK, "--told", "--budget", "10/day", "--objective", "age")
     assert told["told"] is True
+    hinted = ask("lab", "shootout", "changes.csv", *QUICK, "--hints", "60%,100%", "--budget", "10/day",
+                 "--objective", "freshness")  # fmt: skip
+    assert hinted["hints"] == {"recall": 0.6, "precision": 1.0, "delay": 0.0}
     given, ruled = answer["cases"]
     assert (given["rule"], given["budget"], ruled["rule"]) == (None, 10.0, "heritrix")
     assert [row["policy"] for row in ruled["rows"]] == ["uniform", "learning", "optimal", "heritrix"]
@@ -64,6 +68,12 @@ def test_json(ask):
     assert set(row["ahead"]) == {"uniform", "heritrix"}
     assert set(row["needed"]) == {"polls", "bound"}
     assert 0 < row["freshness"]["value"] < 1
+
+
+@pytest.mark.usefixtures("changes")
+@pytest.mark.parametrize("hints", ["60%", "60%,often", "0%,50%"])
+def test_hints_that_cannot_be_read_are_refused(refuse, hints):
+    assert "--hints must be" in refuse("lab", "shootout", "changes.csv", *QUICK, "--hints", hints)
 
 
 def test_columns_and_weights(ask, run, changes):

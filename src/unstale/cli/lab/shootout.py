@@ -31,6 +31,7 @@ from unstale.tables import HISTORY_ROLES, open_rows
 if TYPE_CHECKING:
     from unstale.lab.histories import Recorded
     from unstale.lab.shootout import Shootout
+    from unstale.simulation.noisy_hints import NoisyHints
 
 _POLICIES = (
     "uniform", "proportional", "aduana", "estimated-optimal", "learning", "optimal", "optimal-law"
@@ -47,7 +48,7 @@ Examples:
 \b
 Policies:
   {", ".join(_POLICIES)};
-    if asked for, {" and ".join(PAPERS)}, learners of papers;
+    if asked for, {", ".join(PAPERS)}: learners of papers;
     and mirror: the mirror itself in simulated time, which takes minutes
 Rules of tools:
   {", ".join(RULES[:5])},
@@ -98,6 +99,11 @@ Rules of tools:
 @click.option(
     "--told", is_flag=True, help="Each poll also learns when the last change was, as Last-Modified says it."
 )
+@click.option(
+    "--hints",
+    metavar="RECALL,PRECISION",
+    help="Changes give hints: 60%,80% is a hint of 60 % of them, and 80 % of hints come of a change.",
+)
 @column_option(
     (*HISTORY_ROLES, *_WEIGHT_ROLES),
     "What a file calls a column: --column element=url --column weight=views.",
@@ -117,6 +123,7 @@ def shootout(
     rules: tuple[str, ...],
     skip: float | None,
     told: bool,
+    hints: str | None,
     columns: tuple[tuple[str, str], ...],
     jobs: int | None,
     plot: str | None,
@@ -163,6 +170,7 @@ def shootout(
             weights=matter,
             skip=1 / 3 if skip is None else skip,
             told=told,
+            hints=_hints(hints),
             jobs=jobs or usual_jobs(),
             advance=advance,
         )
@@ -191,6 +199,21 @@ def _load(history: str | None, named: dict[str, str]) -> Recorded:
         raise InvalidInput(f"{history}: there is no such file or folder")
     with progress(f"reading {'the history' if history is None else Path(history).name}"):
         return load(history, {role: named[role] for role in HISTORY_ROLES if role in named})
+
+
+def _hints(text: str | None) -> NoisyHints | None:
+    """Read how reliable hints are: 60%,80%."""
+    if text is None:
+        return None
+    from unstale.simulation.noisy_hints import NoisyHints
+
+    recall, comma, precision = text.partition(",")
+    if not comma:
+        raise InvalidInput(f"--hints must be RECALL,PRECISION, such as 60%,80%; it is {text!r}")
+    whole = {"1", "100%"}
+    return NoisyHints(
+        *(1.0 if one.strip() in whole else quantities.share("--hints", one) for one in (recall, precision))
+    )
 
 
 def _write(path: str, played: Shootout) -> None:

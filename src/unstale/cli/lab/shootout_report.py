@@ -20,6 +20,8 @@ _NOTES = {
     "estimated-optimal": "estimated-optimal takes the likeliest rates for the true ones.",
     "lambda-crawl": "lambda-crawl is LambdaCrawl with learned rates (NeurIPS 2019): another cost.",
     "explore-commit": "explore-commit (AAAI 2020) learns for a while, plans once, and knows the horizon.",
+    "mirror-sync": "mirror-sync (ICML 2020) has no model: it tries shorter intervals and follows the slope.",
+    "greedy-ncis": "greedy-ncis (WWW 2025) polls what is worth most, and a hint counts like time.",
     "learning": "learning is the policy for real work: it starts knowing nothing.",
     "optimal": "optimal knows the rates, and takes changes to come at random times.",
     "optimal-law": "optimal-law knows all gaps between changes of each element, but not their order.",
@@ -38,6 +40,12 @@ def print_shootout(played: Shootout, plot: str | None, out: str | None) -> None:
         f"{lasted} ({show_number(played.changes / played.days)} a day), {seeds}"
         + (f"; the first {skipped} are played, but not measured" if played.skipped else "")
         + ("; polls learn when the last change was" if played.told else "")
+        + (
+            f"; hints come of {show_share(played.hints.recall)} of the changes, and "
+            f"{show_share(played.hints.precision)} of them are true"
+            if played.hints
+            else ""
+        )
         + (f"; {played.later:,} elements that came later are left out" if played.later else ""),
         apart=False,
     )

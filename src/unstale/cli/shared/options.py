@@ -19,7 +19,7 @@ POLICIES = ("optimal", "uniform", "proportional", "random-optimal", "square-root
 """Policies that share the budget by an allocation."""
 LIKE_OPTIMAL = ("edf", "index")
 """Policies that poll what the optimal allocation polls, slot by slot."""
-PAPERS = ("lambda-crawl", "explore-commit")
+PAPERS = ("lambda-crawl", "explore-commit", "mirror-sync", "greedy-ncis")
 """Learners of papers."""
 LEARNING = ("learning", "estimated-optimal", "estimated-proportional", *PAPERS)
 """Policies that learn rates from their polls."""
