@@ -103,7 +103,7 @@ class KnownRates:
         fine, target = out is not None, _NOWHERE if out is None else out
         place = _NOBODY if fine or codes.size > 1 else self.place
         rate, weight, size, *_ = self.columns
-        if self.plain and codes.size == 1:
+        if self.bowed or (self.plain and codes.size == 1):
             from .compiled import plain as compiled_plain  # it fits polynomials, which only many need
 
         if self.plain and codes.size == 1 and fine:
