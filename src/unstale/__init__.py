@@ -6,6 +6,8 @@ Names are loaded on first use, so that importing the package costs nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from .kernel_cache import keep_kernels
+
 if TYPE_CHECKING:
     from .errors import InvalidInput as InvalidInput
     from .errors import MissingExtra as MissingExtra
@@ -113,6 +115,8 @@ _SUBMODULES = (
 )
 
 __all__ = sorted([*_MODULE, *_SUBMODULES])  # noqa: PLE0605  (one list, checked by a test)
+
+keep_kernels()
 
 
 def __getattr__(name: str) -> object:

@@ -1,5 +1,6 @@
 """The program: help, pipes, terminals and progress."""
 
+import json
 import os
 import re
 import signal
@@ -56,6 +57,13 @@ def test_a_small_plan_loads_no_more_than_it_needs(tmp_path):
     )
     done = python("-c", script, "plan", "pages.csv", "--budget", "500/day", cwd=tmp_path)
     assert done.stderr.splitlines()[-1] == "heavy:"
+
+
+def test_after_a_warm_up_nothing_is_left_to_compile(run):
+    told = json.loads(run("warm-up", "--json")[0])
+    assert sorted(told) == ["kernels", "seconds", "where"]
+    assert json.loads(run("warm-up", "--json")[0])["kernels"] == 0
+    assert run("warm-up")[0] == "All was compiled already.\n"
 
 
 def test_the_module_runs(tmp_path):

@@ -36,6 +36,7 @@ from .shared.process import (
     tidy_when_stopped,
 )
 from .simulate.command import simulate
+from .warm_up import warm_up
 
 _PARTS = {
     "To see what it does": (demo,),
@@ -44,6 +45,7 @@ _PARTS = {
         doctor, audit,
     ),
     "Planning": (plan, compare, whatif, schedule, simulate, estimate, profile, lab),
+    "The machine": (warm_up,),
 }  # fmt: skip
 
 

@@ -64,6 +64,8 @@ class Knowledge:
             The moment at which it is worth that, if classes have a rhythm; by default so long after the last
             polls.
         """
+        if not places.size:  # nor is anything compiled before it is needed
+            return np.empty(0)
         table = self.table
         elapsed, moments = self._operational(places, since, at) if self.timed else (since, None)
         shape, time, hope = table.learner.gammas(elapsed, places)
@@ -155,6 +157,8 @@ class Knowledge:
     def fresh(self, places: Places, now: float) -> Floats:
         """Return the probabilities that copies are fresh; 0 where there is none."""
         table = self.table
+        if np.isnan(table["last"][places]).all():
+            return np.zeros(places.size)
         since = self.operational_since(places, now)
         shape, time, hope = table.learner.gammas(since, places)
         told = table["channel"][places]

@@ -119,6 +119,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Elements that the budget is for, too, and that are not looked at here."""
         self.audit: dict[int, str] = {}
         """Elements to be polled out of turn, and for which audit."""
+        self.first_only = False
+        """Whether only elements without a copy are chosen: nobody is asked yet what others are worth."""
         self.hinted: set[int] = set()
         """Elements with hints that no poll has followed yet."""
         self.followed: dict[int, int] = {}
@@ -496,12 +498,13 @@ class LearningPolicy(Generic[AnyLimits_co]):
         places = places[able & is_open[table["window"][places]]]
         places = places[self.limits.free(table["group"][places], now, end) > 0]
         is_new = np.isnan(table["last"][places])
-        new, old = places[is_new], places[~is_new]
+        new, old = places[is_new], places[~is_new & (not self.first_only)]
         old = old[table.since(old, now) >= table["min_interval"][old]]
         since = table.since(old, end)
         values = self.known.worths_in_step(old, since, now, end)
         overdue = since >= table["max_age"][old]
-        self.patience.reckon(now, self.round)
+        if not self.first_only:
+            self.patience.reckon(now, self.round)
         waiting = np.flatnonzero(since > SHORTEST_ROUNDS * self.round)
         overdue[waiting] |= since[waiting] > self.patience.times(old[waiting], self.round)
         back = self._shares.stand_back(old)

@@ -301,6 +301,10 @@ class Learner:
     def gammas(self, since: Floats, elements: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
         """Return shapes and times (1/scale) of the laws, and hope, so long after the last poll of each."""
         shape, time, hope = np.empty((3, elements.size))
+        if not elements.size:
+            return shape, time, hope
+        since = since.view()
+        since.flags.writeable = False  # that of some callers is, and compiled code takes one kind
         present(
             elements, since, self._classes, self._chosen, self._half_lives, self._priors, self._evidence,
             shape, time, hope,

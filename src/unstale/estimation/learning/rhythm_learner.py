@@ -230,7 +230,7 @@ class RhythmLearner:
                 shapes = f"{name!r} has shape {found.shape}, not {blank.shape}"
                 raise InvalidInput(f"state must be what RhythmLearner.state returned; {shapes}")
             setattr(self, f"_{name}", found)
-        for one in range(classes):
+        for one in np.flatnonzero(self._exposure.any(axis=(1, 2)) | self._counts.any(axis=(1, 2))).tolist():
             set_levels(
                 self._hour, self._counts[one], self._exposure[one], self._levels[one], self._passed[one]
             )

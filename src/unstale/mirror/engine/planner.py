@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from unstale.mirror.reports.freshness import sampled
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Edit, Lease, Sample, Slot, Transaction
 from unstale.policy.element_table import FAILING, GONE, Places
@@ -21,6 +20,7 @@ from unstale.policy.learning_policy import STEPS_PER_ROUND
 
 from .load_policy import MirrorPolicy, backoff, know_groups, load_policy
 from .planner_state import BudgetPair, HintsLeft, PlannerState, PollCounts
+from .rehearsal import rehearse
 
 __all__ = ["Planner"]
 
@@ -93,11 +93,7 @@ class Planner:
 
     def rehearse(self, now: float) -> None:
         """Choose once and forget it, so that all code is loaded and compiled when it matters."""
-        policy = self.policy
-        places = np.arange(min(len(policy.table), 2))
-        policy.known.worths(places, policy.table.since(places, now))
-        policy.known.fresh(places, now)
-        sampled(policy, now, PollCounts())
+        rehearse(self.policy, now)
 
     def take_in(
         self,

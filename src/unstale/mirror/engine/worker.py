@@ -27,11 +27,14 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from unstale.errors import InvalidInput, Trouble
-from unstale.mirror.clock import Clock
+from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.notify.notifier import Notifier
 from unstale.mirror.reports.status import STARTING, overview
 from unstale.mirror.settings import Settings
@@ -45,6 +48,7 @@ from .events import Event, EventEmitter
 from .housekeeper import TIDY_SECONDS, Housekeeper
 from .planner import Planner
 from .poll_runner import PollRunner
+from .rehearsal import Rehearsal, is_ready
 from .worker_state import Backlog, Chore, Chores, TroubleLog
 
 __all__ = ["SAMPLE_SECONDS", "Worker", "check_settings"]
@@ -147,6 +151,10 @@ class Worker:
         """Whether sources have been warmed up."""
         self._introduced = False
         """Whether an event has said that this worker plans."""
+        self._running = False
+        """Whether it goes on after this turn."""
+        self._rehearsal: Rehearsal | None = None
+        """What compiles meanwhile, if anything does."""
 
         self._lead = 0.0
         """Seconds that a transaction takes: slots begin so much later than it does."""
@@ -165,6 +173,7 @@ class Worker:
     async def run(self, until: float | None = None) -> None:
         """Work until told to stop, or until a moment."""
         end = inf if until is None else until
+        self._running = True
         notifier, quiet = self._notifier(), asyncio.Event()
         notifying = asyncio.create_task(notifier.run(quiet)) if notifier is not None else None
         try:
@@ -224,6 +233,8 @@ class Worker:
         if self.planner is not None:
             self._runner.bytes_kept = self.planner.policy.limits.bytes_kept(self._clock.now())
         self._runner.take(turn.leases)
+        if self._running:
+            self._rehearse_beside()
         return max(self._next_choice - began, 0.0) if self._alone else self._span
 
     def _clock_was_set(self, by: float) -> None:
@@ -271,6 +282,8 @@ class Worker:
         await self._runner.leave()
         await self._record_only()
         await self._housekeeper.finish()
+        if self._rehearsal is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._rehearsal.stop)
         with suppress(Trouble, OSError):
             await self._in_store_thread(self._sign_off)
         self._store_thread.shutdown(wait=True)
@@ -384,7 +397,10 @@ class Worker:
         """Read what the planner needs, and let it choose once for nothing: the first time takes long."""
         with self._store.begin() as t:
             planner = Planner(self._settings, t, now, ahead=self._tick, shift=self._clock_moved)
-            planner.rehearse(now)
+            if self._may_rehearse_beside(planner):
+                planner.policy.first_only = True
+            else:
+                planner.rehearse(now)
             if not self._introduced:
                 t.alive(self.name + STARTING, now, now - 1.0)
         self.planner, self._clock_moved, self._next_choice = planner, 0.0, -inf
@@ -395,6 +411,26 @@ class Worker:
             self._housekeeper.empty_scratch()
         except (Trouble, OSError) as error:  # polls will find out when it is over
             self._troubles.add("copies", error, now)
+
+    def _may_rehearse_beside(self, planner: Planner) -> bool:
+        """Tell whether first copies can be had before all is compiled that other polls are chosen by."""
+        if is_ready() or not isinstance(self._clock, RealClock):
+            return False
+        last = planner.policy.table["last"]
+        return bool(np.isnan(last).any() if self._running else np.isnan(last).all())
+
+    def _rehearse_beside(self) -> None:
+        """While only first copies are polled, let all else be compiled in a thread of its own."""
+        planner = self.planner
+        if planner is None or not planner.policy.first_only:
+            return
+        if self._rehearsal is None:
+            wake = partial(asyncio.get_running_loop().call_soon_threadsafe, self._wake.set)
+            self._rehearsal = Rehearsal(self._settings, wake)
+        elif self._rehearsal.over:
+            planner.policy.first_only = False
+            planner.policy.table.look_again()
+            self._next_choice = -inf
 
     def _expires(self, now: float) -> float:
         """Return until when leases are this worker's that it takes now."""
@@ -410,7 +446,8 @@ class Worker:
         choose_again = now >= min(self._next_choice, horizon) or self._backlog.more_to_come
         if alone and planner.budget_spent and not choose_again:
             return []  # the budget is handed out up to the next choice: this turn only records
-        planner.take_in(t, now, self._housekeeper.sample(t, now))
+        first_only = planner.policy.first_only
+        planner.take_in(t, now, None if first_only else self._housekeeper.sample(t, now))
         self._housekeeper.look_for_losses(planner.policy, now)
         self._next_choice = now + self._span if horizon > now else -inf
         now = self._clock.now()

@@ -250,21 +250,25 @@ def skew_words(whose: str, ahead: float) -> str:
 
 def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:
     """Return what can be told in a moment, from what the planner has in memory."""
+    first = first_copies(policy, now)
+    told: dict[str, object] = {
+        "first_copies": None if first is None else fields_json(first),
+        "elements": policy.table.wanted_count,
+        "gone": policy.table.wanted_count - policy.table.present_count,
+        "next": policy.limits.next(now),
+    }
+    if policy.first_only:  # how fresh copies are is not to be asked yet
+        return told
     places = np.flatnonzero(policy.table.present)
     if places.size > MOST_ELEMENTS:
         places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
     share = weighted_share(policy.known.fresh(places, now), weights)
-    first = first_copies(policy, now)
-    return {
-        "first_copies": None if first is None else fields_json(first),
-        "elements": policy.table.wanted_count,
-        "gone": policy.table.wanted_count - policy.table.present_count,
+    return told | {
         "freshness": share.value,
         "low": share.low,
         "high": share.high,
         "price": policy.price,
-        "next": policy.limits.next(now),
     }
 
 

@@ -1,0 +1,151 @@
+"""A mirror polls while what chooses its polls is still being compiled: first copies need none of it."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from unstale.mirror.engine import rehearsal
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.settings import Settings
+
+
+@pytest.fixture
+def slow_compiler(monkeypatch):
+    """Compilers that take until they are told to be done, in a process that has compiled nothing yet."""
+    done, ready = threading.Event(), threading.Event()
+
+    def wait(_settings, stopped=lambda: False):
+        while not done.wait(0.01):
+            if stopped():
+                return
+        ready.set()
+
+    monkeypatch.setattr(rehearsal, "_ready", ready)
+    monkeypatch.setattr(rehearsal, "rehearse_all", wait)
+    return done
+
+
+def files(folder, *names):
+    paths = [folder / name for name in names]
+    for path in paths:
+        path.write_text(path.name)
+    return [str(path) for path in paths]
+
+
+def test_first_copies_come_before_all_is_compiled_and_other_polls_after(tmp_path, slow_compiler):
+    old, *new = files(tmp_path, "old", "a", "b", "c")
+    seen = []
+    with Mirror(tmp_path / "mirror.db", settings=Settings(budget=100.0, reserve=0.0)) as mirror:
+        mirror.add(old)
+        assert mirror.step() == 1  # of a mirror without any copy a step needs nothing compiled either
+        for key in new:
+            mirror.add(key)
+
+        def hear(event):
+            if event.kind == "poll":
+                seen.append(event.key)
+            if set(new) <= set(seen):
+                slow_compiler.set()
+            if old in seen:
+                mirror.stop()
+
+        mirror.run(on_event=hear)
+    assert set(seen[:3]) == set(new)
+    assert old in seen
+
+
+def test_who_ends_a_run_does_not_wait_for_the_compilers(tmp_path, slow_compiler):
+    (key,) = files(tmp_path, "a")
+    with Mirror(tmp_path / "mirror.db", settings=Settings(budget=100.0)) as mirror:
+        mirror.add(key)
+        mirror.run(on_event=lambda event: mirror.stop() if event.kind == "poll" else None)
+    assert not slow_compiler.is_set()
+
+
+FIRST_COPIES = """
+import sys
+from numba.core import event
+from unstale.mirror.engine import worker
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.settings import Settings
+
+class Compiled(event.Listener):
+    def on_start(self, one):
+        print("compiled:", one.data["dispatcher"])
+    def on_end(self, one):
+        pass
+
+class NeverOver:
+    over = False
+    def __init__(self, *_): pass
+    def stop(self): pass
+
+worker.Rehearsal = NeverOver
+event.register("numba:compile", Compiled())
+polls = 0
+with Mirror("mirror.db", settings=Settings(budget=100.0, reserve=60.0)) as mirror:
+    for key in sys.argv[1:]:
+        mirror.add(key)
+    def hear(event):
+        global polls
+        polls += event.kind == "poll"
+        if event.kind == "tick" and polls == len(sys.argv) - 1:
+            mirror.stop()
+    mirror.run(on_event=hear)
+print("polls:", polls)
+"""
+
+
+def test_first_copies_need_no_compiled_code(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", FIRST_COPIES, *files(tmp_path, "a", "b", "c")],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("polls: 3\n", "")
+
+
+def test_a_rehearsal_calls_all_that_choosing_and_learning_call():
+    """Whatever a mirror of its first day calls has been compiled before."""
+    script = """
+import numpy as np
+from numba.core import event
+from unstale.mirror.engine import rehearsal
+from unstale.mirror.settings import Settings
+from unstale.mirror.engine.load_policy import new_policy
+from unstale.policy.element_table import OK, ElementTable
+from unstale.policy.hint_channels import Channels
+
+settings = Settings(budget=1.0)
+rehearsal.rehearse_all(settings)
+assert rehearsal.is_ready()
+compiled = []
+class Compiled(event.Listener):
+    def on_start(self, one):
+        compiled.append(one.data["dispatcher"].__name__)
+    def on_end(self, one):
+        pass
+from numba.core.dispatcher import Dispatcher
+loaded = Dispatcher.compile
+Dispatcher.compile = lambda self, sig: (compiled.append(self.__name__), loaded(self, sig))[1]
+table = ElementTable()
+table.reserve(50, None)
+table["id"][:], table["state"][:], table["last"][:] = np.arange(50), OK, 0.0
+policy = new_policy(settings, table, Channels())
+for hour in range(1, 30):
+    now = 3600.0 * hour
+    policy.rescaled()
+    chosen = policy.choose(now, now + 60.0, room=50)
+    policy.known.fresh(chosen.places, now)
+    rehearsal.sampled(policy, now, rehearsal.PollCounts())
+    since = now - table["last"][chosen.places]
+    policy.learn(chosen.places, since, chosen.places % 2 == 0, np.full(since.size, now))
+    policy.polled(chosen.places, np.full(since.size, now))
+print(sorted(set(compiled)))
+"""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
