@@ -20,7 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PROCESSOR_SECONDS_EACH_INPUT = 5.0
-STUCK_SECONDS = 30
+STUCK_SECONDS = 120
 """After which an input is taken for one that never ends, however busy the machine is."""
 MEGABYTES_EACH_INPUT = 500
 SMALL = 4096

@@ -19,6 +19,7 @@ from unstale.mirror.json_values import as_json
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.notify.notifier import Notifier
 from unstale.mirror.settings import GroupLimit, Http, Notify, Rule, Settings
+from unstale.mirror.sources.lists import read_list
 from unstale.mirror.store.contract import Addition
 
 SECRET = "Bearer s3cr3t-of-the-user"  # noqa: S105
@@ -220,16 +221,59 @@ def test_what_was_discovered_by_an_older_version_is_judged_by_who_named_it(tmp_p
 def test_a_file_of_elements_says_who_named_them(tmp_path):
     path = tmp_path / "elements.csv"
     rows = ("https://a.example/feed,feed,", "https://b.example/1,http,https://a.example/feed")
-    path.write_text("\n".join(["key,source,via", *rows, "https://b.example/2,http,"]))
+    named = "https://b.example/3,http,https://a.example/feed"
+    path.write_text("\n".join(["key,source,via", *rows, "https://b.example/2,http,", named]))
     with mirrored(tmp_path, rule("https://b.example/*")) as mirror:
         mirror.add("https://b.example/1", selector="main", weight=4.0)
-        import_elements(mirror, path)
+        import_elements(mirror, path, allow={"secrets"})
         kept = mirror.find("https://b.example/1")
-        assert (kept.options, kept.weight) == ({"selector": "main"}, 4.0)
-        assert "headers" not in mirror.find("https://b.example/1").options
-        assert "headers" in mirror.find("https://b.example/2").options
-        mirror.apply_rules()
-        assert "headers" not in mirror.find("https://b.example/1").options
+        assert (kept.options["selector"], kept.weight) == ("main", 4.0)
+        for _ in range(2):
+            assert "headers" in mirror.find("https://b.example/1").options  # the user named it before
+            assert "headers" in mirror.find("https://b.example/2").options
+            assert "headers" not in mirror.find("https://b.example/3").options
+            mirror.apply_rules()
+
+
+class TestFilesOfStrangers:
+    """A list or a table that names a page of the user's gets no secrets for it, and takes none away."""
+
+    KEYS = ("https://b.example/delete?id=1", "https://b.example/mine", "https://c.example/")
+
+    def added(self, mirror, path, kind, allow):
+        """Add what a file names; return how many elements are said to get no secrets."""
+        path.write_text("key,source,given\n" if kind == "table" else "")
+        with path.open("a") as file:
+            for key in self.KEYS:
+                # an author that the file claims counts for nothing
+                said = json.dumps({"source": "http", "author": "https://b.example"}).replace('"', '""')
+                file.write(f'{key},http,"{said}"\n' if kind == "table" else f"{key}\n")
+        if kind == "list":
+            return mirror.add_many([one.new for one in read_list(path)], allow=allow).withheld
+        withheld = []
+        import_elements(mirror, path, allow=allow, withheld=withheld.append)
+        return len(withheld)
+
+    @pytest.mark.parametrize("kind", ["list", "table"])
+    def test_they_get_none_unless_allowed(self, tmp_path, kind):
+        path = tmp_path / "theirs.csv"
+        with mirrored(tmp_path, rule("https://b.example/*")) as mirror:
+            mirror.add(self.KEYS[1])
+            assert self.added(mirror, path, kind, ()) == 1
+            for again in (False, True):
+                with_headers = {one.key for one in mirror.elements() if "headers" in one.options}
+                assert with_headers == {self.KEYS[1]}, again
+                mirror.apply_rules()
+                assert self.added(mirror, path, kind, ()) == 1
+            assert self.added(mirror, path, kind, ("secrets",)) == 0
+            with_headers = {one.key for one in mirror.elements() if "headers" in one.options}
+            assert with_headers == set(self.KEYS[:2])
+
+    @pytest.mark.parametrize("kind", ["list", "table"])
+    def test_rules_that_trust_what_is_discovered_give_them(self, tmp_path, kind):
+        with mirrored(tmp_path, rule("https://b.example/*", trust_discovered=True)) as mirror:
+            assert self.added(mirror, tmp_path / "theirs.csv", kind, ()) == 0
+            assert sum("headers" in one.options for one in mirror.elements()) == 2
 
 
 def test_without_a_token_nobody_makes_a_discovered_element_one_of_the_user(tmp_path, hosts):

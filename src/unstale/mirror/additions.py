@@ -11,11 +11,11 @@ from typing import TypeVar
 from unstale.errors import InvalidInput
 from unstale.schedule import Windows
 
-from .engine.discovery import Discovery, differs
+from .engine.discovery import FILE_AUTHOR, Discovery, differs
 from .json_values import fields_json
 from .settings import Settings
 from .source import Json, New
-from .sources.allowed import check_allowed
+from .sources.allowed import SECRETS, check_allowed
 from .store.contract import Addition, Element, Store
 
 ELEMENTS_PER_BATCH = 1000
@@ -37,6 +37,8 @@ class Added:
     """What could not be added, and why."""
     changed: int = 0
     """Of those that were known, how many of which something else is said now."""
+    withheld: int = 0
+    """How many get no secrets of rules, since a file named them that is not trusted with them."""
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as `json_values` says: what was refused has ``key`` and ``why``."""
@@ -53,14 +55,15 @@ def add_elements(  # noqa: PLR0917  (a face for `Mirror.add_many`)
 ) -> Added:
     """Add elements, as `Mirror.add_many` says."""
     check_given(given)
-    added = known = changed = 0
+    added = known = changed = withheld = 0
+    authors = () if allow is None or SECRETS in allow else (FILE_AUTHOR,)
     refused: list[tuple[str, str]] = []
     for batch in batches(news):
         additions: dict[str, Addition] = {}
         named: dict[str, str | None] = {}
         for new in batch:
             try:
-                addition = discovery.addition(new, given)
+                addition = discovery.addition(new, given, authors=authors)
                 if allow is not None:
                     check_allowed(addition.key, addition.source, new.options, allow)
             except InvalidInput as error:
@@ -78,10 +81,11 @@ def add_elements(  # noqa: PLR0917  (a face for `Mirror.add_many`)
                     del additions[key]
                 else:
                     changed += differs(additions[key], before)
+            withheld += sum(map(discovery.withholds_secrets, additions.values()))
             added += len(additions.keys() - there.keys())
             known += len(there)
             t.add(list(additions.values()), now())
-    return Added(added, known, refused, changed)
+    return Added(added, known, refused, changed, withheld)
 
 
 def apply_rules(

@@ -206,7 +206,8 @@ class Mirror:
     ) -> Added:
         """Add elements; those that cannot be are left out, and told.
 
-        With ``allow``, those that are not of the web need a source that it names: for lists of others.
+        With ``allow``, for lists of others, those that are not of the public web need a word that it has
+        (``file``, ``sql``, ``private``), and rules give them no secrets unless it has ``secrets``.
         """
         return add_elements(self.store, self._discovery, self.clock.now, news, given or {}, allow)
 

@@ -56,7 +56,7 @@ def test_add(run, ask, site):
     assert out.startswith("Added 2 elements.")
     assert "unstale run" in out
     assert err == ""
-    answer = {"added": 1, "known": 1, "changed": 0, "refused": []}
+    answer = {"added": 1, "known": 1, "changed": 0, "refused": [], "withheld": 0}
     assert ask("add", pages[0], site.host + "/c") == answer
     assert run("add", pages[0])[0] == "Nothing new: 1 element was there already.\n"
 
@@ -98,29 +98,31 @@ def test_what_is_said_of_an_element_is_kept(run, ask, site):
 
 @pytest.mark.usefixtures("mirror")
 def test_lists(run, ask, refuse, site, monkeypatch):
+    Path("private.txt").write_text(f"{site.host}/a\n")
+    assert "on a private network" in refuse("add", "--from", "private.txt")
     Path("pages.txt").write_text(f"# ours\n{site.host}/a\n\n{site.host}/b\nnot a page\n")
-    answer = ask("add", "--from", "pages.txt", code=1)
+    answer = ask("add", "--from", "pages.txt", "--allow", "private", code=1)
     assert (answer["added"], answer["known"]) == (2, 0)
     assert answer["refused"][0]["why"].startswith("pages.txt, line 5: 'not a page' is neither an address")
-    out, err = run("add", "--from", "pages.txt", code=1)
+    out, err = run("add", "--from", "pages.txt", "--allow", "private", code=1)
     assert out == "Nothing new: 2 elements were there already.\n"
     assert err.startswith("Not added: 1 element.\n  pages.txt, line 5: ")
     Path("pages.csv").write_text(f"url,weight\n{site.host}/c,4\n{site.host}/d,5\n")
-    assert ask("add", "--from", "pages.csv", "--max-age", "1h")["added"] == 2
+    assert ask("add", "--from", "pages.csv", "--allow", "private", "--max-age", "1h")["added"] == 2
     element = ask("explain", site.host + "/d")["element"]
     assert (element["weight"], element["max_age"]) == (5.0, 3600.0)
     Path("feeds.opml").write_text(
         f'<opml version="2.0"><body><outline xmlUrl="{site.host}/feed"/></body></opml>'
     )
-    assert ask("add", "--from", "feeds.opml")["added"] == 1
+    assert ask("add", "--from", "feeds.opml", "--allow", "private")["added"] == 1
     assert ask("explain", f"{site.host}/feed")["element"]["source"] == "feed"
     Path("wrong.opml").write_text('<opml version="2.0"><body><outline xmlUrl="x y"/></body></opml>')
     assert "wrong.opml, line 1: 'x y' is not the address of a feed" in refuse("add", "--from", "wrong.opml")
     Path("again.txt").write_text(f"{site.host}/feed\n{site.host}/d\n")
-    assert ask("add", "--from", "again.txt")["changed"] == 0  # a feed stays one
+    assert ask("add", "--from", "again.txt", "--allow", "private")["changed"] == 0  # a feed stays one
     stdin = io.TextIOWrapper(io.BytesIO(f"{site.host}/e\n".encode()))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert ask("add", "--from", "-", "--as", "list")["added"] == 1
+    assert ask("add", "--from", "-", "--allow", "private", "--as", "list")["added"] == 1
 
 
 @pytest.mark.parametrize(

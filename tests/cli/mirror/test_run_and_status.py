@@ -210,7 +210,7 @@ def test_what_was_used_is_compared_with_the_time_it_ran(run):
 def test_a_group_that_cannot_have_its_share_is_told(run, ask, mirror):
     mirror.write_text('[mirror]\nbudget = "100/s"\n')
     Path("pages.txt").write_text("".join(f"https://x.example/{i}\n" for i in range(1000)))
-    run("add", "--from", "pages.txt")
+    run("add", "--from", "pages.txt", "--allow", "private")
     words = "http:x.example has 1,000 elements and at most"
     out = " ".join(run("status")[0].split())
     assert words in out

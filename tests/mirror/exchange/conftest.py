@@ -12,6 +12,8 @@ from unstale.mirror.source import Found
 from unstale.mirror.store.contract import Finished, Slot
 
 START = 1_700_000_000.0
+OURS = ("secrets", "validators")
+"""With what files are trusted that a mirror of the user has exported."""
 
 
 def settings_of(**options):
@@ -20,7 +22,7 @@ def settings_of(**options):
 
 def open_mirror(where, folder=None, clock=None, **options):
     copies = {"copies": folder} if folder is not None else {}
-    clock = clock or SimulatedClock(START + 1e6)
+    clock = clock or SimulatedClock(START + 1e8)
     return Mirror(where, settings=settings_of(**options), clock=clock, **copies)
 
 

@@ -20,7 +20,7 @@ from unstale.mirror.engine.planner import Planner
 from unstale.mirror.exchange.tables import export_elements, export_history, import_elements, import_history
 from unstale.tables import Column, Schema, open_records, rows_in
 
-from .conftest import START, fill, history, open_mirror, said
+from .conftest import OURS, START, fill, history, open_mirror, said
 
 SUFFIXES = [".csv", ".tsv.gz", ".parquet"]
 
@@ -35,13 +35,13 @@ def test_elements_come_back_as_they_were(mirror, tmp_path, suffix):
     path = tmp_path / f"elements{suffix}"
     assert export_elements(mirror, path) == 8
     with open_mirror(tmp_path / "new.db") as new:
-        assert import_elements(new, path) == 8
+        assert import_elements(new, path, allow=OURS) == 8
         assert said(new) == said(mirror)
         again = tmp_path / f"again{suffix}"
         export_elements(new, again)
         with new.store.begin() as t:
             before = len(t.edits(0))
-        assert import_elements(new, again) == 8  # nothing changes
+        assert import_elements(new, again, allow=OURS) == 8  # nothing changes
         with new.store.begin() as t:
             assert len(t.edits(0)) == before
         assert said(new) == said(mirror)
@@ -54,7 +54,7 @@ def test_history_comes_back_as_it_was(mirror, tmp_path, suffix):
     count = export_history(mirror, polls, failures=True)
     assert count == 48
     with open_mirror(tmp_path / "new.db") as new:
-        import_elements(new, elements)
+        import_elements(new, elements, allow=OURS)
         assert import_history(new, polls) == count
         assert history(new) == history(mirror)
         assert import_history(new, polls) == 0
@@ -66,7 +66,7 @@ def test_from_sqlite_to_postgres_and_back(mirror, tmp_path, postgres_url):
     export_elements(mirror, elements)
     export_history(mirror, polls, failures=True)
     with open_mirror(postgres_url, tmp_path / "copies") as new:
-        import_elements(new, elements)
+        import_elements(new, elements, allow=OURS)
         assert import_history(new, polls) == 48
         assert import_history(new, polls) == 0
         assert said(new) == said(mirror)
@@ -126,7 +126,7 @@ def test_by_hand(tmp_path):
         "key,weight,max_age,colour\nhttps://b.example/1,,60,red\nHTTPS://A.example:443/2,5,,\npython:x,,,blue\n"
     )
     with open_mirror(tmp_path / "new.db") as new:
-        assert import_elements(new, path) == 3
+        assert import_elements(new, path, allow=OURS) == 3
         found = {element.key: element for element in new.elements()}
         assert found["https://b.example/1"].weight == 3.0  # by the rule
         assert found["https://b.example/1"].max_age == 60.0
@@ -331,7 +331,7 @@ def test_discovered_elements_may_come_before_who_named_them(tmp_path):
         "python:f,python:elsewhere\n"
     )
     with open_mirror(tmp_path / "new.db") as new:
-        assert import_elements(new, path) == 6
+        assert import_elements(new, path, allow=OURS) == 6
         assert {key: one[-1] for key, one in said(new).items()} == {
             "python:a": "python:b", "python:b": "python:c", "python:c": None, "python:d": None,
             "python:e": None, "python:f": None,
@@ -351,7 +351,7 @@ def test_a_hundred_thousand_elements_and_a_million_polls(tmp_path):
             file.writelines(f"python:{k},{START + number * 3600 + k * 0.01},{k % 2}\n" for k in range(count))
     with open_mirror(tmp_path / "new.db") as new:
         began = time.perf_counter()
-        assert import_elements(new, elements) == count
+        assert import_elements(new, elements, allow=OURS) == count
         assert import_history(new, polls) == 10 * count
         assert export_elements(new, tmp_path / "out.parquet") == count
         assert export_history(new, tmp_path / "polls.parquet") == 10 * count

@@ -1,19 +1,27 @@
 """Files of strangers bring pages of the web, and nothing of this machine, unless it is allowed."""
 
+import gzip
 import io
 import json
+import zlib
+from hashlib import sha256
 
+import brotli
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from unstale.errors import InvalidInput
-from unstale.mirror.exchange.tables import import_elements
+from unstale.mirror.exchange.tables import import_elements, import_history
 from unstale.mirror.exchange.warc import import_warc
 from unstale.mirror.settings import Rule
+from unstale.mirror.source import Known
 from unstale.mirror.sources.allowed import check_allowed
+from unstale.mirror.sources.http.fingerprint import BYTES
+from unstale.mirror.sources.http.poll import _conditions
 from unstale.mirror.sources.lists import read_list
 from unstale.mirror.sources.registry import load_sources, source_for
 
@@ -230,3 +238,114 @@ def test_an_archive_gets_no_secrets_and_leaves_nothing_that_cannot_be_told(tmp_p
         for key in (asked["key"], "https://api.example/b"):
             assert options[key] == {"headers": {"DNT": "1"}}
         assert [one.meta for one in mirror.changes() if one.key == told["key"]] == [{}]
+
+
+def written(path, *parts):
+    """Write an archive, gzipped as a whole if its name says so, from parts that may be endless."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "wb") as file:
+        for part in parts:
+            file.write(part)
+    return path
+
+
+def page_of(content, *, date="2024-05-06T07:08:09Z", more=()):
+    """Return a record of a page, with these headers of HTTP."""
+    http = b"".join([b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", *more, b"\r\n"])
+    head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: https://x.example/\r\n"
+    head += f"WARC-Date: {date}\r\nContent-Type: application/http; msgtype=response\r\n"
+    head += f"Content-Length: {len(http) + len(content)}\r\n\r\n"
+    return head.encode() + http + content + b"\r\n\r\n"
+
+
+def test_headers_of_an_archive_have_a_bound(tmp_path):
+    """Reproduced: 300 kB, gzipped, took a gigabyte and minutes."""
+    long, many = [b"a" * (1 << 20)] * 6, [b"X: y\r\n" * 11_000]
+    end = b"\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
+    http = page_of(b"x", more=[b"X: ", *long, b"\r\n"])
+    archives = [[b"WARC/1.0\r\nX: ", *long, end], [b"WARC/1.0\r\n", *many, end], [http]]
+    for parts in archives:
+        for name in ("a.warc", "a.warc.gz"):
+            path = written(tmp_path / name, *parts)
+            with (
+                open_mirror(tmp_path / "new.db") as new,
+                pytest.raises(InvalidInput, match="lines of headers"),
+            ):
+                import_warc(new, path)
+
+
+def coded(coding, content):
+    if coding == "gzip":
+        return gzip.compress(content)
+    if coding == "deflate":
+        return zlib.compress(content)
+    return brotli.compress(content) if coding == "br" else zstandard.compress(content)
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_contents_of_an_archive_are_decoded_within_limits(tmp_path, coding, chunked):
+    """Reproduced: br failed the archive, zstd was kept undecoded, and bombs were unpacked to the end."""
+    for content, words in ((b"<p>content", None), (bytes(9_000_000), "max_size")):
+        packed = coded(coding, content)
+        more = [f"Content-Encoding: {coding}\r\n".encode()]
+        if chunked:
+            more.append(b"Transfer-Encoding: chunked\r\n")
+            parts = [packed[at : at + 7] for at in range(0, len(packed), 7)]
+            packed = b"".join(b"%x;a=b\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+        path = written(tmp_path / "a.warc", page_of(packed, more=more))
+        with open_mirror(tmp_path / f"{words}.db", max_size=1_000_000) as new:
+            got = import_warc(new, path)
+            if words is None:
+                assert new.read("https://x.example/").body == content
+            else:
+                assert got.copies == 0
+                assert words in got.skipped[0][1]
+            assert not list(new.copies.scratch.iterdir())
+
+
+def test_contents_that_are_not_coded_as_they_say_are_taken_as_they_are(tmp_path):
+    more = [b"Content-Encoding: gzip\r\n", b"Transfer-Encoding: chunked\r\n"]
+    path = written(tmp_path / "a.warc", page_of(b"<html>plain\r\nand more", more=more))
+    with open_mirror(tmp_path / "new.db") as new:
+        assert import_warc(new, path).copies == 1
+        assert new.read("https://x.example/").body == b"<html>plain\r\nand more"
+        path = written(tmp_path / "b.warc", page_of(b"x", more=[b"Content-Encoding: rot13\r\n"]))
+        assert "rot13" in import_warc(new, path).skipped[0][1]
+
+
+@pytest.mark.parametrize("date", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "5138-01-01T00:00:00Z"])
+def test_records_are_dated_in_the_past(tmp_path, date):
+    path = written(tmp_path / "a.warc", page_of(b"x", date=date))
+    with open_mirror(tmp_path / "new.db") as new:
+        got = import_warc(new, path)
+        assert (got.copies, got.elements) == (0, 0)
+        assert date in got.skipped[0][1]
+        said = {"key": "https://x.example/", "source": "http", "time": 9e10, "modified": -6e10}
+        archive(tmp_path / "b.warc", [("https://x.example/", said)])
+        assert import_warc(new, tmp_path / "b.warc").copies == 1
+        version = new.read("https://x.example/").version
+        assert (version.time, version.modified) == (1714979289.0, None)
+        (tmp_path / "h.csv").write_text("key,time,changed\nhttps://x.example/,9e10,true\n")
+        with pytest.raises(InvalidInput, match="not in the future"):
+            import_history(new, tmp_path / "h.csv")
+
+
+def test_an_archive_cannot_make_a_forged_copy_stay(tmp_path):
+    """What the next poll asks with comes from answers, not from files: else 304 would confirm a forgery."""
+    key = "https://x.example/"
+    digest = sha256(b"true").hexdigest()
+    asks = {"url": key, "etag": '"true"\r\nX: y', "status": 200, "type": "text/html"}
+    said = {"key": key, "source": "http", "fingerprint": f"bytes:{digest}", "validators": asks}
+    archive(tmp_path / "a.warc", [(key, said)])
+    with open_mirror(tmp_path / "new.db") as new:
+        assert import_warc(new, tmp_path / "a.warc").copies == 1
+        element = new.find(key)
+        assert element.validators == {}
+        assert element.fingerprint == sha256(b"x").hexdigest()
+    with open_mirror(tmp_path / "ours.db") as new:
+        assert import_warc(new, tmp_path / "a.warc", allow=["validators"]).copies == 1
+        element = new.find(key)
+        assert element.validators == asks
+        known = Known(key, {}, element.validators, element.fingerprint)
+        assert _conditions(known, key, BYTES) == {}  # what cannot be sent is not

@@ -18,7 +18,7 @@ from unstale import InvalidInput
 from unstale.mirror.exchange.tables import export_elements, export_history, import_elements, import_history
 from unstale.mirror.exchange.warc import export_warc, import_warc
 
-from .conftest import START, copies, history, open_mirror, poll_all, said
+from .conftest import OURS, START, copies, history, open_mirror, poll_all, said
 
 
 def _check(path):
@@ -98,19 +98,19 @@ def test_restore_everything(mirror, tmp_path, where, request):
     export_warc(mirror, files[2])
     place = tmp_path / "new.db" if where == "sqlite" else request.getfixturevalue("postgres_url")
     with open_mirror(place, tmp_path / "copies") as new:
-        import_elements(new, files[0])
+        import_elements(new, files[0], allow=OURS)
         import_history(new, files[1])
-        got = import_warc(new, files[2])
+        got = import_warc(new, files[2], allow=OURS)
         assert (got.copies, got.elements, got.skipped) == (len(copies(mirror)), 0, [])
         assert _whole(new) == _whole(mirror)
         assert not new.store.check()
-        again = import_warc(new, files[2])
+        again = import_warc(new, files[2], allow=OURS)
         assert (again.copies, again.elements) == (0, 0)
         assert _whole(new) == _whole(mirror)
         poll_all(new, START + 1000.0, 8)
         assert len(copies(new)) > len(copies(mirror))
         # what is older than what there is stays out
-        assert import_warc(new, files[2]).copies == 0
+        assert import_warc(new, files[2], allow=OURS).copies == 0
 
 
 def test_copies_alone_bring_their_elements(mirror, tmp_path):

@@ -21,7 +21,7 @@ from unstale.errors import InvalidInput
 from unstale.wording import plural
 
 from .open import Opened, allow_option, mirror_options, open_mirror, read_lines
-from .report import print_item
+from .report import print_item, withheld_words
 
 if TYPE_CHECKING:
     from unstale.mirror.additions import Added
@@ -141,7 +141,8 @@ def add(
 
     An element that is there already gets what is said here, and keeps the rest. With --from, keys come from a
     list (one on each line), an OPML file, a sitemap, or CSV with a column key or url. Those that are not of
-    the web (files, tables) need --allow or --source, since the author of the file chose what is read here.
+    the public web (files, tables, private hosts) need --allow or --source, and headers of rules --allow
+    secrets, since the author of the file chose what is read here.
     """
     named = [
         name for name, there in (("--feed", feed), ("--sitemap", sitemap), ("--source", source)) if there
@@ -173,8 +174,9 @@ def add(
                 done += [opened.mirror.add_many(news, row, allow=trusted) for news, row in from_file]
             lots += from_file
     refused = [pair for one in done for pair in one.refused] + refused
-    added, known, changed = (sum(map(attrgetter(name), done)) for name in ("added", "known", "changed"))
-    got = Added(added, known, refused, changed)
+    names = ("added", "known", "changed", "withheld")
+    added, known, changed, withheld = (sum(map(attrgetter(name), done)) for name in names)
+    got = Added(added, known, refused, changed, withheld)
     if not got.added and not got.known and len(refused) == 1:
         raise InvalidInput(refused[0][1])
     if as_json:
@@ -188,10 +190,10 @@ def add(
 
 def _trusted(allow: tuple[str, ...], source: str | None, options: dict[str, Json]) -> set[str]:
     """Return what a file may name: what the user allows, or says of all its elements."""
-    from unstale.mirror.sources.allowed import ENVIRONMENT, PRIVATE
+    from unstale.mirror.sources.allowed import ENVIRONMENT
 
     tree = {"file"} if options.get("tree") else set()
-    return {*allow, *tree, *({source} if source else ()), ENVIRONMENT, PRIVATE}  # lists have no options
+    return {*allow, *tree, *({source} if source else ()), ENVIRONMENT}  # lists have no options
 
 
 def _listed(
@@ -256,6 +258,8 @@ def _print_added(opened: Opened, got: Added, said: list[str]) -> None:
             print_item(err, printable(why))
         if len(refused) > _MOST_KEYS_SHOWN:
             err.print(f"  and {len(refused) - _MOST_KEYS_SHOWN:,} more")
+    if got.withheld:
+        say(out, withheld_words(got.withheld))
     if added:
         say(out, f"The runner of the mirror polls them: unstale run{opened.again}")
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from unstale.cli.shared.printing import console, print_json, printable
+from unstale.cli.shared.printing import console, print_json, printable, say
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.errors import InvalidInput
 from unstale.tables import check_writable
 from unstale.wording import plural
 
 from .open import Opened, allow_option, mirror_options, open_mirror
-from .report import print_item
+from .report import print_item, withheld_words
 
 _KINDS = ("elements", "history", "copies")
 _ARCHIVES = (".warc", ".warc.gz")
@@ -55,8 +55,9 @@ def import_command(
 
     Elements and history are CSV or Parquet (a column key; history also time, and changed or outcome), copies
     WARC. Elements are imported first, then history, then copies. With a mistake anywhere in a file nothing of
-    it is imported. Elements that are not of the web (files, tables) need --allow, since the author of
-    the file chose what is read here.
+    it is imported. What is not of the public web (files, tables, private hosts), headers of rules (secrets)
+    and what the next polls ask with (validators) need --allow, since the author of the file chose it. For
+    files that your own mirror exported, say --allow secrets,validators.
     """
     kinds = sorted(((_KINDS.index(kind or _kind_of(file)), file) for file in files), key=lambda pair: pair[0])
     done: list[dict[str, Any]] = []
@@ -71,6 +72,8 @@ def import_command(
         out.print(f"{one['file']}: {one['told']}.", soft_wrap=True)
         for key, why in one["skipped"][:_MOST_LEFT_OUT_SHOWN]:
             print_item(out, f"left out: {printable(key)}: {printable(why)}")
+        if one["withheld"]:
+            say(out, withheld_words(one["withheld"]))
 
 
 def _kind_of(file: str) -> str:
@@ -111,9 +114,12 @@ def _imported(opened: Opened, kind: str, file: str, allow: tuple[str, ...]) -> d
     if not Path(file).is_file():
         raise InvalidInput(f"{file}: no such file")
     skipped: list[tuple[str, str]] = []
+    withheld: list[str] = []
     with progress(f"importing {file}") as advance:
         if kind == "elements":
-            count = exchange.import_elements(opened.mirror, file, allow=allow, progress=advance)
+            count = exchange.import_elements(
+                opened.mirror, file, allow=allow, progress=advance, withheld=withheld.append
+            )
             told = plural(count, "element")
         elif kind == "history":
             count = exchange.import_history(opened.mirror, file, progress=advance)
@@ -125,7 +131,8 @@ def _imported(opened: Opened, kind: str, file: str, allow: tuple[str, ...]) -> d
             count, skipped = got.copies, list(got.skipped)
             told = f"{plural(count, 'version')}, {plural(got.elements, 'new element')}"
             told += f", {len(skipped):,} left out" if skipped else ""
-    return {"file": file, "kind": kind, "count": count, "told": told, "skipped": skipped}
+    done = {"file": file, "kind": kind, "count": count, "told": told, "skipped": skipped}
+    return {**done, "withheld": len(withheld)}
 
 
 @click.command("export", epilog=_EXPORT)

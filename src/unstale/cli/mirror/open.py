@@ -35,11 +35,11 @@ def mirror_options(command: _Command) -> _Command:
 def _allowed(name: str, text: str) -> tuple[str, ...]:
     """Read names of sources, separated by commas."""
     from unstale.mirror.settings import Settings
-    from unstale.mirror.sources.allowed import ENVIRONMENT, PRIVATE
+    from unstale.mirror.sources.allowed import ENVIRONMENT, PRIVATE, SECRETS, VALIDATORS
     from unstale.mirror.sources.registry import load_sources
 
     words = tuple(word.strip() for word in text.split(","))
-    known = [*load_sources(Settings()), PRIVATE, ENVIRONMENT]
+    known = [*load_sources(Settings()), PRIVATE, ENVIRONMENT, SECRETS, VALIDATORS]
     for word in words:
         if word not in known:
             raise InvalidInput(f"{name} must be of {', '.join(known)}, separated by commas; it is {text!r}")
@@ -50,7 +50,7 @@ allow_option = click.option(
     "--allow",
     type=Quantity("SOURCES", _allowed),
     default=(),
-    help="What files may name besides the public web: file,sql,private,environment.",
+    help="What you trust a file with: file,sql,private,environment,secrets,validators.",
 )
 
 

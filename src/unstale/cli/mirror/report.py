@@ -39,6 +39,15 @@ def show_outcomes(counts: Mapping[str, int]) -> str:
     return f"{plural(sum(known.values()), 'poll')}: {parts}"
 
 
+def withheld_words(count: int) -> str:
+    """Return a sentence about elements of a file to which rules would give secrets."""
+    whom = "1 element gets" if count == 1 else f"{count:,} elements get"
+    return (
+        f"{whom} no headers and other secrets of rules, since a file named "
+        f"{'it' if count == 1 else 'them'}. If you trust the file, say --allow secrets."
+    )
+
+
 def print_pairs(out: Console, pairs: Iterable[tuple[str, str]]) -> None:
     """Print names and values, aligned; a long value goes on below itself."""
     import textwrap

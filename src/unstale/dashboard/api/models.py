@@ -434,6 +434,7 @@ class Added(BaseModel):
     known: int = Field(description="There already.")
     changed: int = Field(description="Of those, how many of which something else is said now.")
     refused: list[Refused]
+    withheld: int = Field(0, description="How many get no secrets of rules, since a file named them.")
 
 
 class Removed(BaseModel):

@@ -4,7 +4,8 @@ It also makes elements of what users name, by the same rules.
 
 What another origin (scheme, host, port) has named gets no secrets from rules, unless a rule trusts what is
 discovered: else a stranger's feed could send requests in the name of the user. The origin that named an
-element is kept with it, as ``author`` in ``given``; what users add has none.
+element is kept with it, as ``author`` in ``given`` (``file`` for a list or a table that the user does not
+trust); what users add has none.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from unstale.mirror.store.storable import check_key
 
 from .discovery_limits import DiscoveryRoom, note_left_out
 
+FILE_AUTHOR = "file"
+"""The author of what a file names: not the user, unless the user says so."""
 _ROWS_AT_ONCE = 1000
 """Elements that the store is asked for at a time."""
 _LARGEST_VANISHED_SHARE = 0.5
@@ -35,6 +38,7 @@ class Discovery:
     def __init__(self, settings: Settings, sources: Mapping[str, Source]) -> None:
         self._settings, self._sources = settings, sources
         self._room = DiscoveryRoom(settings.discovery)
+        self._has_secrets = any(without_secrets(rule.options) != rule.options for rule in settings.rules)
 
     def addition(
         self,
@@ -78,6 +82,13 @@ class Discovery:
             key=key, source=name, group=group, options=options, via=via, given=dict(said), **values
         )
 
+    def withholds_secrets(self, wish: Addition) -> bool:
+        """Tell whether an element would get more from rules if a user had named it."""
+        if not self._has_secrets or "author" not in wish.given:
+            return False
+        said = {name: value for name, value in wish.given.items() if name != "author"}
+        return self.ruled(wish.key, wish.source, said).options != wish.options
+
     def merged(self, wish: Addition, before: Element, *, source: str | None) -> Addition:
         """Return an element that is there already with what is said now; it keeps the rest.
 
@@ -85,8 +96,10 @@ class Discovery:
         """
         name = source or before.source
         said: dict[str, Any] = {**before.given, **wish.given, "source": name}
-        if "author" not in wish.given:
-            said.pop("author", None)  # now a user names it
+        if "author" not in wish.given or "author" not in before.given:
+            said.pop("author", None)  # a user names it now, or did before
+        else:
+            said["author"] = before.given["author"]
         old: Any = before.given.get("options", {}) if name == before.source else {}
         new: Any = wish.given.get("options", {})
         said["options"] = {**old, **new}

@@ -9,7 +9,7 @@ Import the elements first, then the history, then the copies.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from unstale.errors import InvalidInput
-from unstale.mirror.engine.discovery import Discovery
+from unstale.mirror.engine.discovery import FILE_AUTHOR, Discovery
 from unstale.mirror.secrets import origin, without_secrets
 from unstale.mirror.source import New
-from unstale.mirror.sources.allowed import check_allowed
+from unstale.mirror.sources.allowed import SECRETS, check_allowed
 from unstale.mirror.sources.registry import source_named
 from unstale.mirror.store.contract import Addition, Element, PollRecord, Version
 from unstale.mirror.store.sql.imported_polls import Past, keys_of, numbers_by_key, recall
@@ -100,6 +100,8 @@ or what polls of all elements do if not known. ``via`` is the key of the element
 Columns from ``state`` on say how it was at the time; they are not read back."""
 
 _TIME = _moment("time")
+_AHEAD_SECONDS = 86400.0
+"""By which a poll may be dated ahead of the clock here, since clocks differ."""
 HISTORY_COLUMNS = (
     Column("key", "label", needed=True),
     _TIME,
@@ -198,6 +200,7 @@ def import_elements(
     *,
     allow: Collection[str] = (),
     progress: Advance = ignore,
+    withheld: Callable[[str], object] | None = None,
 ) -> int:
     """Add the elements of a file, or change those that are there; return how many there are in it.
 
@@ -207,7 +210,8 @@ def import_elements(
     added.
 
     Elements of the web and functions are taken; those of other sources only if ``allow`` names the source
-    (``file``, ``sql``), and options with variables of the environment if it has ``environment``.
+    (``file``, ``sql``), and options with variables of the environment if it has ``environment``. Unless it
+    has ``secrets``, rules give no secrets to elements that are new; ``withheld`` is called with their keys.
     """
     file = open_file(fspath(path))
     wishes = _Wishes(mirror, allow)
@@ -229,6 +233,8 @@ def import_elements(
             there = t.find([wishes.of(place, row).key for place, row in batch])
             for place, row in batch:
                 wish, via = wishes.of(place, row, there), row.get("via", "")
+                if withheld is not None and wishes.withholds_secrets(wish):
+                    withheld(wish.key)
                 # an element that names others comes before them, so that it is known by its number
                 later = via in places and via not in known
                 (waiting if later else ready).append((wish, via))
@@ -275,9 +281,27 @@ class _Wishes:
                 if name in row and not empty and value != getattr(wish, name):
                     said[name] = value
             check_allowed(wish.key, wish.source, _options(row, said), self._allow)
+            if SECRETS not in self._allow:
+                self._note_author(said, wish.key, (there or {}).get(wish.key))
             return self._discovery.ruled(wish.key, wish.source, said)
         except InvalidInput as error:
             raise place.wrong("key", f"an element ({error})", row["key"]) from None
+
+    def withholds_secrets(self, wish: Addition) -> bool:
+        """Tell whether an element would get more from rules if the file were trusted."""
+        return SECRETS not in self._allow and self._discovery.withholds_secrets(wish)
+
+    @staticmethod
+    def _note_author(said: dict[str, Any], key: str, before: Element | None) -> None:
+        """Let the file be who names an element, whatever it says itself; not one that a user has named."""
+        if before is not None and before.state != "removed":
+            author = before.given.get("author")
+        else:
+            author = said.get("author", FILE_AUTHOR)
+            author = FILE_AUTHOR if author == origin(key) else str(author)
+        said.pop("author", None)
+        if author is not None:
+            said["author"] = author
 
 
 def _options(row: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
@@ -361,8 +385,11 @@ def import_history(mirror: Mirror, path: str | PathLike[str], *, progress: Advan
     """
     file = open_file(fspath(path))
     keys: dict[str, Place] = {}
-    for place, key, _ in _pasts(file, {}):
+    latest = mirror.clock.now() + _AHEAD_SECONDS
+    for place, key, past in _pasts(file, {}):
         keys.setdefault(key, place)
+        if past.time > latest:
+            raise place.wrong("time", "a moment that is not in the future", past.time)
     with mirror.store.begin() as t:
         numbers = numbers_by_key(t, keys)
     for key, place in keys.items():

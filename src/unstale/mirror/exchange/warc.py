@@ -8,20 +8,16 @@ be imported too.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import uuid
-import zlib
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from os import PathLike, fspath
 from pathlib import Path
-from secrets import token_hex
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Any
@@ -31,13 +27,14 @@ from unstale.errors import InvalidInput, need
 from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.json_values import timestamp
 from unstale.mirror.source import Json, New
-from unstale.mirror.sources.allowed import check_allowed
+from unstale.mirror.sources.allowed import VALIDATORS, check_allowed
 from unstale.mirror.store.contract import Addition, Element, Version
 from unstale.mirror.store.sql.imported_polls import Brought, Past, numbers_by_key, recall
 from unstale.mirror.store.storable import check_key
 from unstale.tables.atomic_files import replacing
-from unstale.tables.complaints import bad_file, reason
 from unstale.tables.files import Advance, ignore
+
+from .warc_records import Damaged, check_whole, put_content, records_of
 
 if TYPE_CHECKING:
     from unstale.mirror.mirror import Mirror
@@ -48,8 +45,8 @@ _AUTHORS = ("archive",)
 _MAX_DEPTH = 20
 """To which what an archive says of a version may be nested."""
 _BLOCK_BYTES = 1 << 20
-_LATEST_SECONDS = 1e11
-"""Moments further from 1970 are none; the year 5138."""
+_AHEAD_SECONDS = 86400.0
+"""By which a record may be dated ahead of the clock here, since clocks differ."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]*")
 _OURS = "unstale"
 """Our part of WARC-JSON-Metadata."""
@@ -238,14 +235,16 @@ def import_warc(
     an archive does not tell how often nothing had changed; import the history for that, before.
 
     Copies of the web and of functions are taken; those of other sources only if ``allow`` names the source.
+    With ``validators`` in it, the next poll asks whether anything has changed since, as the archive says; a
+    stranger's archive could make the mirror keep a forged copy that way. Without, it asks for the content.
     """
     need("warcio", extra="warc", needed_for="WARC files")
     name = _archive(path)
-    _check_whole(name)
+    check_whole(name)
     discovery = Discovery(mirror.settings, mirror.sources)
     read: list[_Read] = []
     skipped: list[tuple[str, str]] = []
-    with _records(name) as records:
+    with records_of(name) as records:
         for record in records:
             uri = _key((record.rec_headers.get_header("WARC-Target-URI") or "").strip("<>"))
             try:
@@ -258,75 +257,6 @@ def import_warc(
                 progress(1)
     added, copies = _bring(mirror, sorted(read, key=lambda one: one.time))
     return Imported(copies, added, skipped)
-
-
-class _Damaged(Exception):  # noqa: N818  (it is told as an error of the file)
-    """A record that is not as it should be."""
-
-
-@contextmanager
-def _reading() -> Iterator[None]:
-    """Take whatever goes wrong in reading a record for damage: the library stumbles in many ways."""
-    try:
-        yield
-    except OSError:
-        raise
-    except Exception as error:
-        raise _Damaged(" ".join(str(error).split()) or type(error).__name__) from error
-
-
-def _check_whole(path: str) -> None:
-    """Insist that an archive goes to its end: the library takes what is cut off for the end of it.
-
-    One that is cut exactly between two records cannot be told from a whole one.
-    """
-    count = 0
-    try:
-        with Path(path).open("rb") as file:
-            zipped = file.read(2) == b"\x1f\x8b"
-        if zipped:
-            with gzip.open(path) as file:
-                while file.read(1 << 20):
-                    pass
-    except (EOFError, zlib.error) as error:
-        raise bad_file(path, f"cut short or damaged; {error}") from None
-    except OSError as error:
-        raise bad_file(path, reason(error)) from None
-    with _records(path, no_record_parse=True) as records:
-        for record in records:
-            count += 1
-            with _reading():
-                length, left = 0, int(record.rec_headers.get_header("Content-Length") or 0)
-                while block := record.raw_stream.read(1 << 20):
-                    length += len(block)
-            if length != left:
-                raise bad_file(path, f"cut short or damaged: record {count} has {length:,} of {left:,} bytes")
-    if not count:
-        raise bad_file(path, "cut short, or not a WARC file: it holds no record")
-
-
-@contextmanager
-def _records(path: str, **how: Any) -> Iterator[Iterator[Any]]:  # noqa: ANN401
-    """Give the records of an archive, whose digests are checked."""
-    from warcio.archiveiterator import ArchiveIterator
-
-    def records(file: IO[bytes]) -> Iterator[Any]:
-        with _reading():
-            found = iter(ArchiveIterator(file, **(how or {"check_digests": "raise"})))
-        while True:
-            with _reading():
-                record = next(found, None)
-            if record is None:
-                return
-            yield record
-
-    try:
-        with Path(path).open("rb") as file:
-            yield records(file)
-    except _Damaged as error:
-        raise bad_file(path, f"not a WARC file, or cut short or damaged; {error}") from None
-    except (OSError, EOFError) as error:
-        raise bad_file(path, reason(error)) from None
 
 
 def _read(
@@ -347,16 +277,17 @@ def _read(
             raise InvalidInput(f"its status is {record.http_headers.get_statuscode()}")
         headers = {key.lower(): value for key, value in record.http_headers.headers}
     ours = _ours(record.rec_headers.get_header("WARC-JSON-Metadata"))
-    time = _date(record.rec_headers.get_header("WARC-Date"))
+    now = mirror.clock.now()
+    time = _date(record.rec_headers.get_header("WARC-Date"), now)
     if isinstance(ours.get("key"), str) and isinstance(ours.get("source"), str):
         addition = discovery.addition(New(str(ours["key"]), str(ours["source"])), {}, authors=_AUTHORS)
     else:
         addition, ours = discovery.addition(New(uri), {}, authors=_AUTHORS), {}
     check_allowed(addition.key, addition.source, {}, allow)
     check_key(addition.key)
-    digest, size = _put(mirror, record)
+    digest, size = put_content(mirror, record)
     if getattr(record.raw_stream, "limit", 0) > 0 or ours.get("digest", digest) != digest:
-        raise _Damaged(f"the content of {uri} is not all there")
+        raise Damaged(f"the content of {uri} is not all there")
     if not ours:
         content_type = headers.get("content-type") or record.rec_headers.get_header("Content-Type") or ""
         media_type = content_type.partition(";")[0].strip().lower() or "application/octet-stream"
@@ -365,7 +296,7 @@ def _read(
             if headers.get(theirs):
                 kept[ours_name] = headers[theirs]
         page = record.rec_type == "response"
-        brought = Brought(digest, size, media_type, _http_date(headers.get("last-modified")),
+        brought = Brought(digest, size, media_type, _http_date(headers.get("last-modified"), now),
                           {"url": uri, "status": 200, "headers": dict(headers)} if page else {},
                           validators=kept if page else {})  # fmt: skip
         return _Read(addition, time, None, brought)
@@ -373,39 +304,13 @@ def _read(
         digest,
         size,
         str(ours.get("media_type") or "application/octet-stream"),
-        _moment(ours.get("modified")),
+        _moment(ours.get("modified"), now),
         _mapping(ours.get("meta")),
-        str(ours.get("fingerprint") or ""),
-        _mapping(ours.get("validators")),
+        str(ours.get("fingerprint") or "") if VALIDATORS in allow else "",
+        _mapping(ours.get("validators")) if VALIDATORS in allow else {},
     )
-    exact = _moment(ours.get("time"))
+    exact = _moment(ours.get("time"), now)
     return _Read(addition, time if exact is None else exact, bool(ours.get("first")), brought)
-
-
-def _put(mirror: Mirror, record: Any) -> tuple[str, int]:  # noqa: ANN401
-    """Write the content of a record to the folder of copies; return its digest and size."""
-    limit = mirror.settings.max_size
-    with _reading():
-        stream = record.content_stream()
-        start = stream.read(_BLOCK_BYTES)
-        more = stream.read(_BLOCK_BYTES)
-    if not more and len(start) <= limit:
-        return mirror.copies.put(start)
-    path, size = mirror.copies.scratch / f"warc-{token_hex(8)}", 0
-    try:
-        with path.open("xb") as file:
-            for block in (start, more):
-                size += file.write(block)
-            with _reading():
-                while block := stream.read(_BLOCK_BYTES):
-                    size += len(block)
-                    if size <= limit:
-                        file.write(block)
-        if size > limit:
-            raise InvalidInput(f"it has {size:,} bytes, more than max_size, {limit:,}")
-        return mirror.copies.put(path)
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def _ours(text: str | None) -> dict[str, Json]:
@@ -428,22 +333,26 @@ def _is_flat(value: Any, depth: int) -> bool:  # noqa: ANN401
     return depth > 0 and all(_is_flat(one, depth - 1) for one in inner)
 
 
-def _date(text: str | None) -> float:
+def _date(text: str | None, now: float) -> float:
     try:
         found = datetime.fromisoformat((text or "").strip())
     except ValueError:
         raise InvalidInput(f"it has no date, but {text!r}") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    moment = _moment((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp(), now)
+    if moment is None:
+        raise InvalidInput(f"it is dated {text}; a copy was made after 1970, and not in the future")
+    return moment
 
 
-def _moment(value: Json) -> float | None:
-    """Return seconds since 1970; None for what is no moment that a clock can show."""
-    return float(value) if isinstance(value, int | float) and abs(value) <= _LATEST_SECONDS else None
+def _moment(value: Json, now: float) -> float | None:
+    """Return seconds since 1970; None for what was no moment at which a copy can have been made."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= now + _AHEAD_SECONDS else None  # type: ignore[operator,arg-type]
 
 
-def _http_date(text: str | None) -> float | None:
+def _http_date(text: str | None, now: float) -> float | None:
     try:
-        return None if text is None else parsedate_to_datetime(text).timestamp()
+        return None if text is None else _moment(parsedate_to_datetime(text).timestamp(), now)
     except (TypeError, ValueError, OverflowError, IndexError):
         return None
 

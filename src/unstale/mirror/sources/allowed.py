@@ -3,8 +3,8 @@
 A list, a table or an archive may come from a stranger, and each element that it names is polled, copied and
 shown. A file of this machine, a page of the private network, a table of a database and a variable of the
 environment in an option (which a poll would send to whichever host the stranger named) are there only for who
-may name them. A function (``python:NAME``) is one that the process itself gave that name, so it needs no
-leave.
+may name them. Nor do rules give secrets to what a stranger names, as each poll would act in the name of the
+user. A function (``python:NAME``) is one that the process itself gave that name, so it needs no leave.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ ENVIRONMENT = "environment"
 """The word that allows options with variables of the environment."""
 PRIVATE = "private"
 """The word that allows hosts of the private network."""
+SECRETS = "secrets"
+"""The word that gives what a file names the headers and other secrets of rules, as if the user named it."""
+VALIDATORS = "validators"
+"""The word that allows an archive to say with what the next poll asks whether its copies have changed."""
 _ALWAYS_ALLOWED = frozenset({"http", "python"})
 _DOCUMENTS = frozenset({"feed", "sitemap"})
 """They are fetched as pages or read as files, as their keys say."""
@@ -39,7 +43,8 @@ def check_allowed(key: str, source: str, options: Mapping[str, Json], allow: Col
     options
         What the file says to the source.
     allow
-        Names of sources that are allowed besides the web, ``private`` and ``environment``.
+        Names of sources that are allowed besides the web, ``private`` and ``environment``; other words mean
+        nothing here.
 
     >>> check_allowed("https://example.org/", "http", {}, allow=())
     >>> check_allowed("/etc/passwd", "feed", {}, allow=())

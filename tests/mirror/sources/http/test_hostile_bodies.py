@@ -166,6 +166,7 @@ def test_nested_nodes_are_selected_in_bounded_time():
 
 def test_nodes_within_nodes_are_not_read_for_long():
     page = b"<html><body>" + b"<div>" * 200 + b"a<br>" * 50_000
-    with pytest.raises(NoContent, match="nodes within nodes"):
-        fingerprint_of(ChangeDefinition("text", "div"), page, "text/html")
+    for change in ("text", "bytes"):
+        with pytest.raises(NoContent, match="nodes within nodes"):
+            fingerprint_of(ChangeDefinition(change, "div"), page, "text/html")
     assert fingerprint_of(ChangeDefinition("text", "body"), page, "text/html")

@@ -23,7 +23,7 @@ import codecs
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import sha256
@@ -293,16 +293,21 @@ def _selected(selector: str, text: str, *, markup: bool) -> str:
     if not nodes:
         raise NoContent(f"the selector {selector!r} finds nothing on the page")
     if markup:
-        return "\n".join(html.tostring(node, encoding="unicode", with_tail=False) for node in nodes)
+        return _joined(selector, (html.tostring(node, encoding="unicode", with_tail=False) for node in nodes))
     # The text of a script or a style counts only if the selector selects it.
     own = {
         node: _with_single_spaces(node.text_content()) for node in nodes if node.tag in {"script", "style"}
     }
     _without_hidden_texts(tree)
+    return _joined(selector, (own[node] if node in own else _texts(node) for node in nodes))
+
+
+def _joined(selector: str, parts: Iterable[str]) -> str:
+    """Return what is selected, each part on lines of its own; raise `NoContent` if it is too long."""
     texts, room = [], _MAX_SELECTED_CHARACTERS
-    for node in nodes:
-        texts.append(own[node] if node in own else _texts(node))
-        room -= len(texts[-1])
+    for part in parts:
+        texts.append(part)
+        room -= len(part)
         if room < 0:
             raise NoContent(
                 f"the selector {selector!r} selects nodes within nodes, with more than "

@@ -29,7 +29,16 @@ from .fingerprint import (
     fingerprint_of_file,
     title_of,
 )
-from .headers import media_type, parse_date, printable, retry_after, status_line, validators, version_meta
+from .headers import (
+    media_type,
+    parse_date,
+    printable,
+    retry_after,
+    sendable,
+    status_line,
+    validators,
+    version_meta,
+)
 from .options import checked_headers, expanded_headers, is_conditional, own_headers, user_agent
 from .private_addresses import Lookup, is_public, look_up, named_private
 from .robots import MAX_ROBOTS_BYTES, Robots, RobotsAnswer, RobotsRules, RobotsTooLong
@@ -341,7 +350,7 @@ def _conditions(known: Known, url: str, wanted: ChangeDefinition) -> dict[str, s
     conditions = {}
     for name, header in (("etag", "If-None-Match"), ("modified", "If-Modified-Since")):
         value = kept.get(name)
-        if isinstance(value, str) and value:
+        if isinstance(value, str) and value and sendable(value):  # an archive may have brought it
             conditions[header] = value
     return conditions
 
