@@ -250,7 +250,7 @@ def test_elements_are_added_and_removed(client, mirror):
             "elements": [{"key": "https://Example.org", "weight": 3}, {"key": "feed:https://example.org/f"}]
         },
     ).json()
-    assert told == {"added": 2, "known": 0, "changed": 0, "refused": []}
+    assert told == {"added": 2, "known": 0, "changed": 0, "refused": [], "withheld": 0}
     assert mirror.find("https://example.org/").weight == 3
     again = client.post(
         "/api/elements", json={"elements": [{"key": "https://example.org/", "weight": 4}]}
