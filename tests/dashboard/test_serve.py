@@ -153,7 +153,8 @@ def test_run_serves_meanwhile(folder):
 
 def test_the_dashboard_of_a_runner_can_have_a_token(folder):
     (folder / "token").write_text(TOKEN)
-    with serving(str(folder), 0, str(folder / "token"), ("mirror.example",)) as address:
+    with serving(str(folder), 0, str(folder / "token"), ("mirror.example",)) as found:
+        address = found()
         asked = f"{address}api/openapi.json"
         shown = {"authorization": f"Bearer {TOKEN}"}
         assert ask(asked).status_code == 401

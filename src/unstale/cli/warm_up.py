@@ -91,10 +91,9 @@ def _steps(folder: Path) -> list[tuple[str, Callable[[], None]]]:
 
 def _mirror() -> None:
     from unstale.mirror.engine.rehearsal import rehearse_all
-    from unstale.mirror.settings import Settings
 
     for objective in ("freshness", "age"):
-        rehearse_all(Settings(budget=1.0, objective=objective))
+        rehearse_all(objective)
 
 
 def _run(arguments: list[str]) -> None:

@@ -34,7 +34,7 @@ _MAX_MEMORY_BYTES = 512 << 20
 _MAX_PROCESSOR_SECONDS = 10.0
 _KEPT_MEMORY_BYTES = 192 << 20
 """A child that holds more memory than this after its work makes room for another one."""
-_ENVIRONMENT = ("HOME", "LANG", "LC_", "LD_", "PATH", "PYTHON", "TMP", "TZ")
+_ENVIRONMENT = ("HOME", "LANG", "LC_", "LD_", "NUMBA_", "PATH", "PYTHON", "TMP", "TZ", "XDG_CACHE_HOME")
 """Beginnings of the names that a child gets; all others may be secrets."""
 _HEADER_BYTES = 8
 """The length of a message comes before it."""

@@ -128,7 +128,11 @@ class _Compiled:
     def __init__(self, law: Process, places: Places, seed: tuple[int, int, int]) -> None:
         self._kind, a, b = _FAMILIES[type(law)](law)
         self._places, self._key = places, key_of(*seed, 0)
-        self._a, self._b = (np.ascontiguousarray(np.broadcast_to(part, places.shape)) for part in (a, b))
+        self._a, self._b = (
+            np.ascontiguousarray(np.broadcast_to(part, places.shape)).view() for part in (a, b)
+        )
+        for part in (self._a, self._b):
+            part.flags.writeable = False  # those of laws are, and compiled code takes one kind
         self._rate = float(np.broadcast_to(law.rate, places.shape).sum())
         self._following = np.empty(places.size)
         first_changes(self._kind, self._a, self._b, key_of(*seed, 1), places, self._following)

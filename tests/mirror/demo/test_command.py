@@ -76,16 +76,18 @@ def refused(address):
 
 
 def test_it_ends_with_a_table(run):
-    said = run("--for", "4s", "--no-serve").end()
+    demo = run("--for", "4s", "--no-serve")
+    said = demo.end()
+    assert said.startswith("A small site, a mirror of it and its dashboard begin ...\nThe site at http://127")
     assert "has 500 pages" in said
     assert "Dashboard" not in said
-    for name in ("as it estimates", "in truth", "optimum for known rates", "uniform", "proportional"):
-        assert re.search(rf"{name}.* \d+\.\d%$", said, re.MULTILINE)
+    assert refused(re.search(r"http://127\.0\.0\.1:\d+/", said)[0])
+    if "before anything could be measured" in said:  # kernels may have to be compiled, on a busy machine
+        return
     assert "So short a run says little" in said
     polls, allowed = re.search(r"(\d+) polls of (\d+)", said).groups()
     assert int(allowed) >= 280  # the last poll may take a while
     assert int(polls) <= int(allowed), said  # a busy machine may make none
-    assert refused(re.search(r"http://127\.0\.0\.1:\d+/", said)[0])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
@@ -94,7 +96,8 @@ def test_ctrl_c_ends_it_with_the_summary(run, number):
     demo.wait_for(r"\n +\d+s +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+\.\d% +\d+\n", seconds=300.0)
     demo.process.send_signal(number)
     said = demo.end()
-    assert "in truth" in said
+    for name in ("as it estimates", "in truth", "optimum for known rates", "uniform", "proportional"):
+        assert re.search(rf"{name}.* \d+\.\d%$", said, re.MULTILINE)
     assert demo.err.read_text("utf-8").replace("compiling the kernels (once, some seconds) ...\n", "") == ""
 
 
@@ -153,7 +156,7 @@ def test_without_the_dashboard_it_says_so_and_runs(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert main(["demo", "--for", "1s"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("Without the dashboard, as the dashboard and the API need an optional part: pip")
+    assert "\nWithout the dashboard, as the dashboard and the API need an optional part: pip" in said
     assert "has 500 pages" in said
 
 

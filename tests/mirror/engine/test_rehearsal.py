@@ -1,12 +1,13 @@
 """A mirror polls while what chooses its polls is still being compiled: first copies need none of it."""
 
+import asyncio
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from unstale.mirror.engine import rehearsal
+from unstale.mirror.engine import rehearsal, worker
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import Settings
 
@@ -16,14 +17,12 @@ def slow_compiler(monkeypatch):
     """Compilers that take until they are told to be done, in a process that has compiled nothing yet."""
     done, ready = threading.Event(), threading.Event()
 
-    def wait(_settings, stopped=lambda: False):
-        while not done.wait(0.01):
-            if stopped():
-                return
+    async def wait(_objective):
+        await asyncio.to_thread(done.wait, 60.0)
         ready.set()
 
     monkeypatch.setattr(rehearsal, "_ready", ready)
-    monkeypatch.setattr(rehearsal, "rehearse_all", wait)
+    monkeypatch.setattr(worker, "rehearse_beside", wait)
     return done
 
 
@@ -61,10 +60,12 @@ def test_who_ends_a_run_does_not_wait_for_the_compilers(tmp_path, slow_compiler)
     with Mirror(tmp_path / "mirror.db", settings=Settings(budget=100.0)) as mirror:
         mirror.add(key)
         mirror.run(on_event=lambda event: mirror.stop() if event.kind == "poll" else None)
-    assert not slow_compiler.is_set()
+    assert not rehearsal.is_ready()
+    slow_compiler.set()
 
 
 FIRST_COPIES = """
+import asyncio
 import sys
 from numba.core import event
 from unstale.mirror.engine import worker
@@ -77,12 +78,10 @@ class Compiled(event.Listener):
     def on_end(self, one):
         pass
 
-class NeverOver:
-    over = False
-    def __init__(self, *_): pass
-    def stop(self): pass
+async def never_over(_objective):
+    await asyncio.Event().wait()
 
-worker.Rehearsal = NeverOver
+worker.rehearse_beside = never_over
 event.register("numba:compile", Compiled())
 polls = 0
 with Mirror("mirror.db", settings=Settings(budget=100.0, reserve=60.0)) as mirror:
@@ -119,7 +118,7 @@ from unstale.policy.element_table import OK, ElementTable
 from unstale.policy.hint_channels import Channels
 
 settings = Settings(budget=1.0)
-rehearsal.rehearse_all(settings)
+rehearsal.rehearse_all("freshness")
 assert rehearsal.is_ready()
 compiled = []
 class Compiled(event.Listener):
@@ -149,3 +148,29 @@ print(sorted(set(compiled)))
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_what_is_not_compiled_yet_is_compiled_in_another_process(tmp_path, monkeypatch):
+    """In ours a compiler would keep polls waiting, for ever the first one; it only loads what is there."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    script = """
+import asyncio
+from numba.core import event
+from unstale.mirror.engine import rehearsal
+
+class Compiled(event.Listener):
+    def on_start(self, one):
+        print("started", one.data["dispatcher"].__name__)
+    def on_end(self, one):
+        print("compiled", one.data["dispatcher"].__name__)
+
+event.register("numba:compile", Compiled())
+asyncio.run(rehearsal.rehearse_beside("freshness"))
+print(rehearsal.is_ready())
+"""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == "True"
+    assert sum(line.startswith("started") for line in done.stdout.splitlines()) <= 1  # which was refused

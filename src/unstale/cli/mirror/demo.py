@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from math import isnan
 from pathlib import Path
@@ -14,8 +15,7 @@ import click
 
 from unstale.cli.shared.options import DURATION, Count
 from unstale.cli.shared.printing import console, print_json, print_table, say
-from unstale.cli.shared.progress import told_of_compilation
-from unstale.errors import MissingExtra, need
+from unstale.errors import InvalidInput, MissingExtra, need
 from unstale.quantities import show_duration, show_number, show_share
 
 from .serve import serving
@@ -55,27 +55,30 @@ def demo(*, length: float | None, port: int, no_serve: bool, seed: int, as_json:
     It goes on until Ctrl-C, prints a summary, and leaves nothing behind.
     """
     with ExitStack() as stack:
-        stack.enter_context(told_of_compilation())
+        out = console(stderr=as_json)
+        say(out, "A small site, a mirror of it and its dashboard begin ...", apart=False)
         from unstale.mirror.demo.demo import Demo
 
         folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="unstale-demo-", ignore_cleanup_errors=True)
         )
-        show = _Show(Demo(Path(folder), seed=seed), console(stderr=as_json), folder)
+        show = _Show(Demo(Path(folder), seed=seed), out, folder)
         if not no_serve:
             show.dashboard = _serve(stack, folder, port, show.out)
         try:
             summary = asyncio.run(show.demo.run(length, on_start=show.start, on_moment=show.moment))
         except KeyboardInterrupt:  # before the mirror was running, which takes it for the end
             summary = show.demo.summary()
+        if show.error is not None:
+            raise show.error
     if as_json:
         print_json(_as_json(summary))
     else:
         _print_summary(show.out, summary)
 
 
-def _serve(stack: ExitStack, folder: str, port: int, out: Console) -> str | None:
-    """Start the dashboard, if it is installed."""
+def _serve(stack: ExitStack, folder: str, port: int, out: Console) -> Callable[[], str] | None:
+    """Start the dashboard, if it is installed; return what waits for its address."""
     try:
         for module in ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn"):
             need(module, extra="web", needed_for="the dashboard and the API")
@@ -90,8 +93,12 @@ class _Show:
 
     def __init__(self, demo: Demo, out: Console, folder: str) -> None:
         self.demo, self.out, self._folder = demo, out, folder
-        self.dashboard: str | None = None
+        self.dashboard: Callable[[], str] | None = None
+        """Waits for its address."""
+        self.error: Exception | None = None
+        """Why there is no dashboard."""
         self._began = 0.0
+        self._introduced = threading.Event()
         self._next = _LINE_SECONDS
         self._since: list[Moment] = []
 
@@ -105,20 +112,31 @@ class _Show:
             f"{show_number(self.demo.budget)} times a second.",
             apart=False,
         )
+        self._began = self.demo.clock.now()
+        threading.Thread(target=self._introduce, daemon=True).start()
+
+    def _introduce(self) -> None:
+        """Say where the dashboard is, which starts while the mirror polls already, and what will be shown."""
+        out = self.out
         out.print()
         if self.dashboard is not None:
-            out.print(f"Dashboard: {self.dashboard}", style="bold", soft_wrap=True)
+            try:
+                out.print(f"Dashboard: {self.dashboard()}", style="bold", soft_wrap=True)
+            except InvalidInput as error:
+                self.error = error
+                self.demo.mirror.stop()
+                return
         out.print(f"In another terminal: unstale status --mirror {self._folder}", soft_wrap=True)
         say(out, "How fresh copies are, by how much pages are wanted (Ctrl-C ends it):")
         out.print()
         out.print(_line(_HEADINGS), style="bold")
-        self._began = self.demo.clock.now()
+        self._introduced.set()
 
     def moment(self, moment: Moment) -> None:
         """Print a line now and then: means since the last one."""
         self._since.append(moment)
         after = moment.time - self._began
-        if after < self._next:
+        if after < self._next or not self._introduced.is_set():
             return
         some, self._since = self._since, []
         self._next = (after // _LINE_SECONDS + 1.0) * _LINE_SECONDS

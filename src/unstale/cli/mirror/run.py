@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -81,10 +82,13 @@ def run(
         if given is not None and not serve:
             raise InvalidInput(f"{name} is for the dashboard: say --serve, too")
     with ExitStack() as stack:
+        server = serving(mirror_file, PORT if port is None else port, token_file)
+        at_once = serve and Path(configured(mirror_file).store).exists()  # or else we make the store first
+        address = stack.enter_context(server) if at_once else None
         opened = stack.enter_context(open_mirror(mirror_file))
         if serve:
-            address = stack.enter_context(serving(mirror_file, PORT if port is None else port, token_file))
-            _tell_address(address, quiet=quiet, as_json=as_json)
+            address = stack.enter_context(server) if address is None else address
+            _tell_address(address(), quiet=quiet, as_json=as_json)
         stack.enter_context(told_of_compilation())
         end = _end(length, until, opened.mirror.clock.now())
         while _work(opened, end, once=once, quiet=quiet, as_json=as_json):

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -192,8 +192,8 @@ def _follow(server: Server) -> None:
 @contextmanager
 def serving(
     mirror_file: str | None, port: int, token_file: str | None = None, names: tuple[str, ...] = ()
-) -> Iterator[str]:
-    """Serve a mirror in another process, which ends with this one; give its address."""
+) -> Iterator[Callable[[], str]]:
+    """Serve a mirror in another process, which ends with this one; give what waits for its address."""
     command = [sys.executable, "-m", "unstale", "serve", "--json", "--with-parent", "--port", str(port)]
     command += [] if mirror_file is None else ["--mirror", mirror_file]
     command += [] if token_file is None else [f"--token-file={token_file}"]
@@ -203,11 +203,15 @@ def serving(
     ) as process:
         assert process.stdin is not None  # noqa: S101
         assert process.stdout is not None  # noqa: S101
-        try:
-            line = process.stdout.readline()
-            if not line:
+        said = process.stdout
+
+        def address() -> str:
+            if not (line := said.readline()):
                 raise InvalidInput("--serve: the dashboard could not be started; why is said above")
-            yield str(json.loads(line)["address"])
+            return str(json.loads(line)["address"])
+
+        try:
+            yield address
         finally:
             with suppress(OSError):
                 process.stdin.close()  # it ends, as it would if we were killed

@@ -11,6 +11,7 @@ the same changes: whenever the mirror polls, each of them makes a poll of its ow
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from unstale.arguments import Floats, scalar, whole
 from unstale.estimation.learning.learner import Learner
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.config.file import load
+from unstale.mirror.contained import Children, LimitExceeded
 from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.engine.events import Event
 from unstale.mirror.engine.planner_state import PlannerState, packed
@@ -166,6 +168,14 @@ class _Rival:
             self.held[page] = self._site.version(page, time)
 
 
+def _frequencies(laws: list[Process], budget: float, weights: Floats) -> dict[str, Floats]:
+    """Return the allocations of the other policies."""
+    return {name: plan(laws, budget, weights=weights, policy=name).frequencies for name in POLICIES}
+
+
+_planners = Children(1, memory=4 << 30, seconds=900.0)
+
+
 class Demo:
     """A site, a mirror of it in a folder, and other policies that poll beside it.
 
@@ -205,7 +215,8 @@ class Demo:
         self.site = ChangingSite(self._laws, clock=self.clock, seed=seed, weights=weights)
         self.moments: list[Moment] = []
         """One for each second."""
-        self._rivals = {name: _Rival(self.site, self._plan(name).frequencies) for name in POLICIES}
+        self._rivals: dict[str, _Rival] = {}
+        """The other policies; their plans take a while where they have to be compiled."""
         self._held: Ids = np.full(pages, -1, np.int64)
         self._answered: list[float] = []
         """Times of polls of the mirror that the other policies have not made yet."""
@@ -236,7 +247,11 @@ class Demo:
         ``on_start`` gets the address of the site, ``on_moment`` gets a `Moment` once a second.
         """
         self._tell = on_moment
+        planning = asyncio.create_task(self._plan_rivals())
+        if not isinstance(self.clock, RealClock):
+            await planning
         async with AsyncExitStack() as stack:
+            stack.callback(planning.cancel)
             stack.callback(self.mirror.close)
             url = await stack.enter_async_context(self.site.serving())
             self._add(url)
@@ -246,6 +261,18 @@ class Demo:
             end = None if length is None else self._began + length
             await self.mirror.arun(end, on_event=self._hear)
             return self.summary()
+
+    async def _plan_rivals(self) -> None:
+        """Plan for the other policies; in real time in another process, not to be in the way of polls."""
+        given = (self._laws, self.budget, self.site.weights)
+        if isinstance(self.clock, RealClock):
+            try:
+                plans = await _planners.run(_frequencies, *given)
+            except LimitExceeded:
+                plans = _frequencies(*given)
+        else:
+            plans = _frequencies(*given)
+        self._rivals = {name: _Rival(self.site, plan) for name, plan in plans.items()}
 
     def _plan(self, policy: Policy, budget: float | None = None) -> Plan:
         given = self.budget if budget is None else budget
@@ -294,13 +321,15 @@ class Demo:
                 self._held[page] = self.site.version(page, time)
                 self._answered.append(time)
                 self._polls += 1
-        elif event.kind == "tick" and "freshness" in event.data:
+        elif event.kind == "tick" and "freshness" in event.data and self._rivals:
             self._look(event.time, float(event.data["freshness"]))
 
     def _follow(self, now: float) -> dict[str, float]:
         """Let the other policies poll as often as the mirror; return how fresh the copies of each are."""
-        times, self._answered = self._answered, []
         beside: dict[str, float] = {}
+        if not self._rivals:  # they poll later what the mirror polls now
+            return beside
+        times, self._answered = self._answered, []
         for name, rival in self._rivals.items():
             rival.poll(times)
             beside[name] = self.site.true_freshness(rival.held, now)

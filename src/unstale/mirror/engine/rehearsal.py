@@ -1,17 +1,18 @@
 """What the planner will call is called once before it matters: it has to be compiled, or loaded.
 
 Where kernels have been compiled before, that takes tenths of a second; after an installation it takes
-seconds. First copies need none of them: a worker polls elements without a copy meanwhile, while the rehearsal
-is in a thread of its own (see `Worker`).
+seconds. First copies need none of them: a worker polls elements without a copy meanwhile (see `Worker`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
+from unstale.mirror.contained import Children, LimitExceeded
 from unstale.mirror.reports.freshness import sampled
 from unstale.mirror.settings import Settings
 from unstale.policy.element_table import OK, ElementTable
@@ -22,6 +23,8 @@ from .planner_state import PollCounts
 
 _HOUR_SECONDS = 3600.0
 _ELEMENTS = 4
+_COMPILER_BYTES, _COMPILER_SECONDS = 4 << 30, 900.0
+"""Memory and processor time that a process that compiles may take: far more than it does."""
 _ready = threading.Event()
 """Set when a rehearsal in this process is over."""
 
@@ -39,50 +42,56 @@ def rehearse(policy: MirrorPolicy, now: float) -> None:
     sampled(policy, now, PollCounts())
 
 
-def rehearse_all(settings: Settings, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Let a policy of made-up elements choose and learn, which takes all kernels of the planner.
-
-    ``stopped`` is asked in between whether to leave the rest.
-    """
+def rehearse_all(objective: str) -> None:
+    """Let a policy of made-up elements choose and learn, which takes all kernels of the planner."""
     table = ElementTable()
     table.reserve(_ELEMENTS, None)
     everyone = np.arange(_ELEMENTS)
     table["id"][:], table["state"][:], table["last"][:] = everyone, OK, 0.0
-    policy = new_policy(settings, table, Channels())
+    policy = new_policy(Settings(budget=1.0, objective=objective), table, Channels())
     policy.rescaled()
     hour = np.full(_ELEMENTS, _HOUR_SECONDS)
-    steps: list[Callable[[], object]] = [
-        lambda: policy.known.fresh(everyone, _HOUR_SECONDS),
-        lambda: policy.choose(_HOUR_SECONDS, 2.0 * _HOUR_SECONDS, room=_ELEMENTS),
-        lambda: table.learner.learn(everyone, hour, everyone % 2 == 0),
-        lambda: policy.learn(everyone, hour, everyone % 2 == 0, hour),
-        lambda: sampled(policy, 2.0 * _HOUR_SECONDS, PollCounts()),
-    ]
-    for step in steps:
-        if stopped():
-            return
-        step()
+    policy.known.fresh(everyone, _HOUR_SECONDS)
+    policy.choose(_HOUR_SECONDS, 2.0 * _HOUR_SECONDS, room=_ELEMENTS)
+    table.learner.learn(everyone, hour, everyone % 2 == 0)
+    policy.learn(everyone, hour, everyone % 2 == 0, hour)
+    sampled(policy, 2.0 * _HOUR_SECONDS, PollCounts())
     _ready.set()
 
 
-class Rehearsal:
-    """A rehearsal in a thread of its own."""
+async def rehearse_beside(objective: str) -> None:
+    """Do the same without being in the way of polls.
 
-    def __init__(self, settings: Settings, when_over: Callable[[], object]) -> None:
-        self.over = self._stopped = False
-        """Whether it has ended, well or not: then the planner asks for itself."""
-        self._settings, self._when_over = settings, when_over
-        self._thread = threading.Thread(target=self._run, name="unstale-rehearsal", daemon=True)
-        self._thread.start()
+    What is in the cache is loaded in a thread. If something is not, a child process compiles it first: a
+    compiler in this process would keep the event loop waiting.
+    """
+    try:
+        await asyncio.to_thread(_rehearse_without_compiler, objective)
+    except _NotCompiledError:
+        with suppress(LimitExceeded):  # or else it is compiled here
+            await _compilers.run(rehearse_all, objective)
+        await asyncio.to_thread(rehearse_all, objective)
 
-    def _run(self) -> None:
-        try:
-            rehearse_all(self._settings, lambda: self._stopped)
-        finally:
-            self.over = True
-            self._when_over()
 
-    def stop(self) -> None:
-        """End it soon, and wait for that: a kernel that is half compiled has to be finished."""
-        self._stopped = True
-        self._thread.join()
+class _NotCompiledError(Exception):
+    """Something has to be compiled."""
+
+
+def _rehearse_without_compiler(objective: str) -> None:
+    from numba.core import event
+
+    own = threading.get_ident()
+
+    class _Refuse(event.Listener):
+        def on_start(self, _event: object) -> None:
+            if threading.get_ident() == own:
+                raise _NotCompiledError
+
+        def on_end(self, _event: object) -> None:
+            pass
+
+    with event.install_listener("numba:compile", _Refuse()):
+        rehearse_all(objective)
+
+
+_compilers = Children(1, memory=_COMPILER_BYTES, seconds=_COMPILER_SECONDS)

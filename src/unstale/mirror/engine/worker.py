@@ -27,7 +27,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -48,7 +47,7 @@ from .events import Event, EventEmitter
 from .housekeeper import TIDY_SECONDS, Housekeeper
 from .planner import Planner
 from .poll_runner import PollRunner
-from .rehearsal import Rehearsal, is_ready
+from .rehearsal import is_ready, rehearse_beside
 from .worker_state import Backlog, Chore, Chores, TroubleLog
 
 __all__ = ["SAMPLE_SECONDS", "Worker", "check_settings"]
@@ -153,7 +152,7 @@ class Worker:
         """Whether an event has said that this worker plans."""
         self._running = False
         """Whether it goes on after this turn."""
-        self._rehearsal: Rehearsal | None = None
+        self._rehearsal: asyncio.Task[None] | None = None
         """What compiles meanwhile, if anything does."""
 
         self._lead = 0.0
@@ -283,7 +282,8 @@ class Worker:
         await self._record_only()
         await self._housekeeper.finish()
         if self._rehearsal is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._rehearsal.stop)
+            self._rehearsal.cancel()
+            await asyncio.gather(self._rehearsal, return_exceptions=True)
         with suppress(Trouble, OSError):
             await self._in_store_thread(self._sign_off)
         self._store_thread.shutdown(wait=True)
@@ -420,14 +420,14 @@ class Worker:
         return bool(np.isnan(last).any() if self._running else np.isnan(last).all())
 
     def _rehearse_beside(self) -> None:
-        """While only first copies are polled, let all else be compiled in a thread of its own."""
+        """While only first copies are polled, let all else be loaded, or compiled."""
         planner = self.planner
         if planner is None or not planner.policy.first_only:
             return
         if self._rehearsal is None:
-            wake = partial(asyncio.get_running_loop().call_soon_threadsafe, self._wake.set)
-            self._rehearsal = Rehearsal(self._settings, wake)
-        elif self._rehearsal.over:
+            self._rehearsal = asyncio.create_task(rehearse_beside(self._settings.objective))
+            self._rehearsal.add_done_callback(lambda _: self._wake.set())
+        elif self._rehearsal.done():  # well or not: if not, the planner will say why
             planner.policy.first_only = False
             planner.policy.table.look_again()
             self._next_choice = -inf
