@@ -33,8 +33,8 @@ INSTRUMENTED = [
     "unstale.mirror.sources", "unstale.mirror.exchange", "unstale.mirror.config", "unstale.quantities",
     "unstale.mirror.differences", "unstale.mirror.engine.hint_file", "unstale.dashboard",
     "unstale.tables.files", "unstale.tables.schema", "unstale.tables.table_reader",
-    "unstale.tables.logs.lines", "unstale.tables.logs.records", "protego", "feedparser", "cssselect", "w3lib",
-    "warcio",
+    "unstale.tables.logs.access_logs", "unstale.tables.logs.lines", "unstale.tables.logs.records", "protego",
+    "feedparser", "cssselect", "w3lib", "warcio",
 ]  # fmt: skip
 """Modules whose branches guide the search."""
 

@@ -59,3 +59,32 @@ def test_in_simulated_time_files_are_deleted_before_time_goes_on(tmp_path):
         run(mirror, 86400.0)
         assert mirror.clock.now() == pytest.approx(START + 86400.0)
         assert len([digest for some in mirror.copies.digests() for digest in some]) <= 3
+
+
+def test_copies_are_looked_for_in_a_thread_and_those_that_are_missing_are_fetched(tmp_path):
+    settings = Settings(budget=60.0, reserve=0.0, groups=(GroupLimit("*", concurrency=100),))
+    asked, events = set(), []
+    with unstale.Mirror(tmp_path / "mirror.db", settings=settings, tidy_every=0.5) as mirror:
+        for n in range(3):
+            mirror.add(f"python:{n}", poll=lambda: "same")
+        mirror.step()
+        has = mirror.copies.has
+
+        def noting(digest):
+            asked.add(threading.current_thread().name.rpartition("_")[0])
+            return has(digest)
+
+        def note(event):
+            events.append(event.detail)
+            if "missing in" in event.detail:
+                mirror.stop()
+
+        mirror.copies.has = noting
+        mirror.copies.delete([version.digest for version in mirror.changes()])
+        mirror.run(mirror.clock.now() + 120, on_event=note)
+        assert any("3 copies are missing in" in detail for detail in events)
+        assert "unstale-copies" in asked
+        mirror.copies.has = has
+        for _ in range(3):
+            mirror.step()
+        assert mirror.read("python:0").body == b"same"

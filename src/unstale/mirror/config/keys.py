@@ -159,6 +159,8 @@ _OPTIONS = (
     Key("hosts", values.choice("own", "any"), '"own" for sitemaps, "any" for feeds', '"any"',
         "Feeds and sitemaps: whether addresses of other hosts count.", option=True),
     # files
+    Key("follow", values.flag, "false", "true",
+        "Folders: whether links to files count that lead out of the folder.", option=True),
     Key("trust_mtime", values.flag, "true", "false",
         "Files: whether a file whose size and time are as before need not be read.", option=True),
     Key("storage", values.table, "none", "{ anon = true }", "Files: what their file system wants to know.",

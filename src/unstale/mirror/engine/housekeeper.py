@@ -2,8 +2,8 @@
 
 All of it happens within the worker's one transaction, but for what is done to files of copies. Copies that no
 version has any more are deleted after the commit, so that a crash in between leaves a copy too many and never
-one too few. That, and reading copies to see whether they are damaged, may take long, so it happens in a
-thread of its own: polls go on.
+one too few. That, looking for copies that are missing, and reading copies to see whether they are damaged,
+may take long, so it happens in a thread of its own: polls go on.
 """
 
 from __future__ import annotations
@@ -86,6 +86,10 @@ class Housekeeper:
         """Whether leases and files that a runner left behind that was killed have been dropped."""
         self._last_looked_for = 0
         """Number of the last element whose copy was looked for."""
+        self._to_look_for: list[tuple[int, str]] = []
+        """Elements and digests of copies to be looked for once the transaction is committed."""
+        self._missing: dict[int, str] = {}
+        """Elements and digests of copies that were not found; the next transaction has them fetched again."""
         self._last_verified = 0
         """Number of the last element whose copy was read."""
         self._to_verify: list[tuple[int, str]] = []
@@ -126,8 +130,10 @@ class Housekeeper:
             read_hints(Path(self._settings.hint_file), t, now)
         if self._damaged:
             t.refetch([self._damaged.popleft() for _ in range(len(self._damaged))])
+        if self._missing:
+            self._fetch_missing(t)
         if self.chores.is_due("prune", now):
-            self._look_for_copies(t)
+            self._to_look_for = t.latest(self._last_looked_for, _COPIES_AT_ONCE)
             self._to_verify = t.latest(self._last_verified, _VERIFIED_AT_ONCE)
             before = now - self._settings.keep_polls
             self._orphans += t.prune(
@@ -144,9 +150,9 @@ class Housekeeper:
             if not self._tending.cancelled():
                 self._tending.result()  # it raises what nobody thought of
             self._tending = None
-        if self._tending is None and (self._orphans or self._to_verify or planning):
+        if self._tending is None and (self._orphans or self._to_look_for or self._to_verify or planning):
             sweep = planning and self.chores.is_due("sweep", now)
-            if self._orphans or self._to_verify or sweep:
+            if self._orphans or self._to_look_for or self._to_verify or sweep:
                 orphans, self._orphans = self._orphans, []
                 self._tending = asyncio.create_task(self._tend(orphans, sweep=sweep))
 
@@ -158,6 +164,7 @@ class Housekeeper:
     def _tend_now(self, orphans: list[str], *, sweep: bool) -> None:
         """Read some copies, and delete those that nothing refers to; what fails now is done later."""
         try:
+            self._look_for_copies()
             self._verify_copies()
             if orphans:
                 self._store.discard(orphans, enough=self._out_of_time)
@@ -238,16 +245,31 @@ class Housekeeper:
             told = f"{_copies_are(len(new))} damaged in {self._copies.folder}: the next polls fetch them"
             self._events.emit("trouble", told)
 
-    def _look_for_copies(self, t: Transaction) -> None:
-        """See whether copies are where they should be, some at a time; what is lost is fetched again."""
-        some = t.latest(self._last_looked_for, _COPIES_AT_ONCE)
+    def _look_for_copies(self) -> None:
+        """See whether copies are where they should be, some at a time; remember which are missing."""
+        some, self._to_look_for = self._to_look_for, []
+        if not some:
+            return
+        missing: dict[int, str] = {}
+        for element, digest in some:
+            if self._out_of_time():
+                return
+            if not self._copies.has(digest):
+                missing[element] = digest
         self._last_looked_for = some[-1][0] if len(some) == _COPIES_AT_ONCE else 0
-        lost = [element for element, digest in some if not self._copies.has(digest)]
-        if lost and (wrong := self._store.foreign_copies()) is not None:
+        if missing and (wrong := self._store.foreign_copies()) is not None:
             if wrong != self._told_foreign:
                 self._events.emit("trouble", wrong)
             self._told_foreign = wrong
-        elif lost:
+        else:
+            self._missing = missing
+
+    def _fetch_missing(self, t: Transaction) -> None:
+        """Have missing copies fetched again, unless there are later ones by now."""
+        missing, self._missing = self._missing, {}
+        latest = dict(t.latest(min(missing) - 1, _COPIES_AT_ONCE))
+        lost = [element for element, digest in missing.items() if latest.get(element) == digest]
+        if lost:
             t.refetch(lost)
             told = f"{_copies_are(len(lost))} missing in {self._copies.folder}: fetched again"
             self._events.emit("trouble", told)

@@ -219,7 +219,7 @@ class AccessLog:
 
     def _sniffed(self, block: bytes) -> str:
         """Return what a log seems to be."""
-        lines = [line.strip() for line in _beginning(block) if line.strip()]
+        lines = [line.strip() for line in _beginning(block.lstrip()) if line.strip()]
         if any(not isinstance(said_by(line, self.requests), str) for line in lines):
             return "combined"
         if any(line.startswith(b"{") for line in lines[:1]):

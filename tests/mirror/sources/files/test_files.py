@@ -266,7 +266,8 @@ class TestFolders:
     def test_its_files_are_discovered(self, tree, poll):
         found = poll(f"{tree}/")
         names = ["a.txt", "b.csv", "deep/c.csv", "deep/er/d.csv"]
-        assert found.discovered == tuple(New(f"{tree}/{name}", "file") for name in names)
+        within = {"within": f"{tree}/"}
+        assert found.discovered == tuple(New(f"{tree}/{name}", "file", within) for name in names)
         assert found.complete
         assert found.hints == ()
         assert [line.split("\t")[0] for line in found.body.decode().splitlines()] == names
@@ -312,7 +313,8 @@ class TestFolders:
 
     def test_files_get_the_options_that_concern_them(self, tree, poll):
         found = poll(tree, trust_mtime=False, only="a.txt")
-        assert found.discovered == (New(f"{tree}/a.txt", "file", {"trust_mtime": False}),)
+        kept = {"trust_mtime": False, "within": f"{tree}/"}
+        assert found.discovered == (New(f"{tree}/a.txt", "file", kept),)
 
     def test_odd_things_in_it_do_no_harm(self, tree, poll):
         os.mkfifo(tree / "pipe")
@@ -325,6 +327,45 @@ class TestFolders:
         names = [new.key.removeprefix(f"{tree}/") for new in found.discovered]
         assert names == ["a.txt", "b.csv", "deep/c.csv", "deep/er/d.csv", "link"]
         assert "2 files left out" in found.detail
+
+    def test_links_that_lead_out_of_it_are_not_followed(self, tree, poll, tmp_path):
+        """Who can write to a shared folder must not choose which other files are mirrored."""
+        secret = tmp_path / "secret"
+        secret.write_text("secret")
+        (tree / "out").symlink_to(secret)
+        (tree / "up").symlink_to("../secret")
+        (tree / "in").symlink_to("deep/c.csv")
+        (tree / "deep" / "folder").symlink_to(tmp_path)
+        found = poll(tree)
+        names = [new.key.removeprefix(f"{tree}/") for new in found.discovered]
+        assert names == ["a.txt", "b.csv", "deep/c.csv", "deep/er/d.csv", "in"]
+        assert "2 links left out, which lead out of it" in found.detail
+        followed = poll(tree, follow=True)
+        assert {"out", "up"} <= {new.key.removeprefix(f"{tree}/") for new in followed.discovered}
+        assert not any("within" in new.options for new in followed.discovered)
+
+    def test_nor_are_files_that_become_links(self, tree, poll, tmp_path, monkeypatch):
+        secret = tmp_path / "secret"
+        secret.write_text("secret")
+        (new,) = poll(tree, only="b.csv").discovered
+        assert poll(new.key, **new.options).body == b"1"
+        (tree / "b.csv").unlink()
+        (tree / "b.csv").symlink_to(secret)
+        found = poll(new.key, **new.options)
+        assert (found.outcome, found.body) == ("refused", None)
+        assert "leads out of" in found.detail
+        # a file that becomes a link between the look at it and the reading
+        (tree / "deep" / "c.csv").unlink()
+        (tree / "deep" / "c.csv").symlink_to(secret)
+        real = locations.LocalFile._check
+        monkeypatch.setattr(
+            locations.LocalFile, "_check", lambda self, path: real(self, path) if "/proc/" in path else None
+        )
+        found = poll(tree / "deep" / "c.csv", **new.options)
+        assert (found.outcome, found.body) == ("refused", None)
+        (tree / "whole").symlink_to(tmp_path)
+        found = poll(tree / "whole" / "secret", **new.options)
+        assert (found.outcome, found.body) == ("refused", None)
 
     def test_too_many_files_are_a_failure(self, tree, poll, monkeypatch):
         monkeypatch.setattr(trees, "MAX_FILES", 3)

@@ -13,7 +13,7 @@ from pathlib import Path
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-from .locations import FileStatus, is_local, local_status, opened, remote_status
+from .locations import FileStatus, is_local, is_within, local_status, opened, remote_status
 
 MAX_FILES = 200_000
 """A folder with more files is refused."""
@@ -37,6 +37,8 @@ class TreeListing:
     """How many folders in it could not be listed."""
     unnamed: int = 0
     """How many files have names that cannot be keys: not UTF-8, or with line breaks."""
+    outside: int = 0
+    """How many are links that lead out of the folder."""
 
 
 class OwnFiles:
@@ -70,7 +72,12 @@ def own_files(paths: tuple[Path, ...]) -> OwnFiles:
 
 
 def list_tree(
-    key: str, storage: Mapping[str, Json], given_up: threading.Event, own: OwnFiles | None = None
+    key: str,
+    storage: Mapping[str, Json],
+    given_up: threading.Event,
+    own: OwnFiles | None = None,
+    *,
+    follow: bool = False,
 ) -> TreeListing:
     """List the files of a folder, without those of the mirror itself.
 
@@ -84,6 +91,9 @@ def list_tree(
         Is set when the poll is given up; then the listing ends early.
     own
         The files of the mirror itself.
+    follow
+        Whether links to files count that lead out of the folder: who can write to the folder can make a
+        link to any file that the mirror can read.
 
     Raises
     ------
@@ -93,9 +103,14 @@ def list_tree(
         If it has too many files.
     """
     unreadable: list[str] = []
+    outside: list[str] = []
     files: list[TreeFile] = []
     unnamed = 0
-    listing = _local(key, unreadable, own or OwnFiles()) if is_local(key) else _remote(key, storage)
+    listing = (
+        _local(key, unreadable, own or OwnFiles(), None if follow else outside)
+        if is_local(key)
+        else _remote(key, storage)
+    )
     for name, status in listing:
         if given_up.is_set():
             break
@@ -106,7 +121,7 @@ def list_tree(
         if len(files) > MAX_FILES:
             raise InvalidInput(f"it has more than {MAX_FILES:,} files; add the folders in it one by one")
     files.sort(key=lambda listed: listed.name)
-    return TreeListing(tuple(files), len(unreadable), unnamed)
+    return TreeListing(tuple(files), len(unreadable), unnamed, len(outside))
 
 
 def child_key(tree: str, name: str) -> str:
@@ -121,8 +136,13 @@ def child_key(tree: str, name: str) -> str:
     return f"{head}{name}{chained}{tail}"
 
 
-def _local(root: str, unreadable: list[str], own: OwnFiles) -> Iterator[tuple[str, FileStatus]]:
-    """Yield regular files; links to folders are not followed, since they may form circles."""
+def _local(
+    root: str, unreadable: list[str], own: OwnFiles, outside: list[str] | None
+) -> Iterator[tuple[str, FileStatus]]:
+    """Yield regular files; links to folders are not followed, since they may form circles.
+
+    Links that lead out of the folder go to ``outside`` instead, unless that is None.
+    """
     if not stat.S_ISDIR(Path(root).stat().st_mode):
         raise NotADirectoryError("it is not a folder")
     prefix = os.path.realpath(root).rstrip(os.sep) + os.sep
@@ -135,15 +155,20 @@ def _local(root: str, unreadable: list[str], own: OwnFiles) -> Iterator[tuple[st
                     name = f"{folder}{entry.name}"
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(f"{name}/")
+                    elif outside is not None and _leads_out(entry, root):
+                        outside.append(name)
                     elif (status := _entry_status(entry)) is not None:
                         yield name, status
-        except FileNotFoundError:
+        except OSError as error:
             if not folder:
-                raise  # the folder itself is gone; a folder in it may vanish meanwhile
-        except OSError:
-            if not folder:
-                raise
-            unreadable.append(folder)
+                raise  # the folder itself is gone
+            if not isinstance(error, FileNotFoundError):  # a folder in it may vanish meanwhile
+                unreadable.append(folder)
+
+
+def _leads_out(entry: os.DirEntry[str], root: str) -> bool:
+    """Tell whether an entry is a link to a file that leads out of the folder."""
+    return entry.is_symlink() and entry.is_file() and not is_within(entry.path, root)
 
 
 def _entry_status(entry: os.DirEntry[str]) -> FileStatus | None:

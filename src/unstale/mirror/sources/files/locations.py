@@ -68,14 +68,29 @@ class FileLocation(Protocol):
         """Open the file for reading."""
 
 
-class LocalFile:
-    """A file on this machine."""
+class LeadsOut(OSError):  # noqa: N818  (its name says what is wrong)
+    """A link leads out of the folder whose files are mirrored."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+
+def is_within(path: str, folder: str) -> bool:
+    """Tell whether a path, with all its links followed, is within a folder, with its links followed."""
+    real = os.path.realpath(folder).rstrip(os.sep) + os.sep
+    return os.path.realpath(path).startswith(real)
+
+
+class LocalFile:
+    """A file on this machine; if it was found in a folder, no link may lead out of that folder."""
+
+    def __init__(self, path: str, within: str | None = None) -> None:
+        self.path, self._within = path, within
+
+    def _check(self, path: str) -> None:
+        if self._within is not None and not is_within(path, self._within):
+            raise LeadsOut(f"it is a link that leads out of {self._within}; follow = true follows such links")
 
     def status(self) -> FileStatus:
         """Return the status without opening the file."""
+        self._check(self.path)
         return local_status(Path(self.path).stat())
 
     def open(self) -> BinaryIO:
@@ -85,6 +100,12 @@ class LocalFile:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             stream.close()
             raise OSError("it is not a regular file any more")
+        opened = f"/proc/self/fd/{stream.fileno()}"  # where there is one, it tells what really was opened
+        try:
+            self._check(opened if Path(opened).exists() else self.path)
+        except LeadsOut:
+            stream.close()
+            raise
         return stream
 
 
@@ -184,10 +205,10 @@ def opened(url: str, storage: Mapping[str, Json]) -> tuple[Any, str]:
 
 
 @contextmanager
-def located(key: str, storage: Mapping[str, Json]) -> Iterator[FileLocation]:
-    """Yield the file that a key names."""
+def located(key: str, storage: Mapping[str, Json], within: str | None = None) -> Iterator[FileLocation]:
+    """Yield the file that a key names; ``within``: the folder in which it was found."""
     if is_local(key):
-        yield LocalFile(key)
+        yield LocalFile(key, within)
         return
     location = RemoteFile(key, storage)
     try:

@@ -7,6 +7,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
@@ -15,7 +16,7 @@ from unstale.mirror.source import Found, Json, Known, Terms
 from unstale.mirror.sources.option_values import truth
 from unstale.mirror.sources.threads import GivenUp
 
-from .locations import FileLocation, FileStatus, is_local, located
+from .locations import FileLocation, FileStatus, LeadsOut, is_local, located
 
 _BLOCK_BYTES = 1 << 20
 _MAX_BYTES_IN_MEMORY = 1 << 20
@@ -32,15 +33,20 @@ def storage_of(options: Mapping[str, Json]) -> Mapping[str, Json]:
     return storage if isinstance(storage, dict) else {}
 
 
+def _location(known: Known) -> AbstractContextManager[FileLocation]:
+    within = known.options.get("within")
+    return located(known.key, storage_of(known.options), within if isinstance(within, str) else None)
+
+
 def status_of(known: Known) -> FileStatus | Found:
     """Return the status of a file; a `Found` if the file need not or cannot be read."""
-    with located(known.key, storage_of(known.options)) as location:
+    with _location(known) as location:
         return _judged(location.status(), known)
 
 
 def read_file(known: Known, terms: Terms, given_up: threading.Event) -> Found:
     """Read a file if its status differs; read it once more if it changes meanwhile."""
-    with located(known.key, storage_of(known.options)) as location:
+    with _location(known) as location:
         before = location.status()
         for _ in range(2):
             seen = _judged(before, known)
@@ -69,6 +75,8 @@ def discard(found: Found) -> None:
 
 def failure(error: Exception, key: str) -> Found:
     """Return what an error of the file system means for an element."""
+    if isinstance(error, LeadsOut):
+        return Found("refused", str(error))
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         if is_local(key) and Path(key).is_symlink():
             return Found("failed", "it is a link that leads nowhere")

@@ -12,6 +12,8 @@ storage         options of the file system: {"anon": true}
 tree            true: the key names a folder, even without a slash at the end
 only            of a folder: patterns of paths in it; files that match none are left out
 skip            of a folder: patterns of paths in it; files that match one are left out
+follow          of a folder: true: links to files count, too, that lead out of it
+within          of a file: the folder in which it was found; links that lead out of it are not followed
 discover        of a folder: false: give hints, and add no elements; a pattern: add only files that match
 """
 
@@ -113,10 +115,12 @@ class FileSource:
 
 def _checked(options: Mapping[str, Json]) -> None:
     """Raise `InvalidInput` for options without a meaning."""
-    for name in ("trust_mtime", "tree"):
+    for name in ("trust_mtime", "tree", "follow"):
         truth(name, options.get(name, False))
     if not isinstance(options.get("storage", {}), dict):
         raise InvalidInput(f"storage must be a table of options; it is a {type(options['storage']).__name__}")
+    if not isinstance(within := options.get("within", ""), str):
+        raise InvalidInput(f"within must be a folder; it is {within!r}")
     for name in ("only", "skip"):
         patterns_of(name, options.get(name))
     discovery(options)
@@ -178,7 +182,8 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
     if (refused := _own(known, terms)) is not None:
         return refused
     key, options = known.key, known.options
-    listing = list_tree(key, storage_of(options), given_up, own_files(terms.own))
+    follow = truth("follow", options.get("follow", False))
+    listing = list_tree(key, storage_of(options), given_up, own_files(terms.own), follow=follow)
     files = [listed for listed in listing.files if _counts(listed.name, options)]
     lines = [f"{listed.name}\t{listed.status.size}\t{listed.status.modified}\n" for listed in files]
     body = "".join(lines).encode()
@@ -191,6 +196,8 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
     seen = BloomFilter.read(memory.get("seen"))
     states = [f"{listed.name}\n{listed.status.size}\n{listed.status.tag}" for listed in files]
     kept = {name: options[name] for name in ("storage", "trust_mtime") if name in options}
+    if is_local(key) and not follow:
+        kept["within"] = key
     discover, wanted = discovery(options)
     discovered = [
         New(child_key(key, listed.name), "file", kept)
@@ -238,4 +245,6 @@ def _detail(listing: TreeListing, count: int, hints: int) -> str:
         words.append(f"{listing.unreadable:,} folders in it cannot be listed")
     if listing.unnamed:
         words.append(f"{listing.unnamed:,} files left out, whose names are not printable text")
+    if listing.outside:
+        words.append(f"{listing.outside:,} links left out, which lead out of it")
     return ", ".join(words)
