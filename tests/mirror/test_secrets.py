@@ -398,6 +398,29 @@ class TestShown:
             import_elements(mirror, path, allow={"file"})  # what rules say stays
             assert mirror.find("https://a.example/1").options == {"headers": {"Authorization": SECRET}}
 
+    def test_what_a_server_tells_of_them(self, tmp_path, hosts):
+        """Reproduced: a reason such as "401 Wrong Bearer TOKEN" was in exports, the log and the API."""
+        a = hosts.a
+        sent = SECRET.partition(" ")[2]
+        echo = {"X-Echo": SECRET, "Content-Type": "text/html"}
+        a.pages = {
+            "/wrong": lambda _: web.Response(status=401, reason=f"Wrong {SECRET}"),
+            "/told": lambda _: web.Response(body=f"<title>{sent}</title>".encode(), headers=echo),
+            "/moved": f"{a.url}/gone?token={sent}",
+        }
+        with mirrored(tmp_path, rule(f"{a.url}/*")) as mirror:
+            for path in a.pages:
+                mirror.add(f"{a.url}{path}")
+            polled(mirror)
+            told = [mirror.find(f"{a.url}{path}").detail for path in a.pages]
+            assert told[0] == "401 Wrong ***"
+            assert "404" in told[2]
+            path = tmp_path / "elements.csv"
+            export_elements(mirror, path)
+            words = [path.read_text(), repr(list(mirror.changes())), repr(list(mirror.elements())), *told]
+            assert not any(sent in text for text in words)
+            assert mirror.read(f"{a.url}/told").body == f"<title>{sent}</title>".encode()  # it is a copy
+
     @pytest.mark.parametrize("options", [{"headers": "X-Api: s3cr3t"}, {"headers": {"X-Api": "s3cr3t\n"}}])
     def test_complaints_about_options(self, tmp_path, options):
         with mirrored(tmp_path) as mirror, pytest.raises(InvalidInput, match="headers") as complaint:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from unstale.errors import InvalidInput
 
@@ -23,6 +23,8 @@ _SECRET_NAME = re.compile(
     r"pass(?:word|wd|phrase)|secret|token|(?:^|[_-])key|credential|auth(?!or)|cookie|signature|connection_string",
     re.IGNORECASE,
 )
+_SHORTEST_SECRET_CHARACTERS = 6
+"""Shorter values of headers are no secrets that could be kept."""
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://[^/?#]*")
 
@@ -83,6 +85,32 @@ def origin(key: str) -> str:
     """
     found = _ADDRESS.match(key.rpartition("::")[2])
     return found[0] if found else "here"
+
+
+def secret_values(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what must not be told of headers that are sent: their values, and the credentials in them.
+
+    >>> secret_values({"Authorization": "Bearer abcdefgh", "Accept-Language": "de", "X-Flag": "1"})
+    ('Bearer abcdefgh', 'abcdefgh')
+    """
+    texts = [text for name, text in headers.items() if name.lower() not in HARMLESS_HEADERS]
+    parts = [part for text in texts for part in (text, text.rpartition(" ")[2])]
+    return tuple(dict.fromkeys(part for part in parts if len(part) >= _SHORTEST_SECRET_CHARACTERS))
+
+
+def hidden(value: Json, secrets: Collection[str]) -> Json:
+    """Return a value as a server told it, with stars for what was sent to it in secret.
+
+    >>> hidden({"reason": ["Wrong token abcdefgh"]}, ["abcdefgh"])
+    {'reason': ['Wrong token ***']}
+    """
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, "***")
+        return value
+    if isinstance(value, dict):
+        return {str(hidden(name, secrets)): hidden(inner, secrets) for name, inner in value.items()}
+    return [hidden(inner, secrets) for inner in value] if isinstance(value, list) else value
 
 
 def without_secrets(options: Mapping[str, Json]) -> dict[str, Json]:

@@ -320,6 +320,8 @@ class TestFolders:
         os.mkfifo(tree / "pipe")
         (tree / "loop").symlink_to(tree)
         (tree / "broken").symlink_to(tree / "nothing")
+        (tree / "itself").symlink_to("itself")
+        (tree / "device").symlink_to("/dev/zero")
         (tree / "link").symlink_to(tree / "a.txt")
         (tree / "line\nbreak").touch()
         Path(os.fsdecode(bytes(tree) + b"/\xff")).touch()

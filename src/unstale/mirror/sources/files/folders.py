@@ -168,7 +168,10 @@ def _local(
 
 def _leads_out(entry: os.DirEntry[str], root: str) -> bool:
     """Tell whether an entry is a link to a file that leads out of the folder."""
-    return entry.is_symlink() and entry.is_file() and not is_within(entry.path, root)
+    try:
+        return entry.is_symlink() and entry.is_file() and not is_within(entry.path, root)
+    except OSError:  # it leads to itself
+        return False
 
 
 def _entry_status(entry: os.DirEntry[str]) -> FileStatus | None:

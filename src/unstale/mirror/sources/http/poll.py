@@ -6,14 +6,14 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from aiohttp import ClientResponse
 
 from unstale.errors import InvalidInput, MissingExtra
 from unstale.mirror.contained import SMALL_BYTES, LimitExceeded, parsers
-from unstale.mirror.secrets import HARMLESS_HEADERS
+from unstale.mirror.secrets import HARMLESS_HEADERS, hidden, secret_values
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Known, Late, Terms
 
@@ -110,6 +110,7 @@ class Poller:
         self._elsewhere = {
             name: text for name, text in self._headers.items() if name.lower() in HARMLESS_HEADERS
         }
+        self._has_secrets = len(self._elsewhere) < len(self._headers)
         self._deadlines = Deadlines(settings.http.read_timeout)
         agent = user_agent(settings)
         common = {"User-Agent": agent, "Accept": "*/*"}
@@ -124,7 +125,22 @@ class Poller:
         await self._fetcher.close()
 
     async def poll(self, known: Known, terms: Terms) -> Found:
-        """Poll a page, within its time limit."""
+        """Poll a page, within its time limit; what it was sent in secret is in none of its words."""
+        found = await self._poll(known, terms)
+        if not self._has_secrets and "headers" not in known.options:
+            return found
+        try:
+            sent = secret_values({**self._headers, **expanded_headers(own_headers(known.options))})
+        except InvalidInput:  # then nothing was sent
+            return found
+        if not sent:
+            return found
+        meta = hidden(dict(found.meta), sent)
+        return replace(
+            found, detail=str(hidden(found.detail, sent)), meta=meta if isinstance(meta, dict) else {}
+        )
+
+    async def _poll(self, known: Known, terms: Terms) -> Found:
         progress = Progress(start=terms.start)
         task = self._deadlines.start(terms.timeout, progress)
         try:
