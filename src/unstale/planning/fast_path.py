@@ -361,12 +361,10 @@ def _sorted(asking: _Asking, budget: float, scaling: float) -> Allocation | None
     found = None if sorted_ is None else sorted_.settled(budget, scaling)
     if sorted_ is None or found is None:
         return None
-    spent = found.sums[:, SPENT]
-    off, common, _ = _left(spent, spent, asking.limits, found.held, budget)
-    factors = 1.0 + off / np.where(spent > 0.0, spent, np.inf)
-    moved = (1.0 + common) ** (1.0 / found.power)
-    most = _missed(found.prices, found.sums, factors, moved)
-    if most is None:
+    factors, common, residual, squares, paid, worst = sorted_.factors(found, budget)
+    moved = common ** (1.0 / found.power)
+    most = 2.02 * residual + 4.0 * squares
+    if not _good_enough(most, paid, worst, moved):
         return None
     return Allocation(sorted_.frequencies(found.paid, factors), found.price * moved, budget, most)
 
@@ -378,8 +376,12 @@ def _missed(prices: Floats, at: Floats, factors: Floats, moved: float) -> float 
     # A worth falls no faster than the third power of the frequency, so scaling misses less than four squares.
     most, paid = float(missed.sum()), float(prices @ at[:, SPENT])
     worst = float(np.abs(factors - 1.0).max(initial=0.0, where=at[:, FREE] > 0.0))
-    good = abs(moved - 1.0) <= 1e-3 and most <= 1e-9 * paid and (prices.size == 1 or worst <= 1e-3)
-    return most if good else None
+    return most if _good_enough(most, paid, worst if prices.size > 1 else 0.0, moved) else None
+
+
+def _good_enough(most: float, paid: float, worst: float, moved: float) -> bool:
+    """Whether so little is missed of what is paid, and groups and the price were scaled by so little."""
+    return abs(moved - 1.0) <= 1e-3 and most <= 1e-9 * paid and worst <= 1e-3
 
 
 def _fine(asking: _Asking, groups: _GroupPrices, f: Floats) -> Floats:

@@ -1,34 +1,42 @@
 """Many small groups with limits, of elements with known rates and no options: sorted by group, once.
 
-The price of all is searched for on ever more groups; then each group that would spend more than its limit
-finds its own price while its elements are in the cache (see `compiled.grouped`).
+1. Samples of groups suggest the price of all.
+2. There, each group that would spend more than its limit finds its own price while its elements are in the
+   cache (see `compiled.grouped`). The slope of what the others spend, and a sample that says how that slope
+   changes, lead to the price of all.
+3. A second pass asks the others, and those whose own price turns out to be below that of all.
+4. Groups are scaled to meet their limits and the budget to the last digit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Floats
-from .compiled.demand import SLOPE, SPENT
 from .demand import Codes, Demand, KnownRates
 from .lookup import Lookup
 
 LARGE_GROUP = 1000
 """Elements per group from which on groups are not small."""
-_STRIDES, _SAMPLE_DISTANCE, _LAST_DISTANCE = (64, 8), 0.02, 2e-3
+_STRIDES, _SAMPLE_DISTANCE = (64, 8), 0.02
 """Which parts of the groups are samples; relative distance from the budget from which the last step of a
-search is made, on these and on all."""
+search is made on these."""
+_WHOLE_SAMPLE = 1 << 16
+"""Elements up to which a sample is all of them."""
 _GUESSED_FROM = 1 << 12
 """Elements whose units give the first guess."""
+_CUTOFF_BLUR = 0.01
+"""Logarithms of a price, to both sides, over which the slope of elements near their cutoff is averaged."""
 _MOST_PASSES = 6
 
 
-@dataclass(frozen=True, eq=False)
-class SettledGroups:
+class SettledGroups(NamedTuple):
     """What elements spend at the price of all or of their group, in the order of groups."""
 
     price: float
@@ -38,7 +46,6 @@ class SettledGroups:
     sums: Floats
     """As `compiled.demand` adds them up."""
     prices: Floats
-    held: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +53,14 @@ class SortedGroups:
     """Elements in the order of their groups."""
 
     limits: Floats
+    """What groups may spend, by how many elements they have."""
     codes: Codes
     size: float
     table: Lookup
+    order: NDArray[np.int64]
+    """Which of the groups that were given is which of these."""
     starts: NDArray[np.int64]
-    place: NDArray[np.int32]
+    place: NDArray[np.uint32]
     units: Floats
     masses: Floats
 
@@ -62,10 +72,10 @@ class SortedGroups:
         if not limits.size * LARGE_GROUP > demand.n or demand.n >= 1 << 31:
             return None
         rate, weight, size, *_ = demand.columns
-        starts, place = np.empty(limits.size + 1, np.int64), np.empty(demand.n, np.int32)
-        units, masses = np.empty(demand.n), np.empty(demand.n)
-        _loops().sort_by_group((rate, weight), size[0], codes, starts, place, units, masses)
-        return cls(limits, codes, float(size[0]), demand.table, starts, place, units, masses)
+        starts, order = np.empty(limits.size + 1, np.int64), np.empty(limits.size, np.int64)
+        place, units, masses = np.empty(demand.n, np.uint32), np.empty(demand.n), np.empty(demand.n)
+        _loops().sort_by_group((rate, weight), size[0], codes, starts, order, place, units, masses)
+        return cls(limits[order], codes, float(size[0]), demand.table, order, starts, place, units, masses)
 
     def settled(self, budget: float, close: float) -> SettledGroups | None:
         """Spend a budget and meet limits to a relative ``close``; None if the search ends nowhere."""
@@ -76,32 +86,73 @@ class SortedGroups:
         for stride in _STRIDES:
             found = _loops().common_price(*columns, budget, price, _SAMPLE_DISTANCE, stride, self.table)
             price = found if 0.0 < found < np.inf else price
-        price = _loops().common_price(*columns, budget, price, _LAST_DISTANCE, 1, self.table)
-        paid, sums, prices = (
-            np.empty(self.units.size),
-            np.empty((self.limits.size, 4)),
-            np.empty(self.limits.size),
-        )
+        paid, sums = np.empty(self.units.size), np.zeros((self.limits.size, 4))
+        prices, odd, last = np.zeros(self.limits.size), np.empty((2, self.units.size)), False
         for _ in range(_MOST_PASSES):
             if not 0.0 < price < np.inf:
                 return None
-            if not _loops().settle_groups(*columns, price, close, self.table, paid, sums, prices):
+            good, allowed, spent, slope, near, count = _loops().settle_groups(
+                *columns, price, close, self.table, last, paid, sums, prices, odd
+            )
+            room = budget - allowed
+            if not (good and 0.0 < spent < np.inf and room > 0.0):
                 return None
-            held = prices > price
-            room = budget - float(np.where(held, self.limits, 0.0).sum())
-            spent, slope = (float(np.where(held, 0.0, sums[:, k]).sum()) for k in (SPENT, SLOPE))
-            if not (slope < 0.0 < spent < np.inf and room > 0.0):
-                return None
-            if abs(spent - room) <= close * spent:
-                return SettledGroups(price, slope / spent, paid, sums, prices, held)
-            price *= float(np.exp(np.clip(np.log(room / spent) * spent / slope, -0.1, 0.1)))
+            few, far = self._few(price, odd[:, :count]), _CUTOFF_BLUR
+            steep = slope + (few(far) - few(-far)) / (2.0 * far)
+            if last and abs(spent - room) <= close * spent:
+                return SettledGroups(price, steep / spent, paid, sums, prices)
+            price, last = self._stepped(price, room - spent + near, slope, steep, few), True
         return None
+
+    def _few(self, price: float, elements: Floats) -> Callable[[float], float]:
+        """What some elements, given by units and masses, spend some logarithms away from a price."""
+
+        def spent(step: float) -> float:
+            return float(_loops().ask_few(*elements, price * float(np.exp(step)), self.table))
+
+        return spent
+
+    def _stepped(
+        self, price: float, more: float, slope: float, steep: float, few: Callable[[float], float]
+    ) -> float:
+        """A step towards the price at which groups spend ``more``, less what elements near their cutoff do.
+
+        These, which no slope knows, are asked anew by ``few``; a sample says how the slope of the others
+        changes.
+        """
+        stride = 1 if self.units.size <= _WHOLE_SAMPLE else _STRIDES[-1]
+
+        def sampled(step: float) -> tuple[float, float]:
+            allowed, free, steep, near, near_slope, asked = _loops().ask_groups(
+                self.starts, self.units, self.masses, self.limits, price * float(np.exp(step)), price,
+                stride, self.table,
+            )  # fmt: skip
+            share = self.units.size / max(asked, 1)
+            return share * (allowed + free - near), share * (steep - near_slope)
+
+        step, bow, (before, foreseen) = 0.0, 0.0, sampled(0.0)
+        for turn in range(2):
+            for _ in range(4):
+                miss = more - (slope * step + 0.5 * bow * step**2 + few(step))
+                step = float(np.clip(step + miss / steep, -0.1, 0.1))
+            if turn == 0 and step != 0.0:
+                bow = 2.0 * (sampled(step)[0] - before - foreseen * step) / step**2
+        return price * float(np.exp(step))
 
     def frequencies(self, paid: Floats, factors: Floats) -> Floats:
         """Frequencies in the order of the market, scaled by the factors of groups."""
-        f = np.empty(self.units.size)
-        _loops().spread(self.size, self.codes, self.place, paid, factors, f)
+        f, given = np.empty(self.units.size), np.empty(factors.size)
+        given[self.order] = factors
+        _loops().spread(self.size, self.codes, self.place, paid, given, f)
         return f
+
+    def factors(
+        self, settled: SettledGroups, budget: float
+    ) -> tuple[Floats, float, float, float, float, float]:
+        """By which factors groups are to be scaled, and the sums of `compiled.grouped.meet_limits`."""
+        factors = np.empty(self.limits.size)
+        price, _, _, sums, prices = settled
+        return factors, *_loops().meet_limits(self.limits, budget, price, prices, sums, factors)
 
 
 def _loops() -> ModuleType:

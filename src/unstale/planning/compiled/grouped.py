@@ -2,7 +2,8 @@
 
 Elements are sorted by group, each as the two numbers by which it asks: its unit, which times the price is
 ``x``, and its mass, which times ``phi`` is what it spends. So groups are in the first cache while their own
-prices are searched for, and all groups are done in one pass.
+prices are searched for. Groups come in the order of how many elements they have, so that loops over their
+elements end where the processor expects it; they are numbered in that order.
 """
 
 import math
@@ -10,9 +11,18 @@ import math
 import numpy as np
 from numba import njit
 
-from ...kernels import _horner
+from ...kernels import _decay, _horner, _log1p
 from ..lookup import FIT_CENTRE, FIT_END
-from .demand import _JUMP_WIDTH, CHUNK_ELEMENTS, FAST_MATH, _filled, _newton, _piece
+from .demand import (
+    _JUMP_WIDTH,
+    _LONGEST_STEP,
+    _NEAR_CUTOFF,
+    CHUNK_ELEMENTS,
+    FAST_MATH,
+    _filled,
+    _newton,
+    _piece,
+)
 from .plain import _EVEN, _FIT, _ODD, _look_up, _lowest
 
 _MOST_STEPS = 200
@@ -21,29 +31,32 @@ _MOST_COMMON_STEPS = 40
 """Prices of all that are tried."""
 _SMOOTH_STEPS = 3
 """Steps after which a group is taken to be where an element is cut off,"""
-_FARTHEST = 30.0
-"""and the largest step there, of the logarithm of a distance."""
-_SMALL_STEP = 0.5
-"""Steps of a logarithm that are small."""
+_CLOSE_CUTOFF, _CLOSE_PHI, _JUMP_PHI = 0.9, 0.3, 1.0 / 26.0
+"""if that is as close: the price over the cutoff from which on it is; frequencies over rates from which down
+it is, and where nothing is left but a jump."""
+_MOST_IN_PLACE = 0.6
+"""Share of elements that are still searched for, below which they are moved together."""
+_NEAR_LIMIT = 3e-3
+"""Largest step of the logarithm of a price that is not tried: slopes say what elements spend after it,"""
+_SURE_DISTANCE = 0.02
+"""but not if one of them is so close to its cutoff, relatively."""
 _FIT_START, _FIT_LAST = 1e-30, FIT_END / (1.0 + FIT_END)
 """Where the polynomial is good."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
-def sort_by_group(columns, size, codes, starts, place, units, masses):
+def sort_by_group(columns, size, codes, starts, order, place, units, masses):
     """Sort elements by group; ``columns`` are rate and weight.
 
-    Writes where each group starts, and the last one ends; the place of each element; and there its unit and
-    its mass.
+    Writes where each group starts, and the last one ends; which group is which of those that were given; the
+    place of each element; and there its unit and its mass.
     """
     fills, unit = _filled(columns), np.empty(CHUNK_ELEMENTS)
     own = codes.view(np.uint64)  # spares the code for negative ones
-    starts[:] = 0
+    ends = np.zeros(order.size, np.uint32)
     for i in range(own.size):
-        starts[own[i] + np.uint64(1)] += 1
-    for h in range(1, starts.size):
-        starts[h] += starts[h - 1]
-    ends = starts.copy()
+        ends[own[i]] += np.uint32(1)
+    _order_by_size(ends, starts, order)
     for start in range(0, own.size, CHUNK_ELEMENTS):
         m = min(CHUNK_ELEMENTS, own.size - start)
         rate = _piece(columns[0], start, m, fills[0])
@@ -52,16 +65,42 @@ def sort_by_group(columns, size, codes, starts, place, units, masses):
         for j in range(m):
             unit[j] = size * rate[j] / weight[j] if rate[j] > 0.0 else math.inf
         for j in range(m):
-            k = np.uint64(ends[some[j]])
-            ends[some[j]] = k + np.uint64(1)
+            k = ends[some[j]]
+            ends[some[j]] = k + np.uint32(1)
             places[j] = k
-            units[k], masses[k] = unit[j], size * rate[j]
+        for j in range(m):  # each loop waits for one place only
+            units[places[j]] = unit[j]
+        for j in range(m):
+            masses[places[j]] = size * rate[j]
+
+
+@njit(error_model="numpy")
+def _order_by_size(sizes, starts, order):
+    """Order groups by their sizes, of which each is replaced by the place where the group starts."""
+    count = np.zeros(np.int64(sizes.max()) + 2, np.int64)
+    for g in range(sizes.size):
+        count[np.int64(sizes[g]) + 1] += 1
+    for k in range(1, count.size):
+        count[k] += count[k - 1]
+    for g in range(sizes.size):
+        order[count[sizes[g]]] = g
+        count[sizes[g]] += 1
+    starts[0] = 0
+    for h in range(order.size):
+        g = order[h]
+        starts[h + 1] = starts[h] + np.int64(sizes[g])
+        sizes[g] = starts[h]
 
 
 @njit(error_model="numpy", fastmath=FAST_MATH)
-def _ask(units, masses, prices, table, paid, bends, turns):
-    """Write what elements spend at their prices, with two derivatives by the logarithm of the price."""
-    m = units.size
+def _ask(units, masses, prices, table, paid, bends, turns, centre, near):
+    """Write what elements spend at their prices, with two derivatives by the logarithm of the price.
+
+    If there is room, writes which of them are near their cutoff at another price, the ``centre``; returns
+    how many there are.
+    """
+    m, count = units.size, 0
+    beyond = 1.0 + 2.0 * _NEAR_CUTOFF if near.size else 1.0
     for j in range(m):
         x = prices[j] * units[j]
         known = (x > _FIT_START) & (x < _FIT_LAST)
@@ -76,15 +115,20 @@ def _ask(units, masses, prices, table, paid, bends, turns):
         bend = -asked * phi * (1.0 + phi) * odds
         bends[j] = bend if known else 0.0
         turns[j] = bend * (1.0 + odds - odds * phi * (2.0 + 3.0 * phi)) if known else 0.0
-        paid[j] = asked if known else (-1.0 if x < 1.0 else 0.0)
+        paid[j] = asked if known else (-1.0 if x < beyond else 0.0)
     for first in range(0, m, 16):
         end = min(first + 16, m)
         if end == first + 16 and _lowest(paid, first) >= 0.0:
             continue
         for j in range(first, end):
             if paid[j] < 0.0:
-                phi, bend = _look_up(prices[j] * units[j], table)
+                x = prices[j] * units[j]
+                phi, bend = _look_up(x, table) if x < 1.0 else (0.0, 0.0)
                 paid[j], bends[j] = masses[j] * phi, masses[j] * min(bend, 0.0)
+                if near.size and abs(centre * units[j] - 1.0) < _NEAR_CUTOFF:
+                    near[count] = j
+                    count += 1
+    return count
 
 
 @njit(inline="always")
@@ -99,45 +143,57 @@ def _sums(paid, bends, turns, first, end, shift):
     return spent, slope, turn
 
 
-@njit(inline="always")
-def _stepped(price, spent, slope, turn, goal, low, high):
-    """A step of Halley's method on logarithms, or where that fails one of Newton's."""
-    off = (goal - spent) / (goal + spent)
-    newton = 2.0 * off * (1.0 + off * off * (1.0 / 3.0)) * spent / slope
-    step = newton / (1.0 + 0.5 * newton * (turn / slope - slope / spent))
-    if abs(off) < _SMALL_STEP and abs(step) < 2.0 * abs(newton) < 4.0 * _SMALL_STEP:
-        even = 1.0 + step * step * (1.0 / 12.0)
-        new = price * (even + 0.5 * step) / (even - 0.5 * step)
-        if low < new < high:
-            return new
-    return _newton(price, spent, slope, goal, low, high)
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _step_all(count, at, spent, slope, turn, goal, low, high, new):
+    """Step the prices of groups by Halley's method on logarithms, or Newton's; write 0 where both fail."""
+    for i in range(count):
+        up = spent[i] > goal[i]
+        log = _log1p((spent[i] / goal[i] if up else goal[i] / spent[i]) - 1.0)
+        newton = (-log if up else log) * spent[i] / slope[i]
+        slower = 1.0 + 0.5 * newton * (turn[i] / slope[i] - slope[i] / spent[i])
+        step = newton / slower if slower > 0.5 else newton
+        factor = _decay(min(abs(step), _LONGEST_STEP))
+        price = at[i] / factor if step > 0.0 else at[i] * factor
+        new[i] = price if (low[i] < price) & (price < high[i]) else 0.0
 
 
 @njit(error_model="numpy")
-def _stepped_by_cutoff(units, price, spent, slope, goal, low, high):
+def _stepped_by_cutoff(units, masses, price, spent, slope, goal, low, high, table):
     """A step for a group whose goal is where an element is about to be cut off, which no slope foresees.
 
-    There, demand is smooth in the logarithm of the distance from the cutoff, in which this is a step of
-    Newton's; cutoffs inside the bracket are tried themselves.
+    What the other elements spend is foreseen by their slope, and what that leaves to the one says how close
+    to its cutoff the price is. Returns 0 where no element is close.
     """
-    above, below = 0.0, math.inf  # units of the next elements to be cut off and to return
+    above, below, mass, other = 0.0, math.inf, 0.0, 0.0  # the next elements to be cut off and to return
     for j in range(units.size):
         if units[j] * price < 1.0:
+            mass = masses[j] if units[j] > above else mass
             above = max(above, units[j])
         else:
+            other = masses[j] if units[j] < below else other
             below = min(below, units[j])
+    unit, phi = above, 0.0
     if spent <= goal and low < _past(below) <= price:
-        cutoff = _past(below)
-        if cutoff < price * (1.0 - 1e-14):
-            return cutoff
-        new = cutoff - math.sqrt((cutoff - low) * cutoff * _JUMP_WIDTH)
+        unit, mass = below, other
+        phi = (goal - spent + slope * (unit * price - 1.0)) / mass
+    elif above * price > _CLOSE_CUTOFF:
+        phi, bend = _look_up(above * price, table)
+        spent -= mass * phi
+        slope -= mass * bend
     else:
-        cutoff = _past(above)
-        step = (goal - spent) / (slope * (cutoff - price) / price)
-        new = cutoff - (cutoff - price) * math.exp(-min(max(step, -_FARTHEST), _FARTHEST))
-        if not new < cutoff * (1.0 - 0.5 * _JUMP_WIDTH):
-            new = cutoff if cutoff < high else cutoff * (1.0 - 0.5 * _JUMP_WIDTH)
-    return new if low < new < high else math.sqrt(low) * math.sqrt(min(high, 4.0 * low))
+        return 0.0
+    new, cutoff, phi = 1.0 / unit, _past(unit), max(phi, _JUMP_PHI)
+    for _ in range(3):  # Newton's steps
+        phi = min(phi, 1.0)
+        r = 1.0 / phi
+        left = (1.0 + r) * _decay(r)
+        new = (1.0 - left) / unit
+        miss = phi - (goal - spent - slope * (2.0 * (new - price) / (new + price))) / mass
+        phi -= miss / (1.0 - slope / mass * r * r * r / (1.0 + r) * left / (1.0 - left))
+        phi = max(phi, 0.5 * _JUMP_PHI)
+    if not phi > _JUMP_PHI:
+        new = cutoff if cutoff < high else cutoff * (1.0 - 0.5 * _JUMP_WIDTH)
+    return new if low < new < high and phi < _CLOSE_PHI else 0.0
 
 
 @njit(inline="always")
@@ -164,33 +220,76 @@ def _room(starts):
     return most
 
 
+@njit(error_model="numpy")
+def _first_filled(starts):
+    """The first group that has elements; those without come before it."""
+    h = 0
+    while h + 1 < starts.size and starts[h + 1] == 0:
+        h += 1
+    return h
+
+
+@njit(error_model="numpy")
+def _without(starts, first, free, near, count, paid, bends):
+    """What elements near their cutoff spend, with the slope, in those groups from ``first`` on that are free.
+
+    Leaves only these in ``near``, and returns also how many they are.
+    """
+    spent, slope, kept, h = 0.0, 0.0, 0, first
+    for i in range(count):
+        j = near[i]
+        while starts[h + 1] <= starts[first] + j:
+            h += 1
+        if free[h - first]:
+            spent += paid[j]
+            slope += bends[j]
+            near[kept] = j
+            kept += 1
+    return spent, slope, kept
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
-def ask_groups(starts, units, masses, limits, price, stride, table):
+def ask_groups(starts, units, masses, limits, price, centre, stride, table):
     """Ask one in ``stride`` chunks of groups at the price of all.
 
     Returns what the limits of those allow that would spend more, what the others spend, the slope of that,
-    and how many elements were asked.
+    the same two for those of their elements that are near their cutoff at the ``centre``, and how many
+    elements were asked.
     """
     room = _room(starts)
     paid, bends, turns, prices = np.empty(room), np.empty(room), np.empty(room), np.full(room, price)
-    allowed = free = steep = 0.0
-    asked = turn = h = 0
+    near, free = np.empty(room, np.int64), np.empty(room, np.bool_)
+    allowed = spending = steep = odd = odd_slope = 0.0
+    asked, turn, h = 0, stride // 2, _first_filled(starts)
     while h < limits.size:
         last = _several(starts, h, limits.size)
         a, b = starts[h], starts[last]
         if turn % stride == 0:
-            _ask(units[a:b], masses[a:b], prices, table, paid, bends, turns)
+            count = _ask(units[a:b], masses[a:b], prices, table, paid, bends, turns, centre, near)
             asked += b - a
             for g in range(h, last):
                 spent, slope, _ = _sums(paid, bends, turns, starts[g] - a, starts[g + 1] - a, 0)
-                if spent > limits[g]:
-                    allowed += limits[g]
-                else:
-                    free += spent
+                free[g - h] = not spent > limits[g]
+                if free[g - h]:
+                    spending += spent
                     steep += slope
+                else:
+                    allowed += limits[g]
+            spent, slope, _ = _without(starts, h, free, near, count, paid, bends)
+            odd += spent
+            odd_slope += slope
         turn += 1
         h = last
-    return allowed, free, steep, asked
+    return allowed, spending, steep, odd, odd_slope, asked
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
+def ask_few(units, masses, price, table):
+    """What elements spend at a price."""
+    room, nobody = units.size, np.empty(0, np.int64)
+    paid, bends, turns = np.empty(room), np.empty(room), np.empty(room)
+    _ask(units, masses, np.full(room, price), table, paid, bends, turns, price, nobody)
+    return paid.sum()
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -202,7 +301,9 @@ def common_price(starts, units, masses, limits, budget, price, close, stride, ta
     """
     low, high = 0.0, math.inf
     for _ in range(_MOST_COMMON_STEPS):
-        allowed, free, steep, asked = ask_groups(starts, units, masses, limits, price, stride, table)
+        allowed, free, steep, _, _, asked = ask_groups(
+            starts, units, masses, limits, price, price, stride, table
+        )
         room = budget * (asked / units.size) - allowed
         if free >= room:
             low = price
@@ -217,99 +318,219 @@ def common_price(starts, units, masses, limits, budget, price, close, stride, ta
     return math.nan
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
-def settle_groups(starts, units, masses, limits, price, close, table, paid, sums, prices):
-    """Write what each element spends at the price of all, or at that of its group, which meets its limit.
+@njit(error_model="numpy")
+def _mix(units, masses, price, missing, paid):
+    """Give what is missing to the elements of a group that are cut off at a price, where its demand jumps."""
+    mass = 0.0
+    for j in range(paid.size):
+        mass += masses[j] if abs(price * units[j] - 1.0) < 4.0 * _JUMP_WIDTH else 0.0
+    for j in range(paid.size):
+        near = abs(price * units[j] - 1.0) < 4.0 * _JUMP_WIDTH
+        paid[j] += missing * (masses[j] / mass) if near else 0.0
+    return mass
 
-    A group meets its limit to a relative ``close``; where demand jumps there, two prices are mixed. Writes
-    the prices of groups, and to ``sums`` what they spend, with the slope at the price of all, and the
-    residual. Returns whether all prices were found.
+
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _foreseen(units, bends, turns, at, off, close, paid):
+    """Move what elements of a group spend by ``off`` in all, along their slopes.
+
+    Returns the step of the logarithm of the price, and the residual: with an error of ``e`` in what an
+    element spends its worth is off by ``e`` over the slope, and it misses less than the product. Returns a
+    residual of inf, and changes nothing, where that is too much, or an element is close to its cutoff.
+    """
+    slope = near = wrong = 0.0
+    for j in range(paid.size):
+        x = at * units[j]
+        near = max(near, 1.0 if abs(x - 1.0) < _SURE_DISTANCE else 0.0)
+        slope += bends[j]
+        wrong += turns[j] * turns[j] / bends[j] if bends[j] < 0.0 else 0.0
+    step = off / slope
+    residual = -0.5 * wrong * (step * step) * (step * step)
+    if near > 0.0 or not abs(step) <= _NEAR_LIMIT or not residual <= close:
+        return 0.0, math.inf
+    for j in range(paid.size):
+        paid[j] += bends[j] * step
+    return step, residual
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
+def settle_groups(starts, units, masses, limits, price, close, table, last, paid, sums, prices, odd):
+    """Find the prices of groups that would spend more than their limits at the price of all.
+
+    A group whose price is above that of all already, from an earlier pass, is settled. Others are asked at
+    the price of all, and those that would spend too much get a price of their own, at which they meet their
+    limits to a relative ``close``; where demand jumps there, two prices are mixed. Writes the prices of
+    groups, and to ``sums`` what they spend, with the slope at the price of all, and the residual; to ``paid``
+    what each element spends, in the ``last`` pass for groups at the price of all too.
+
+    Returns whether all prices were found, what the limits of groups allow that are held at them, what the
+    others spend, the slope of that without their elements near a cutoff, what these spend, and how many they
+    are; their units and masses are written to ``odd``. The price of a group at the price of all is 0.
     """
     error, room = table[6], _room(starts)
     every, given, bends, turns = np.full(room, price), np.empty(room), np.empty(room), np.empty(room)
-    own_units, own_masses, own_prices = np.empty(room), np.empty(room), np.empty(room)
+    room_units, room_masses, own_prices = np.empty(room), np.empty(room), np.empty(room)
     # of the groups that are searched for: which, where their elements begin, what is known of their prices
     which, begins = np.empty(room + 1, np.int64), np.empty(room + 2, np.int64)
-    lows, highs, at = np.empty(room + 1), np.empty(room + 1), np.empty(room + 1)
-    h = 0
+    lows, highs, at, new = np.empty(room + 1), np.empty(room + 1), np.empty(room + 1), np.empty(room + 1)
+    spents, slopes, bows, goals = (
+        np.empty(room + 1),
+        np.empty(room + 1),
+        np.empty(room + 1),
+        np.empty(room + 1),
+    )
+    near, free, nobody = np.empty(room, np.int64), np.empty(room, np.bool_), np.empty(0, np.int64)
+    allowed = spending = steep = near_cutoff = 0.0
+    odds = 0
+    h = _first_filled(starts)
     while h < limits.size:
-        last = _several(starts, h, limits.size)
-        a, b = starts[h], starts[last]
-        _ask(units[a:b], masses[a:b], every, table, paid[a:b], bends, turns)
-        left = m = 0
-        for g in range(h, last):
-            spent, slope, turn = _sums(paid, bends, turns, starts[g], starts[g + 1], a)
+        end = _several(starts, h, limits.size)
+        a, b = starts[h], starts[end]
+        count = _ask(units[a:b], masses[a:b], every, table, given, bends, turns, price, near)
+        left = searched = 0
+        for g in range(h, end):
+            free[g - h] = False
+            if prices[g] > price:
+                allowed += limits[g]
+                continue
+            spent, slope, turn = _sums(given, bends, turns, starts[g] - a, starts[g + 1] - a, 0)
             sums[g, 0], sums[g, 1], sums[g, 2], sums[g, 3] = spent, slope, spent, error * spent
-            prices[g] = price
+            prices[g] = 0.0
             if spent > limits[g]:
-                which[left], begins[left], lows[left], highs[left] = g, m, price, math.inf
-                at[left] = _stepped(price, spent, slope, turn, limits[g], price, math.inf)
-                new, to, few = at[left], np.uint64(m), np.uint64(starts[g + 1] - starts[g])
-                for j in range(few):
-                    k = np.uint64(starts[g]) + j
-                    own_units[to + j], own_masses[to + j], own_prices[to + j] = units[k], masses[k], new
-                m += starts[g + 1] - starts[g]
+                which[left], begins[left], lows[left], highs[left] = g, starts[g] - a, price, math.inf
+                searched += starts[g + 1] - starts[g]
+                at[left], spents[left], slopes[left], bows[left] = price, spent, slope, turn
+                goals[left] = limits[g]
                 left += 1
-        begins[left] = m
+            else:
+                free[g - h] = True
+                spending += spent
+                steep += slope
+                for j in range(np.uint64(starts[g + 1] - starts[g]) if last else np.uint64(0)):
+                    paid[np.uint64(starts[g]) + j] = given[np.uint64(starts[g] - a) + j]
+        spent, slope, count = _without(starts, h, free, near, count, given, bends)
+        steep -= slope
+        near_cutoff += spent
+        for i in range(count):
+            odd[0, odds + i], odd[1, odds + i] = units[a + near[i]], masses[a + near[i]]
+        odds += count
+        # in place as long as most elements are searched for
+        own_units, own_masses, m, kept_elements = units[a:b], masses[a:b], b - a, searched
+        own_prices[:m] = price
         for tries in range(_MOST_STEPS):
             if left == 0:
                 break
-            _ask(own_units[:m], own_masses[:m], own_prices, table, given, bends, turns)
-            kept = m = 0
+            _step_all(left, at, spents, slopes, bows, goals, lows, highs, new)
             for i in range(left):
-                g, first, end, tried = which[i], begins[i], begins[i + 1], at[i]
-                goal, low, high = limits[g], lows[i], highs[i]
-                spent, slope, turn = _sums(given, bends, turns, first, end, 0)
-                if spent > goal:
-                    low = tried
-                else:
-                    high = tried
-                if abs(spent - goal) <= close * goal:
-                    for j in range(np.uint64(end - first)):
+                if tries >= _SMOOTH_STEPS and tries % 8 != 0:
+                    first, after = begins[i], begins[i] + starts[which[i] + 1] - starts[which[i]]
+                    cut = _stepped_by_cutoff(
+                        own_units[first:after],
+                        own_masses[first:after],
+                        at[i],
+                        spents[i],
+                        slopes[i],
+                        goals[i],
+                        lows[i],
+                        highs[i],
+                        table,
+                    )
+                    new[i] = cut if cut > 0.0 else new[i]
+                if new[i] == 0.0:
+                    new[i] = _newton(at[i], spents[i], slopes[i], goals[i], lows[i], highs[i])
+                at[i] = new[i]
+            if kept_elements < _MOST_IN_PLACE * m:
+                m = 0
+                for i in range(left):
+                    first, to = np.uint64(begins[i]), np.uint64(m)
+                    few = starts[which[i] + 1] - starts[which[i]]
+                    begins[i] = m
+                    for j in range(np.uint64(few)):  # to the left, over what is done
+                        room_units[to + j], room_masses[to + j] = own_units[first + j], own_masses[first + j]
+                    m += few
+                own_units, own_masses = room_units[:m], room_masses[:m]
+            for i in range(left):
+                first, tried = np.uint64(begins[i]), at[i]
+                for j in range(np.uint64(starts[which[i] + 1] - starts[which[i]])):
+                    own_prices[first + j] = tried
+            _ask(own_units, own_masses, own_prices, table, given, bends, turns, price, nobody)
+            kept_elements = 0
+            kept = 0
+            for i in range(left):
+                g, first, tried, goal = which[i], begins[i], at[i], goals[i]
+                after = first + starts[g + 1] - starts[g]
+                spent, slope, turn = _sums(given, bends, turns, first, after, 0)
+                low, high = (tried, highs[i]) if spent > goal else (lows[i], tried)
+                done, step, residual = abs(spent - goal) <= close * goal, 0.0, 0.0
+                if not done and high <= low * (1.0 + _JUMP_WIDTH):
+                    own = own_units[first:after], own_masses[first:after], given[first:after]
+                    done = _mix(own[0], own[1], tried, goal - spent, own[2]) > 0.0
+                    spent, residual = goal, 1e-10 * goal
+                elif not done and abs(spent - goal) < _NEAR_LIMIT * goal:
+                    own = own_units[first:after], bends[first:after], turns[first:after]
+                    step, residual = _foreseen(
+                        own[0], own[1], own[2], tried, goal - spent, 1e-10 * goal, given[first:after]
+                    )
+                    done = residual < math.inf
+                    spent = goal if done else spent
+                if done:
+                    for j in range(np.uint64(after - first)):
                         paid[np.uint64(starts[g]) + j] = given[np.uint64(first) + j]
-                    sums[g, 0], sums[g, 2], sums[g, 3], prices[g] = spent, spent, error * spent, tried
-                elif high <= low * (1.0 + _JUMP_WIDTH):
-                    _mix(units, masses, starts[g], starts[g + 1], low, high, goal, table, paid, sums[g])
-                    prices[g] = high
+                    sums[g, 0], sums[g, 2], sums[g, 3] = spent, spent, error * spent + residual
+                    prices[g] = tried * (1.0 + step)
+                    allowed += goal
                 else:
-                    if tries < _SMOOTH_STEPS or tries % 8 == 0:
-                        new = _stepped(tried, spent, slope, turn, goal, low, high)
-                    else:
-                        new = _stepped_by_cutoff(own_units[first:end], tried, spent, slope, goal, low, high)
-                    begins[kept], which[kept], lows[kept], highs[kept], at[kept] = m, g, low, high, new
-                    to = np.uint64(m)
-                    for j in range(np.uint64(first), np.uint64(end)):  # to the left, over what is done
-                        own_units[to], own_masses[to], own_prices[to] = own_units[j], own_masses[j], new
-                        to += np.uint64(1)
-                    m += end - first
+                    which[kept], begins[kept], lows[kept], highs[kept] = g, first, low, high
+                    at[kept], spents[kept], slopes[kept], bows[kept] = tried, spent, slope, turn
+                    goals[kept] = goal
                     kept += 1
+                    kept_elements += after - first
             left = kept
-            begins[left] = m
         if left:
-            return False
-        h = last
-    return True
+            return False, 0.0, 0.0, 0.0, 0.0, 0
+        h = end
+    return True, allowed, spending, steep, near_cutoff, odds
 
 
-@njit(error_model="numpy")
-def _mix(units, masses, first, end, low, high, goal, table, paid, sums):
-    """Mix what a group spends at two prices, between which its demand jumps, so that it meets its goal."""
-    some = units[first:end].size
-    above, nothing, given = np.empty(some), np.empty(some), paid[first:end]
-    _ask(units[first:end], masses[first:end], np.full(some, low), table, above, nothing, nothing)
-    _ask(units[first:end], masses[first:end], np.full(some, high), table, given, nothing, nothing)
-    more, less = above.sum(), given.sum()
-    mix = (goal - less) / (more - less)
-    for j in range(some):
-        given[j] += mix * (above[j] - given[j])
-    sums[0] = less + mix * (more - less)
-    sums[2] = max(more, less)
-    sums[3] = table[6] * (more + less) + 1e-10 * more
+@njit(cache=True, nogil=True, error_model="numpy")
+def meet_limits(limits, budget, price, prices, sums, factors):
+    """By which factors groups are to be scaled to meet their limits, and together the budget.
+
+    Groups that no limit holds share one factor; a group that it would lead beyond its limit is held there.
+    Returns that factor, what frequencies miss before scaling, what scaling misses at most, what is paid in
+    all, and the largest correction.
+    """
+    held = prices > price
+    crossed = True
+    common = 0.0
+    while crossed:
+        kept = spent = 0.0
+        for h in range(limits.size):
+            if held[h]:
+                kept += limits[h]
+            else:
+                spent += sums[h, 0]
+        common = (budget - kept - spent) / spent
+        crossed = False
+        for h in range(limits.size):
+            if not held[h] and sums[h, 0] * (1.0 + common) > limits[h]:
+                held[h] = crossed = True
+    residual = squares = paid = worst = 0.0
+    for h in range(limits.size):
+        off = common
+        if held[h]:
+            off = limits[h] / sums[h, 0] - 1.0 if sums[h, 0] > 0.0 else 0.0
+        factors[h], own = 1.0 + off, max(prices[h], price)
+        residual += own * sums[h, 3]
+        squares += own * (off * off) * sums[h, 2]
+        paid += own * sums[h, 0]
+        worst = max(worst, abs(off) if sums[h, 2] > 0.0 else 0.0)
+    return 1.0 + common, residual, squares, paid, worst
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
 def spread(size, codes, place, paid, factors, out):
     """Write frequencies: what elements spend, scaled with their groups, over the size."""
-    own, index = codes.view(np.uint64), place.view(np.uint32)
+    own = codes.view(np.uint64)
     for i in range(own.size):
-        out[i] = paid[index[i]] * factors[own[i]] / size
+        out[i] = paid[place[i]] * factors[own[i]] / size
