@@ -16,6 +16,7 @@ from benchmarks import (
     schedules,
     simulation,
     solvers,
+    startup,
 )
 
 PARTS = {
@@ -31,6 +32,7 @@ PARTS = {
     "profiles": profiles.run,
     "mirror": mirror.run,
     "dashboard": dashboard.run,
+    "startup": startup.run,
 }
 MORE = {"rules": learning.rules}
 """Many minutes each."""
