@@ -123,6 +123,5 @@ def run() -> None:
         cold, warm = (_demo(folder, str(folder / "demo")) for _ in range(2))
         for what, (line, poll) in (("cold", cold), ("warm", warm)):
             print(f"  {f'first line of the demo, {what}':46}  {line:6.2f} s   {required(line, 1.0, 's')}")
-            print(
-                f"  {f'first poll of the demo after it, {what}':46}  {poll:6.2f} s   {required(poll, 3.0, 's')}"
-            )
+            after = f"first poll of the demo after it, {what}"
+            print(f"  {after:46}  {poll:6.2f} s   {required(poll, 3.0, 's')}")

@@ -14,7 +14,7 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, Self
 
 from .errors import InvalidInput
 
@@ -76,9 +76,37 @@ class Flow:
         """Return the amount per another unit of time."""
         return self.amount * (unit.seconds / self.unit.seconds)
 
+    @property
+    def per_second(self) -> PerSecond:
+        """The amount per second, which remembers its unit."""
+        return PerSecond(self.amount / self.unit.seconds, self.unit)
+
     def __str__(self) -> str:
         """Return it with its unit."""
         return show_flow(self.amount, self.kind, self.unit)
+
+
+class PerSecond(float):
+    """An amount per second that remembers per what time it was written, to be shown like that.
+
+    It is a plain number in every other way; what is computed from it remembers nothing.
+
+    >>> hourly = flow("budget", "3600/h").per_second
+    >>> hourly, hourly.unit.name, type(hourly * 2.0).__name__
+    (1.0, 'hour', 'float')
+    """
+
+    unit: TimeUnit
+
+    def __new__(cls, amount: float, unit: TimeUnit) -> Self:
+        """Keep an amount per second, and the unit."""
+        self = super().__new__(cls, amount)
+        self.unit = unit
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[float, TimeUnit]]:
+        """Copy the unit, too."""
+        return type(self), (float(self), self.unit)
 
 
 def flow(name: str, text: str) -> Flow:

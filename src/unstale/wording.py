@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-from .quantities import TimeUnit, show_flow, show_number, time_unit
+from .quantities import PerSecond, TimeUnit, show_flow, show_number, time_unit
 
 _UNITS = tuple(
     time_unit("unit", name) for name in ("second", "minute", "hour", "day", "week", "month", "year")
@@ -139,13 +139,26 @@ def _unit(per_second: float) -> TimeUnit:
     return next((one for one in _UNITS if per_second * one.seconds >= 0.9995), _UNITS[-1])
 
 
-def amount_unit(per_second: float) -> TimeUnit:
-    """Return the unit of time in which such a rate of polls is shown.
+def amount_unit(per_second: float, *others: float) -> TimeUnit:
+    """Return per what time polls or bytes are shown: as the first was written that remembers it.
 
     >>> amount_unit(1.0).name, amount_unit(50.0).name
     ('day', 'second')
+    >>> from unstale.quantities import flow
+    >>> amount_unit(flow("budget", "3600/h").per_second).name, amount_unit(0.1, 50.0).name
+    ('hour', 'second')
     """
-    return _SECOND if math.isfinite(per_second) and per_second * _DAY.seconds > _FAST_POLLS_PER_DAY else _DAY
+    amounts = (per_second, *others)
+    for one in amounts:
+        if isinstance(one, PerSecond):
+            return one.unit
+    most = max(amounts)
+    return _SECOND if math.isfinite(most) and most * _DAY.seconds > _FAST_POLLS_PER_DAY else _DAY
+
+
+def byte_unit(*per_second: float) -> TimeUnit:
+    """Return per what time bytes are shown: as the first was written that remembers it, or a day."""
+    return next((one.unit for one in per_second if isinstance(one, PerSecond)), _DAY)
 
 
 def show_amount(per_second: float, kind: str = "polls", unit: TimeUnit | None = None) -> str:
@@ -153,13 +166,17 @@ def show_amount(per_second: float, kind: str = "polls", unit: TimeUnit | None = 
 
     >>> show_amount(1000 / 86400), show_amount(50.0), show_amount(float("nan"))
     ('1,000 polls/day', '50 polls/second', 'unknown')
+    >>> from unstale.quantities import flow
+    >>> show_amount(flow("budget", "3600/h").per_second), show_amount(flow("x", "20MB/h").per_second, "bytes")
+    ('3,600 polls/hour', '20 MB/hour')
     """
     if math.isnan(per_second):
         return "unknown"
     if math.isinf(per_second):
         return "no limit"
     if kind == "bytes":
-        return show_flow(per_second * _DAY.seconds, "bytes", _DAY)
+        unit = byte_unit(per_second) if unit is None else unit
+        return show_flow(per_second * unit.seconds, "bytes", unit)
     unit = amount_unit(per_second) if unit is None else unit
     return show_flow(per_second * unit.seconds, "polls", unit)
 

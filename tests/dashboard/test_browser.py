@@ -224,6 +224,36 @@ def test_a_budget_is_tried_and_applied(page, running):
     assert running.reader.status().budget != pytest.approx(30.0)
 
 
+def test_an_element_is_added_by_keyboard(page, running):
+    page.goto("/")
+    tab_to(page, "#to-add")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/elements#new-key")
+    page.wait_for_selector("#new-key:focus")
+    page.keyboard.type("https://example.org/docs/typed")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/elements/\d+"))
+    assert running.reader.find("https://example.org/docs/typed").group == "http:example.org"
+    running.reader.remove(["https://example.org/docs/typed"])
+
+
+def test_an_element_is_added_by_touch(browser, running):
+    context = browser.new_context(
+        base_url=running.root, viewport={"width": 390, "height": 800}, has_touch=True
+    )
+    touched = context.new_page()
+    touched.set_default_timeout(PATIENCE)
+    touched.goto("/elements")
+    touched.tap("#to-add")
+    touched.wait_for_selector("#new-key:focus")
+    touched.keyboard.type("https://example.org/docs/touched")
+    touched.tap("#add button")
+    touched.wait_for_url(re.compile(r"/elements/\d+"))
+    assert running.reader.find("https://example.org/docs/touched").group == "http:example.org"
+    running.reader.remove(["https://example.org/docs/touched"])
+    context.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_wider_than_a_telephone(browser, running, scheme):
     number = next(iter(running.reader.elements())).id

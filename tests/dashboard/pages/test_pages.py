@@ -2,6 +2,7 @@
 
 import re
 import time
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.conftest import HOSTILE, TestClient, client_of, first_copies
-from unstale import Mirror
+from unstale import Mirror, quantities
 from unstale.dashboard.app import create_app
 from unstale.dashboard.guard import AccessRules, csrf_token
 from unstale.dashboard.mirror_gateway import MirrorGateway
@@ -542,3 +543,70 @@ def test_a_budget_that_was_set_is_told_beside_that_of_the_file(ask, mirror):
     assert "mirror.toml says" not in client.get("/").text
     mirror.set_budget(2.0)
     assert "The budget was set since: what mirror.toml says (1,000 polls/second)" in client.get("/").text
+
+
+def hourly(text="3600/h"):
+    return Settings(budget=quantities.flow("budget", text).per_second)
+
+
+@contextmanager
+def page_of(store, settings, *keys):
+    """Give what asks for pages of a mirror with some elements, and the mirror."""
+    with Mirror(store, settings=settings) as mirror, client_of(str(store), settings) as client:
+        for key in keys:
+            mirror.add(key)
+        yield client, mirror
+
+
+def test_a_budget_comes_back_in_the_unit_in_which_it_was_written(tmp_path):
+    with page_of(tmp_path / "mirror.db", hourly(), "https://example.org/a") as (client, _):
+        assert "the budget is 3,600 polls/hour" in checked(client.get("/")).text
+        page = checked(client.get("/what-if"))
+        fields = {attrs["id"]: attrs for attrs in page.all("input") if "id" in attrs}
+        assert fields["budget"]["placeholder"] == "3600/hour"
+        assert (fields["slider"]["data-unit"], fields["slider"]["data-seconds"]) == ("hour", "3600.0")
+        assert "Now: 3,600 polls/hour" in page.text
+        tried = checked(client.get("/what-if?budget=120/min")).text
+        assert "You try: 7,200 polls/hour" in tried  # beside the present one, so in its unit
+
+
+def test_what_the_spacing_of_a_host_makes_flat_is_said(tmp_path):
+    with page_of(tmp_path / "mirror.db", hourly("7200/h"), "https://example.org/a") as (client, _):
+        said = checked(client.get("/what-if")).text
+        assert (
+            "From 3,273 polls/hour on the curve is flat, whatever the budget: example.org takes one poll "
+            "each 1 second (spacing)." in said
+        )
+    with page_of(tmp_path / "slow.db", hourly("1/h"), "https://example.org/a") as (client, _):
+        assert "is flat" not in checked(client.get("/what-if")).text
+
+
+def test_an_address_does_not_repeat_the_host_that_stands_beside_it(tmp_path):
+    keys = "https://example.org/docs/a.html", "https://example.org/"
+    with page_of(tmp_path / "mirror.db", hourly(), *keys) as (client, mirror):
+        text = client.get("/elements").text
+        assert '<span class="ears">https://example.org</span>/docs/a.html</a>' in text
+        assert ">https://example.org/</a>" in text
+        assert '<span class="ears">https://example.org</span>/docs/a.html</a>' in client.get("/").text
+        mirror.add("https://example.net/docs/a.html")  # now the host says something
+        assert ">https://example.org/docs/a.html</a>" in client.get("/").text
+
+
+def test_what_a_newcomer_does_not_know_comes_last(ask):
+    text = checked(ask().get("/")).text
+    assert text.index("Expected age of a copy") < text.index("Traffic") < text.index("Price of a poll")
+
+
+def test_polls_are_told_as_a_share_of_a_days_budget(tmp_path):
+    with page_of(tmp_path / "mirror.db", Settings(budget=10 / 86400)) as (client, mirror):
+        mirror.add("python:a", poll=lambda: "a")
+        mirror.step()
+        page = checked(client.get("/"))
+        assert "1 in the last minute, 10.0 % of what a day\u2019s budget allows" in page.text
+        assert next(a["value"] for a in page.all("meter") if a["id"] == "polls-used") == "0.1"
+
+
+def test_there_is_a_button_to_add(ask):
+    for address, target in (("/", "/elements#new-key"), ("/elements", "#new-key")):
+        links = [attrs for attrs in checked(ask().get(address)).all("a") if attrs.get("id") == "to-add"]
+        assert [one["href"] for one in links] == [target]

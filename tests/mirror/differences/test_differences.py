@@ -8,6 +8,7 @@ import resource
 import time
 import tracemalloc
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -291,11 +292,28 @@ def test_bytes_of_tables_are_counted_not_cells():
     assert max(len(old), len(new)) < 10_000
     held = pa.total_allocated_bytes()
     began = time.process_time()
-    assert difference(old, new, "", table=True) == "rows: 300 -> 301"
+    said = difference(old, new, "", table=True)
+    assert said.startswith("rows: 300 -> 301 (1 added, 0 removed, 0 changed; told apart by id)")
     assert time.process_time() - began < ENOUGH / 10
     assert pa.total_allocated_bytes() <= held
     nulls = [_parquet(None, a=pa.nulls(rows)) for rows in (5_000_000, 5_000_001)]
-    assert difference(*nulls, "", table=True) == "rows: 5,000,000 -> 5,000,001"
+    assert difference(*nulls, "", table=True).startswith("rows: 5,000,000 -> 5,000,001 (")
+
+
+def test_one_changed_row_of_a_large_table_is_shown():
+    count = 600_000
+    columns = {name: np.arange(count) * n for n, name in enumerate(["id", "a", "b", "c", "d", "e", "f"], 1)}
+    old = _parquet(None, **columns)
+    columns["e"][123_456] = 7
+    said = difference(old, _parquet(None, **columns), "", table=True)
+    assert said.splitlines() == [
+        "rows: 600,000 -> 600,000 (0 added, 0 removed, 1 changed; told apart by id)",
+        "~ id 123456: e 740736 -> 7",
+    ]
+    shorter = _parquet(None, **{name: column[:-1] for name, column in columns.items()})
+    assert "0 added, 1 removed, 1 changed" in difference(old, shorter, "", table=True)
+    without_first = _parquet(None, **{name: column[1:] for name, column in columns.items()})
+    assert "rows came in between" in difference(old, without_first, "", table=True)
 
 
 HOSTILE = {

@@ -38,7 +38,7 @@ def test_first_copies_come_before_all_is_compiled_and_other_polls_after(tmp_path
     seen = []
     with Mirror(tmp_path / "mirror.db", settings=Settings(budget=100.0, reserve=0.0)) as mirror:
         mirror.add(old)
-        assert mirror.step() == 1  # of a mirror without any copy a step needs nothing compiled either
+        assert mirror.step() == 1
         for key in new:
             mirror.add(key)
 

@@ -68,6 +68,8 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
     told = (_NEVER_THERE if element.version is None else {}).get(element.state) or _STATES[element.state]
     detail = printable(element.detail) if element.state != "removed" else ""
     state = [("state", f"{told}: {detail}" if detail else told)] if told else []
+    if not told and "; " in detail:  # more than the status of a response
+        state = [("last poll said", detail)]
     print_pairs(
         out,
         [

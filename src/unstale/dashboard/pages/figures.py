@@ -184,10 +184,10 @@ def small_multiples(samples: Sequence[Sample], objective: str, *, present: bool 
 
     kinds: list[tuple[str, str, list[float], Callable[[float], str]]] = [
         ("age", "Expected age of a copy", [sample.age for sample in samples], filters.duration),
-        ("price", "Price of a poll", [sample.price for sample in samples], price),
         ("rate", "Polls", over_time([float(s.polls) for s in samples]), _polls),
         ("failed", "Polls that failed", over_time([float(s.failed) for s in samples]), _or_none),
         ("traffic", "Traffic", over_time([float(s.traffic) for s in samples]), _traffic),
+        ("price", "Price of a poll", [sample.price for sample in samples], price),
     ]
     found = []
     for name, title, values, show in kinds:
@@ -273,7 +273,11 @@ def what_if(curves: WhatIf, tried: float | None) -> Figure:
     if tried is not None and inside:
         marks.append(Mark("tried", tried, "tried" if abs(np.log(tried / curves.present)) > 0.5 else ""))
         dots.append(Dot("tried", tried, bought(curves, tried), "The budget you try"))
-    unit = wording.amount_unit(max(curves.present, tried or 0.0))
+    unit = (
+        wording.byte_unit(curves.present)
+        if kind == "bytes"
+        else wording.amount_unit(curves.present, tried or 0.0)
+    )
 
     def budget_label(per_second: float) -> str:
         text = wording.show_amount(per_second / unit.seconds, kind, unit)

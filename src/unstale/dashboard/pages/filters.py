@@ -12,9 +12,10 @@ from markupsafe import Markup
 
 from unstale.mirror.json_values import copy_path
 from unstale.mirror.reports.first_copies import FirstCopies, InReserve
-from unstale.quantities import show_duration, show_number, show_share
+from unstale.quantities import TimeUnit, show_duration, show_number, show_share
 from unstale.wording import (
     amount_unit,
+    byte_unit,
     distance,
     plural,
     show_amount,
@@ -27,7 +28,6 @@ from unstale.wording import (
     show_time,
 )
 
-_DAY_SECONDS = 86400.0
 _PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 
 
@@ -109,17 +109,23 @@ def window(seconds: float) -> str:
     return f"in the last {said}"
 
 
-def written(per_second: float, kind: str = "polls", digits: int | None = None) -> str:
+def written(
+    per_second: float, kind: str = "polls", digits: int | None = None, unit: TimeUnit | None = None
+) -> str:
     """Return a budget as somebody would type it, as pages show it or with so many digits.
 
     >>> written(16.866), written(2.0), written(8333.333, "bytes"), written(1 / 7)
     ('16.9/second', '172800/day', '720MB/day', '12343/day')
+    >>> from unstale.quantities import flow
+    >>> written(flow("budget", "3600/h").per_second), written(flow("bytes", "20MB/h").per_second, "bytes")
+    ('3600/hour', '20MB/hour')
     """
     if kind != "bytes":
-        unit = amount_unit(per_second)
+        unit = unit or amount_unit(per_second)
         return f"{_plain(per_second * unit.seconds, digits)}/{unit.name}"
-    prefix, size = _prefix(per_second * _DAY_SECONDS)
-    return f"{_plain(per_second * _DAY_SECONDS / size, digits)}{prefix}B/day"
+    unit = unit or byte_unit(per_second)
+    prefix, size = _prefix(per_second * unit.seconds)
+    return f"{_plain(per_second * unit.seconds / size, digits)}{prefix}B/{unit.name}"
 
 
 def _prefix(amount: float) -> tuple[str, float]:
@@ -142,12 +148,12 @@ def change(before: float, after: float, kind: str = "polls") -> str:
     >>> change(2.0, 5.0), change(1 / 86400, 2 / 86400), change(8333.333, 20833.333, "bytes")
     ('from 2 to 5 polls/second', 'from 1 to 2 polls/day', 'from 0.72 to 1.8 GB/day')
     """
-    most = max(before, after)
     if kind == "bytes":
-        prefix, size = _prefix(most * _DAY_SECONDS)
-        factor, name = _DAY_SECONDS / size, f"{prefix}B/day"
+        unit = byte_unit(before, after)
+        prefix, size = _prefix(max(before, after) * unit.seconds)
+        factor, name = unit.seconds / size, f"{prefix}B/{unit.name}"
     else:
-        unit = amount_unit(most)
+        unit = amount_unit(before, after)
         factor, name = unit.seconds, f"polls/{unit.name}"
     return f"from {show_number(before * factor)} to {show_number(after * factor)} {name}"
 
@@ -177,6 +183,28 @@ def in_reserve(kept: InReserve) -> str:
     return show_reserve(kept.level, kept.polls, kept.traffic)
 
 
+def host_of(group: str) -> str:
+    """Return a host as people know it, by the group of its pages.
+
+    >>> host_of("http:example.org"), host_of("sql:shop")
+    ('example.org', 'sql:shop')
+    """
+    return group.removeprefix("http:")
+
+
+def apart(key: str, group: str) -> tuple[str, str]:
+    """Return what of an address its group says already, and the rest.
+
+    >>> apart("https://example.org/docs/a.html", "http:example.org")
+    ('https://example.org', '/docs/a.html')
+    >>> apart("https://example.org/", "http:example.org"), apart("https://example.org/docs", "others")
+    (('', 'https://example.org/'), ('', 'https://example.org/docs'))
+    """
+    (scheme, mark, rest), host = key.partition("://"), host_of(group)
+    path = rest.removeprefix(host) if host and mark and rest.startswith(f"{host}/") else ""
+    return (f"{scheme}://{host}", path) if len(path) > 1 else ("", key)
+
+
 def count(value: int) -> str:
     """Return a whole number.
 
@@ -202,6 +230,6 @@ FILTERS = {
     "bytes": show_size, "rate": show_rate, "rate_interval": show_rate_interval, "per_time": show_amount,
     "count": count, "plural": plural, "price": show_price, "copy_path": copy_path, "coded": coded,
     "first_copies": first_copies, "in_reserve": in_reserve, "clock": clock, "window": window,
-    "written": written, "change": change,
+    "written": written, "change": change, "apart": apart,
 }  # fmt: skip
 """By the names that templates use."""

@@ -106,6 +106,7 @@ def _overview(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> 
             "limited": limited[:20],
             "groups": [g for g in status.groups if g not in limited][:8],
             "numbers": numbers,
+            "only_host": status.groups[0].name if len(status.groups) == 1 else "",
             "total": sum(count for state, count in status.elements.items() if state != "removed"),
             "truth": next((s.beside["true"] for s in reversed(samples) if "true" in s.beside), None),
         }

@@ -10,10 +10,13 @@ import numpy as np
 from unstale import quantities, wording
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.errors import InvalidInput, NoAnswer
+from unstale.mirror.reports.status import Status
 from unstale.mirror.reports.what_if import MirrorDemand, WhatIf
 
 from . import figures, filters
 
+_GROUPS_SHOWN = 3
+"""Groups that are named."""
 _MOST_TIMES = 1e6
 """How many times the present budget, or less, another may be."""
 
@@ -50,7 +53,7 @@ async def what_if_values(
             curves = await gateway.do(lambda _: _wide_enough(demand, curves, wanted))
     except (InvalidInput, NoAnswer) as error:
         found["complaint"], amount = str(error), None
-    return found | _verdict(curves, amount)
+    return found | _verdict(curves, amount) | {"flat": _flat(status, curves)}
 
 
 async def _for_freshness(gateway: MirrorGateway, text: str) -> float:
@@ -99,7 +102,7 @@ def _amount(text: str, curves: WhatIf) -> float:
     """Read a budget, per second; a plain number has the unit that the page shows."""
     plain = text.replace(",", "")
     if plain.replace(".", "", 1).isdecimal():
-        plain += filters.written(curves.present, curves.unit).lstrip("0123456789.")
+        plain += filters.written(curves.present, curves.unit).lstrip("0123456789.e+-")
     given = quantities.flow("budget", plain)
     if given.kind != curves.unit:
         example = "1000/day" if curves.unit == "polls" else "20MB/h"
@@ -108,7 +111,7 @@ def _amount(text: str, curves: WhatIf) -> float:
         )
     if not given.amount > 0:
         raise InvalidInput(f"budget must be above 0; it is {text!r}")
-    return given.amount / given.unit.seconds
+    return given.per_second
 
 
 def _wide_enough(demand: MirrorDemand, curves: WhatIf, amount: float) -> WhatIf:
@@ -120,6 +123,30 @@ def _wide_enough(demand: MirrorDemand, curves: WhatIf, amount: float) -> WhatIf:
         raise InvalidInput("budget must be within a million times of the present one")
     low, high = min(low, amount / 2), max(high, amount * 2)
     return demand.what_if(np.geomspace(low, high, 41))
+
+
+def _flat(status: Status, curves: WhatIf) -> str:
+    """Say which groups cannot be polled as often as the largest budget of the curve would pay for."""
+    groups = [group for group in status.groups if group.elements]
+    if curves.unit != "polls" or not groups:
+        return ""
+    each = float(curves.budgets[-1]) / sum(group.elements for group in groups)
+    slow = [group for group in groups if group.fastest < 0.5 * each * group.elements]
+    if not slow:
+        return ""
+    shown = ", ".join(
+        f"{filters.host_of(group.name)} takes one poll each {filters.duration(group.spacing)}"
+        for group in slow[:_GROUPS_SHOWN]
+    )
+    more = f" and {len(slow) - _GROUPS_SHOWN:,} more are limited" if len(slow) > _GROUPS_SHOWN else ""
+    if len(slow) < len(groups):
+        return f"Copies of some do not get fresher from a larger budget: {shown}{more} (spacing)."
+    most = sum(group.fastest for group in groups)
+    unit = wording.amount_unit(curves.present, most)
+    return (
+        f"From {wording.show_amount(most, 'polls', unit)} on the curve is flat, whatever the budget: "
+        f"{shown}{more} (spacing)."
+    )
 
 
 def _verdict(curves: WhatIf, amount: float | None) -> dict[str, object]:
@@ -140,7 +167,9 @@ def _verdict(curves: WhatIf, amount: float | None) -> dict[str, object]:
         "uniform": figures.budget_of(curves, buys, "uniform"),
         "proportional": figures.budget_of(curves, buys, "proportional"),
         "exact": filters.written(at, kind, 6),
-        "unit": wording.amount_unit(max(at, curves.present)),
+        "unit": wording.byte_unit(curves.present)
+        if kind == "bytes"
+        else wording.amount_unit(curves.present, at),
         "polls": polls,
         "traffic": traffic,
         "low": float(curves.budgets[0]),

@@ -60,13 +60,14 @@ function live(target) {
   }
 }
 
-function written(perSecond, kind) {
-  // As shown.py writes it.
-  const day = 86400 * perSecond;
+function written(perSecond, slider) {
+  // As filters.py writes it, in the unit in which the page shows the present budget.
+  const { kind, unit, seconds } = slider.dataset;
+  const amount = Number(seconds) * perSecond;
   const short = (value) => String(Number(value.toPrecision(3)));
-  if (kind !== "bytes") return day > 200000 ? `${short(perSecond)}/second` : `${short(day)}/day`;
-  const [prefix, size] = [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]].find((one) => day >= one[1]) ?? ["", 1];
-  return `${short(day / size)}${prefix}B/day`;
+  if (kind !== "bytes") return `${short(amount)}/${unit}`;
+  const [prefix, size] = [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]].find((one) => amount >= one[1]) ?? ["", 1];
+  return `${short(amount / size)}${prefix}B/${unit}`;
 }
 
 function slide(slider) {
@@ -84,7 +85,7 @@ function slide(slider) {
   let asked = null;
   function tell() {
     const amount = Math.exp(low + (high - low) * (Number(slider.value) / steps));
-    field.value = written(amount, slider.dataset.kind);
+    field.value = written(amount, slider);
     wanted.value = "";
     slider.setAttribute("aria-valuetext", field.value);
     clearTimeout(wait);

@@ -148,7 +148,7 @@ def poll_flow(name: str, value: object) -> float:
     if not isinstance(value, str):
         _reject(name, "polls per time, such as 1000/day, in quotes", value)
     got = frequency(name, value)
-    return _per_second(name, value, got.amount / got.unit.seconds)
+    return _per_second(name, value, got.per_second)
 
 
 def byte_flow(name: str, value: object) -> float:
@@ -158,7 +158,7 @@ def byte_flow(name: str, value: object) -> float:
     got = flow(name, value)
     if got.kind != "bytes":
         _reject(name, "bytes per time, such as 200MB/day", value)
-    return _per_second(name, value, got.amount / got.unit.seconds)
+    return _per_second(name, value, got.per_second)
 
 
 def _per_second(name: str, value: object, amount: float) -> float:

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 _MAX_COMPARED_BYTES = 32_000_000
-"""If a table has more bytes in memory, rows are only counted. In a file, a long string may be there once."""
+"""Of what is compared row by row, in memory. In a file, a long string may be there once."""
+_TOO_MUCH = "rows are not told: more of the tables differs than is compared, or rows came in between"
 _MIN_CELL_BYTES = 8
 """What a cell counts at least."""
 _ROWS_AT_A_TIME = 256
@@ -38,9 +39,12 @@ def table_difference(old: bytes, new: bytes, lines: int) -> str:
         head = f"rows: {counts[0]:,} -> {counts[1]:,}"
         old_table = _small_table(files[0], shared)
         new_table = _small_table(files[1], shared) if old_table is not None else None
+        tables = (old_table, new_table)
         if old_table is None or new_table is None:
-            return _clipped([head, *said], lines)
-        of_rows, more = _rows(old_table, new_table)
+            tables = _where_they_differ(files[0], files[1], shared)
+        if tables[0] is None or tables[1] is None:
+            return _clipped([f"{head} ({_TOO_MUCH if shared else 'no column is in both'})", *said], lines)
+        of_rows, more = _rows(tables[0], tables[1])
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, ValueError):
@@ -60,6 +64,41 @@ def _small_table(file: pq.ParquetFile, names: list[str]) -> pa.Table | None:
             return None
         batches.append(batch)
     return pa.Table.from_batches(batches) if batches else pa.schema(fields).empty_table()
+
+
+def _where_they_differ(
+    old: pq.ParquetFile, new: pq.ParquetFile, names: list[str]
+) -> tuple[pa.Table, pa.Table] | tuple[None, None]:
+    """Return the parts of large tables that are not the same, place by place; None if that is too much.
+
+    A row that was changed is found among millions, and so are rows at the end; a row that came in between
+    moves all that follow.
+    """
+    if not names or any(old.schema_arrow.field(n).type != new.schema_arrow.field(n).type for n in names):
+        return None, None
+    readers = [file.iter_batches(_ROWS_AT_A_TIME, columns=names, use_threads=False) for file in (old, new)]
+    left: list[pa.RecordBatch | None] = [next(reader, None) for reader in readers]
+    found: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
+    size = 0
+    while any(batch is not None for batch in left):
+        there = [batch for batch in left if batch is not None]
+        count = min(batch.num_rows for batch in there)
+        heads = [None if batch is None else batch.slice(0, count) for batch in left]
+        if heads[0] is None or heads[1] is None or not heads[0].equals(heads[1]):
+            for kept, head in zip(found, heads, strict=True):
+                if head is not None:
+                    kept.append(head)
+                    size += max(head.nbytes, head.num_rows * len(names) * _MIN_CELL_BYTES)
+            if size > _MAX_COMPARED_BYTES:
+                return None, None
+        for i, batch in enumerate(left):
+            if batch is not None:
+                left[i] = batch.slice(count) if batch.num_rows > count else next(readers[i], None)
+    schema = pa.schema([new.schema_arrow.field(name) for name in new.schema_arrow.names if name in names])
+    made = [
+        pa.Table.from_batches(kept).select(schema.names) if kept else schema.empty_table() for kept in found
+    ]
+    return made[0], made[1]
 
 
 def _clipped(said: list[str], lines: int) -> str:

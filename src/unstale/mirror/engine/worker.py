@@ -232,8 +232,7 @@ class Worker:
         if self.planner is not None:
             self._runner.bytes_kept = self.planner.policy.limits.bytes_kept(self._clock.now())
         self._runner.take(turn.leases)
-        if self._running:
-            self._rehearse_beside()
+        self._rehearse_beside()
         return max(self._next_choice - began, 0.0) if self._alone else self._span
 
     def _clock_was_set(self, by: float) -> None:
@@ -414,10 +413,9 @@ class Worker:
 
     def _may_rehearse_beside(self, planner: Planner) -> bool:
         """Tell whether first copies can be had before all is compiled that other polls are chosen by."""
-        if is_ready() or not isinstance(self._clock, RealClock):
+        if not self._running or is_ready() or not isinstance(self._clock, RealClock):
             return False
-        last = planner.policy.table["last"]
-        return bool(np.isnan(last).any() if self._running else np.isnan(last).all())
+        return bool(np.isnan(planner.policy.table["last"]).any())
 
     def _rehearse_beside(self) -> None:
         """While only first copies are polled, let all else be loaded, or compiled."""

@@ -177,7 +177,7 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
     workers = live_workers(t, now)
     state = t.state()
     said = BudgetPair(policy.limits.budget, policy.limits.byte_budget)
-    used = (planner.budgets or said) if workers else said
+    used = said if not workers or planner.budgets in {None, said} else planner.budgets
     trouble = ["the budget has been changed since the mirror was started; restart it"] if used != said else []
     skews = [(one, ahead) for one, ahead in t.skews(now).items() if abs(ahead) > TOLD_SKEW_SECONDS]
     trouble += [f"{skew_words(one, ahead)}; let NTP set it" for one, ahead in skews]

@@ -1,5 +1,6 @@
 """What counts as a change, and what does not."""
 
+import pickle
 import time
 from contextlib import suppress
 
@@ -52,6 +53,14 @@ def test_all_text_counts_if_there_is_no_main_text():
     bare = b"<html><body><span>%s</span><script>%s</script></body></html>"
     assert same(options, bare % (b"a", b"1"), bare % (b"a", b"2"))
     assert not same(options, bare % (b"a", b"1"), bare % (b"b", b"1"))
+
+
+def test_it_is_said_that_all_text_counts():
+    wanted = definition_of({"change": "text"})
+    bare = fingerprint_of(wanted, b"<html><body></body></html>", "text/html")
+    assert bare.note.startswith("no main text was found, so all visible text counts")
+    assert pickle.loads(pickle.dumps(bare)).note == bare.note  # noqa: S301  (a child process makes some)
+    assert fingerprint_of(wanted, page(), "text/html").note == ""
 
 
 def test_text_that_is_no_page_is_text():

@@ -459,3 +459,9 @@ def test_what_a_parser_says_is_shown_in_one_line(visitor, monkeypatch):
     assert found.outcome == "failed"
     assert found.detail.isprintable()
     assert len(found.detail) <= 300
+
+
+def test_a_poll_says_that_all_text_counts_in_place_of_the_main_text(visitor):
+    page = answer(b"<html><body><span></span></body></html>", Content_Type="text/html")
+    (found,), _ = polled(visitor, {"/a": page}, "/a", options={"change": "text"})
+    assert found.detail.startswith("200 OK; no main text was found, so all visible text counts; a selector")

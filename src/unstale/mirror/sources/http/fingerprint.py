@@ -125,7 +125,14 @@ def check_content_options(options: Mapping[str, Json]) -> None:
         need("trafilatura", extra="html", needed_for="main texts")
 
 
-def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = "") -> str:
+class Fingerprint(str):  # noqa: SLOT000  (it has a note)
+    """A fingerprint, with what a user should know of how it was made."""
+
+    note = ""
+    """Empty if there is nothing to say."""
+
+
+def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = "") -> Fingerprint:
     """Return the fingerprint of a body; raise `NoContent` if the body lacks the part that counts.
 
     >>> same = ChangeDefinition("json")
@@ -133,9 +140,10 @@ def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = ""
     True
     """
     if wanted is BYTES:
-        return f"bytes:{sha256(body).hexdigest()}"
+        return Fingerprint(f"bytes:{sha256(body).hexdigest()}")
+    notes: list[str] = []
     try:
-        text = _what_counts(wanted, body, content_type)
+        text = _what_counts(wanted, body, content_type, notes)
     except (NoContent, InvalidInput, MissingExtra, MemoryError):
         raise
     except (Exception, RecursionError) as error:  # noqa: BLE001  (parsers raise anything on pages of the web)
@@ -143,7 +151,9 @@ def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = ""
     text = _remove_matches(text, wanted.ignore)
     if wanted.change == "text":
         text = _with_single_spaces(text)
-    return f"{wanted.name}:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    made = Fingerprint(f"{wanted.name}:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}")
+    made.note = "; ".join(notes)
+    return made
 
 
 def what_counts(wanted: ChangeDefinition, body: bytes, content_type: str = "") -> bytes | None:
@@ -155,7 +165,7 @@ def what_counts(wanted: ChangeDefinition, body: bytes, content_type: str = "") -
     if wanted.selector is None:
         return None
     try:
-        text = _remove_matches(_what_counts(wanted, body, content_type), wanted.ignore)
+        text = _remove_matches(_what_counts(wanted, body, content_type, []), wanted.ignore)
     except Exception:  # noqa: BLE001  (parsers raise anything on pages of the web)
         return None
     return text.encode("utf-8", "replace")
@@ -167,12 +177,12 @@ def selection_of(options: Mapping[str, Json]) -> Callable[[bytes, str], bytes | 
     return None if wanted.selector is None else partial(what_counts, wanted)
 
 
-def fingerprint_of_file(wanted: ChangeDefinition, body: bytes | Path, content_type: str) -> str:
+def fingerprint_of_file(wanted: ChangeDefinition, body: bytes | Path, content_type: str) -> Fingerprint:
     """Return the fingerprint of a body that may be in a file."""
     return fingerprint_of(wanted, body if isinstance(body, bytes) else body.read_bytes(), content_type)
 
 
-def _what_counts(wanted: ChangeDefinition, body: bytes, content_type: str) -> str:
+def _what_counts(wanted: ChangeDefinition, body: bytes, content_type: str, notes: list[str]) -> str:
     if wanted.change == "json":
         return _json(body, wanted.selector)
     if wanted.selector is not None:
@@ -180,7 +190,7 @@ def _what_counts(wanted: ChangeDefinition, body: bytes, content_type: str) -> st
         return _selected(wanted.selector, text, markup=wanted.change == "bytes")
     if wanted.change == "text":
         _, text = _decoded(body, content_type)
-        return _main_text(_parseable(text)) if _is_html(content_type, body) else text
+        return _main_text(_parseable(text), notes) if _is_html(content_type, body) else text
     # Different bytes always give different texts, even if the declared charset is wrong.
     return body.decode(_charset(content_type), "surrogateescape")
 
@@ -261,7 +271,7 @@ def _texts(node: HtmlElement) -> str:
     return _with_single_spaces(" ".join(XPath(".//text()", smart_strings=False)(node)))
 
 
-def _main_text(text: str) -> str:
+def _main_text(text: str, notes: list[str]) -> str:
     trafilatura = need("trafilatura", extra="html", needed_for="main texts")
     try:
         found = trafilatura.extract(text, fast=True, include_comments=False, include_tables=True)
@@ -269,6 +279,8 @@ def _main_text(text: str) -> str:
         raise
     except (Exception, RecursionError):  # noqa: BLE001  (all visible text is used instead)
         found = None
+    if not found:
+        notes.append("no main text was found, so all visible text counts; a selector would say what does")
     return found or _texts(_without_hidden_texts(_tree(text)))
 
 

@@ -23,6 +23,7 @@ from .fetch import Failure, Fetcher, Progress, silence_words
 from .fingerprint import (
     BYTES,
     ChangeDefinition,
+    Fingerprint,
     NoContent,
     definition_of,
     fingerprint_of,
@@ -277,9 +278,9 @@ class Poller:
         modified = None if same else parse_date(response.headers.get("Last-Modified"))
         return Found(
             "changed",
-            status_line(response),
+            "; ".join(filter(None, (status_line(response), fingerprint.note))),
             body=body,
-            fingerprint=fingerprint,
+            fingerprint=str(fingerprint),
             media_type=media_type(kind),
             validators=validators(response, visit.url, kind),
             traffic=progress.traffic,
@@ -292,7 +293,7 @@ class Poller:
 
     async def _digested(
         self, wanted: ChangeDefinition, content: ResponseBody, kind: str
-    ) -> tuple[bytes | Path, bytes, str]:
+    ) -> tuple[bytes | Path, bytes, Fingerprint]:
         """Return the body, its beginning, and its fingerprint; a child process looks at what is large."""
         run = asyncio.get_running_loop().run_in_executor
         if content.large:
@@ -300,7 +301,8 @@ class Poller:
         else:
             body, head = _finished(content)
         if wanted is BYTES:
-            return body, head, f"bytes:{content.digest()}" if content.large else fingerprint_of(wanted, head)
+            large = Fingerprint(f"bytes:{content.digest()}") if content.large else None
+            return body, head, large or fingerprint_of(wanted, head)
         if content.size > SMALL_BYTES:
             return body, head, await parsers.run(fingerprint_of_file, wanted, body, kind)
         return body, head, await run(self._fetcher.workers, fingerprint_of, wanted, head, kind)
