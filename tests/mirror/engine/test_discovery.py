@@ -1,9 +1,13 @@
 """What lists name: a list that names without end takes neither the budget nor the place of others."""
 
 from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from unstale.mirror.engine import discovery, worker
+from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.settings import DiscoveryLimits, GroupLimit
 from unstale.mirror.source import Found, New
 
@@ -172,3 +176,57 @@ def test_limits_of_lists_that_lists_name_are_shared(tmp_path):
         add(mirror, "list/0")
         run(mirror, DAY)
         assert sum(element.via is not None for element in mirror.elements()) == 50
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """How many elements were named in each transaction, if it takes no other list beyond ten."""
+    counts = []
+    real = Discovery.record
+
+    def record(self, t, finished, now):
+        counts.append(sum(len(one.found.discovered) for one in finished if one.found is not None))
+        real(self, t, finished, now)
+
+    monkeypatch.setattr(Discovery, "record", record)
+    for module in (discovery, worker):
+        monkeypatch.setattr(module, "DISCOVERED_AT_ONCE", 10)
+    return counts
+
+
+def test_many_lists_at_once_come_in_one_after_the_other(tmp_path, taken):
+    """Ten lists of 10,000 kept a runner in one transaction for seconds, and from ending."""
+    feeds = {f"python:feed{n}/0": naming(f"of{n}-", 8, endless=False) for n in range(5)}
+    mirror, _ = make(tmp_path, content=feeds, budget=1e6, tick=None)
+    with mirror:
+        add(mirror, *(key.removeprefix("python:") for key in feeds))
+        mirror.step()
+        assert len(list(mirror.elements())) == 5 + 5 * 8
+    assert max(taken) == 16
+
+
+@pytest.mark.usefixtures("taken")
+def test_a_worker_that_leaves_takes_few_lists_and_has_the_others_read_again(tmp_path):
+    feeds = {f"python:feed{n}/0": naming(f"of{n}-", 8, endless=False) for n in range(5)}
+    mirror, _ = make(tmp_path, content=feeds, budget=1e6, tick=None)
+    with mirror:
+        add(mirror, *(key.removeprefix("python:") for key in feeds))
+        lists = [element.id for element in mirror.elements()]
+        found = naming("x", 8, endless=False)(0)
+        again = []
+        finished = [
+            SimpleNamespace(
+                found=replace(found, discovered=tuple(New(f"python:{n}-{i}/x", "python") for i in range(8))),
+                outcome="changed",
+                lease=SimpleNamespace(
+                    slot=SimpleNamespace(element=one), known=SimpleNamespace(key=f"python:{n}")
+                ),
+            )
+            for n, one in enumerate(lists)
+        ]
+        with mirror.store.begin() as t:
+            real = t.read_again
+            t.read_again = lambda ids: again.extend(ids) or real(ids)
+            mirror._discovery.record(t, finished, START)
+        assert again == lists[2:]
+        assert len(list(mirror.elements())) == 5 + 2 * 8

@@ -42,7 +42,7 @@ from unstale.mirror.store.contract import Finished, Lease, Store, Transaction, V
 from unstale.mirror.store.copies import Copies
 from unstale.wording import plural
 
-from .discovery import Discovery
+from .discovery import DISCOVERED_AT_ONCE, Discovery
 from .events import Event, EventEmitter
 from .housekeeper import TIDY_SECONDS, Housekeeper
 from .planner import Planner
@@ -208,7 +208,8 @@ class Worker:
         self._runner.stop_slow_polls()
         if by := self._clock.jump():
             self._clock_was_set(by)
-        finished, self._finished = self._finished, []
+        finished = self._next_to_record()
+        left_over = bool(self._finished)
         self._backlog.adapt(given_back=any(one.found is None for one in finished))
         room = self._backlog.size - self._runner.in_hand
         try:
@@ -233,7 +234,19 @@ class Worker:
             self._runner.bytes_kept = self.planner.policy.limits.bytes_kept(self._clock.now())
         self._runner.take(turn.leases)
         self._rehearse_beside()
+        if left_over:
+            return 0.0
         return max(self._next_choice - began, 0.0) if self._alone else self._span
+
+    def _next_to_record(self) -> list[Finished]:
+        """Return what the next transaction records: of lists that name many elements only some at a time."""
+        count = named = 0
+        for one in self._finished:
+            if named > DISCOVERED_AT_ONCE:
+                break
+            count, named = count + 1, named + (0 if one.found is None else len(one.found.discovered))
+        finished, self._finished = self._finished[:count], self._finished[count:]
+        return finished
 
     def _clock_was_set(self, by: float) -> None:
         """Move all moments that this worker holds; see `unstale.mirror.clock` for the whole path."""
@@ -273,12 +286,13 @@ class Worker:
     async def finish(self) -> None:
         """Wait until all polls that were taken have been made, and record them."""
         await self._runner.finish()
-        await self._record_only()
+        while await self._record_only() and self._finished:
+            pass
 
     async def _leave(self) -> None:
         """Finish what has begun, give back what has not, and record all of it."""
         await self._runner.leave()
-        await self._record_only()
+        await self._record_only(leaving=True)
         await self._housekeeper.finish()
         if self._rehearsal is not None:
             self._rehearsal.cancel()
@@ -293,10 +307,16 @@ class Worker:
         with self._store.begin() as t:
             t.alive(self.name, now, now - 1.0)
 
-    async def _record_only(self) -> None:
-        """Record what polls saw, and hand out nothing; try for some time if there is trouble."""
+    async def _record_only(self, *, leaving: bool = False) -> bool:
+        """Record what polls saw, and hand out nothing; try for some time if there is trouble.
+
+        A worker that is leaving records all polls, but has lists that name many elements read again. Return
+        whether it was possible.
+        """
         for pause in _LAST_TRIES_SECONDS:
-            finished, self._finished = self._finished, []
+            finished = self._next_to_record()
+            if leaving:
+                finished, self._finished = finished + self._finished, []
             with self._clock.busy():
                 try:
                     turn = await self._in_store_thread(self._transact, finished, -inf, 0)
@@ -305,8 +325,9 @@ class Worker:
                     self._troubles.add("store", error, self._clock.now())
                 else:
                     self._recorded(finished, turn.versions)
-                    return
+                    return True
             await asyncio.sleep(pause)
+        return False
 
     async def _in_store_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         """Run what waits for the store in the one thread that does so."""
