@@ -27,7 +27,7 @@ def run() -> None:
             f"  {groups:>7,} groups, {spacing:g} s apart: of a core {required(100.0 * share, 5, '%')};"
             f" {chosen:.0f} polls each time; yardstick: one NumPy pass each time {100.0 * yardstick:.2f} %"
         )
-    print(f"  memory of each element: {required(measure_memory(5 * MILLION), 250, 'bytes')}")
+    print(f"  memory of each element: {required(measure_memory(5 * MILLION), 262, 'bytes')}")
 
 
 def policy_of(count: int, groups: int = 1, spacing: float = 0.0) -> LearningPolicy[RateLimits]:

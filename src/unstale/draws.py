@@ -22,7 +22,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(12)
 
 
-POLLS, CHANGES, REQUESTS, FATES, PHASES, REPLICAS, JITTER, HINTS = range(8)
+POLLS, CHANGES, REQUESTS, FATES, PHASES, REPLICAS, JITTER, HINTS, MOMENTS = range(9)
 """Purposes of random numbers: each has its own under the same seed."""
 
 

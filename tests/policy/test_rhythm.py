@@ -61,11 +61,26 @@ def test_office_hours_are_learned_and_polls_come_after_them():
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_without_a_rhythm_nothing_changes(told):
+def test_without_a_rhythm_polls_are_about_as_ever(told):
     changes = changes_by(np.ones(24), 14, 30)
-    _, plain = play(Learning(30, 30.0, reserve=1.0), changes, 14.0, told=told, since=0.0)
-    _, timed = play(Learning(30, 30.0, reserve=1.0, day=1.0), changes, 14.0, told=told, since=0.0)
-    np.testing.assert_array_equal(plain, timed)
+    plain, _ = play(Learning(30, 30.0, reserve=1.0), changes, 14.0, told=told, since=0.0)
+    learning = Learning(30, 30.0, reserve=1.0, day=1.0)
+    timed, _ = play(learning, changes, 14.0, told=told, since=0.0)
+    assert timed > plain - 0.015
+    assert not learning.policy.known.clocks.rhythms.any
+    assert own_clocks(learning).sum() <= 1
+
+
+@pytest.mark.long
+def test_without_a_rhythm_nothing_is_lost():
+    lost = []
+    for seed in range(8):
+        changes = changes_by(np.ones(24), 40, 60, seed=seed)
+        for told in (False, True):
+            plain, _ = play(Learning(60, 60.0, reserve=1.0), changes, 40.0, told=told, since=0.0)
+            timed, _ = play(Learning(60, 60.0, reserve=1.0, day=1.0), changes, 40.0, told=told, since=0.0)
+            lost.append(plain - timed)
+    assert np.mean(lost) < 0.001 + 2.0 * np.std(lost) / np.sqrt(len(lost))
 
 
 def test_a_budget_that_cannot_wait_is_spent_as_ever():
@@ -85,13 +100,32 @@ def nightly(tables, nights, seed=1):
     ]
 
 
+def own_clocks(learning):
+    """Tell which elements follow clocks of their own."""
+    table = learning.policy.table
+    return learning.policy.known.clocks.have_own(table, np.arange(len(table)))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(("told", "least"), [(True, 0.83), (False, 0.75)])
-def test_tables_that_are_filled_at_night(told, least):
-    changes = nightly(40, 45)
-    plain, _ = play(Learning(40, 40.0, reserve=1.0), changes, 45.0, told=told, since=30.0)
-    timed, _ = play(Learning(40, 40.0, reserve=1.0, day=1.0), changes, 45.0, told=told, since=30.0)
-    assert timed > max(least, plain + 0.2)
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("told", "least"), [(True, 0.95), (False, 0.85)])
+def test_tables_that_are_filled_at_night(told, least, seed):
+    learning = Learning(40, 40.0, reserve=1.0, day=1.0)
+    fresh, _ = play(learning, nightly(40, 45, seed), 45.0, told=told, since=14.0)
+    assert fresh > least
+    assert own_clocks(learning).mean() > 0.8
+
+
+def test_a_few_tables_that_are_filled_at_night():
+    learning = Learning(12, 12.0, reserve=1.0, day=1.0)
+    fresh, polls = play(learning, nightly(12, 14), 14.0, told=True, since=7.0)
+    assert fresh > 0.92
+    assert own_clocks(learning).mean() > 0.7
+    assert len(polls) <= 12 * 14 + 12 + 2
+    again = Learning.resume(learning.state())
+    np.testing.assert_array_equal(again.polls(15.0).times, learning.polls(15.0).times)
+    fresh = learning.policy.known.fresh(np.arange(12), 15.0)
+    assert ((fresh >= 0.0) & (fresh <= 1.0)).all()
 
 
 def test_limits_hold_with_a_rhythm():

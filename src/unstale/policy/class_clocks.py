@@ -1,18 +1,23 @@
 """The clocks of classes: operational time by what is learned of their rhythms, and worths by it.
 
-A class without a rhythm has no clock, and nothing is computed for it: time is its operational time.
+A class without a rhythm has no clock, and nothing is computed for it: time is its operational time. Elements
+that change once a day or once a week may have clocks of their own.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unstale.arguments import Floats
-from unstale.estimation.learning.learner import Learner
+from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.rhythm_learner import PollsOfElements, RhythmLearner
 
-from .compiled.class_clocks import elapsed_of, moments_of, worths_of
+from .compiled.class_clocks import elapsed_of, moments_of, own_changes, own_moments, own_worths, worths_of
+from .element_table import ElementTable, Places
 
 STEPS_PER_HOUR = 12.0
 """Times that polls are chosen in an hour, at least, if there is a rhythm."""
@@ -31,27 +36,104 @@ class ClassClocks:
     (False, [3.0])
     """
 
-    def __init__(self, rhythms: RhythmLearner) -> None:
+    def __init__(self, rhythms: RhythmLearner, clockworks: ClockworkLearner | None = None) -> None:
         self.rhythms = rhythms
+        self.clockworks = ClockworkLearner() if clockworks is None else clockworks
+
+    def state(self) -> dict[str, Any]:
+        """Return what has been learned of classes, as arrays; clocks of elements are kept with them."""
+        return {**self.rhythms.state(), "clockwork_shares": self.clockworks.shares.copy()}
+
+    @classmethod
+    def resume(cls, state: Mapping[str, Any], clockworks: ClockworkLearner) -> Self:
+        """Go on where `state` was taken, with these clocks of elements."""
+        if "clockwork_shares" in state:
+            clockworks.set_shares(np.asarray(state["clockwork_shares"], float))
+        return cls(RhythmLearner.resume(state), clockworks)
 
     @property
     def any(self) -> bool:
-        """Whether any class has a rhythm."""
-        return self.rhythms.any
+        """Whether any class has a rhythm, or any element one of its own."""
+        return self.rhythms.any or self.clockworks.any
 
     @property
     def step(self) -> float:
         """The longest time between two choices."""
         return self.rhythms.hour / STEPS_PER_HOUR if self.any else np.inf
 
-    def jitter(self, classes: Classes) -> Floats | None:
+    def jitter(self, table: ElementTable, places: Places) -> Floats | None:
         """Return by which share intervals must vary to find out the hours of changes; None if none must."""
         stuck = self.rhythms.stuck
-        return np.where(stuck[classes], _STUCK_JITTER, 0.0) if stuck.any() else None
+        vague = self.clockworks.vague(table["clockwork"][places], self._day, table.learner.round)
+        if not stuck.any() and not vague.any():
+            return None
+        vary = (vague | stuck[table.learner.classes_of(places)]) & ~self.have_own(table, places)
+        return np.where(vary, _STUCK_JITTER, 0.0)
 
-    def have_rhythm(self, classes: Classes) -> NDArray[np.bool_]:
-        """Tell which of the elements of classes have a rhythm."""
-        return np.asarray(self.rhythms.bins[classes] > 0)
+    def have_rhythm(self, table: ElementTable, places: Places) -> NDArray[np.bool_]:
+        """Tell which elements have a rhythm, that of their class or their own."""
+        of_class = self.rhythms.bins[table.learner.classes_of(places)] > 0
+        return np.asarray(of_class | self.have_own(table, places))
+
+    def have_own(self, table: ElementTable, places: Places) -> NDArray[np.bool_]:
+        """Tell which elements have a clock of their own, and follow it."""
+        if not self.clockworks.any:
+            return np.zeros(places.size, np.bool_)
+        return self.clockworks.followed(table["clockwork"][places])
+
+    @property
+    def _day(self) -> float:
+        return 24.0 * self.rhythms.hour
+
+    def own_fresh(self, table: ElementTable, places: Places, start: Floats, end: Floats) -> Floats:
+        """Return the probabilities that elements with clocks of their own are as they were at moments."""
+        found, own = np.empty(places.size), self.clockworks
+        own_changes(table["clockwork"][places], own.phases, own.numbers, self._day, start, end, found)
+        return 1.0 - found
+
+    def own_worths(self, kind: int, table: ElementTable, places: Places, last: Floats, at: Floats) -> Floats:
+        """Return what polls at moments are worth, per unit of weight, of elements with clocks of their own.
+
+        Parameters
+        ----------
+        kind
+            The objective: freshness or age.
+        table, places
+            The elements.
+        last, at
+            Moments of the last polls, and of those that are considered.
+        """
+        found, own = np.empty(places.size), self.clockworks
+        rows, ids = table["clockwork"][places], table["id"][places]
+        own_worths(kind, rows, own.phases, own.numbers, self._day, ids, last, at, found)
+        return found
+
+    def own_next_polls(
+        self,
+        kind: int,
+        table: ElementTable,
+        places: Places,
+        last: Floats,
+        *,
+        since: Floats,
+        prices: Floats,
+        horizon: float,
+    ) -> Floats:
+        """Return when polls of elements with clocks of their own come to be worth their prices.
+
+        Parameters
+        ----------
+        kind, table, places, last
+            As for `own_worths`.
+        since, prices, horizon
+            As for `next_polls`.
+        """
+        found, own = np.empty(places.size), self.clockworks
+        rows, ids = table["clockwork"][places], table["id"][places]
+        own_moments(
+            kind, rows, own.phases, own.numbers, self._day, ids, last, since, prices, horizon, found
+        )  # fmt: skip
+        return found
 
     def elapsed(self, classes: Classes, start: Floats, end: Floats) -> Floats:
         """Return the operational time of elements between moments."""
@@ -113,8 +195,8 @@ class ClassClocks:
 
     def learn(
         self,
-        learner: Learner,
-        places: NDArray[np.intp],
+        table: ElementTable,
+        places: Places,
         time: Floats,
         elapsed: Floats,
         changed: NDArray[np.bool_],
@@ -124,7 +206,7 @@ class ClassClocks:
 
         Parameters
         ----------
-        learner
+        table
             What is known of elements, for what a change was worth as news.
         places, time
             The elements of the polls, and when those were.
@@ -132,14 +214,54 @@ class ClassClocks:
             The time since the poll before of each, and whether it had changed.
         modified
             How long before the polls the last changes were, where that is told; nan elsewhere.
+
+        Of an element with a clock of its own, a change whose time is told is the only one since then.
         """
+        learner = table.learner
         classes, last = learner.classes_of(places), time - elapsed
         gone, ages = elapsed, modified
-        if self.any:
+        if self.rhythms.any:
             gone = self.elapsed(classes, last, time)
             ages = None if modified is None else self.elapsed(classes, time - modified, time)
         told = np.empty(0) if modified is None else modified
-        self.rhythms.learn(
-            PollsOfElements(classes, last, time, changed, *learner.gammas(gone, places), ages=told)
-        )
+        polls = PollsOfElements(classes, last, time, changed, *learner.gammas(gone, places), ages=told)
+        self.rhythms.know(int(classes.max(initial=0)) + 1)
+        self._learn_own(table, places, polls, gone, ages)
+        self.rhythms.learn(polls)
+        if ages is not None:
+            ages = np.where(self.have_own(table, places) & ~np.isnan(ages), gone, ages)
         return gone, ages
+
+    def _learn_own(
+        self, table: ElementTable, places: Places, polls: PollsOfElements, gone: Floats, ages: Floats | None
+    ) -> None:
+        """Learn which elements have clocks of their own, as far as they bet better than laws of rates."""
+        rhythms, classes = self.rhythms, polls.classes
+        told = polls.ages if polls.ages.size else np.full(places.size, np.nan)
+        known = polls.changed & ~np.isnan(told)
+        since = gone if ages is None else np.where(known, ages, gone)
+        log = np.log1p(since / polls.gamma_time)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            seen = -np.log(np.maximum(1.0 - polls.hope * np.exp(-polls.shape * log), 1e-300))
+        hours = ((polls.time - np.where(known, told, 0.0)) / rhythms.hour % rhythms.levels.shape[1]).astype(
+            int
+        )
+        level = rhythms.levels[classes, np.minimum(hours, rhythms.levels.shape[1] - 1)]
+        density = (polls.shape + 1.0) * log - np.log(polls.shape / polls.gamma_time * level)
+        against = np.where(
+            known, density, np.where(polls.changed, seen, polls.shape * log - np.log(polls.hope))
+        )
+        self.clockworks.learn(
+            table["clockwork"],
+            (table["day_bet"], table["week_bet"]),
+            places,
+            classes,
+            day=self._day,
+            last=polls.last,
+            time=polls.time,
+            changed=polls.changed,
+            ages=told,
+            typical=rhythms.levels,
+            against=against,
+            sizes=table.learner.class_sizes,
+        )

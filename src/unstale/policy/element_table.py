@@ -1,7 +1,8 @@
-"""What a policy keeps of each element, as columns: at most 250 bytes each, with what is learned of it.
+"""What a policy keeps of each element, as columns: at most 260 bytes each, with what is learned of it.
 
 Columns are as narrow as what they hold allows, so that ten million elements fit into one process: 160 bytes
-are the evidence of the learner, and 85 are these columns.
+are the evidence of the learner, and 97 are these columns. An element that seems to change by a clock of its
+own has 232 bytes more.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unstale.arguments import Floats
 from unstale.errors import InvalidInput
+from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.learner import Learner
 from unstale.schedule import Windows
 
@@ -36,12 +38,17 @@ _COLUMNS: Mapping[str, tuple[type, float]] = {
     "size": (np.float64, np.nan), "max_age": (np.float32, inf), "min_interval": (np.float32, 0.0),
     "jitter": (np.float32, 0.0), "window": (np.int16, 0), "state": (np.int8, 0), "look": (np.float64, -inf),
     "reads": (np.float32, 1.0), "channel": (np.int16, 0), "hints": (np.int16, 0), "busy": (np.bool_, 0),
-    "soon": (np.bool_, 0), "list": (np.int32, 0),
+    "soon": (np.bool_, 0), "list": (np.int32, 0), "clockwork": (np.int32, 0), "day_bet": (np.float32, 0.0),
+    "week_bet": (np.float32, 0.0),
 }  # fmt: skip
 _STORED_COLUMNS = (
     "id", "group", "added", "last", "not_before", "failures", "weight", "size", "max_age", "min_interval",
     "jitter",
 )  # fmt: skip
+
+
+_NEW_COLUMNS = frozenset({"clockwork", "day_bet", "week_bet"})
+"""Columns that states of older versions do not have."""
 
 
 class OpeningHours(Protocol):
@@ -81,6 +88,8 @@ class ElementTable:
     within the next choices. ``busy``: a poll of it is handed out. ``reads``: what its weight is multiplied
     by. ``channel`` and ``hints``: who gives hints about it, and how many since the last poll. ``list``: the
     list, one of those that users named, by which it was discovered; 0 if users named it themselves.
+    ``clockwork``: its row in `clockworks`, 0 if it has none; ``day_bet`` and ``week_bet`` say what a clock of
+    its own has bet without one.
     """
 
     def __init__(self) -> None:
@@ -97,6 +106,8 @@ class ElementTable:
         self._soon, self._soon_until = np.empty(0, np.intp), -inf
         self._sooner: list[Places] = []
         self.learner = Learner(0, round=1.0)
+        self.clockworks = ClockworkLearner()
+        """Clocks that elements have of their own."""
 
     def __len__(self) -> int:
         return int(self._columns["id"].size)
@@ -195,6 +206,8 @@ class ElementTable:
         self.touch(places)
         rows = [columns.evidence[i] for i in chosen]
         if any(rows):
+            self.clockworks.release(self["clockwork"][places])
+            self["clockwork"][places], rows = self.clockworks.write(rows)
             self.learner.write(places, rows)
 
     def _named_by(self, via: Ids) -> NDArray[np.int32]:
@@ -216,6 +229,8 @@ class ElementTable:
         places = self.places(self.known(ids))
         self["state"][places] = REMOVED
         self["look"][places] = inf
+        self.clockworks.release(self["clockwork"][places])
+        self["clockwork"][places] = 0
         self.recount()
 
     def columns(self, places: Places) -> ElementColumns:
@@ -229,7 +244,12 @@ class ElementTable:
             **given,
             windows=[texts[i] for i in self["window"][places].tolist()],
             state=[STATES[i] for i in self["state"][places].tolist()],
-            evidence=self.learner.rows(places),
+            evidence=[
+                learned + clock
+                for learned, clock in zip(
+                    self.learner.rows(places), self.clockworks.kept(self["clockwork"][places]), strict=True
+                )
+            ],
         )
 
     def since(self, places: Places, now: float) -> Floats:
@@ -289,11 +309,17 @@ class ElementTable:
         return {name: column.copy() for name, column in self._columns.items()}
 
     @classmethod
-    def resume(cls, state: Mapping[str, Any], learner: Learner) -> Self:
+    def resume(
+        cls, state: Mapping[str, Any], learner: Learner, clockworks: ClockworkLearner | None = None
+    ) -> Self:
         """Go on where `state` was taken; windows are told again."""
         self = cls()
+        if clockworks is not None:
+            self.clockworks = clockworks
         self.start(len(learner), learner)
         for name in _COLUMNS:
+            if name in _NEW_COLUMNS and name not in state:
+                continue
             found = np.asarray(state.get(name, ()))
             if found.shape != (len(learner),):
                 shapes = f"{name!r} has shape {found.shape}, not {(len(learner),)}"

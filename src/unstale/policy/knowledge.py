@@ -22,6 +22,8 @@ from .limits import Limits
 _SHORTEST_RESERVE_HOURS = 12.0
 """Hours of budget that must be kept if polls are to wait for the end of a rush: at constant speed, others
 that are worth less would be made in the meantime."""
+_MINUTE_HOURS = 1.0 / 60.0
+"""Of the last poll, no more counts for jitter than the minute: the last digits of a clock are nobody's."""
 _TIE_SHARE = 1e-3
 """Share of the worth without timing that is added: before and in a rush no poll is worth anything, but a
 reserve that is full is spent all the same, and on those that have waited longest."""
@@ -82,6 +84,14 @@ class Knowledge:
             classes = table.learner.classes_of(places)
             by_clock = self.clocks.worths(kind, classes, (shape, time), moments - since, moments)
             values = np.where(np.isnan(by_clock), values, unit * by_clock + _TIE_SHARE * values)
+            if (own := np.flatnonzero(self.clocks.have_own(table, places))).size:
+                last, clockworks = moments[own] - since[own], self.clocks.clockworks
+                by_clock = self.clocks.own_worths(kind, table, places[own], last, moments[own])
+                rows = table["clockwork"][places[own]]
+                believed, overdue = (of(rows) for of in (clockworks.credence, clockworks.overdue))
+                rest = (1.0 - believed * (1.0 - overdue)) * hope[own] + _TIE_SHARE
+                values[own] = believed * unit[own] * by_clock + rest * values[own]
+                hope[own] = 1.0
         told = np.flatnonzero(table["channel"][places] > 0) if kind == kernels.FRESHNESS else np.empty(0)
         if told.size:
             which, rate = places[told], shape[told] / time[told]
@@ -104,7 +114,7 @@ class Knowledge:
         if self.clocks is None or not self.timed:
             return self.worths(places, self.stretched(places, since))
         values = np.empty(places.size)
-        timed = self.clocks.have_rhythm(self.table.learner.classes_of(places))
+        timed = self.clocks.have_rhythm(self.table, places)
         for which, moment in ((timed, now), (~timed, end)):
             gone = np.maximum(since[which] - (end - moment), 0.0)
             values[which] = self.worths(places[which], self.stretched(places[which], gone), moment)
@@ -112,14 +122,16 @@ class Knowledge:
 
     def stretched(self, places: Places, since: Floats) -> Floats:
         """Return intervals stretched by jitter: by a factor drawn for each element and its last poll."""
-        jitter = self.table["jitter"][places]
+        jitter, last = self.table["jitter"][places], self.table["last"][places]
         if self.can_wait and self.clocks is not None:
-            varied = self.clocks.jitter(self.table.learner.classes_of(places))
-            jitter = jitter if varied is None else np.maximum(jitter, varied).astype(np.float32)
+            varied = self.clocks.jitter(self.table, places)
+            if varied is not None:
+                jitter = np.maximum(jitter, varied).astype(np.float32)
+                last = np.rint(last / (_MINUTE_HOURS * self.clocks.rhythms.hour))
         if not jitter.any():
             return since
         found = np.empty(since.size)
-        stretch(since, jitter, self.table["id"][places], self.table["last"][places], found)
+        stretch(since, jitter, self.table["id"][places], last, found)
         return found
 
     @property
@@ -167,6 +179,12 @@ class Knowledge:
             recall = np.array([0.0, *(one.recall for one in self.channels.channels[1:])])
             exposed = since * (1.0 - recall[told])
         fresh = hope * np.exp(-shape * np.log1p(exposed / time))
+        if self.clocks is not None and (own := self.clocks.have_own(table, places)).any():
+            end = np.full(np.count_nonzero(own), now)
+            by_clock = self.clocks.own_fresh(table, places[own], end - table.since(places[own], now), end)
+            fresh[own] += self.clocks.clockworks.credence(table["clockwork"][places[own]]) * (
+                by_clock - fresh[own]
+            )
         if told.any():
             fresh *= self.channels.fresh(told, table["hints"][places])
         return np.where(np.isnan(table["last"][places]), 0.0, fresh)
@@ -194,6 +212,15 @@ class Knowledge:
         shape, time, hope = table.learner.gammas(self.clocks.elapsed(classes, last, since), places)
         with np.errstate(divide="ignore", invalid="ignore"):
             prices = np.maximum(np.nan_to_num(price / (hope * self._units(places)), nan=inf), 1e-300)
-        return self.clocks.next_polls(
+        found = self.clocks.next_polls(
             kind, classes, (shape, time), last, since=since, prices=prices, horizon=horizon
         )
+        if (own := np.flatnonzero(self.clocks.have_own(table, places))).size:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                believed = self.clocks.clockworks.credence(table["clockwork"][places[own]])
+                own_price = price / (believed * self._units(places[own]))
+            prices = np.maximum(np.nan_to_num(own_price, nan=inf), 1e-300)
+            found[own] = self.clocks.own_next_polls(
+                kind, table, places[own], last[own], since=since[own], prices=prices, horizon=horizon
+            )
+        return found

@@ -282,7 +282,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             ages = modified = self.told_times.believed(self.table["group"][places], gone, changed, modified)
         if (clocks := self.known.clocks) is not None and time is not None and places.size:
             before = clocks.rhythms.version
-            gone, ages = clocks.learn(learner, places, time, gone, changed, modified)
+            gone, ages = clocks.learn(self.table, places, time, gone, changed, modified)
             if before != clocks.rhythms.version:
                 self.table.look_again()
         self._learn_hints(places, gone, changed)
@@ -566,7 +566,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         polls, worths, table = places, values, self.table
         once = (table["hints"][places] > 0) | (table["min_interval"][places] > 0) | ~np.isfinite(values)
         if self.known.clocks is not None and self.known.timed:  # its polls are not equally far apart
-            timed = self.known.clocks.have_rhythm(table.learner.classes_of(places))
+            timed = self.known.clocks.have_rhythm(table, places)
             once |= timed & (table.since(places, end) > 2.0 * self.known.clocks.step)
         again = np.flatnonzero(~once)
         latest = values[again]

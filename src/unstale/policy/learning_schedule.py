@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from unstale.arguments import Floats, numbers, scalar, whole
 from unstale.draws import PHASES, generator_of
 from unstale.errors import InvalidInput
+from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.learner import Learner
 from unstale.estimation.learning.rhythm_learner import RhythmLearner
 from unstale.objectives import Objective
@@ -151,7 +152,7 @@ class Learning:
             table,
             rates,
             objective=objective,
-            clocks=None if day is None else ClassClocks(RhythmLearner(day=day)),
+            clocks=None if day is None else ClassClocks(RhythmLearner(day=day), table.clockworks),
         )
         self.budget = budget
         if reserve:
@@ -384,7 +385,8 @@ class Learning:
             "table": self._policy.table.state(),
             "limits": self._limits.state(),
             "policy": self._policy.state(),
-            "rhythm": {} if self._policy.known.clocks is None else self._policy.known.clocks.rhythms.state(),
+            "clockworks": self._policy.table.clockworks.state(),
+            "rhythm": {} if self._policy.known.clocks is None else self._policy.known.clocks.state(),
         }
         kept = {f"{part}_{name}": value for part, values in parts.items() for name, value in values.items()}
         return {**mine, **kept}
@@ -406,10 +408,14 @@ class Learning:
         for name in _STATE:
             value = np.array(state[name])
             setattr(self, f"_{name}", value if value.ndim else value.item())
-        table = ElementTable.resume(_part(state, "table"), Learner.resume(_part(state, "learner")))
+        table = ElementTable.resume(
+            _part(state, "table"),
+            Learner.resume(_part(state, "learner")),
+            ClockworkLearner.resume(_part(state, "clockworks")),
+        )
         limits = RateLimits.resume(_part(state, "limits"))
         rhythm = _part(state, "rhythm")
-        clocks = ClassClocks(RhythmLearner.resume(rhythm)) if rhythm else None
+        clocks = ClassClocks.resume(rhythm, table.clockworks) if rhythm else None
         self._policy = LearningPolicy(table, limits, objective=objective, clocks=clocks)
         self._policy.resume(_part(state, "policy"))
         _open(table, windows, groups)

@@ -123,6 +123,11 @@ class Learner:
         """Return the numbers of the classes of elements."""
         return self._classes[elements] if self._classes.size else np.zeros(elements.size, np.intp)
 
+    @property
+    def class_sizes(self) -> Floats:
+        """How many elements each class has."""
+        return self._sizes
+
     def _count(self) -> None:
         """Count how many elements each class has."""
         self._sizes = np.bincount(self._classes, minlength=self._surprise.shape[0]).astype(float)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unstale.errors import InvalidInput
+from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.rhythm_learner import RhythmLearner
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Group, Transaction
@@ -66,18 +67,18 @@ def new_policy(
         shortest_round=_SHORTEST_ROUND_SECONDS,
         price=before.price,
         mean_size=before.mean_size,
-        clocks=ClassClocks(_rhythms(before)),
+        clocks=_clocks(before, table.clockworks),
     )
     policy.told_times.resume(before.told or {})
     return policy
 
 
-def _rhythms(state: PlannerState) -> RhythmLearner:
+def _clocks(state: PlannerState, clockworks: ClockworkLearner) -> ClassClocks:
     """Return what is known of rhythms; nothing if another version kept it in another form."""
     try:
-        return RhythmLearner.resume(state.rhythm or {})
+        return ClassClocks.resume(state.rhythm or {}, clockworks)
     except InvalidInput:
-        return RhythmLearner(day=86400.0)
+        return ClassClocks(RhythmLearner(day=86400.0), clockworks)
 
 
 def know_groups(policy: MirrorPolicy, settings: Settings, groups: Iterable[Group]) -> None:

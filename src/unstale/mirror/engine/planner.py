@@ -294,7 +294,7 @@ class Planner:
             audit=policy.audit,
             counts=self._counts,
             learner=table.learner.shared,
-            rhythm=None if policy.known.clocks is None else policy.known.clocks.rhythms.state(),
+            rhythm=None if policy.known.clocks is None else policy.known.clocks.state(),
             told=policy.told_times.state(),
             channels=policy.known.channels,
         )

@@ -7,6 +7,8 @@ integral, with ``shape`` and ``time`` (1/scale). Costs per unit of real time are
     freshness   c = 1 - (1 + y/time)^-shape, y the operational time since the last poll
     age         c = the integral of that over real time
 
+With ``shape`` inf there is one change in each ``time``, at a moment that is not known: c is y/time, up to 1.
+
 See `unstale.operational_time` for what the worth is, and docs/theory.md for why.
 """
 
@@ -55,6 +57,10 @@ def passed_at(edges, levels, passed, t):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _stale(shape, time, y):
     """Return the probability of a change, and its integral, up to an operational time."""
+    if shape == math.inf:  # one change in each `time`, at a moment that is not known
+        if y < time:
+            return y / time, 0.5 * y * y / time
+        return 1.0, y - 0.5 * time
     log = math.log1p(y / time)
     power = 1.0 - shape
     grown = math.expm1(power * log)
@@ -134,7 +140,7 @@ def worth_at(kind, edges, levels, shape, time, last, at):
     k, phase = _pass_to(kind, edges, levels, shape, time, last, at, now)
     y, rate, cost = now[0], now[3], now[4]
     least = rate / levels[k] if levels[k] > _QUIET_LEVEL else math.inf
-    left = min(at - last, edges[edges.size - 1])
+    left = min(at - last if shape < math.inf else math.inf, edges[edges.size - 1])
     for _ in range(levels.size + 1):
         if left <= 0.0 and least < math.inf:
             break
@@ -175,7 +181,8 @@ def next_moment(kind, edges, levels, shape, time, last, since, price, horizon):
     for j in range(1, most):
         if moment[j] - since > horizon:
             break
-        least, end = slope[j], moment[j] + min(moment[j] - last, period)
+        ahead = moment[j] - last if shape < math.inf else math.inf
+        least, end = slope[j], moment[j] + min(ahead, period)
         for u in range(j + 1, most):
             if (moment[u] > end and least < math.inf) or not least * y[j] - cost[j] >= price:
                 break
