@@ -29,7 +29,7 @@ def test_it_is_learned_kept_and_told(tmp_path):
         add(made, *(str(i) for i in range(12)))
         run(made, 12 * DAY)
         found, now = made.explain("python:3"), made.clock.now()
-    assert found.rhythm.startswith("mostly")
+    assert found.rhythm.startswith(("mostly", "once a day at about 0"))
     assert found.rhythm_levels.argmax() % 24 in {1, 2, 3}  # polls come some hours apart
     told = found.to_json()
     assert told["rhythm"] == found.rhythm
@@ -37,6 +37,28 @@ def test_it_is_learned_kept_and_told(tmp_path):
     again, _ = make(tmp_path, budget=24 / DAY, content=content, clock=SimulatedClock(now))
     with again:
         np.testing.assert_allclose(again.explain("python:3").rhythm_levels, found.rhythm_levels)
+
+
+def test_a_table_that_is_filled_at_night_has_a_clock_of_its_own(tmp_path):
+    content = {f"python:{i}": nightly(3600.0 * i + 600.0) for i in range(6)}
+    made, _ = make(tmp_path, budget=24 / DAY, reserve=DAY, content=content, tick=1800.0)
+    with made:
+        add(made, *(str(i) for i in range(6)))
+        run(made, 12 * DAY)
+        found, now = [made.explain(f"python:{i}") for i in range(6)], made.clock.now()
+    words = [one.rhythm for one in found]
+    own = [i for i in range(6) if words[i].startswith("once a day at about ")]
+    assert len(own) >= 3
+    for i in own:
+        hours, minutes = words[i].split()[5].split(":")
+        assert abs(int(hours) + int(minutes) / 60.0 - (2.0 + i + 1.0 / 6.0)) < 1.0
+        assert 0.7 < DAY * found[i].rate < 1.01
+        assert DAY * found[i].low <= DAY * found[i].rate <= DAY * found[i].high
+        assert found[i].rhythm_levels.argmax() in {1 + i, 2 + i, 3 + i}
+        assert 0.0 < found[i].next_poll - now < 2.0 * DAY
+    again, _ = make(tmp_path, budget=24 / DAY, reserve=DAY, content=content, clock=SimulatedClock(now))
+    with again:
+        assert again.explain(f"python:{own[0]}").rhythm == words[own[0]]
 
 
 def test_a_state_without_a_rhythm_is_read_too():

@@ -13,7 +13,7 @@ Nothing here knows the length of a day: a row is the same in seconds and in days
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from unstale.errors import InvalidInput
 from .compiled.clockwork import (
     BET,
     BINS,
+    FIRST_PERIODS,
     NUMBERS,
     OVERDUE,
     PERIOD_DAYS,
@@ -56,6 +57,19 @@ _HEARD_PER_WEIGHING = 0.02
 Rows = NDArray[np.int32]
 
 
+class Clockwork(NamedTuple):
+    """An element that changes once in a period."""
+
+    period_days: float
+    phase: float
+    """At which part of the period, on average; from 0 to 1."""
+    probabilities: Floats
+    """Of the phase, by parts of the period."""
+    hits: float
+    misses: float
+    """Periods that saw a change, and periods that saw none, of late."""
+
+
 class ClockworkLearner:
     """Rows of elements that seem to change by a clock of their own; row 0 is that of nobody."""
 
@@ -85,6 +99,19 @@ class ClockworkLearner:
     def overdue(self, rows: NDArray[np.integer]) -> Floats:
         """Return the probabilities with which changes were expected that did not come."""
         return np.asarray(self.numbers[rows, OVERDUE], np.float64)
+
+    def clock(self, row: int) -> Clockwork:
+        """Return what is known of one clock, which need not be followed."""
+        weights = self.phases[row].astype(float)
+        turn = np.angle(np.exp(2j * np.pi * (np.arange(BINS) + 0.5) / BINS) @ weights) / (2.0 * np.pi)
+        hits, misses = (self.numbers[row, place] + first for place, first in FIRST_PERIODS)
+        return Clockwork(
+            period_days=float(self.numbers[row, PERIOD_DAYS]),
+            phase=float(turn % 1.0),
+            probabilities=weights / weights.sum(),
+            hits=float(hits),
+            misses=float(misses),
+        )
 
     def vague(self, rows: NDArray[np.integer], day: float, round: float) -> NDArray[np.bool_]:  # noqa: A002
         """Tell which rows may be clocks that are followed soon, if polls say more of their phases.

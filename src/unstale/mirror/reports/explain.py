@@ -21,7 +21,7 @@ from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, REMOVED, P
 from unstale.quantities import show_duration, show_number
 from unstale.wording import plural
 
-from .rhythm import rhythm_of, rhythm_words
+from .rhythm import own_clock, own_words, rhythm_of, rhythm_words
 
 POLLS_TOLD = 10
 """Polls and versions in the JSON of an explanation, unless another number is asked for."""
@@ -162,15 +162,24 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
     next_poll, levels = float(due(policy, at, now)[0]), rhythm_of(policy, at)
     value = inf if np.isnan(table["last"][at][0]) else float(policy.known.worths(at, since)[0])
-    low, high = (float(scipy.special.gammaincinv(shape, share)) * scale for share in (0.05, 0.95))
+    rate, low, high = (
+        shape * scale,
+        *(float(scipy.special.gammaincinv(shape, q)) * scale for q in (0.05, 0.95)),
+    )
+    if (own := own_clock(policy, at)) is not None:
+        per_second = 1.0 / (own.period_days * _DAY_SECONDS)
+        rate = per_second * own.hits / (own.hits + own.misses)
+        low, high = (
+            per_second * float(scipy.special.betaincinv(own.hits, own.misses, q)) for q in (0.05, 0.95)
+        )
     return Explanation(
         element=element,
         why=_why(policy, int(at[0]), element, value=value, moment=next_poll, now=now),
-        rate=shape * scale,
+        rate=rate,
         low=low,
         high=high,
         hopeless=1.0 - float(hope[0]),
-        rhythm=rhythm_words(levels),
+        rhythm=rhythm_words(levels) if own is None else own_words(own),
         rhythm_levels=levels,
         half_life=float(table.learner.half_life[0]),
         fresh=nan if element.version is None or gone else float(policy.known.fresh(at, now)[0]),

@@ -1,10 +1,11 @@
-"""The rhythm of an element's class in words: at which hours of the day or of the week it changes."""
+"""The rhythm of an element in words: at which hours of the day or of the week it changes."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from unstale.arguments import Floats
+from unstale.estimation.learning.clockwork_learner import Clockwork
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.policy.element_table import Places
 
@@ -16,6 +17,8 @@ _MOST_CHANGES = 0.6
 _BUSY_LEVEL = 1.5
 """An hour is busy if so many times as many changes come in it as on average."""
 _MOST_SPANS = 3
+_DAILY_MINUTES, _WEEKLY_MINUTES = 5, 60
+"""To how many minutes the moment is told at which an element changes each day, or each week."""
 
 
 def rhythm_of(policy: MirrorPolicy, place: Places) -> Floats:
@@ -25,9 +28,37 @@ def rhythm_of(policy: MirrorPolicy, place: Places) -> Floats:
     """
     if policy.known.clocks is None:
         return np.empty(0)
+    if (own := own_clock(policy, place)) is not None:
+        hours = round(24 * own.period_days)
+        share, middles = own.probabilities, (np.arange(own.probabilities.size) + 0.5) / own.probabilities.size
+        return np.asarray(np.bincount((middles * hours).astype(int), share * hours, hours), float)
     rhythms = policy.known.clocks.rhythms
     one = int(policy.table.learner.classes_of(place)[0])
     return rhythms.levels[one, : rhythms.bins[one]].copy() if one < rhythms.bins.size else np.empty(0)
+
+
+def own_clock(policy: MirrorPolicy, place: Places) -> Clockwork | None:
+    """Return the clock of its own that an element follows; None if it has none."""
+    clocks = policy.known.clocks
+    if clocks is None or not clocks.have_own(policy.table, place)[0]:
+        return None
+    return clocks.clockworks.clock(int(policy.table["clockwork"][place][0]))
+
+
+def own_words(own: Clockwork) -> str:
+    """Say when an element changes that has a clock of its own.
+
+    >>> own_words(Clockwork(1.0, 0.0903, np.ones(96), 10.0, 1.0))
+    'once a day at about 02:10 UTC'
+    >>> own_words(Clockwork(7.0, 0.7272, np.ones(96), 10.0, 1.0))
+    'once a week, on Tuesdays at about 02:00 UTC'
+    """
+    weekly = own.period_days > 1.0
+    step = _WEEKLY_MINUTES if weekly else _DAILY_MINUTES
+    minutes = step * round(own.period_days * own.phase * 1440 / step)
+    hours, rest = divmod(minutes % 1440, 60)
+    at = f"at about {hours:02d}:{rest:02d} UTC"
+    return f"once a week, on {_DAYS[minutes // 1440 % 7]}s {at}" if weekly else f"once a day {at}"
 
 
 def rhythm_words(levels: Floats) -> str:

@@ -30,6 +30,8 @@ _MOVES_PER_PERIOD = 0.01
 """Probability that the moment is another one from a period on."""
 _REMEMBERED_PERIODS = 40.0
 _FIRST_HITS, _FIRST_MISSES = 4.75, 0.25
+FIRST_PERIODS = (HITS, _FIRST_HITS), (MISSES, _FIRST_MISSES)
+"""Periods that each element has seen with a change, and without one, before any poll."""
 _LEAST_PROBABILITY = 1e-4
 _MOST_BET = 12.0
 """Nats: what bets better than ever must still be able to lose, when its job moves."""
