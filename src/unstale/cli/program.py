@@ -23,6 +23,7 @@ from .mirror.init import init
 from .mirror.run import run
 from .mirror.serve import serve
 from .mirror.status import status
+from .mirror.watch import watch
 from .plan.compare import compare
 from .plan.plan import plan
 from .plan.whatif import whatif
@@ -41,8 +42,8 @@ from .warm_up import warm_up
 _PARTS = {
     "To see what it does": (demo,),
     "The mirror": (
-        init, add, run, serve, status, explain, changes, show, hint, remove, import_command, export_command,
-        doctor, audit,
+        watch, init, add, run, serve, status, explain, changes, show, hint, remove, import_command,
+        export_command, doctor, audit,
     ),
     "Planning": (plan, compare, whatif, schedule, simulate, estimate, profile, lab),
     "The machine": (warm_up,),

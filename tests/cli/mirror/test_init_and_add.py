@@ -1,7 +1,10 @@
 """Beginning: ``init``, ``add``, ``remove``, ``hint``, and which mirror is meant."""
 
 import io
+import os
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -188,3 +191,44 @@ def test_what_lists_and_imports_may_name(run, ask, refuse):
     assert "say --allow file" in refuse("import", "table.csv")
     run("import", "table.csv", "--allow", "file")
     assert ask("add", "/srv/c.txt", "/srv/d.txt")["added"] == 1
+
+
+def on_a_terminal(folder, *arguments, typed):
+    """Run a command on a terminal of its own; return what it showed."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "unstale", *arguments], cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        os.write(ours, typed.encode())
+        shown = b""
+        with suppress(OSError):  # the terminal is closed with the process
+            while part := os.read(ours, 65536):
+                shown += part
+        process.wait(60)
+    os.close(ours)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_init_asks_on_a_terminal_and_enter_is_enough(tmp_path):
+    shown = on_a_terminal(tmp_path, "init", typed="\n\n")
+    assert "How many polls may it make? [1000/day]:" in shown
+    assert "Where can owners of sites reach you" in shown
+    assert "Wrote mirror.toml: a budget of 1,000 polls/day" in shown
+    assert load(tmp_path / "mirror.toml").settings.budget == pytest.approx(1000 / 86400)
+
+
+def test_what_is_typed_is_used_and_mistakes_are_asked_again(tmp_path):
+    shown = on_a_terminal(tmp_path, "init", typed="many\n50/h\nme\nme@example.org\n")
+    assert "the budget must be an amount per time" in " ".join(shown.split())
+    assert "Wrote mirror.toml: a budget of 50 polls/hour" in shown
+    settings = load(tmp_path / "mirror.toml").settings
+    assert settings.budget == pytest.approx(50 / 3600)
+    assert settings.contact == "me@example.org"
+
+
+@pytest.mark.parametrize("options", [["--budget", "5/h"], ["--json"]])
+def test_init_does_not_ask_who_has_said_it(tmp_path, options):
+    assert "How many" not in on_a_terminal(tmp_path, "init", *options, typed="")
+    assert (tmp_path / "mirror.toml").exists()

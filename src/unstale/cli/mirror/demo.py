@@ -18,7 +18,7 @@ from unstale.cli.shared.printing import console, print_json, print_table, say
 from unstale.errors import InvalidInput, MissingExtra, need
 from unstale.quantities import show_duration, show_number, show_share
 
-from .serve import serving
+from .serve import WEB_MODULES, serving
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,7 +80,7 @@ def demo(*, length: float | None, port: int, no_serve: bool, seed: int, as_json:
 def _serve(stack: ExitStack, folder: str, port: int, out: Console) -> Callable[[], str] | None:
     """Start the dashboard, if it is installed; return what waits for its address."""
     try:
-        for module in ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn"):
+        for module in WEB_MODULES:
             need(module, extra="web", needed_for="the dashboard and the API")
     except MissingExtra as error:
         say(out, f"Without the dashboard, as {error}", apart=False)

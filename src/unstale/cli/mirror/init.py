@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from unstale import quantities
 from unstale.cli.shared.printing import console, print_json, say
 from unstale.errors import InvalidInput
 
+_TYPED = ParameterSource.COMMANDLINE
 _EXAMPLES = """\b
 Examples:
   unstale init
@@ -33,12 +37,18 @@ def init(*, folder: str, store: str, budget: str, contact: str | None, as_json: 
     """Begin a mirror: write a mirror.toml into FOLDER.
 
     It has every key with what it means, and can be used as it is. A mirror.toml that is there already stays
-    as it is.
+    as it is. On a terminal, and without options, it asks for the budget and the contact; Enter takes what is
+    proposed.
     """
     from unstale.mirror.config import values
     from unstale.mirror.config.file import FILE, load, without_password
     from unstale.mirror.config.template import write_template
 
+    path = Path(folder) / FILE
+    context = click.get_current_context()
+    said = {name for name in ("store", "budget", "contact") if context.get_parameter_source(name) == _TYPED}
+    if not (said or as_json or path.exists()) and sys.stdin.isatty() and sys.stdout.isatty():
+        budget, contact = _ask(budget)
     quantities.frequency("--budget", budget)
     values.poll_flow("--budget", budget)
     values.secret("--store", store)
@@ -46,7 +56,6 @@ def init(*, folder: str, store: str, budget: str, contact: str | None, as_json: 
         raise InvalidInput("--store must be a file or begin with postgresql://")
     if contact is not None:
         values.contact("--contact", contact)
-    path = Path(folder) / FILE
     write_template(path, store=store, budget=budget, contact=contact)
     config = load(path)
     if as_json:
@@ -65,6 +74,40 @@ def init(*, folder: str, store: str, budget: str, contact: str | None, as_json: 
     out.print("  unstale run                         poll, learn, and keep the copies fresh")
     out.print("  unstale status                      how fresh they are")
     out.print("  unstale serve                       the same on pages in a browser, with curves")
+
+
+def _ask(budget: str) -> tuple[str, str | None]:
+    """Ask what a newcomer should have thought of; Enter takes what is proposed."""
+    from unstale.mirror.config import values
+
+    def polls(text: str) -> str:
+        values.poll_flow("the budget", text)
+        return text
+
+    def reachable(text: str) -> str:
+        return values.contact("the contact", text) if text else text
+
+    click.echo("Two questions; press Enter to take what is in brackets. All of it can be changed later.")
+    asked = click.prompt("How many polls may it make?", default=budget, value_proc=_told_again(polls))
+    contact = click.prompt(
+        "Where can owners of sites reach you (a mail address or a page; empty: nowhere)?",
+        default="",
+        show_default=False,
+        value_proc=_told_again(reachable),
+    )
+    return asked, contact or None
+
+
+def _told_again(read: Callable[[str], str]) -> Callable[[str], str]:
+    """Let a mistake be told and asked again."""
+
+    def checked(text: str) -> str:
+        try:
+            return read(text.strip())
+        except InvalidInput as error:
+            raise click.UsageError(str(error)) from None
+
+    return checked
 
 
 def _shown(store: str) -> str:

@@ -91,9 +91,34 @@ def run(
             _tell_address(address(), quiet=quiet, as_json=as_json)
         stack.enter_context(told_of_compilation())
         end = _end(length, until, opened.mirror.clock.now())
-        while _work(opened, end, once=once, quiet=quiet, as_json=as_json):
-            opened.mirror.close()
-            opened = stack.enter_context(open_mirror(str(opened.config.path)))
+        run_until(stack, opened, end, once=once, quiet=quiet, as_json=as_json)
+
+
+def run_until(
+    stack: ExitStack,
+    opened: Opened,
+    end: float | None,
+    *,
+    once: bool = False,
+    quiet: bool = False,
+    as_json: bool,
+) -> None:
+    """Run a mirror until a moment, or until it is interrupted, and show how it goes.
+
+    Parameters
+    ----------
+    stack
+        Closes the mirror, which is opened anew when mirror.toml is to be read again.
+    opened, end
+        The mirror, and when to end; None: when told to.
+    once
+        Whether to poll only what is due now.
+    quiet, as_json
+        Whether to print only trouble, or events as JSON.
+    """
+    while _work(opened, end, once=once, quiet=quiet, as_json=as_json):
+        opened.mirror.close()
+        opened = stack.enter_context(open_mirror(str(opened.config.path)))
 
 
 def _tell_address(address: str, *, quiet: bool, as_json: bool) -> None:

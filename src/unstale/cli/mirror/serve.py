@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from unstale.mirror.config.file import Config
 
 PORT = 8321
+WEB_MODULES = ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn")
+"""What the dashboard needs."""
 _END_SECONDS = 10.0
 """In which a dashboard has ended."""
 _NICENESS = 5
@@ -80,7 +82,7 @@ def serve(
         raise InvalidInput("--token cannot be combined with --token-file")
     if token_file is not None:
         token = _first_line(token_file)
-    for module in ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn"):
+    for module in WEB_MODULES:
         need(module, extra="web", needed_for="the dashboard and the API")
     from unstale.dashboard.guard import AccessRules
 

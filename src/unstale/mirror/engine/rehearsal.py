@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,6 +22,8 @@ from unstale.policy.hint_channels import Channels
 
 from .load_policy import MirrorPolicy, new_policy
 from .planner_state import PollCounts
+
+T = TypeVar("T")
 
 _HOUR_SECONDS = 3600.0
 _ELEMENTS = 4
@@ -78,6 +82,22 @@ class _NotCompiledError(Exception):
 
 
 def _rehearse_without_compiler(objective: str) -> None:
+    with _no_compiler():
+        rehearse_all(objective)
+
+
+def without_compiler(call: Callable[[], T]) -> T | None:
+    """Return what a call returns; None if something would have to be compiled for it."""
+    try:
+        with _no_compiler():
+            return call()
+    except _NotCompiledError:
+        return None
+
+
+@contextmanager
+def _no_compiler() -> Iterator[None]:
+    """Let no kernel be compiled in this thread: who would do so gets an error."""
     from numba.core import event
 
     own = threading.get_ident()
@@ -91,7 +111,7 @@ def _rehearse_without_compiler(objective: str) -> None:
             pass
 
     with event.install_listener("numba:compile", _Refuse()):
-        rehearse_all(objective)
+        yield
 
 
 _compilers = Children(1, memory=_COMPILER_BYTES, seconds=_COMPILER_SECONDS)

@@ -1,0 +1,214 @@
+"""``unstale watch``: a mirror made, filled, run and shown in one command."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+import webbrowser
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from unstale.cli.shared.options import DURATION, Count
+from unstale.cli.shared.printing import console, say
+from unstale.errors import InvalidInput, MissingExtra, need
+from unstale.quantities import show_number
+from unstale.wording import plural, show_budget
+
+from .open import Opened, mirror_options, open_mirror
+from .run import run_until
+from .serve import PORT, WEB_MODULES, serving
+
+if TYPE_CHECKING:
+    from unstale.mirror.source import New
+
+FOLDER = "unstale-mirror"
+"""Where a new mirror is made, unless there is one here."""
+_BUDGET = "1000/day"
+_FEED_ENDINGS = (".rss", ".atom", ".rdf", "/feed", "/rss", "/atom", "/feed.xml", "/rss.xml", "/atom.xml")
+_EXAMPLES = """\b
+Examples:
+  unstale watch https://example.org/ https://example.org/news
+  unstale watch https://example.org/feed.xml
+  unstale watch ~/shared/reports
+  unstale watch                              go on with what is watched already
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("keys", nargs=-1, metavar="[ADDRESS]...")
+@click.option("--feed", is_flag=True, help="They are feeds, also if they do not look so.")
+@click.option("--sitemap", is_flag=True, help="They are sitemaps, also if they do not look so.")
+@click.option(
+    "--budget", metavar="POLLS/TIME", help=f"Polls that a new mirror may make.  [default: {_BUDGET}]"
+)
+@click.option("--for", "length", type=DURATION, help="End after so long: 1h.")
+@click.option("--port", type=Count(0, 65535), help=f"Of the page.  [default: {PORT}, or any that is free]")
+@click.option("--no-open", is_flag=True, help="Do not open the page in a browser.")
+@mirror_options
+def watch(
+    *,
+    keys: tuple[str, ...],
+    feed: bool,
+    sitemap: bool,
+    budget: str | None,
+    length: float | None,
+    port: int | None,
+    no_open: bool,
+    mirror_file: str | None,
+    as_json: bool,
+) -> None:
+    """Keep copies of pages, feeds, folders or tables from now on, and show how fresh they are.
+
+    It does what init, add, run and serve do: it makes a mirror if there is none here (in the folder
+    unstale-mirror), adds what is named, polls it, and opens a page that shows it. Ctrl-C ends it; the next
+    call goes on, with or without more addresses.
+    """
+    if feed and sitemap:
+        raise InvalidInput("--feed cannot be combined with --sitemap")
+    file = _found_or_made(mirror_file, budget, keys)
+    out = console(stderr=True)
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_mirror(str(file)))
+        started = _serve(stack, file, port)  # while we go on
+        _add(opened, [_named(key, "feed" if feed else "sitemap" if sitemap else None) for key in keys])
+        count = sum(1 for _ in opened.mirror.elements())
+        if not count:
+            raise InvalidInput(
+                "there is nothing to watch yet; name something: unstale watch https://example.org/"
+            )
+        words = _words(opened, count)
+        address = None if started is None else started()
+        if as_json:
+            click.echo(
+                json.dumps({"event": "watching", "mirror": str(file), "address": address, "words": words})
+            )
+        else:
+            say(out, f"{words} The mirror is in {file.parent}.", apart=False)
+            if address is not None:
+                out.print(f"The page: {address}", style="bold", soft_wrap=True)
+        if address is not None and not no_open and not as_json and _has_browser():
+            webbrowser.open(address)
+        run_until(stack, opened, None if length is None else time.time() + length, as_json=as_json)
+    if not as_json:
+        say(out, f"To go on: unstale watch{_again(mirror_file)}", apart=False)
+
+
+def _again(mirror_file: str | None) -> str:
+    return "" if mirror_file is None else f" --mirror {mirror_file}"
+
+
+def _found_or_made(mirror_file: str | None, budget: str | None, keys: tuple[str, ...]) -> Path:
+    """Return the mirror.toml that is meant; make one if there is none, and something to watch."""
+    from unstale.mirror.config import values
+    from unstale.mirror.config.file import FILE, VARIABLE, find
+    from unstale.mirror.config.template import write_template
+
+    if mirror_file is not None:
+        path = Path(mirror_file)
+        path = path if path.suffix == ".toml" else path / FILE
+    else:
+        here = find()
+        path = here if here.exists() or os.environ.get(VARIABLE) else Path(FOLDER) / FILE
+    if path.exists():
+        if budget is not None:
+            raise InvalidInput(
+                f"--budget is for a new mirror; change that of this one in {path}, or on the what-if page"
+            )
+        return path
+    if not keys:
+        raise InvalidInput("nothing is watched here yet; name something: unstale watch https://example.org/")
+    values.poll_flow("--budget", budget or _BUDGET)
+    write_template(path, budget=budget or _BUDGET)
+    return path
+
+
+def _named(key: str, source: str | None) -> New:
+    """Return what an address means: a feed or a sitemap if it looks so, a folder with all that is in it."""
+    from unstale.mirror.source import New
+
+    local = Path(key).expanduser()
+    if "://" not in key and local.exists():
+        return New(str(local.resolve()), source, {"tree": True} if local.is_dir() else {})
+    if "://" not in key and "." in key.partition("/")[0] and "#" not in key:
+        key = f"https://{key}"
+    path = key.partition("?")[0].lower().rstrip("/")
+    if source is None and key.startswith(("http://", "https://")):
+        if path.endswith(_FEED_ENDINGS):
+            source = "feed"
+        elif path.endswith((".xml", ".xml.gz")) and "sitemap" in path.rpartition("/")[2]:
+            source = "sitemap"
+    return New(key, source, {})
+
+
+def _add(opened: Opened, news: list[New]) -> None:
+    """Add what is not there yet; what cannot be added ends the command."""
+    got = opened.mirror.add_many(news, {})
+    if got.refused:
+        raise InvalidInput(got.refused[0][1])
+
+
+def _serve(stack: ExitStack, file: Path, port: int | None) -> Callable[[], str] | None:
+    """Start the page, if it is installed; return what waits for its address."""
+    try:
+        for module in WEB_MODULES:
+            need(module, extra="web", needed_for="the page")
+    except MissingExtra as error:
+        say(console(stderr=True), f"Without a page, as {error}", apart=False)
+        return None
+    wanted = port if port is not None else PORT if _is_free(PORT) else 0
+    return stack.enter_context(serving(str(file), wanted))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried, suppress(OSError):
+        if os.name != "nt":
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        tried.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
+def _words(opened: Opened, count: int) -> str:
+    """Say what will be polled how often, and what can be expected of it as far as that is known at once."""
+    from unstale.mirror.engine.rehearsal import without_compiler
+
+    budget = opened.mirror.settings.budget
+    if budget is None:
+        polls = f"at most {show_budget(None, opened.mirror.settings.byte_budget)}"
+    else:
+        polls = f"about {_often(budget)}"
+    status = without_compiler(opened.mirror.status)
+    expected = "; how fresh that keeps them is known after some polls"
+    if status is not None and 2 * status.elements.get("new", 0) < count:
+        expected = f"; expected {100 * status.predicted:.0f} % fresh"
+    watched = f"Watching {plural(count, 'address')}"
+    return f"{watched}, with {polls}{expected}. Drag the budget on the page to change that."
+
+
+def _often(per_second: float) -> str:
+    """Return how often polls come, as people say it.
+
+    >>> _often(1000 / 86400), _often(5 / 86400), _often(2.0), _often(0.5)
+    ('42 polls an hour', '5 polls a day', '2 polls a second', '30 polls a minute')
+    """
+    for seconds, name in ((1.0, "a second"), (60.0, "a minute"), (3600.0, "an hour")):
+        if per_second * seconds >= 1.0 and (seconds < 3600 or per_second * seconds >= 2.0):
+            count = per_second * seconds
+            shown = f"{count:,.0f}" if count >= 10 else show_number(count)
+            return f"{shown} poll{'' if shown == '1' else 's'} {name}"
+    return f"{show_number(per_second * 86400)} polls a day"
+
+
+def _has_browser() -> bool:
+    """Tell whether a page can be opened for the user: not in a text browser in this terminal."""
+    if not sys.stdout.isatty():
+        return False
+    graphic = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return os.name == "nt" or sys.platform == "darwin" or bool(graphic)

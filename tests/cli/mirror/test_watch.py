@@ -1,0 +1,118 @@
+"""``unstale watch``: one command makes a mirror, fills it, polls and serves it; the next call goes on."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from unstale.cli.mirror import watch as module
+from unstale.cli.mirror.watch import _named, _often
+from unstale.mirror.mirror import Mirror
+
+pytest.importorskip("fastapi", reason="the dashboard is not installed")
+
+
+@pytest.fixture
+def pages(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pages").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "pages" / name).write_text(name)
+    return tmp_path
+
+
+def watch(folder, *arguments):
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "unstale", "watch", "--json", "--port", "0", *arguments],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_it_polls_and_serves_at_once_ctrl_c_ends_it_and_the_next_call_goes_on(pages):
+    with watch(pages, "pages/a.txt") as process:
+        told = json.loads(process.stdout.readline())
+        assert told["mirror"] == str(Path("unstale-mirror", "mirror.toml"))
+        assert told["words"].startswith(
+            "Watching 1 address, with about 42 polls an hour; how fresh that keeps"
+        )
+        for line in process.stdout:
+            if json.loads(line)["event"] == "change":
+                break
+        with urllib.request.urlopen(told["address"], timeout=60) as answer:  # noqa: S310
+            assert b"<h1>Overview</h1>" in answer.read()
+        process.send_signal(signal.SIGINT)
+        end = json.loads(process.communicate(timeout=120)[0].splitlines()[-1])
+    assert process.returncode == 0
+    assert (end["event"], end["new"]) == ("end", 1)
+    with watch(pages, "pages/b.txt", "--for", "1s") as process:
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out.splitlines()[0])["words"].startswith("Watching 2 addresses, with about 42 polls")
+    with Mirror(pages / "unstale-mirror" / "mirror.db") as mirror:
+        assert len(list(mirror.elements())) == 2
+        assert next(version.key for version in mirror.changes()).endswith("a.txt")
+
+
+def test_a_mirror_that_is_here_is_the_one(pages, run):
+    run("init")
+    out, err = run("watch", "pages/a.txt", "--for", "1s", "--no-open", "--port", "0")
+    assert "The mirror is in ." in err
+    assert re.search(r"^The page: http://127\.0\.0\.1:\d+/$", err, re.MULTILINE)
+    assert err.endswith("To go on: unstale watch\n")
+    assert "Ran for" in out
+    assert not (pages / "unstale-mirror").exists()
+    assert "--budget is for a new mirror" in run("watch", "--budget", "5/h", code=2)[1]
+
+
+def test_what_is_missing_is_told(pages, run):
+    assert "nothing is watched here yet; name something" in run("watch", code=2)[1]
+    assert not (pages / "unstale-mirror").exists()
+    assert "--feed cannot be combined" in run("watch", "x", "--feed", "--sitemap", code=2)[1]
+    run("init")
+    assert "there is nothing to watch yet" in run("watch", "--port", "0", code=2)[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "found", "source"),
+    [
+        ("https://example.org/news", "https://example.org/news", None),
+        ("example.org/news", "https://example.org/news", None),
+        ("https://example.org/feed.xml", "https://example.org/feed.xml", "feed"),
+        ("https://example.org/blog/feed/", "https://example.org/blog/feed/", "feed"),
+        ("https://example.org/sitemap_index.xml?x=1", "https://example.org/sitemap_index.xml?x=1", "sitemap"),
+        ("https://example.org/data.xml", "https://example.org/data.xml", None),
+        ("warehouse#orders", "warehouse#orders", None),
+    ],
+)
+def test_addresses_are_what_they_look_like(key, found, source):
+    new = _named(key, None)
+    assert (new.key, new.source, new.options) == (found, source, {})
+
+
+def test_a_folder_is_watched_with_all_that_is_in_it(pages):
+    new = _named("pages", None)
+    assert (new.key, new.options) == (str(pages / "pages"), {"tree": True})
+    assert _named("pages/a.txt", None).options == {}
+
+
+@pytest.mark.usefixtures("pages")
+def test_a_browser_is_opened_only_where_somebody_sees_it(run, monkeypatch):
+    opened = []
+    monkeypatch.setattr(module.webbrowser, "open", opened.append)
+    run("watch", "pages/a.txt", "--for", "1s", "--port", "0")
+    assert opened == []  # its output is no terminal here
+    monkeypatch.setattr(module, "_has_browser", lambda: True)
+    run("watch", "--for", "1s", "--port", "0")
+    assert len(opened) == 1
+    run("watch", "--for", "1s", "--port", "0", "--no-open")
+    assert len(opened) == 1
+
+
+def test_words_for_budgets():
+    assert _often(1 / 3600) == "24 polls a day"
+    assert _often(1.0) == "1 poll a second"
