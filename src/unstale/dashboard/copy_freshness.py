@@ -73,7 +73,7 @@ class FreshnessEstimator:
             return {}
         places = np.flatnonzero(~np.isnan(table["last"]))
         there = np.where(table["state"][places] == GONE, nan, 1.0)  # the copy of what is gone is the last
-        law, _ = table.learner.outlook(table.since(places, now), places)
+        law, _ = policy.known.outlook(places, now)
         told = zip(
             table["id"][places].tolist(), (there * policy.known.fresh(places, now)).tolist(),
             (there * ages(policy, places, now)).tolist(),

@@ -201,6 +201,7 @@ class ClassClocks:
         elapsed: Floats,
         changed: NDArray[np.bool_],
         modified: Floats | None,
+        pace: Floats | None = None,
     ) -> tuple[Floats, Floats | None]:
         """Learn at what hours classes change; return elapsed times and ages in operational time.
 
@@ -214,6 +215,8 @@ class ClassClocks:
             The time since the poll before of each, and whether it had changed.
         modified
             How long before the polls the last changes were, where that is told; nan elsewhere.
+        pace
+            How much operational time by the levels of classes there was in a unit of time; None: one.
 
         Of an element with a clock of its own, a change whose time is told is the only one since then.
         """
@@ -224,7 +227,10 @@ class ClassClocks:
             gone = self.elapsed(classes, last, time)
             ages = None if modified is None else self.elapsed(classes, time - modified, time)
         told = np.empty(0) if modified is None else modified
-        polls = PollsOfElements(classes, last, time, changed, *learner.gammas(gone, places), ages=told)
+        shape, scale, hope = learner.gammas(gone if pace is None else gone * pace, places)
+        if pace is not None:
+            scale /= pace
+        polls = PollsOfElements(classes, last, time, changed, shape, scale, hope, told)
         self.rhythms.know(int(classes.max(initial=0)) + 1)
         self._learn_own(table, places, polls, gone, ages)
         self.rhythms.learn(polls)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, field
+from math import inf, nan, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unstale import kernels, uncertain_kernels
 from unstale.arguments import Floats
+from unstale.estimation.learning.common_error import CommonErrors
+from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.objectives import Objective
 from unstale.polling import worth
 from unstale.processes import UncertainPoisson
@@ -27,8 +30,19 @@ _MINUTE_HOURS = 1.0 / 60.0
 _TIE_SHARE = 1e-3
 """Share of the worth without timing that is added: before and in a rush no poll is worth anything, but a
 reserve that is full is spent all the same, and on those that have waited longest."""
+STANDARD_ERRORS = 1.645
+"""Standard errors of a 90 % interval."""
 _BY_THE_CLOCK = (kernels.FRESHNESS, kernels.AGE)
 """Objectives whose polls are timed by rhythms; for others, rhythms say how fresh copies are."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share with a 90 % interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass
@@ -47,6 +61,10 @@ class Knowledge:
     """At what hours classes change; None: nobody asks."""
     mean_size: float
     """The size of a poll of which nothing is known."""
+    levels: LevelLearner
+    """How much classes change as a whole."""
+    errors: CommonErrors = field(default_factory=CommonErrors)
+    """How far predictions for a class are off together."""
 
     def sizes(self, places: Places) -> Floats:
         """Return what polls take, in bytes or whatever sizes are in, as far as is known."""
@@ -69,8 +87,11 @@ class Knowledge:
         if not places.size:  # nor is anything compiled before it is needed
             return np.empty(0)
         table = self.table
-        elapsed, moments = self._operational(places, since, at) if self.timed else (since, None)
+        elapsed, moments = self._operational(places, since, at, timed=self.timed)
         shape, time, hope = table.learner.gammas(elapsed, places)
+        if self.levels.any:  # in time as it goes by at the present level
+            level = self.level(places)
+            elapsed, time = elapsed / level, time / level
         unit = self._units(places)
         kind = self.objective.kernel
         if kind is None:
@@ -151,20 +172,41 @@ class Knowledge:
         unit = self.table["weight"][places].astype(np.float64) * self.table["reads"][places]
         return np.asarray(unit / self.limits.costs(self.sizes(places)), np.float64)
 
-    def _operational(
-        self, places: Places, since: Floats, at: float | None = None
-    ) -> tuple[Floats, Floats | None]:
-        """Return the operational time since the last polls, and up to when, if there are rhythms."""
+    def level(self, places: Places) -> Floats:
+        """Return how much more than at level 1 the classes of elements change now, and from now on."""
+        return self.levels.now[self.table.learner.classes_of(places)]
+
+    def by_clock(self, classes: NDArray[np.intp], moments: Floats) -> Floats:
+        """Return the operational time of moments by the rhythms of classes."""
         if self.clocks is None or not self.clocks.any:
+            return moments
+        return self.clocks.elapsed(classes, np.zeros(moments.size), moments)
+
+    def _operational(
+        self, places: Places, since: Floats, at: float | None = None, *, timed: bool = True
+    ) -> tuple[Floats, Floats | None]:
+        """Return the operational time since the last polls, and up to when if polls are timed."""
+        timed = timed and self.clocks is not None and self.clocks.any
+        if not timed and not self.levels.any:
             return since, None
         last, added = self.table["last"][places], self.table["added"][places]
         moments = np.where(np.isnan(last), added, last) + since if at is None else np.full(since.size, at)
         classes = self.table.learner.classes_of(places)
-        return self.clocks.elapsed(classes, moments - since, moments), moments
+        start, end = moments - since, moments
+        if timed or self.levels.any:
+            start, end = self.by_clock(classes, start), self.by_clock(classes, end)
+        if self.levels.any:
+            return self.levels.elapsed(classes, start, end), moments if timed else None
+        return end - start, moments
 
     def operational_since(self, places: Places, now: float) -> Floats:
         """Return the operational time since the last poll that saw something, or since it was added."""
         return self._operational(places, self.table.since(places, now), now)[0]
+
+    def outlook(self, places: Places, now: float) -> tuple[UncertainPoisson, Floats]:
+        """Return how elements change from now on, and the probability that not all the time."""
+        law, hope = self.table.learner.outlook(self.operational_since(places, now), places)
+        return UncertainPoisson(law.shape, np.asarray(law.scale) * self.level(places)), hope
 
     def fresh(self, places: Places, now: float) -> Floats:
         """Return the probabilities that copies are fresh; 0 where there is none."""
@@ -189,6 +231,24 @@ class Knowledge:
             fresh *= self.channels.fresh(told, table["hints"][places])
         return np.where(np.isnan(table["last"][places]), 0.0, fresh)
 
+    def share(self, places: Places, weights: Floats, now: float) -> Share:
+        """Return the weighted share of elements whose copies are fresh, as far as is known.
+
+        The interval allows for chance, element by element, and for what changes elements of a class together.
+        """
+        total = float(weights.sum())
+        if not total > 0:
+            return Share(nan, nan, nan)
+        fresh = self.fresh(places, now)
+        value = float(fresh @ weights) / total
+        learner = self.table.learner
+        since = self.operational_since(places, now)
+        shape, time, _ = learner.gammas(since, places)
+        slopes = weights * fresh * shape * learner.round / (time + since)
+        together = self.errors.variance(learner.classes_of(places), since / learner.round, slopes)
+        error = STANDARD_ERRORS * sqrt(float((weights**2) @ (fresh * (1.0 - fresh))) + together) / total
+        return Share(value, max(value - error, 0.0), min(value + error, 1.0))
+
     def next_polls(self, places: Places, since: Floats, price: float, horizon: float) -> Floats:
         """Return when polls come to be worth a price, by the clocks of classes; nan where there is none.
 
@@ -209,7 +269,9 @@ class Knowledge:
         table = self.table
         last = np.where(np.isnan(table["last"][places]), table["added"][places], table["last"][places])
         classes = table.learner.classes_of(places)
-        shape, time, hope = table.learner.gammas(self.clocks.elapsed(classes, last, since), places)
+        start, end = self.by_clock(classes, last), self.by_clock(classes, since)
+        shape, time, hope = table.learner.gammas(self.levels.elapsed(classes, start, end), places)
+        time /= self.level(places)
         with np.errstate(divide="ignore", invalid="ignore"):
             prices = np.maximum(np.nan_to_num(price / (hope * self._units(places)), nan=inf), 1e-300)
         found = self.clocks.next_polls(

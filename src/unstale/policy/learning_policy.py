@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 
 from unstale import kernels
 from unstale.arguments import Floats
+from unstale.estimation.learning.level_learner import CELLS_PER_ROUND, LevelLearner
+from unstale.estimation.learning.rhythm_learner import PollsOfElements
 from unstale.objectives import Objective, objective_named
 
 from .class_clocks import ClassClocks
@@ -97,6 +99,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         known.
     clocks
         The rhythms of classes; None: changes come by no clock.
+    levels
+        How much classes change as a whole, as far as it was learned before.
     """
 
     def __init__(
@@ -111,10 +115,13 @@ class LearningPolicy(Generic[AnyLimits_co]):
         price: float = 0.0,
         mean_size: float = 1.0,
         clocks: ClassClocks | None = None,
+        levels: LevelLearner | None = None,
     ) -> None:
         self.table, self.limits, self.price = table, limits, price
         channels = Channels() if channels is None else channels
-        self.known = Knowledge(table, limits, objective_named(objective), channels, clocks, mean_size)
+        if levels is None:
+            levels = LevelLearner(round=table.learner.round, classes=table.learner.class_count)
+        self.known = Knowledge(table, limits, objective_named(objective), channels, clocks, mean_size, levels)
         self.others = 0
         """Elements that the budget is for, too, and that are not looked at here."""
         self.audit: dict[int, str] = {}
@@ -136,7 +143,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self._shares = ListShares(table)
         self.told_times = ToldTimes()
         """How far times of changes are believed that sources tell."""
-        self.patience = Patience(table)
+        self.patience = Patience(table, self.known.level)
         """How long elements may be left alone."""
 
     def state(self) -> dict[str, Any]:
@@ -151,6 +158,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             **self._reserve_price.state(),
             **self.patience.state(),
             **self.told_times.state(),
+            **self.known.errors.state(),
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
@@ -161,6 +169,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self._reserve_price.resume(state)
         self.patience.resume(state)
         self.told_times.resume(state)
+        self.known.errors.resume(state)
         self.known.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
         self.hinted = set(self.table["id"][self.table["hints"] > 0].tolist())
         pairs = np.asarray(state["followed"], np.int64).reshape(-1, 2)
@@ -281,12 +290,57 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if modified is not None:
             ages = modified = self.told_times.believed(self.table["group"][places], gone, changed, modified)
         if (clocks := self.known.clocks) is not None and time is not None and places.size:
-            before = clocks.rhythms.version
-            gone, ages = clocks.learn(self.table, places, time, gone, changed, modified)
+            before, pace = clocks.rhythms.version, None
+            if self.known.levels.any:
+                classes = learner.classes_of(places)
+                start, end = (self.known.by_clock(classes, moments) for moments in (time - gone, time))
+                pace = self.known.levels.elapsed(classes, start, end) / np.maximum(end - start, 1e-300)
+                pace = np.where(pace > 0, pace, 1.0)
+            gone, ages = clocks.learn(self.table, places, time, gone, changed, modified, pace)
             if before != clocks.rhythms.version:
                 self.table.look_again()
-        self._learn_hints(places, gone, changed)
-        learner.learn(places, gone, changed, modified=ages)
+        lived, by_level = gone, None
+        if time is not None and places.size:
+            if self.known.levels.any:
+                end = self.known.by_clock(learner.classes_of(places), time)
+                lived = self.known.levels.elapsed(learner.classes_of(places), end - gone, end)
+            self._learn_errors(places, lived, changed, time)
+            if learner.can_follow:
+                by_level = self._learn_levels(places, gone, changed, time, ages)
+        self._learn_hints(places, lived, changed)
+        learner.learn(places, gone, changed, modified=ages, by_level=by_level)
+        self.known.levels.follow(learner.by_level)
+
+    def _learn_errors(self, places: Places, lived: Floats, changed: NDArray[np.bool_], time: Floats) -> None:
+        """Learn how far predictions are off together."""
+        learner = self.table.learner
+        shape, scale, hope = learner.gammas(lived, places)
+        fresh = hope * np.exp(-shape * np.log1p(lived / scale))
+        moves = fresh * shape * np.sqrt(lived * learner.round) / (scale + lived)
+        cell = learner.round / CELLS_PER_ROUND
+        self.known.errors.learn(cell, learner.classes_of(places), time, fresh, moves, changed)
+
+    def _learn_levels(
+        self,
+        places: Places,
+        elapsed: Floats,
+        changed: NDArray[np.bool_],
+        time: Floats,
+        ages: Floats | None,
+    ) -> tuple[Floats, Floats | None]:
+        """Learn how much classes change as a whole; return elapsed times and ages by their levels."""
+        learner, levels = self.table.learner, self.known.levels
+        classes = learner.classes_of(places)
+        end = self.known.by_clock(classes, time)
+        start = end - elapsed
+        lived = levels.elapsed(classes, start, end, in_any_case=True)
+        told, lived_ages = np.empty(0), None
+        if ages is not None:
+            told = ages
+            lived_ages = levels.elapsed(classes, end - ages, end, in_any_case=True)
+        laws = learner.gammas(lived, places, by_level=True)
+        levels.learn(PollsOfElements(classes, start, end, changed, *laws, ages=told))
+        return lived, lived_ages
 
     def begin(self, places: Places, ages: Floats) -> None:
         """Take in how long before their first copies elements had changed, as it is told; nan: unknown."""
@@ -377,6 +431,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if not 1e-18 < span < 1e18 or 1.0 / _RESCALE_FACTOR < span / learner.round < _RESCALE_FACTOR:
             return False
         learner.rescale(span)
+        self.known.levels.rescale(span)
         self.table.look_again()
         return True
 

@@ -20,6 +20,7 @@ from unstale.draws import PHASES, generator_of
 from unstale.errors import InvalidInput
 from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.learner import Learner
+from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.estimation.learning.rhythm_learner import RhythmLearner
 from unstale.objectives import Objective
 from unstale.schedule.element_clocks import Clocks, WindowClock
@@ -385,6 +386,7 @@ class Learning:
             "table": self._policy.table.state(),
             "limits": self._limits.state(),
             "policy": self._policy.state(),
+            "levels": self._policy.known.levels.state(),
             "clockworks": self._policy.table.clockworks.state(),
             "rhythm": {} if self._policy.known.clocks is None else self._policy.known.clocks.state(),
         }
@@ -416,7 +418,8 @@ class Learning:
         limits = RateLimits.resume(_part(state, "limits"))
         rhythm = _part(state, "rhythm")
         clocks = ClassClocks.resume(rhythm, table.clockworks) if rhythm else None
-        self._policy = LearningPolicy(table, limits, objective=objective, clocks=clocks)
+        levels = LevelLearner.resume(kept) if (kept := _part(state, "levels")) else None
+        self._policy = LearningPolicy(table, limits, objective=objective, clocks=clocks, levels=levels)
         self._policy.resume(_part(state, "policy"))
         _open(table, windows, groups)
         if table["window"].max(initial=0) >= len(table.hours):

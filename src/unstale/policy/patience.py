@@ -10,7 +10,7 @@ uniform polling has for one in twenty, and by as much as it has for one in seven
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
@@ -29,10 +29,18 @@ _RECKONED_PER_ROUND = 10.0
 
 
 class Patience:
-    """Counts what is given up, and says how long elements may be left alone."""
+    """Counts what is given up, and says how long elements may be left alone.
 
-    def __init__(self, table: ElementTable) -> None:
-        self._table = table
+    Parameters
+    ----------
+    table
+        The elements.
+    level
+        Says how much elements change now, over what the learner knows of them.
+    """
+
+    def __init__(self, table: ElementTable, level: Callable[[Places], Floats]) -> None:
+        self._table, self._level = table, level
         self.rounds = SHORTEST_ROUNDS
         """After which elements are polled that are given up."""
         self._until = -inf
@@ -55,7 +63,7 @@ class Patience:
 
     def given_up(self, places: Places, span: float) -> NDArray[np.bool_]:
         """Tell which copies are surely stale after the fewest rounds that are waited."""
-        since = np.full(places.size, SHORTEST_ROUNDS * span)
+        since = SHORTEST_ROUNDS * span * self._level(places)
         shape, time, hope = self._table.learner.gammas(since, places)
         return np.asarray(hope * np.exp(-shape * np.log1p(since / time)) < _GIVEN_UP_BELOW_FRESHNESS)
 

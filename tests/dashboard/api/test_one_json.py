@@ -19,11 +19,11 @@ from unstale.mirror.json_values import NOT_TOLD, as_json
 from unstale.mirror.reports.audit import Audit
 from unstale.mirror.reports.explain import Explanation
 from unstale.mirror.reports.first_copies import FirstCopies, InReserve
-from unstale.mirror.reports.freshness import Share
 from unstale.mirror.reports.status import Budgets, GroupStatus, Neglected, Status
 from unstale.mirror.reports.what_if import WhatIf
 from unstale.mirror.source import New
 from unstale.mirror.store.contract import Element, PollRecord, Sample, Version
+from unstale.policy.knowledge import Share
 
 DESCRIBED = {
     Added: models.Added, Audit: models.Audit, Budgets: models.Budgets, Element: models.Element,

@@ -13,11 +13,11 @@ from unstale import Mirror
 from unstale.dashboard.mirror_gateway import _view
 from unstale.dashboard.pages import figures
 from unstale.mirror.reports.audit import Audit
-from unstale.mirror.reports.freshness import Share
 from unstale.mirror.reports.what_if import WhatIf
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found
 from unstale.mirror.store.contract import Sample
+from unstale.policy.knowledge import Share
 
 NOW = 1.7e9
 shares = st.floats(0, 1) | st.just(nan)

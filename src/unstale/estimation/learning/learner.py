@@ -31,8 +31,17 @@ from unstale.processes import UncertainPoisson
 
 from .compiled.learner import hear, present
 
-_HALF_LIVES = 2.0 ** np.arange(8)
-"""In rounds: from one to so many that evidence hardly fades."""
+_LIVES = 2.0 ** np.array([1, 3, 5, 7])
+"""In rounds: from two to so many that evidence hardly fades."""
+_HALF_LIVES = np.tile(_LIVES, 2)
+_CLOCKS = np.repeat([1, 0], _LIVES.size)
+"""By which clock each half-life goes: by the level of the class (1), or by time as it is (0)."""
+_FORMER_HALF_LIVES = 2.0 ** np.arange(8)
+"""Those of earlier versions, all by the clock."""
+_LEVEL_STAKE = 4.0
+_LEVEL_LOSS_RATIO = 0.995
+"""What going by the level must have lost less than going by time, in nats and over all that was lost, before
+a class goes by its level."""
 _PRIOR_MEMORY_ROUNDS, _BET_MEMORY_ROUNDS = 20.0, 500.0
 """Rounds in which what is known of priors, and of half-lives, fades to 1/e; at first it takes fewer. Bets are
 remembered longer, since elements may be quiet for most of the time, and win and lose nothing then."""
@@ -98,6 +107,7 @@ class Learner:
         self._half_lives = self._round * _HALF_LIVES
         if half_life is not None:
             self._half_lives = np.array([scalar("half_life", half_life, above=0, infinite=True)])
+        self._clocks = _clocks_of(self._half_lives)
         self._classes = _classes(classes, n)
         groups = int(self._classes.max(initial=0)) + 1
         start = self._opinion if prior is None else np.log([prior.shape, prior.rate])
@@ -142,12 +152,33 @@ class Learner:
     @property
     def _chosen(self) -> NDArray[np.intp]:
         """For each class, the half-life that has lost least; of those that are about as good the longest."""
-        least = self._surprise.min(axis=-1, keepdims=True)
-        return (
-            self._half_lives.size
-            - 1
-            - np.argmax(self._surprise[:, ::-1] <= _TIED_LOSS_RATIO * least, axis=-1)
-        )
+        by_time = self._best_by(0)
+        return np.where(self.by_level, self._best_by(1), by_time) if self._clocks.any() else by_time
+
+    def _best_by(self, clock: int) -> NDArray[np.intp]:
+        """Return the best half-life of each class, of those that go by a clock."""
+        which = np.flatnonzero(self._clocks == clock)
+        lost = self._surprise[:, which]
+        tied = lost[:, ::-1] <= _TIED_LOSS_RATIO * lost.min(axis=-1, keepdims=True)
+        return which[which.size - 1 - np.argmax(tied, axis=-1)]
+
+    @property
+    def by_level(self) -> NDArray[np.bool_]:
+        """Of each class, whether its operational time is that of its level, because that has bet better."""
+        if not self._clocks.any():
+            return np.zeros(self._surprise.shape[0], np.bool_)
+        by_time, by_level = (self._surprise[:, self._clocks == clock].min(axis=-1) for clock in (0, 1))
+        return np.asarray(by_level < np.minimum(by_time - _LEVEL_STAKE, _LEVEL_LOSS_RATIO * by_time))
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether there are half-lives that go by the levels of classes."""
+        return bool(self._clocks.any())
+
+    @property
+    def class_count(self) -> int:
+        """How many classes there are."""
+        return int(self._surprise.shape[0])
 
     @property
     def half_life(self) -> Floats:
@@ -166,8 +197,11 @@ class Learner:
         return self._evidence
 
     def rows(self, elements: NDArray[np.integer]) -> list[bytes]:
-        """Return the `evidence` of elements as bytes, each with the round under which it is written."""
-        end = np.float64(self._round).tobytes()
+        """Return the `evidence` of elements as bytes, each with the round under which it is written.
+
+        The last byte says by which half-lives: they have changed since earlier versions.
+        """
+        end = np.float64(self._round).tobytes() + _FORM
         return [row.tobytes() + end for row in self._evidence[elements]]
 
     def write(self, elements: NDArray[np.integer], rows: Sequence[bytes]) -> None:
@@ -180,6 +214,7 @@ class Learner:
         self._evidence[elements] = 0.0
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         for length, kind, end in (
+            (4 * numbers_each + 9, np.float32, 9),
             (4 * numbers_each + 8, np.float32, 8),
             (4 * numbers_each, np.float32, 0),
             (8 * numbers_each, np.float64, 0),
@@ -192,7 +227,9 @@ class Learner:
             found = table[:, : length - end].copy().view(kind).reshape(-1, *self._evidence.shape[1:])
             rounds = np.full(which.size, self._unsaid_round)
             if end:
-                rounds = table[:, length - end :].copy().view(np.float64).ravel()
+                rounds = table[:, length - end : length - end + 8].copy().view(np.float64).ravel()
+            if end < 9 and self._half_lives.size > 1:
+                found = found[:, _FORMER_ROWS].copy()
             self._rescale_rows(found, rounds)
             self._evidence[elements[which]] = found
 
@@ -203,7 +240,8 @@ class Learner:
         for other in np.unique(rounds).tolist():
             if _SHORTEST_ROUND <= other <= _LONGEST_ROUND and other != self._round:
                 which = np.flatnonzero(rounds == other)
-                evidence[which] = evidence[which][:, _nearest(self._half_lives, other * _HALF_LIVES)]
+                nearest = _nearest(self._half_lives, other * _HALF_LIVES, self._clocks)
+                evidence[which] = evidence[which][:, nearest]
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -217,6 +255,7 @@ class Learner:
         changed: ArrayLike,
         *,
         modified: ArrayLike | None = None,
+        by_level: tuple[Floats, Floats | None] | None = None,
     ) -> None:
         """Take in what polls saw, in the order of time.
 
@@ -230,11 +269,16 @@ class Learner:
             Whether the poll saw a change.
         modified
             How long before the poll the last change was, where that is known; nan elsewhere.
+        by_level
+            The same two by the levels of classes (`LevelLearner`); by default classes have none.
         """
         places, times, seen = self.checked(elements, elapsed, changed)
         ages = _ages(modified, times)
         if not places.size:
             return
+        lived, lived_ages = (times, ages) if by_level is None else by_level
+        both = np.stack([times, lived])
+        both_ages = np.stack([ages, ages if lived_ages is None else lived_ages])
         self._heard += places.size / len(self)
         fade, fade_bets = (
             np.exp(-places.size / len(self) / min(most, 1.0 + 0.5 * self._heard))
@@ -244,8 +288,9 @@ class Learner:
         self._surprise *= fade_bets
         self._information *= fade
         hear(
-            places, times, seen, ages, _SHORTEST_ELAPSED_ROUNDS * self._round, self._classes,
-            self._half_lives, self._priors, self._evidence, self._surprise, slope, self._information,
+            places, both, seen, both_ages, _SHORTEST_ELAPSED_ROUNDS * self._round, self._classes,
+            self._half_lives, self._clocks, self._priors, self._evidence, self._surprise, slope,
+            self._information,
         )  # fmt: skip
         if self._fixed:
             return
@@ -303,15 +348,21 @@ class Learner:
         shape, time, hope = self.gammas(ages, places)
         return UncertainPoisson(shape, 1.0 / time), hope
 
-    def gammas(self, since: Floats, elements: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
-        """Return shapes and times (1/scale) of the laws, and hope, so long after the last poll of each."""
+    def gammas(
+        self, since: Floats, elements: NDArray[np.integer], *, by_level: bool = False
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return shapes and times (1/scale) of the laws, and hope, so long after the last poll of each.
+
+        Times are those of the clock that each class goes by; with ``by_level`` of its level in any case.
+        """
         shape, time, hope = np.empty((3, elements.size))
         if not elements.size:
             return shape, time, hope
         since = since.view()
         since.flags.writeable = False  # that of some callers is, and compiled code takes one kind
+        chosen = self._best_by(1) if by_level else self._chosen
         present(
-            elements, since, self._classes, self._chosen, self._half_lives, self._priors, self._evidence,
+            elements, since, self._classes, chosen, self._half_lives, self._priors, self._evidence,
             shape, time, hope,
         )  # fmt: skip
         return shape, time, hope
@@ -321,7 +372,7 @@ class Learner:
         span = scalar("round", round, at_least=_SHORTEST_ROUND, at_most=_LONGEST_ROUND)
         if self._half_lives.size > 1:
             lives = span * _HALF_LIVES
-            nearest = _nearest(lives, self._half_lives)
+            nearest = _nearest(lives, self._half_lives, self._clocks)
             self._half_lives = lives
             self._evidence = self._evidence[:, nearest].copy()
             for name in ("priors", "surprise", "information"):
@@ -364,6 +415,15 @@ class Learner:
         own = {"fixed": self._fixed, "unsaid_round": self._unsaid_round}
         return {**own, **{name: np.copy(getattr(self, f"_{name}")) for name in names}}
 
+    def _take_former(self) -> None:
+        """Take in what an earlier version learned, whose half-lives were others."""
+        lives = self._half_lives
+        if lives.size == _FORMER_HALF_LIVES.size and (np.diff(lives) > 0).all():
+            self._half_lives = lives[_FORMER_ROWS]
+            for name in ("priors", "surprise", "information", "evidence"):
+                if (found := getattr(self, f"_{name}")).ndim > 1 and found.shape[1] == lives.size:
+                    setattr(self, f"_{name}", found[:, _FORMER_ROWS].copy())
+
     @classmethod
     def resume(cls, state: Mapping[str, Any]) -> Self:
         """Go on where `state` was taken."""
@@ -372,6 +432,8 @@ class Learner:
         self = cls.__new__(cls)
         for name in _STATE:
             setattr(self, f"_{name}", np.array(state[name]))
+        self._take_former()
+        self._clocks = _clocks_of(self._half_lives)
         self._round, self._heard = float(self._round), float(self._heard)
         self._evidence = self._evidence.astype(np.float32, copy=False)
         self._fixed = bool(state.get("fixed", False))
@@ -393,11 +455,22 @@ class Learner:
         return self
 
 
-def _nearest(lives: NDArray[np.floating[Any]], former: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
-    """Return for each half-life which of the former ones is nearest."""
-    return np.abs(np.log(lives)[:, None] - np.log(former)).argmin(axis=1)
+def _nearest(
+    lives: NDArray[np.floating[Any]], former: NDArray[np.floating[Any]], clocks: NDArray[np.integer]
+) -> NDArray[np.intp]:
+    """Return for each half-life which of the former ones is nearest, of those that go by the same clock."""
+    far = np.where(clocks[:, None] == clocks, 0.0, np.inf)
+    return np.asarray((np.abs(np.log(lives)[:, None] - np.log(former)) + far).argmin(axis=1))
 
 
+def _clocks_of(half_lives: Floats) -> NDArray[np.int64]:
+    """Return by which clock each half-life goes; one that is given goes by time."""
+    return _CLOCKS if half_lives.size > 1 else np.zeros(half_lives.size, np.int64)
+
+
+_FORMER_ROWS = np.searchsorted(_FORMER_HALF_LIVES, _HALF_LIVES)
+"""Which of the half-lives of earlier versions stands for each of today's."""
+_FORM = b"\x01"
 _STATE = ("round", "half_lives", "classes", "priors", "surprise", "information", "evidence", "heard")
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from unstale.errors import InvalidInput
 from unstale.estimation.learning.clockwork_learner import ClockworkLearner
+from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.estimation.learning.rhythm_learner import RhythmLearner
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Group, Transaction
@@ -68,8 +69,10 @@ def new_policy(
         price=before.price,
         mean_size=before.mean_size,
         clocks=_clocks(before, table.clockworks),
+        levels=_levels(before),
     )
     policy.told_times.resume(before.told or {})
+    policy.known.errors.resume(before.levels or {})
     return policy
 
 
@@ -79,6 +82,14 @@ def _clocks(state: PlannerState, clockworks: ClockworkLearner) -> ClassClocks:
         return ClassClocks.resume(state.rhythm or {}, clockworks)
     except InvalidInput:
         return ClassClocks(RhythmLearner(day=86400.0), clockworks)
+
+
+def _levels(state: PlannerState) -> LevelLearner | None:
+    """Return what is known of levels; nothing if another version kept it in another form."""
+    try:
+        return LevelLearner.resume(state.levels or {})
+    except InvalidInput:
+        return None
 
 
 def know_groups(policy: MirrorPolicy, settings: Settings, groups: Iterable[Group]) -> None:

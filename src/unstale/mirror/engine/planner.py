@@ -295,6 +295,7 @@ class Planner:
             counts=self._counts,
             learner=table.learner.shared,
             rhythm=None if policy.known.clocks is None else policy.known.clocks.state(),
+            levels={**policy.known.levels.state(), **policy.known.errors.state()},
             told=policy.told_times.state(),
             channels=policy.known.channels,
         )

@@ -1,9 +1,9 @@
 """What the planner keeps in the store beside the rows of elements: one typed value.
 
 Whoever wants to know it (the planner itself, reports, the dashboard) calls `PlannerState.read` with what
-`Transaction.state` returns; nobody else decodes it. It is stored under six names: ``planner`` (JSON),
-``learner``, ``rhythm`` and ``told`` (arrays), ``channels``, and ``budgets`` (JSON), which `Mirror.set_budget`
-writes.
+`Transaction.state` returns; nobody else decodes it. It is stored under seven names: ``planner`` (JSON),
+``learner``, ``rhythm``, ``levels`` and ``told`` (arrays), ``channels``, and ``budgets`` (JSON), which
+`Mirror.set_budget` writes.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ class PlannerState:
     """What the learner knows of all elements together; None if nothing yet."""
     rhythm: Mapping[str, Any] | None = None
     """What is known of the hours at which classes change; None if nothing yet."""
+    levels: Mapping[str, Any] | None = None
+    """How much classes change as a whole, and how surely; None if nothing is known yet."""
     told: Mapping[str, Any] | None = None
     """How far the groups are believed that tell when elements have changed; None if nothing is known yet."""
     channels: Channels = field(default_factory=Channels)
@@ -111,6 +113,7 @@ class PlannerState:
             counts=PollCounts(*found.get("counted", ())),
             learner=unpacked(kept["learner"]) if "learner" in kept else None,
             rhythm=unpacked(kept["rhythm"]) if "rhythm" in kept else None,
+            levels=unpacked(kept["levels"]) if "levels" in kept else None,
             told=unpacked(kept["told"]) if "told" in kept else None,
             channels=Channels.read(kept.get("channels", b"")),
             budgets_set=_budgets_set(json.loads(kept.get("budgets", b"{}"))),
@@ -133,7 +136,7 @@ class PlannerState:
         if isfinite(self.paced):
             position["paced"] = self.paced
         kept = {"planner": json.dumps(position).encode(), "channels": self.channels.text()}
-        learned = {"learner": self.learner, "rhythm": self.rhythm, "told": self.told}
+        learned = {"learner": self.learner, "rhythm": self.rhythm, "levels": self.levels, "told": self.told}
         return kept | {name: packed(arrays) for name, arrays in learned.items() if arrays is not None}
 
     def in_force(self, settings: Settings) -> Settings:

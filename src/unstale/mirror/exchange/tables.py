@@ -21,13 +21,13 @@ import numpy as np
 
 from unstale.errors import InvalidInput
 from unstale.mirror.engine.discovery import FILE_AUTHOR, Discovery
+from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.secrets import origin, without_secrets
 from unstale.mirror.source import New
 from unstale.mirror.sources.allowed import SECRETS, check_allowed
 from unstale.mirror.sources.registry import source_named
 from unstale.mirror.store.contract import Addition, Element, PollRecord, Version
 from unstale.mirror.store.sql.imported_polls import Past, keys_of, numbers_by_key, recall
-from unstale.policy import ElementTable
 from unstale.schedule import Windows
 from unstale.tables import (
     Advance,
@@ -144,7 +144,7 @@ def export_elements(
 
     with mirror.store.begin() as t:
         policy, _ = load_policy(mirror.settings, t)
-    known, count, after = _Rates(policy.table, policy.known.mean_size, mirror.clock.now()), 0, 0
+    known, count, after = _Rates(policy, mirror.clock.now()), 0, 0
     with open_records(fspath(path), ELEMENT_COLUMNS) as write:
         while True:
             with mirror.store.begin() as t:
@@ -162,12 +162,12 @@ def export_elements(
 class _Rates:
     """What has been learned of elements."""
 
-    def __init__(self, table: ElementTable, mean_size: float, now: float) -> None:
+    def __init__(self, policy: MirrorPolicy, now: float) -> None:
         from scipy.special import gammaincinv
 
+        table, mean_size = policy.table, policy.known.mean_size
         self._ids = table["id"]
-        places = np.arange(len(table))
-        law = table.learner.law(table.since(places, now), places)
+        law, _ = policy.known.outlook(np.arange(len(table)), now)
         shape, scale = (np.broadcast_to(part, len(table)) * 1.0 for part in (law.shape, law.scale))
         low, high = (gammaincinv(shape, share) * scale * _DAY for share in (0.05, 0.95))
         size = np.where(table["size"] > 0, table["size"], mean_size)

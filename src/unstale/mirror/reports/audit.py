@@ -14,8 +14,7 @@ from unstale.errors import InvalidInput
 from unstale.mirror.json_values import fields_json
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import PollRecord, Transaction
-
-from .freshness import STANDARD_ERRORS
+from unstale.policy.knowledge import STANDARD_ERRORS
 
 _AUDITS_KEPT = 100
 _MOST_POLLS_READ = 1_000_000

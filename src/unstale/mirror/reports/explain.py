@@ -158,7 +158,7 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     at = table.places([element.id])
     gone = bool(table["state"][at][0] == GONE)
     since = table.since(at, now)
-    law, hope = table.learner.outlook(policy.known.operational_since(at, now), at)
+    law, hope = policy.known.outlook(at, now)
     shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
     next_poll, levels = float(due(policy, at, now)[0]), rhythm_of(policy, at)
     value = inf if np.isnan(table["last"][at][0]) else float(policy.known.worths(at, since)[0])
@@ -235,7 +235,7 @@ def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
         return f"Its max_age of {show_duration(float(table['max_age'][place]))} demands a poll then."
     if 0 < wait <= float(table["min_interval"][place]) * 1.001:
         return f"Its min_interval of {show_duration(wait)} allows no earlier poll."
-    _, hope = table.learner.outlook(table.since(np.array([place]), now), np.array([place]))
+    _, hope = policy.known.outlook(np.array([place]), now)
     if hope[0] < 0.5:
         return (
             "It seems to change all the time, so no copy of it stays fresh: it is polled now and then only."

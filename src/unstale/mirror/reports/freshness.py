@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import nan, sqrt
+from math import nan
 
 import numpy as np
 
@@ -17,19 +16,8 @@ from unstale.polling import worth
 
 from .what_if import MOST_ELEMENTS, freshness_bought
 
-STANDARD_ERRORS = 1.645
-"""Standard errors of a 90 % interval."""
 _MOST_ELEMENTS_PLANNED = 5000
 """Elements of the sample that says what the plan buys, in a tenth of a second."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share with a 90 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def ages(policy: MirrorPolicy, places: Places, now: float) -> Floats:
@@ -39,21 +27,11 @@ def ages(policy: MirrorPolicy, places: Places, now: float) -> Floats:
     would be worth for freshness.
     """
     table = policy.table
-    since = table.since(places, now)
-    law, _ = table.learner.outlook(since, places)
+    law, _ = policy.known.outlook(places, now)
+    since = policy.known.operational_since(places, now) / policy.known.level(places)
     changed = -np.expm1(-np.asarray(law.shape) * np.log1p(since * np.asarray(law.scale)))
     age = np.maximum(since * changed - np.asarray(worth("freshness", law, since)), 0.0)
-    return np.where(np.isnan(table["last"][places]), since, age)
-
-
-def weighted_share(fresh: Floats, weights: Floats) -> Share:
-    """Return the weighted mean of probabilities, and an interval of the share that is."""
-    total = float(weights.sum())
-    if not total > 0:
-        return Share(nan, nan, nan)
-    value = float(fresh @ weights) / total
-    error = STANDARD_ERRORS * sqrt(float((weights**2) @ (fresh * (1.0 - fresh)))) / total
-    return Share(value, max(value - error, 0.0), min(value + error, 1.0))
+    return np.where(np.isnan(table["last"][places]), table.since(places, now), age)
 
 
 def mean_age(policy: MirrorPolicy, places: Places, weights: Floats, now: float) -> float:
@@ -72,7 +50,7 @@ def sampled(
     if places.size > MOST_ELEMENTS:
         places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
-    share = weighted_share(policy.known.fresh(places, now), weights)
+    share = policy.known.share(places, weights, now)
     return Sample(
         time=now,
         freshness=share.value,

@@ -18,12 +18,13 @@ from unstale.mirror.json_values import as_json, fields_json
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, Transaction
 from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, Places
+from unstale.policy.knowledge import Share
 from unstale.quantities import show_duration, show_number
 from unstale.wording import plural
 
 from .audit import Audit, kept_audits
 from .first_copies import FirstCopies, InReserve, first_copies, in_reserve
-from .freshness import Share, mean_age, weighted_share
+from .freshness import mean_age
 from .gone import lost_groups
 from .what_if import MOST_ELEMENTS, freshness_bought
 
@@ -189,7 +190,7 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
         running=bool(workers),
         workers=len(workers),
         elements=t.count(),
-        freshness=weighted_share(fresh, weights),
+        freshness=policy.known.share(places, weights, now),
         predicted=freshness_bought(policy, places, now),
         age=mean_age(policy, places, weights, now),
         price=policy.price,
@@ -263,7 +264,7 @@ def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:
     if places.size > MOST_ELEMENTS:
         places = np.random.default_rng(0).choice(places, MOST_ELEMENTS, replace=False)
     weights = policy.table["weight"][places].astype(float) * policy.table["reads"][places]
-    share = weighted_share(policy.known.fresh(places, now), weights)
+    share = policy.known.share(places, weights, now)
     return told | {
         "freshness": share.value,
         "low": share.low,
@@ -402,6 +403,6 @@ def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
         return f"polls of {group.name} fail, so it is left alone for {show_duration(group.paid - now)}"
     if state == NEW:
         return "it waits for its first poll"
-    law = table.learner.law(table.since(np.array([place]), now), np.array([place]))
+    law, _ = policy.known.outlook(np.array([place]), now)
     rate = float(np.asarray(law.rate)[0]) * _DAY_SECONDS
     return f"a poll is worth less than the price: it seems to change {show_number(rate)} times a day"

@@ -71,7 +71,7 @@ def planner_input(
     if places.size > most:
         chosen = np.random.default_rng(0).choice(places.size, most, replace=False)
         share, places, weights = share * most / places.size, places[chosen], weights[chosen]
-    law, hope = table.learner.outlook(table.since(places, now), places)
+    law, hope = policy.known.outlook(places, now)
     worthy = weights * hope
     able = worthy > 0
     sizes = np.ones(places.size)

@@ -91,13 +91,14 @@ def _add_change(seen, shape, time, t):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def hear(
-    elements, elapsed, changed, ages, least, classes, half_lives, priors, evidence, surprise, slope,
+    elements, elapsed, changed, ages, least, classes, half_lives, clocks, priors, evidence, surprise, slope,
     information,
 ):  # fmt: skip
     """Take in what polls saw, in the order given; those after ``least`` or less say nothing.
 
-    ``ages`` are those of the last changes; nan where unknown, and empty if that is everywhere. A change of
-    known age is one that can be counted, and nothing has changed since.
+    ``elapsed`` and ``ages`` are by the clock and by the levels of classes; ``clocks`` says by which of the
+    two each half-life goes. ``ages`` are those of the last changes; nan where unknown, and empty if that is
+    everywhere. A change of known age is one that can be counted, and nothing has changed since.
 
     ``priors`` are (class, half-life, log of shape and of mean rate), ``evidence`` (element, half-life,
     the five numbers). ``surprise`` adds up, for each class and half-life, -log of the
@@ -106,11 +107,12 @@ def hear(
     """
     seen = np.empty(5)
     for j in range(elements.size):
-        i, t = elements[j], elapsed[j]
-        if not t > least:
+        i = elements[j]
+        if not elapsed[0, j] > least:
             continue
         group = classes[i] if classes.size else 0
         for k in range(half_lives.size):
+            t = max(elapsed[clocks[k], j], least)
             fade = 2.0 ** (-t / half_lives[k])
             for m in range(5):
                 seen[m] = fade * evidence[i, k, m]
@@ -125,9 +127,9 @@ def hear(
                 surprise[group, k] -= math.log(1.0 - hope * (1.0 - stir))
                 by = odds
                 seen[4] -= math.log(stir)
-                if ages.size > 0 and ages[j] >= 0.0:
+                if ages.size > 0 and ages[clocks[k], j] >= 0.0:
                     seen[0] += 1.0
-                    seen[3] += min(ages[j], t)
+                    seen[3] += min(ages[clocks[k], j], t)
                 else:
                     _add_change(seen, math.exp(p), math.exp(p - q), t)
             else:

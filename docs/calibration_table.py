@@ -1,0 +1,123 @@
+"""Make the tables of docs/explanation/calibration.md, in two commands.
+
+    .venv/bin/python docs/calibration_table.py play RESULTS HISTORIES
+    .venv/bin/python docs/calibration_table.py write RESULTS
+
+The first plays what RESULTS, a JSON file, does not have yet: files NAME.parquet of HISTORIES, a folder, with
+the columns element_id and t, the releases that come with unstale, and worlds with a known answer; of each at
+most 100 elements. The second writes each table between its two marks in the page.
+"""
+
+import argparse
+import json
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from unstale.lab.calibration import calibration, some_elements
+from unstale.lab.histories import Recorded, load
+
+PAGE = Path(__file__).parent / "explanation" / "calibration.md"
+MOST_ELEMENTS = 100
+BUDGETS = (0.25, 1.0, 4.0)
+HISTORIES = {
+    "releases": "Releases", "ota_contrib": "Terms of service", "wikipedia_a": "Wikipedia",
+    "nychealth_covid": "Health department", "django": "Django", "homebrew_core": "Homebrew",
+    "mdn_content": "MDN",
+}  # fmt: skip
+WORLDS = {
+    "poisson": "constant rates",
+    "bursts": "bursts of five changes",
+    "commits": "commits that touch half of the elements",
+    "trend": "all rates fall to a twentieth",
+}
+
+
+def world(kind: str, count: int = MOST_ELEMENTS, seed: int = 1) -> Recorded:
+    """Return a history of elements with about one change a day, over 150 days."""
+    rng, end = np.random.default_rng(seed), 150.0
+    rates = rng.gamma(1.0, 1.0, count)
+    if kind == "bursts":
+        first = np.repeat(np.arange(count), rng.poisson(rates * end / 5.0))
+        many = rng.geometric(0.2, first.size)
+        elements = np.repeat(first, many)
+        times = np.repeat(rng.uniform(0.0, end, first.size), many) + rng.exponential(0.3, elements.size)
+    elif kind == "commits":
+        moments = rng.uniform(0.0, end, 75)
+        which, touched = np.nonzero(rng.random((moments.size, count)) < 0.5)
+        alone = np.repeat(np.arange(count), rng.poisson(0.2 * rates * end))
+        elements = np.concatenate([touched, alone])
+        times = np.concatenate([moments[which], rng.uniform(0.0, end, alone.size)])
+    else:
+        elements = np.repeat(np.arange(count), rng.poisson(rates * end))
+        times = rng.uniform(0.0, end, elements.size)
+        if kind == "trend":
+            kept = rng.random(times.size) < 20.0 ** (-times / end)
+            elements, times = elements[kept], times[kept]
+    elements, times = elements[times < end], times[times < end]
+    order = np.lexsort((times, elements))
+    keys = [str(k) for k in range(count)]
+    return Recorded(kind, keys, elements[order], times[order], end, 0.0, np.zeros(count))
+
+
+def history(name: str, folder: Path) -> Recorded:
+    """Return a history or a world by its name."""
+    if name in WORLDS:
+        return world(name)
+    path = None if name == "releases" else str(folder / f"{name}.parquet")
+    return some_elements(load(path, None if path is None else {"element": "element_id"}), MOST_ELEMENTS)
+
+
+def play(results: Path, folder: Path) -> None:
+    """Play what the results do not have yet."""
+    found = json.loads(results.read_text()) if results.exists() else {}
+    for budget in BUDGETS:
+        for name in (*WORLDS, *HISTORIES):
+            if (key := f"{name} {budget:g}") not in found:
+                found[key] = asdict(calibration(history(name, folder), budget))
+                results.write_text(json.dumps(found, indent=1))
+                sys.stderr.write(f"{key}\n")
+
+
+def table(found: dict[str, dict[str, float]], names: dict[str, str]) -> str:
+    """Return a table in Markdown."""
+    head = "| | polls per change | said | true | off by | chance | ECE | covered | without | width |"
+    lines = [head, "|---|---|---|---|---|---|---|---|---|---|"]
+    for name, title in names.items():
+        for budget in BUDGETS:
+            if (one := found.get(f"{name} {budget:g}")) is None:
+                continue
+            off = 100.0 * (one["predicted"] - one["true"])
+            lines.append(
+                f"| {title if budget == BUDGETS[0] else ''} | {budget:g} | {one['predicted']:.1%} "
+                f"| {one['true']:.1%} | {off:+.1f} | ± {164.5 * one['error']:.1f} "
+                f"| {one['expected_calibration_error']:.3f} | {one['coverage']:.0%} "
+                f"| {one['independent_coverage']:.0%} | {100 * one['width']:.0f} |"
+            )
+    return "\n".join(lines)
+
+
+def write(results: Path) -> None:
+    """Write the tables into the page."""
+    found, text = json.loads(results.read_text()), PAGE.read_text()
+    for mark, names in (("histories", HISTORIES), ("worlds", WORLDS)):
+        pattern = re.compile(rf"(<!-- {mark} -->\n).*?(\n<!-- end of {mark} -->)", re.DOTALL)
+        text, count = pattern.subn(lambda m, n=names: m[1] + table(found, n) + m[2], text)
+        if count != 1:
+            raise SystemExit(f"{PAGE}: the marks of {mark} are not there once")
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("command", choices=("play", "write"))
+    parser.add_argument("results", type=Path)
+    parser.add_argument("histories", type=Path, nargs="?", default=Path())
+    given = parser.parse_args()
+    if given.command == "play":
+        play(given.results, given.histories)
+    else:
+        write(given.results)

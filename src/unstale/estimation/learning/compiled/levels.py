@@ -1,0 +1,167 @@
+"""Levels of classes from polls: a filter over cells of time, compiled.
+
+A class's level is the factor by which all its elements change more, or less, than each is known to. Time is
+cut into cells. What polls saw is shared among the cells that they looked back over: expected changes
+(``counts``) and what would have been expected at level 1 (``exposure``), an EM algorithm as for rhythms. The
+level of a cell is a trend, which wanders, times a shock of the cell's own.
+
+Sums over cells go by differences and integrals, so that a poll costs the same however far it looked back.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+CELLS = 64
+"""Cells that are kept; what came before has the level of the trend at that time."""
+_SURE = 1e-12
+"""The least probability that a model gives to anything."""
+_LARGEST_STEP, _LARGEST_TREND = 8.0, 1e3
+"""Factors by which the trend moves at most in a cell, and in all."""
+_RETURN = math.exp(-1.0 / 320.0)
+"""Factor of the logarithm of the trend in a cell: it returns to 0 in 20 rounds, to 1/e."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def passed_at(levels, passed, before, after, first, width, t):
+    """Return the operational time from the first cell to a moment: levels and their sums by the cell."""
+    place = t / width - first
+    if place < 0.0:
+        return before * place * width
+    if place >= CELLS:
+        return passed[CELLS] + after * (place - CELLS) * width
+    k = int(place)
+    return passed[k] + levels[k] * (place - k) * width
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def elapsed_by(classes, start, end, chosen, first, width, levels, passed, before, after, found):
+    """Write the operational times between moments, of classes that follow a model."""
+    for j in range(start.size):
+        c = classes[j]
+        k = chosen[c] - 1
+        if k >= 0:
+            found[j] = passed_at(
+                levels[c, k], passed[c, k], before[c, k], after[c, k], first[c], width, end[j]
+            ) - passed_at(levels[c, k], passed[c, k], before[c, k], after[c, k], first[c], width, start[j])
+        else:
+            found[j] = end[j] - start[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cover(part, whole, weight, start, end):
+    """Add an interval, in cells, to the time for which it covers each: in parts, or from one on."""
+    start, end = max(start, 0.0), min(end, CELLS - 1e-9)
+    if not end > start:
+        return
+    first, last = int(start), int(end)
+    if first == last:
+        part[first] += weight * (end - start)
+        return
+    part[first] += weight * (first + 1 - start)
+    part[last] += weight * (end - last)
+    whole[first + 1] += weight
+    whole[last] -= weight
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def hear_levels(
+    first, width, last, time, shape, scale_time, hope, changed, ages, levels, passed, before, after, counts,
+    exposure, surprise,
+):  # fmt: skip
+    """Take in polls of one class.
+
+    ``levels`` are (model, cell), ``counts`` and ``exposure`` likewise. ``surprise`` adds up -log of the
+    probability that was given to what was seen, by model.
+    """
+    models = levels.shape[0]
+    part, whole = np.zeros((models, 2, CELLS)), np.zeros((models, 2, CELLS + 1))
+    for j in range(last.size):
+        start, end, a, b = last[j], time[j], shape[j], scale_time[j]
+        if not end > start:
+            continue
+        told = changed[j] and ages.size > 0 and ages[j] >= 0.0
+        since = max(end - ages[j], start) if told else start
+        low, high = since / width - first, end / width - first
+        for k in range(models):
+            x = passed_at(levels[k], passed[k], before[k], after[k], first, width, end)
+            x = max(x - passed_at(levels[k], passed[k], before[k], after[k], first, width, since), 0.0)
+            level = before[k] if low < 0.0 else levels[k, min(int(low), CELLS - 1)]
+            log = math.log1p(x / b)
+            fresh = math.exp(-a * log)
+            if told:
+                surprise[k] += (a + 1.0) * log - math.log(max(level, _SURE))
+            elif changed[j]:
+                surprise[k] -= math.log(max(1.0 - hope[j] * fresh, _SURE))
+            else:
+                surprise[k] -= math.log(max(fresh, _SURE))
+            if told:
+                rate = hope[j] * (a + 1.0) / (b + x)
+                if low >= 0.0:
+                    part[k, 0, min(int(low), CELLS - 1)] += hope[j] / (max(level, _SURE) * width)
+            elif changed[j]:
+                stir = max(-math.expm1(-a * log), _SURE)
+                _cover(part[k, 0], whole[k, 0], hope[j] * a / b / stir, low, high)
+                rate = hope[j] * a / b * max(-math.expm1(-(a + 1.0) * log), _SURE) / stir
+            else:
+                rate = hope[j] * a / (b + x)
+            _cover(part[k, 1], whole[k, 1], rate, low, high)
+    for m in range(models):
+        open_counts = open_exposure = 0.0
+        for k in range(CELLS):
+            open_counts += whole[m, 0, k]
+            open_exposure += whole[m, 1, k]
+            counts[m, k] += (part[m, 0, k] + open_counts) * levels[m, k] * width
+            exposure[m, k] += (part[m, 1, k] + open_exposure) * width
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _step(trend, spread, wander, shock, counts, exposure):
+    """Take the trend, and its relative variance, through a cell; return both."""
+    trend = math.exp(_RETURN * math.log(trend))
+    spread = _RETURN * _RETURN * spread + wander
+    expected = trend * exposure
+    if expected > 0.0:
+        gain = spread / (spread + shock + 1.0 / expected)
+        factor = 1.0 + gain * (counts / expected - 1.0)
+        trend *= min(max(factor, 1.0 / _LARGEST_STEP), _LARGEST_STEP)
+        trend = min(max(trend, 1.0 / _LARGEST_TREND), _LARGEST_TREND)
+        spread *= 1.0 - gain
+    return trend, spread
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def set_cells(
+    width, wanders, shocks, counts, exposure, before, before_spread, levels, spreads, passed, after,
+    after_spread,
+):  # fmt: skip
+    """Set the levels of cells from sums, for each model of a class."""
+    for m in range(levels.shape[0]):
+        trend, spread = before[m], before_spread[m]
+        passed[m, 0] = 0.0
+        for k in range(CELLS):
+            own = spread + wanders[m] + shocks[m]
+            expected = trend * exposure[m, k]
+            levels[m, k] = trend * (1.0 + own * counts[m, k]) / (1.0 + own * expected)
+            spreads[m, k] = own / (1.0 + own * counts[m, k])
+            passed[m, k + 1] = passed[m, k] + levels[m, k] * width
+            trend, spread = _step(trend, spread, wanders[m], shocks[m], counts[m, k], exposure[m, k])
+        after[m], after_spread[m] = trend, spread
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def let_go(cells, wanders, shocks, counts, exposure, before, before_spread):
+    """Let the oldest cells of a class go, so many: the trend is taken through them."""
+    for m in range(counts.shape[0]):
+        for k in range(min(cells, CELLS)):
+            before[m], before_spread[m] = _step(
+                before[m], before_spread[m], wanders[m], shocks[m], counts[m, k], exposure[m, k]
+            )
+        for k in range(CELLS):
+            counts[m, k] = counts[m, k + cells] if k + cells < CELLS else 0.0
+            exposure[m, k] = exposure[m, k + cells] if k + cells < CELLS else 0.0
+        rest = _RETURN ** max(cells - CELLS, 0)
+        before[m] = math.exp(rest * math.log(before[m]))
+        settled = wanders[m] / (1.0 - _RETURN * _RETURN)
+        before_spread[m] = settled + rest * rest * (before_spread[m] - settled)

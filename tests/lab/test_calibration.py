@@ -1,0 +1,67 @@
+"""The policy is right about itself, as far as it can be, in worlds with a known answer."""
+
+import numpy as np
+import pytest
+
+from unstale.lab.calibration import calibration, some_elements
+from unstale.lab.histories import Recorded, load
+
+
+def recorded(elements, times, count: int, end: float) -> Recorded:
+    order = np.lexsort((times, elements))
+    keys = [str(k) for k in range(count)]
+    return Recorded("world", keys, elements[order], times[order], end, 0.0, np.zeros(count))
+
+
+def poisson(count: int, end: float, seed: int) -> Recorded:
+    rng = np.random.default_rng(seed)
+    elements = np.repeat(np.arange(count), rng.poisson(rng.gamma(1.0, 1.0, count) * end))
+    return recorded(elements, rng.uniform(0.0, end, elements.size), count, end)
+
+
+def commits(count: int, end: float, seed: int) -> Recorded:
+    """One event in two days touches half of the elements; each changes rarely by itself."""
+    rng = np.random.default_rng(seed)
+    moments = np.sort(rng.uniform(0.0, end, int(end / 2)))
+    which, touched = np.nonzero(rng.random((moments.size, count)) < 0.5)
+    alone = np.repeat(np.arange(count), rng.poisson(0.1 * end, count))
+    elements = np.concatenate([touched, alone])
+    times = np.concatenate([moments[which], rng.uniform(0.0, end, alone.size)])
+    return recorded(elements, times, count, end)
+
+
+def falling(count: int, end: float, seed: int) -> Recorded:
+    """All rates fall to a tenth."""
+    world = poisson(count, end, seed)
+    kept = np.random.default_rng(seed).random(world.times.size) < 10.0 ** (-world.times / end)
+    return recorded(world.elements[kept], world.times[kept], count, end)
+
+
+def test_constant_rates() -> None:
+    found = calibration(poisson(80, 60.0, 1), 1.0, moments=200)
+    assert abs(found.bias) < 0.01 + 1.645 * found.error
+    assert found.error < 0.01
+    assert found.expected_calibration_error < 0.02
+    assert 0.84 <= found.coverage <= 0.97
+    assert found.freshness > found.uniform
+
+
+def test_one_event_touches_many_elements() -> None:
+    """As in the replay of a repository: intervals for independent elements have the truth in them seldom."""
+    found = calibration(commits(80, 80.0, 1), 1.0, moments=200)
+    assert found.independent_coverage < 0.5
+    assert 0.65 <= found.coverage <= 0.95
+    assert abs(found.bias) < 0.03
+
+
+def test_all_elements_change_less_and_less() -> None:
+    found = calibration(falling(80, 60.0, 1), 1.0, moments=200)
+    assert abs(found.bias) < 0.045  # 0.066 if each element is known by itself only
+
+
+def test_a_sample_keeps_whole_elements() -> None:
+    every = load()
+    there = every.since(float(np.quantile(every.born, 0.5, method="higher")))
+    some = some_elements(every, 30)
+    place = there.keys.index(some.keys[7])
+    assert some.of(7) == pytest.approx(there.of(place))
