@@ -104,8 +104,8 @@ def write(results: Path) -> None:
     """Write the tables into the page."""
     found, text = json.loads(results.read_text()), PAGE.read_text()
     for mark, names in (("histories", HISTORIES), ("worlds", WORLDS)):
-        pattern = re.compile(rf"(<!-- {mark} -->\n).*?(\n<!-- end of {mark} -->)", re.DOTALL)
-        text, count = pattern.subn(lambda m, n=names: m[1] + table(found, n) + m[2], text)
+        pattern = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- end of {mark} -->)", re.DOTALL)
+        text, count = pattern.subn(lambda m, n=names: m[1] + table(found, n) + "\n" + m[2], text)
         if count != 1:
             raise SystemExit(f"{PAGE}: the marks of {mark} are not there once")
     PAGE.write_text(text)

@@ -112,6 +112,8 @@ def test_another_round_keeps_the_trend() -> None:
     learner.rescale(5.0)
     assert learner.now[0] == pytest.approx(before, rel=0.5)
     assert learner.now[0] > 1.5
+    zero, start = np.zeros(1, np.intp), np.array([1.7e9])
+    assert learner.elapsed(zero, start, start + 2.0) == pytest.approx(2.0 * learner.now)
 
 
 def test_elements_with_nothing_in_common_go_by_time() -> None:

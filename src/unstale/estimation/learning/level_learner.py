@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from unstale.arguments import Floats, scalar, whole
 from unstale.errors import InvalidInput
 
-from .compiled.levels import CELLS, elapsed_by, hear_levels, let_go, set_cells
+from .compiled.levels import CELLS, NEVER, elapsed_by, hear_levels, let_go, set_cells
 from .rhythm_learner import PollsOfElements
 
 CELLS_PER_ROUND = 16.0
@@ -82,7 +82,7 @@ class LevelLearner:
             return
         models = _WANDERS.size
         for name, blank in (
-            ("_first", np.full(more, _NEVER)),
+            ("_first", np.full(more, NEVER, np.int64)),
             ("_counts", np.zeros((more, models, CELLS))),
             ("_exposure", np.zeros((more, models, CELLS))),
             ("_before", np.ones((more, models))),
@@ -144,7 +144,7 @@ class LevelLearner:
     def _go_on(self, one: int, now: float) -> None:
         """Let the cells of a class end with the present one."""
         first = int(np.floor(now / self._width)) + 1 - CELLS
-        if self._first[one] == _NEVER:
+        if self._first[one] == NEVER:
             self._first[one] = first
         gone = min(first - int(self._first[one]), 1 << 30)
         if gone <= 0:
@@ -169,7 +169,7 @@ class LevelLearner:
         """Set another time between polls from now on: of levels, only trends are kept."""
         self._width = scalar("round", round, above=0) / CELLS_PER_ROUND
         self._before[:], self._before_spread[:] = self._after, self._after_spread
-        self._first[:] = _NEVER
+        self._first[:] = NEVER
         self._counts[:] = self._exposure[:] = 0.0
         for one in range(self.model.size):
             self._set(one)
@@ -204,7 +204,3 @@ class LevelLearner:
         for one in range(classes):
             self._set(one)
         return self
-
-
-_NEVER = np.int64(-(1 << 62))
-"""The first cell of a class that has not been polled."""

@@ -15,6 +15,8 @@ from numba import njit
 
 CELLS = 64
 """Cells that are kept; what came before has the level of the trend at that time."""
+NEVER = -(1 << 62)
+"""The first cell of a class that has not been polled."""
 _SURE = 1e-12
 """The least probability that a model gives to anything."""
 _LARGEST_STEP, _LARGEST_TREND = 8.0, 1e3
@@ -41,7 +43,9 @@ def elapsed_by(classes, start, end, chosen, first, width, levels, passed, before
     for j in range(start.size):
         c = classes[j]
         k = chosen[c] - 1
-        if k >= 0:
+        if k >= 0 and first[c] == NEVER:
+            found[j] = after[c, k] * (end[j] - start[j])
+        elif k >= 0:
             found[j] = passed_at(
                 levels[c, k], passed[c, k], before[c, k], after[c, k], first[c], width, end[j]
             ) - passed_at(levels[c, k], passed[c, k], before[c, k], after[c, k], first[c], width, start[j])
