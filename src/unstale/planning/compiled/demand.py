@@ -172,6 +172,15 @@ def _place(x, turn, first, second, last):
 
 
 @njit(inline="always")
+def lowest(marks, first):
+    """The smallest of sixteen."""
+    low = marks[first]
+    for i in range(1, 16):
+        low = min(low, marks[first + i])
+    return low
+
+
+@njit(inline="always")
 def note_cutoff(x, start, near, count):
     """Write the places of elements about to be cut off (at x = 1) after others; return how many."""
     for j in range(x.size):  # without a jump, as none could be foreseen

@@ -22,8 +22,9 @@ from .demand import (
     _filled,
     _newton,
     _piece,
+    lowest,
 )
-from .plain import _EVEN, _FIT, _ODD, _look_up, _lowest
+from .plain import _EVEN, _FIT, _ODD, _look_up
 
 _MOST_STEPS = 200
 """Prices that are tried for a group."""
@@ -118,7 +119,7 @@ def _ask(units, masses, prices, table, paid, bends, turns, centre, near):
         paid[j] = asked if known else (-1.0 if x < beyond else 0.0)
     for first in range(0, m, 16):
         end = min(first + 16, m)
-        if end == first + 16 and _lowest(paid, first) >= 0.0:
+        if end == first + 16 and lowest(paid, first) >= 0.0:
             continue
         for j in range(first, end):
             if paid[j] < 0.0:

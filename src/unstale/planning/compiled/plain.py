@@ -13,7 +13,7 @@ from numba import njit
 
 from ...kernels import FIXED, FRESHNESS, _horner, _inverse_worth
 from ..lookup import FIT_CENTRE, FIT_END, fitted_freshness
-from .demand import _NEAR_CUTOFF, CHUNK_ELEMENTS, FAST_MATH, _add_up, _filled, _piece, _place, _priced
+from .demand import _NEAR_CUTOFF, CHUNK_ELEMENTS, FAST_MATH, _add_up, _filled, _piece, _place, _priced, lowest
 
 _FIT, _EVEN, _ODD = fitted_freshness()
 _F32 = np.float32
@@ -46,15 +46,6 @@ def _look_up(x, table):
     return rows[k, 1] + u * (a + u * (b + u * (c + u * d))), x * (tangent if x < turn else -tangent)
 
 
-@njit(inline="always")
-def _lowest(marks, first):
-    """The smallest of sixteen."""
-    low = marks[first]
-    for i in range(1, 16):
-        low = min(low, marks[first + i])
-    return low
-
-
 @njit(error_model="numpy")
 def _ask_marked(marks, rates, weights, unit, table, blur, fall, start, near, count, bends):
     """Ask the elements of a chunk whose marks are negative, by the table, and write what they ask for there.
@@ -65,7 +56,7 @@ def _ask_marked(marks, rates, weights, unit, table, blur, fall, start, near, cou
     asked = slope = 0.0
     for first in range(0, rates.size, 16):
         end = min(first + 16, rates.size)
-        if end == first + 16 and _lowest(marks, first) >= 0.0:
+        if end == first + 16 and lowest(marks, first) >= 0.0:
             continue
         for j in range(first, end):
             if marks[j] >= 0.0:

@@ -27,6 +27,7 @@ from .demand import (
     _filled,
     _piece,
     _priced,
+    lowest,
     note_cutoff,
     settle,
 )
@@ -37,8 +38,10 @@ _UNIT = 2.0 ** (1 - _SHIFT)
 _MANTISSA = (1 << 52) - 1
 _ONE = 1023 << 52
 _STEEP = 2.0 * (1 << PIECE_BITS)
-_SERIES_CHANGES = 0.05
-"""Changes expected within an interval, below which eight terms of a series are enough."""
+_SERIES_CHANGES, _SERIES_INTERVAL = 0.05, 0.02
+"""Changes expected within an interval, and intervals, below which eight terms of a series are enough."""
+_NEAR_ONE = 0.1
+"""Logarithm by which the tail differs from that of shape 1, below which ten terms of a series are enough."""
 _LAST_STEP, _TRUSTED_STEP = 2e-5, 0.02
 """After a shorter step, relatively, nothing is left to improve; a longer one is not trusted."""
 _GOOD_ENOUGH_RELATIVE = 3e-5
@@ -80,50 +83,51 @@ def _stepped(kind, a, level, v):
     return v, (max(1e-09, steep)), abs(1.0 - value / level)
 
 
+_THIRD, _SIXTH, _SEVENTH = 1.0 / 3.0, 1.0 / 6.0, 1.0 / 7.0  # to multiply is quicker than to divide
+
+
 @njit(inline="always")
 def _near_zero(a, z, c1, c2, c3, c4, c5, c6, c7, c8):
     """Sum of c_n (a)_n (-z)^(n-1) / n!, for n from 1, divided by a z: the start of a worth."""
-    return c1 - (a + 1.0) * z * 0.5 * (
-        c2
-        - (a + 2.0)
-        * z
-        / 3.0
-        * (
-            c3
-            - (a + 3.0)
-            * z
-            * 0.25
-            * (
-                c4
-                - (a + 4.0)
-                * z
-                * 0.2
-                * (c5 - (a + 5.0) * z / 6.0 * (c6 - (a + 6.0) * z / 7.0 * (c7 - (a + 7.0) * z * 0.125 * c8)))
-            )
-        )
-    )
+    sum7 = c7 - (a + 7.0) * z * 0.125 * c8
+    sum5 = c5 - (a + 5.0) * z * _SIXTH * (c6 - (a + 6.0) * z * _SEVENTH * sum7)
+    sum3 = c3 - (a + 3.0) * z * 0.25 * (c4 - (a + 4.0) * z * 0.2 * sum5)
+    return c1 - (a + 1.0) * z * 0.5 * (c2 - (a + 2.0) * z * _THIRD * sum3)
+
+
+_GROWTH = tuple(1.0 / math.factorial(k + 1) for k in range(10))
+
+
+@njit(inline="always")
+def _first_moment(a, z, log, tail, changed):
+    """The worth of freshness, but for short intervals."""
+    near = (1.0 - a) * log  # where that is small, the usual form divides two small numbers
+    close = a * log * _horner(_GROWTH, near) - changed
+    return close if max(a * _NEAR_ONE, 1.0) * abs(near) < _NEAR_ONE else (changed - a * z * tail) / (a - 1.0)
 
 
 @njit(inline="always")
 def _freshness_near(a, z, level):
     """What one step of Halley's needs to know of the worth of freshness at z.
 
-    Returns the worth and the level, both in the same unit; the derivative of the logarithm of the worth by
-    that of z; the second one divided by it; whether these have their digits; the chance that nothing has
-    changed; and ``z / (1+z)``.
+    Returns the level over the worth, less 1; the derivative of the logarithm of the worth by that of z; the
+    second one divided by it; whether these have their digits; the chance that nothing has changed; and
+    ``z / (1+z)``.
     """
-    tail, share = _decay(a * _log1p(z)), z / (1.0 + z)
-    small = (1.0 + a) * z < _SERIES_CHANGES
+    log, share = _log1p(z), z / (1.0 + z)
+    tail = _decay(a * log)
     start = a * z * z * _near_zero(a, z, 1 / 2, 2 / 3, 3 / 4, 4 / 5, 5 / 6, 6 / 7, 7 / 8, 8 / 9)
-    value = start if small else (1.0 - (1.0 + a * z) * tail) / (a - 1.0)
-    sure = (z > 0.0) & (small | (abs(a - 1.0) * level > 1e-4))
-    growth = z * share * a * tail / value
-    return value, level, growth, 2.0 - (a + 1.0) * share - growth, sure, tail, share
+    small = ((1.0 + a) * z < _SERIES_CHANGES) & (z < _SERIES_INTERVAL)
+    value = start if small else _first_moment(a, z, log, tail, 1.0 - tail)
+    sure = (z > 0.0) & (z < math.inf)
+    inverse = 1.0 / value
+    growth = z * share * a * tail * inverse
+    return (level - value) * inverse, growth, 2.0 - (a + 1.0) * share - growth, sure, tail, share
 
 
 @njit(inline="always")
 def _age_near(a, z, level):
-    """Likewise, of age; worth and level are divided by z."""
+    """Likewise, of age."""
     tail, share = _decay(a * _log1p(z)), z / (1.0 + z)
     small = (1.0 + a) * z < _SERIES_CHANGES
     start = a * z * z * _near_zero(a, z, 1 / 3, 1 / 4, 1 / 5, 1 / 6, 1 / 7, 1 / 8, 1 / 9, 1 / 10)
@@ -133,33 +137,37 @@ def _age_near(a, z, level):
     value = start if small else 0.5 * z * changed - second
     sure = (z > 0.0) & (small | (abs(near) * level > 1e-4))
     changed = a * z * _near_zero(a, z, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) if small else changed
-    growth = z * changed / value
-    return value, level / z, growth, 2.0 + share * a * tail / changed - growth, sure, tail, share
+    inverse = 1.0 / value  # z over the worth
+    growth = z * changed * inverse
+    miss = (level / z - value) * inverse
+    return miss, growth, 2.0 + share * a * tail / changed - growth, sure, tail, share
 
 
 @njit(inline="always")
 def _harmonic_near(a, z, level):
     """Likewise, of harmonic."""
-    tail, share = _decay(a * _log1p(z)), z / (1.0 + z)
-    small = (1.0 + a) * z < _SERIES_CHANGES
+    log, share = _log1p(z), z / (1.0 + z)
+    tail = _decay(a * log)
+    small = ((1.0 + a) * z < _SERIES_CHANGES) & (z < _SERIES_INTERVAL)
     start = a * z * z * _near_zero(a, z, 1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 6, 1 / 7, 1 / 8, 1 / 9)
     changed = 1.0 - tail
-    value = start if small else z * changed - (changed - a * z * tail) / (a - 1.0)
-    sure = (z > 0.0) & (small | (abs(a - 1.0) * level > 1e-4))
+    value = start if small else z * changed - _first_moment(a, z, log, tail, changed)
+    sure = (z > 0.0) & (z < math.inf)
     changed = a * z * _near_zero(a, z, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) if small else changed
-    growth = z * changed / value
-    return value, level, growth, 1.0 + share * a * tail / changed - growth, sure, tail, share
+    inverse = 1.0 / value
+    growth = z * changed * inverse
+    return (level - value) * inverse, growth, 1.0 + share * a * tail / changed - growth, sure, tail, share
 
 
 @njit(inline="always")
 def _halley(z, near):
     """The interval after a step towards the level, and how far off worth is after it; -1 if unsure."""
-    value, level, growth, curve, sure, _, _ = near
-    miss = (level - value) / value
+    miss, growth, curve, sure, _, _ = near
     step = miss * (1.0 - 0.5 * miss) / growth
     good = sure & (abs(step) < _LAST_STEP) & (growth > 1e-3)
     off = growth * abs(curve) * step * step + 1e-15
-    return z * (1.0 + (step * (1.0 + 0.5 * step * (1.0 - curve)) if good else 0.0)), (off if good else -1.0)
+    better = z * (1.0 + (step * (1.0 + 0.5 * step * (1.0 - curve)) if good else 0.0))
+    return better, (off if good else (-1.0 if z < math.inf else 0.0))
 
 
 @njit(inline="always")
@@ -182,13 +190,14 @@ def _conditional_halley(a, more, z, near):
 
     Returns also the elasticity of the frequency, and by how much the interval was stepped.
     """
-    value, level, growth, curve, sure, tail, share = near
+    miss, growth, curve, sure, tail, share = near
     found, rise = _next_found_near(a, z, tail, share)
     cost = 1.0 + more * found
     rise *= more / cost  # of the cost, as growth is that of the worth
     steep = growth - rise
     bow = (growth * curve - rise * (2.0 - (a + 2.0) * share - rise)) / steep
-    miss = (level * cost - value) / (level * cost + value)
+    ratio = (1.0 + miss) * cost  # of what a poll is to be worth to what it is
+    miss = (miss + more * found * (1.0 + miss)) / (ratio + 1.0)
     step = 2.0 * miss * (1.0 + miss * miss * (1.0 / 3.0)) / steep
     step = min(max(step, -_LONGEST_STEP), _LONGEST_STEP)
     slower = 1.0 + 0.5 * step * bow
@@ -317,11 +326,12 @@ def locate(shape, level, table, v, bend):
     bits, unit_bits = z.view(np.int64), unit.view(np.int64)
     for j in range(m):
         a, lev = shape[j], level[j]
-        b = 1.0 / (1.0 + a)
-        q = lev / (b * (1.0 - b))
-        x[j] = q / b if kind == AGE else q
+        more = 1.0 + a  # 1/b; divisions are what takes time here
+        inverse = 1.0 / (a * more)
+        q = lev * (more * more * more * inverse)
+        x[j] = q * more if kind == AGE else q
         share[j] = lev * (a - 1.0) if saturates else 0.0
-        y[j] = b * COLUMNS
+        y[j] = a * inverse * COLUMNS
     for j in range(m):
         z[j] = x[j] if share[j] < 0.5 else max(1.0 - share[j], 0.0)
     for j in range(m):
@@ -333,7 +343,6 @@ def locate(shape, level, table, v, bend):
         x[j] = np.float64(bits[j] & _INSIDE) * _UNIT - 1.0
         y[j] = 2.0 * (y[j] - np.float64(c)) - 1.0
         unit_bits[j] = (bits[j] & _MANTISSA) | _ONE
-        bend[j] = _STEEP if main else -_STEEP * share[j] / z[j]
     for j in range(m):
         k = index[j]
         t, u = x[j], y[j]
@@ -341,26 +350,30 @@ def locate(shape, level, table, v, bend):
         c1 = rows[k, 4] + u * (rows[k, 5] + u * (rows[k, 6] + u * rows[k, 7]))
         c2 = rows[k, 8] + u * (rows[k, 9] + u * (rows[k, 10] + u * rows[k, 11]))
         c3 = rows[k, 12] + u * (rows[k, 13] + u * (rows[k, 14] + u * rows[k, 15]))
-        psi = c0 + t * (c1 + t * (c2 + t * c3))
-        bend[j] *= unit[j] * (c1 + t * (2.0 * c2 + t * (3.0 * c3))) / psi
-        v[j] = psi
+        v[j] = c0 + t * (c1 + t * (c2 + t * c3))
+        bend[j] = _STEEP * unit[j] * (c1 + t * (2.0 * c2 + t * (3.0 * c3)))
     for j in range(m):
-        known = v[j] > 0.0
+        psi, main, more = v[j], share[j] < 0.5, 1.0 + shape[j]
+        left = 1.0 if main else z[j]
+        inverse = 1.0 / (more * psi * left)
         never = (share[j] >= 1.0) | (level[j] == math.inf)
-        interval = 1.0 / ((1.0 + shape[j]) * v[j])
-        v[j] = math.inf if never else (interval if known else -1.0)
+        bend[j] *= inverse * (more if main else -share[j] * more)
+        bend[j] = 0.0 if never else bend[j]
+        interval = inverse * left
+        v[j] = math.inf if never else (interval if psi > 0.0 else -1.0)
 
 
 @njit(error_model="numpy")
 def _solve_rest(kind, shape, level, v, bend, off, fine):
     """Solve for intervals that are not known well enough."""
-    for j in range(shape.size):
-        if v[j] < 0.0 or (fine and off[j] < 0.0):
-            if v[j] < math.inf:
+    for first in range(0, shape.size, 16):
+        end = min(first + 16, shape.size)
+        if end == first + 16 and lowest(v, first) >= 0.0 and not (fine and lowest(off, first) < 0.0):
+            continue
+        for j in range(first, end):
+            if v[j] < 0.0 or (fine and off[j] < 0.0):
                 v[j], steep, off[j] = _stepped(kind, shape[j], level[j], v[j])
-                bend[j] = -1.0 / steep
-            else:
-                off[j] = bend[j] = 0.0
+                bend[j] = -1.0 / steep if v[j] < math.inf else 0.0
 
 
 @njit(error_model="numpy")
@@ -492,7 +505,9 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
         np.empty(CHUNK_ELEMENTS),
     )
     more, cost, free_cost = np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS), np.empty(CHUNK_ELEMENTS)
-    spare = np.empty(CHUNK_ELEMENTS if conditional else 0)
+    simple = columns[5].size == columns[6].size == codes.size == 1 and not conditional
+    simple &= columns[5][0] == 0.0 and columns[6][0] == math.inf
+    spare = np.empty(CHUNK_ELEMENTS)
     cut_off = np.uint64(0)
     for start in range(0, n, CHUNK_ELEMENTS):
         m = min(CHUNK_ELEMENTS, n - start)
@@ -515,6 +530,20 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
             for j in range(m):
                 more[j] = change_size[j] / size[j]
             _solve_conditional(table, shape, level[:m], more[:m], v[:m], bend[:m], off[:m], fine)
+        given = out[start:][:m] if fine else spare[:m]
+        if simple:
+            spent = slope = residual = 0.0
+            for j in range(m):
+                given[j] = scale[j] / v[j]
+                paid = count[j] * size[j] * given[j]
+                spent += paid
+                slope += paid * bend[j] if paid > 0.0 else 0.0
+                residual += paid * off[j] if paid > 0.0 else 0.0
+            sums[0, 0] += spent
+            sums[0, 1] += slope
+            sums[0, 2] += spent
+            sums[0, 3] += residual
+            continue
         for j in range(m):
             cost[j] = free_cost[j] = count[j] * size[j]
         if conditional:
@@ -525,7 +554,6 @@ def ask_uncertain(n, columns, prices, codes, table, order, fine, out, sums, near
             v[j] = scale[j] / v[j]
         for j in range(m):
             bend[j] = v[j] * bend[j] if (v[j] > 0.0) & (not fine) else 0.0
-        given = out[start:][:m] if fine else spare[:m]
         low = _piece(columns[5], start, m, fills[5])
         high = _piece(columns[6], start, m, fills[6])
         settle(v[:m], bend[:m], off[:m], cost[:m], low, high, free_cost[:m], codes, start, given, sums)
