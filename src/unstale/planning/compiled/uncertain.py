@@ -46,6 +46,8 @@ _LAST_STEP, _TRUSTED_STEP = 2e-5, 0.02
 """After a shorter step, relatively, nothing is left to improve; a longer one is not trusted."""
 _GOOD_ENOUGH_RELATIVE = 3e-5
 """Relative error of an interval in random order: what it costs is a square of that."""
+_CLOSE_STEP = 1e-6
+"""and where a step leaves as little, no other one follows."""
 _CLOSE_COST, _NEAR_COST = 1e-11, 1e-4
 """How far the cost of a poll may be from the one that was looked for, in a fine pass and in a rough one."""
 _LONGEST_LOG = 690.0
@@ -435,7 +437,10 @@ def _solve_random(table, order, shape, level, v, bend, off, fine):
             value, growth = _worth_and_growth(kind, order, a, v[j])
             step = math.log(lev / value) / max(growth, 1e-9)
             v[j] *= math.exp(step)
-            bend[j], off[j] = -1.0 / max(growth, 1e-9), 8.0 * step * step
+            left = min((1.0 + a) * step * step, abs(step))  # of the interval's error, after the step
+            bend[j], off[j] = -1.0 / max(growth, 1e-9), 8.0 * left * left
+            if left < _CLOSE_STEP:
+                break
 
 
 @njit(error_model="numpy", fastmath=FAST_MATH)
