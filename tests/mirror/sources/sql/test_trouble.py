@@ -243,7 +243,7 @@ def test_cancelled_polls_are_stopped(pg, pg_poller, lite, lite_poller):
     assert active(pg) == 0
     for one in threading.enumerate():
         if one.name == "unstale":
-            one.join(5)
+            one.join(60)
             assert not one.is_alive()
     assert lite_poller.element("shop#t").poll().outcome == "changed"
 

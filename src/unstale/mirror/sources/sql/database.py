@@ -135,6 +135,8 @@ def error_words(error: BaseException, secrets: tuple[str, ...]) -> tuple[str, st
     known = _WORDS_BY_SQLSTATE.get(state)
     if isinstance(error, sqlite3.OperationalError) and "locked" in line:
         known = "busy: somebody is writing to it"
+    if isinstance(error, sqlite3.DataError) and "too big" in line:
+        known = "a cell is larger than max_size, or a row than 256 MB"
     if isinstance(error, sqlite3.Error | sqlite3.Warning) and _REFUSED_BY_SQLITE.search(line):
         known = "polls only read; write one SELECT"
     return state, f"{known} ({line})" if known else line

@@ -135,7 +135,7 @@ def _one_pass(
     try:
         while True:
             stop.check()
-            batch = rows.fetchmany(count)
+            batch = _some_rows(rows, count)
             columns = list(zip(*batch, strict=True)) if batch else [()] * len(names)
             if fixed is None:
                 kinds = [kind.take(values) for kind, values in zip(kinds, columns, strict=True)]
@@ -154,6 +154,7 @@ def _one_pass(
                 count = max(
                     100, min(_MAX_ROWS_PER_BLOCK, 4 * count, BLOCK_BYTES * len(batch) // (2 * size + 1))
                 )
+                del batch, columns, arrays  # before the next ones are read
         if late:
             return None, kinds
         writer.close()
@@ -162,6 +163,21 @@ def _one_pass(
     finally:
         if writer is not None:
             writer.drop()
+
+
+def _some_rows(rows: Any, count: int) -> list[Any]:  # noqa: ANN401
+    """Fetch so many rows, or fewer if they are large: a row may be as large as all others together."""
+    batch: list[Any] = []
+    room = BLOCK_BYTES
+    while len(batch) < count and room > 0:
+        row = rows.fetchone()
+        if row is None:
+            break
+        batch.append(row)
+        for value in row:
+            if type(value) is str or type(value) is bytes:
+                room -= len(value)
+    return batch
 
 
 def _lenient(text: bytes) -> str:

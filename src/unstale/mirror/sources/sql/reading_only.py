@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from sqlalchemy import Connection as AnyConnection
 
+_MAX_ROW_BYTES = 256 << 20
+"""Of all cells of a row of SQLite together."""
 _SEVERAL_STATEMENTS = "cannot insert multiple commands"
 """How PostgreSQL begins to refuse several statements where one is expected."""
 
@@ -118,6 +120,14 @@ def select_from(driver: Connection[Any], name: str, statement: str) -> str:
     if wrapped is not None:
         raise wrapped
     return inside
+
+
+def limit_cells(driver: sqlite3.Connection, most: int, columns: int = 1) -> None:
+    """Let no cell be larger than ``most`` bytes, and no row than a row may be in memory.
+
+    A view of a few bytes can make a cell of a gigabyte.
+    """
+    driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(min(most, _MAX_ROW_BYTES // max(columns, 1)), 100_000))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from unstale.mirror.source import Found, Json
 
 from .arrow_types import as_text
 from .extract import Extract, from_cursor
-from .reading_only import NotOneSelect, only_reading
+from .reading_only import NotOneSelect, limit_cells, only_reading
 from .sqlite_probe import SqliteMark
 from .stoppable_work import Stop
 from .table_poll import MAX_PARTITIONS, MAX_PROBE_ROWS, TableGone, TablePoll, answer_digest, in_order
@@ -36,6 +36,7 @@ def poll_with_sqlalchemy(poll: TablePoll, mark: SqliteMark | None, stop: Stop) -
             reading = _SqlAlchemyPoll(poll, connection, stop, mark)
             if poll.database.kind == "sqlite":
                 connection.exec_driver_sql("BEGIN")
+                limit_cells(driver, poll.terms.max_size)
                 with only_reading(driver):
                     found = reading.run()
             else:
@@ -110,6 +111,8 @@ class _SqlAlchemyPoll:
         if not found:
             raise TableGone
         self.declared = [kind for _, kind, _ in found]
+        driver = cast("Any", self.connection.connection.driver_connection)
+        limit_cells(driver, self.poll.terms.max_size, len(found))
         self.key = [name for name, _, place in sorted(found, key=lambda one: one[2]) if place]
         return [name for name, _, _ in found]
 
@@ -230,4 +233,4 @@ class _ResultCursor:
 
     def __init__(self, result: CursorResult[Any]) -> None:
         self.description = cast("Any", result.cursor).description
-        self.fetchmany, self.close = result.fetchmany, result.close
+        self.fetchone, self.close = result.fetchone, result.close
