@@ -574,9 +574,13 @@ def test_what_the_spacing_of_a_host_makes_flat_is_said(tmp_path):
     with page_of(tmp_path / "mirror.db", hourly("7200/h"), "https://example.org/a") as (client, _):
         said = checked(client.get("/what-if")).text
         assert (
-            "From 3,273 polls/hour on the curve is flat, whatever the budget: example.org takes one poll "
-            "each 1 second (spacing)." in said
+            "From 3,273 polls/hour on the curve is flat: example.org takes one poll each 1 second (spacing)."
+            in said
         )
+    hosts = [f"https://{n}.example.org/a" for n in range(5)]
+    with page_of(tmp_path / "several.db", hourly("36000/h"), *hosts) as (client, _):
+        said = checked(client.get("/what-if")).text
+        assert "0.example.org, 1.example.org, 2.example.org and 2 more take one poll each 1 second" in said
     with page_of(tmp_path / "slow.db", hourly("1/h"), "https://example.org/a") as (client, _):
         assert "is flat" not in checked(client.get("/what-if")).text
 
@@ -602,7 +606,8 @@ def test_polls_are_told_as_a_share_of_a_days_budget(tmp_path):
         mirror.add("python:a", poll=lambda: "a")
         mirror.step()
         page = checked(client.get("/"))
-        assert "1 in the last minute, 10.0 % of what a day\u2019s budget allows" in page.text
+        assert "10.0 % of what a day\u2019s budget allows" in page.text
+        assert "1 in the last minute; the budget is 10 polls/day" in page.text
         assert next(a["value"] for a in page.all("meter") if a["id"] == "polls-used") == "0.1"
 
 

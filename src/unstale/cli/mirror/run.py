@@ -82,6 +82,8 @@ def run(
         if given is not None and not serve:
             raise InvalidInput(f"{name} is for the dashboard: say --serve, too")
     with ExitStack() as stack:
+        if serve and not (quiet or as_json) and sys.stderr.isatty():
+            say(console(stderr=True), "The dashboard and the runner begin ...", apart=False)
         server = serving(mirror_file, PORT if port is None else port, token_file)
         at_once = serve and Path(configured(mirror_file).store).exists()  # or else we make the store first
         address = stack.enter_context(server) if at_once else None

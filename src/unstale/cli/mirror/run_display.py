@@ -62,6 +62,8 @@ class Seen:
     """In words, to say why there is no poll for a while."""
     next: float = 0.0
     """When the budget allows the next poll."""
+    begun: bool = False
+    """Whether something has happened: until then elements are read."""
     first_copies: str = ""
     """How far it is with them, in words; empty if there are all."""
     status: Status | None = None
@@ -74,6 +76,7 @@ class Seen:
 
     def take(self, event: Event) -> None:
         """Count an event."""
+        self.begun = self.begun or event.kind != "planner"
         if event.kind == "poll":
             self.outcomes[str(event.data.get("outcome", "seen"))] += 1
             self.traffic += int(event.data.get("traffic", 0))
@@ -297,6 +300,8 @@ class Screen:
         return f"{self.title}{count}, running for {show_duration(float(round(self.seen.ran)))}"
 
     def _pairs(self) -> list[tuple[str, str]]:
+        if not self.seen.begun:
+            return [("starting", "elements are read, and the first polls begin in a moment")]
         since = ("since the start", self.seen.summary())
         waits = self.seen.waits(time.time())
         soon = [("next poll", waits)] if waits else []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from unstale.cli.shared.options import DURATION, Count
-from unstale.cli.shared.printing import console, say
+from unstale.cli.shared.printing import console, printable, say
 from unstale.errors import InvalidInput, MissingExtra, need
 from unstale.quantities import show_number
 from unstale.wording import plural, show_budget
@@ -74,6 +74,8 @@ def watch(
         raise InvalidInput("--feed cannot be combined with --sitemap")
     file = _found_or_made(mirror_file, budget, keys)
     out = console(stderr=True)
+    if not as_json:
+        say(out, f"The mirror is in {printable(str(file.parent))}.", apart=False)
     with ExitStack() as stack:
         opened = stack.enter_context(open_mirror(str(file)))
         started = _serve(stack, file, port)  # while we go on
@@ -90,7 +92,7 @@ def watch(
                 json.dumps({"event": "watching", "mirror": str(file), "address": address, "words": words})
             )
         else:
-            say(out, f"{words} The mirror is in {file.parent}.", apart=False)
+            say(out, words, apart=False)
             if address is not None:
                 out.print(f"The page: {address}", style="bold", soft_wrap=True)
         if address is not None and not no_open and not as_json and _has_browser():

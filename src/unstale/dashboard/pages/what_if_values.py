@@ -134,19 +134,19 @@ def _flat(status: Status, curves: WhatIf) -> str:
     slow = [group for group in groups if group.fastest < 0.5 * each * group.elements]
     if not slow:
         return ""
-    shown = ", ".join(
-        f"{filters.host_of(group.name)} takes one poll each {filters.duration(group.spacing)}"
-        for group in slow[:_GROUPS_SHOWN]
-    )
-    more = f" and {len(slow) - _GROUPS_SHOWN:,} more are limited" if len(slow) > _GROUPS_SHOWN else ""
+    takes = f"one poll each {filters.duration(slow[0].spacing)}"
+    if len({group.spacing for group in slow}) > 1:
+        takes = "only so many polls"
+    names = [filters.host_of(group.name) for group in slow[:_GROUPS_SHOWN]]
+    if len(slow) > _GROUPS_SHOWN:
+        names.append(f"{len(slow) - _GROUPS_SHOWN:,} more")
+    who = " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+    limit = f"{who} {'takes' if len(slow) == 1 else 'take'} {takes} (spacing)"
     if len(slow) < len(groups):
-        return f"Copies of some do not get fresher from a larger budget: {shown}{more} (spacing)."
+        return f"Some copies do not get fresher from a larger budget: {limit}."
     most = sum(group.fastest for group in groups)
     unit = wording.amount_unit(curves.present, most)
-    return (
-        f"From {wording.show_amount(most, 'polls', unit)} on the curve is flat, whatever the budget: "
-        f"{shown}{more} (spacing)."
-    )
+    return f"From {wording.show_amount(most, 'polls', unit)} on the curve is flat: {limit}."
 
 
 def _verdict(curves: WhatIf, amount: float | None) -> dict[str, object]:
