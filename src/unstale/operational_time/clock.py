@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from unstale import kernels
 from unstale.arguments import Floats, numbers, scalar, unwrap
 from unstale.errors import InvalidInput
-from unstale.objectives import objective_named
+from unstale.objectives import Objective, objective_named
 from unstale.processes import Poisson, Process, UncertainPoisson
 
 from .compiled.rhythm_worth import next_moment, worth_at
@@ -77,6 +77,21 @@ class OperationalClock:
         phase = np.clip(moments - turns * self.period, 0.0, self.period)
         return np.asarray(turns * self.period + np.interp(phase, self.edges, self.passed))
 
+    def moments(self, passed: ArrayLike) -> Floats:
+        """Return the moments at which so much operational time has passed; the first of them where it stands.
+
+        >>> clock = OperationalClock([1.0, 3.0], period=1.0)
+        >>> clock.moments([0.25, 1.0, 1.125]).tolist()
+        [0.5, 1.0, 1.25]
+        """
+        sums = np.asarray(numbers("passed", passed), float)
+        turns = np.floor(sums / self.period)
+        rest = np.clip(sums - turns * self.period, 0.0, self.period)
+        place = np.clip(np.searchsorted(self.passed, rest, side="left") - 1, 0, self.levels.size - 1)
+        level = self.levels[place]
+        within = np.where(level > 0, (rest - self.passed[place]) / np.where(level > 0, level, 1.0), 0.0)
+        return np.asarray(turns * self.period + self.edges[place] + np.maximum(within, 0.0))
+
     def level(self, t: ArrayLike) -> Floats:
         """Return how fast changes come at moments, beside their mean."""
         moments = np.asarray(numbers("t", t), float)
@@ -119,7 +134,7 @@ class OperationalClock:
         >>> clock.worth(1.0, 0.0, [0.3, 0.5, 0.7, 0.9]).round(3).tolist()
         [0.0, 0.023, 1.001, 0.276]
         """
-        kind = _kind(objective)
+        kind = objective_kind(objective)
         shape, time = gamma_of(law)
         columns = np.broadcast_arrays(shape, time, numbers("last", last), numbers("at", at))
         found = [
@@ -167,7 +182,9 @@ class OperationalClock:
         begin = before if since is None else max(scalar("since", since), before)
         wanted = scalar("price", price, above=0)
         return float(
-            next_moment(_kind(objective), self.edges, self.levels, shape, time, before, begin, wanted, reach)
+            next_moment(
+                objective_kind(objective), self.edges, self.levels, shape, time, before, begin, wanted, reach
+            )
         )
 
 
@@ -183,7 +200,8 @@ def gamma_of(law: Process | ArrayLike) -> tuple[Floats, Floats]:
     return np.full(rates.shape, _NEARLY_KNOWN_SHAPE), _NEARLY_KNOWN_SHAPE / rates
 
 
-def _kind(objective: str) -> int:
+def objective_kind(objective: str | Objective) -> int:
+    """Return the number of an objective by which polls can be timed."""
     kind = objective_named(objective).kernel
     if kind not in (kernels.FRESHNESS, kernels.AGE):
         raise InvalidInput(f"objective must be 'freshness' or 'age' with a rhythm; it is {objective!r}")

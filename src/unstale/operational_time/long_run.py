@@ -13,9 +13,10 @@ from unstale.errors import InvalidInput
 from unstale.processes import Process
 
 from .clock import OperationalClock, gamma_of
-from .compiled.rhythm_worth import costs_between, next_moment
+from .compiled.rhythm_worth import costs_between, next_moment_within, run_long
 
-_SETTLING_POLLS, _COUNTED_PERIODS, _MOST_POLLS = 20, 60, 20_000
+_SETTLING_PERIODS, _COUNTED_PERIODS, _MOST_POLLS = 20.0, 60.0, 20_000
+"""Periods that pass before polls are counted, and for which they are; and polls at most."""
 
 
 class LongRun(NamedTuple):
@@ -82,15 +83,14 @@ def poll_times(
     """
     shape, time = (float(np.ravel(part)[0]) for part in gamma_of(law))
     moments, wanted = [scalar("start", start)], scalar("price", price, above=0)
-    while len(moments) < _MOST_POLLS:
+    until = scalar("end", end)
+    while len(moments) < _MOST_POLLS and moments[-1] < until:
         last = moments[-1]
-        reach = min(100.0 * clock.period, end - last)
-        if reach <= 0:
-            break
-        following = next_moment(
-            kernels.FRESHNESS, clock.edges, clock.levels, shape, time, last, last, wanted, reach
+        reach = min(100.0 * clock.period, until - last)
+        following = next_moment_within(
+            kernels.FRESHNESS, clock.edges, clock.levels, shape, time, last, wanted, reach
         )
-        if not following <= end:
+        if not following <= until:
             break
         moments.append(max(following, np.nextafter(last, np.inf)))
     return np.array(moments)
@@ -103,9 +103,25 @@ def long_run(clock: OperationalClock, law: Process | ArrayLike, price: float) ->
     >>> round(flat.frequency, 3), round(flat.freshness, 3)
     (1.0, 0.632)
     """
-    times = poll_times(clock, law, price, start=0.0, end=2.0 * _COUNTED_PERIODS * clock.period)
-    first = min(_SETTLING_POLLS, times.size // 2)
-    if times.size < 3:
-        return LongRun(0.0, 0.0)
-    kept = times[first:]
-    return LongRun((kept.size - 1) / float(kept[-1] - kept[0]), freshness_of_polls(clock, law, kept))
+    shape, time = (float(np.ravel(part)[0]) for part in gamma_of(law))
+    return long_run_of(kernels.FRESHNESS, clock, shape, time, scalar("price", price, above=0))
+
+
+def long_run_of(kind: int, clock: OperationalClock, shape: float, time: float, price: float) -> LongRun:
+    """Return the same, by the number of an objective and the gamma law of a rate.
+
+    Parameters
+    ----------
+    kind
+        The objective: freshness or age.
+    clock
+        The rhythm of its changes.
+    shape, time
+        The gamma law (1/scale) of its rate.
+    price
+        What a poll must be worth.
+    """
+    frequency, stale = run_long(
+        kind, clock.edges, clock.levels, shape, time, price, _SETTLING_PERIODS, _COUNTED_PERIODS, _MOST_POLLS
+    )
+    return LongRun(frequency, 1.0 - stale)

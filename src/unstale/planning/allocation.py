@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast, overload
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from .summary import Outlook, Summary, summarise
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from ..operational_time import OperationalClock
+    from .by_rhythm import RhythmPlan
 
     Limits = Mapping[object, float] | ArrayLike
     Rates = ArrayLike | Process | Sequence[Process]
@@ -137,6 +140,37 @@ class Plan:
         return Curve(*columns.reshape(-1, 5).T)
 
 
+@overload
+def plan(
+    rates: Rates,
+    budget: float,
+    *,
+    weights: ArrayLike | None = ...,
+    sizes: ArrayLike | None = ...,
+    change_sizes: ArrayLike | None = ...,
+    objective: str | Objective = ...,
+    policy: Policy | Partitioning = ...,
+    order: Order = ...,
+    groups: ArrayLike | None = ...,
+    limits: Limits | None = ...,
+    min_frequency: ArrayLike = ...,
+    max_frequency: ArrayLike = ...,
+    rhythm: None = ...,
+) -> Plan: ...
+
+
+@overload
+def plan(
+    rates: Rates,
+    budget: float,
+    *,
+    weights: ArrayLike | None = ...,
+    sizes: ArrayLike | None = ...,
+    objective: str | Objective = ...,
+    rhythm: OperationalClock,
+) -> RhythmPlan: ...
+
+
 def plan(
     rates: Rates,
     budget: float,
@@ -151,7 +185,8 @@ def plan(
     limits: Limits | None = None,
     min_frequency: ArrayLike = 0.0,
     max_frequency: ArrayLike = np.inf,
-) -> Plan:
+    rhythm: OperationalClock | None = None,
+) -> Plan | RhythmPlan:
     """Divide a budget among elements: how often to poll each, so that the objective is best.
 
     Parameters
@@ -180,12 +215,30 @@ def plan(
         limit), or an array that whole-numbered labels index.
     min_frequency, max_frequency
         Bounds on the frequencies, for all or for each.
+    rhythm
+        How fast changes come at what time of a day or a week, the same for all elements: an
+        `OperationalClock`. Polls then come after the rush, and the plan is a `RhythmPlan`. It takes weights,
+        sizes and the objectives "freshness" and "age".
 
     The budget is spent to the last digit wherever bounds and limits leave room for it.
 
     >>> plan([1, 2, 3, 4, 5], 5).frequencies.round(2).tolist()    # Cho & Garcia-Molina 2000, Table 5
     [1.15, 1.36, 1.35, 1.14, 0.0]
     """
+    if rhythm is not None:
+        _check_rhythm_alone(
+            change_sizes=change_sizes is None,
+            policy=policy == "optimal",
+            order=order == "fixed",
+            groups=groups is None,
+            limits=limits is None,
+            min_frequency=not np.any(min_frequency),
+            max_frequency=bool(np.all(np.isinf(np.asarray(max_frequency, float)))),
+        )
+        from .by_rhythm import plan_by_rhythm
+
+        law = cast("Process | ArrayLike", rates)
+        return plan_by_rhythm(law, budget, rhythm, weights=weights, sizes=sizes, objective=objective)
     total = scalar("budget", budget, at_least=0)
     if not isinstance(policy, Partitioning):
         choice("policy", policy, POLICIES)
@@ -201,6 +254,13 @@ def plan(
         max_frequency=max_frequency,
     )
     return _solve(problem, total, policy)
+
+
+def _check_rhythm_alone(**unset: bool) -> None:
+    """Insist that options are not set that plans by a rhythm do not know."""
+    for name, as_ever in unset.items():
+        if not as_ever:
+            raise InvalidInput(f"{name} cannot be combined with a rhythm; leave one of them out")
 
 
 def _solve(problem: Problem, budget: float, policy: Policy | Partitioning) -> Plan:

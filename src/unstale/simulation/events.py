@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from unstale.arguments import Floats
 from unstale.draws import generator_of, key_of
+from unstale.operational_time import OperationalClock
 from unstale.processes import Gamma, Lognormal, Pareto, Periodic, Poisson, Process, UncertainPoisson, Weibull
 from unstale.processes.superposed import Superposed
 
@@ -72,6 +73,17 @@ class RecordedEvents:
         times = np.empty(look_up(self._events.offsets, self._events.times, self._position, end, offsets))
         copy_out(self._events.times, self._position, offsets, times)
         return Events(offsets, times)
+
+
+class RhythmEvents:
+    """Events that come by a rhythm: those of another source, whose time is that of a clock."""
+
+    def __init__(self, source: EventSource, clock: OperationalClock) -> None:
+        self._source, self._clock = source, clock
+
+    def until(self, end: float) -> Events:
+        events = self._source.until(float(self._clock.at(end)))
+        return Events(events.offsets, np.minimum(self._clock.moments(events.times), np.nextafter(end, 0.0)))
 
 
 _Family = Callable[[Process], tuple[int, Floats, Floats]]

@@ -223,7 +223,7 @@ def _frequencies(name: str, terms: SimulationTerms) -> Floats:
         sizes=world.sizes,
         change_sizes=world.change_sizes,
         objective=terms.objective,
-        policy=name,  # type: ignore[arg-type]  # one of them
+        policy=cast("Any", name),  # one of them
         order=terms.order,
     ).frequencies
 

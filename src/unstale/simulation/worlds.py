@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 from unstale.arguments import Floats, choice, generator, numbers, numbers_of_elements, scalar, whole
 from unstale.draws import CHANGES, REQUESTS
 from unstale.errors import InvalidInput
+from unstale.operational_time import OperationalClock
 from unstale.planning.problem import Laws, laws_of
 from unstale.processes import Poisson, Process
 
-from .events import Drawn, Events, EventSource, Nothing, RecordedEvents, by_element
+from .events import Drawn, Events, EventSource, Nothing, RecordedEvents, RhythmEvents, by_element
 from .noisy_hints import HintSource, NoisyHints
 
 Alignment = Literal["aligned", "reverse", "shuffled"]
@@ -50,6 +51,8 @@ class World:
     """End of the record."""
     told: bool = field(default=False, kw_only=True)
     """Whether polls learn when the last change was."""
+    rhythm: OperationalClock | None = field(default=None, kw_only=True)
+    """How fast changes come at what time of a day or a week; None: always the same."""
     hints: NoisyHints | None = field(default=None, kw_only=True)
     """How reliable hints of changes are; None: there are none."""
 
@@ -75,6 +78,8 @@ class World:
         scalar("accesses", self.accesses, at_least=0)
         if not isinstance(self.hints, NoisyHints | None):
             raise InvalidInput(f"hints must be NoisyHints(recall=..., precision=...); it is {self.hints!r}")
+        if self.rhythm is not None:
+            _check_rhythm(self.rhythm, recorded=self.history is not None)
         for name in ("history", "requests"):
             if (events := getattr(self, name)) is not None and not (
                 isinstance(events, Events) and events.offsets.shape == (n + 1,)
@@ -183,7 +188,8 @@ class World:
         """Return the changes; the same for the same seed."""
         if self.history is not None:
             return RecordedEvents(self.history)
-        return Drawn(len(self), self.laws, seed, CHANGES)
+        drawn = Drawn(len(self), self.laws, seed, CHANGES)
+        return drawn if self.rhythm is None else RhythmEvents(drawn, self.rhythm)
 
     def asked(self, seed: int) -> EventSource:
         """Return the requests; the same for the same seed."""
@@ -196,6 +202,13 @@ class World:
     def hinted(self, seed: int) -> HintSource | None:
         """Return the hints, the same for the same seed; None if there are none."""
         return None if self.hints is None else HintSource(self, self.hints, seed)
+
+
+def _check_rhythm(rhythm: object, *, recorded: bool) -> None:
+    if recorded or not isinstance(rhythm, OperationalClock):
+        raise InvalidInput(
+            f"rhythm must be an OperationalClock, of changes that are not recorded; it is {rhythm!r}"
+        )
 
 
 def _listed(

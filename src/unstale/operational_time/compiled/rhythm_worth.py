@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numba import njit
 
-from unstale.kernels import AGE
+from unstale.kernels import AGE, FRESHNESS
 
 _QUIET_LEVEL = 1e-9
 """A rhythm below this stands still."""
@@ -210,3 +210,42 @@ def costs_between(kind, edges, levels, shape, time, last, at, found):
     for i in range(last.size):
         _pass_to(kind, edges, levels, shape, time, last[i], at[i], now)
         found[i] = now[4]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def next_moment_within(kind, edges, levels, shape, time, last, price, horizon):
+    """Return the first moment after a poll at which the next is worth a price; looks near first."""
+    period = edges[edges.size - 1]
+    reach = 2.0 * period
+    while True:
+        found = next_moment(kind, edges, levels, shape, time, last, last, price, min(reach, horizon))
+        if found < math.inf or reach >= horizon:
+            return found
+        reach *= 8.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_long(kind, edges, levels, shape, time, price, settling, counted, most):
+    """Return polls per unit time, and the share of time stale, of an element polled at a constant price.
+
+    ``settling`` and ``counted`` are periods that pass before, and for which, polls are counted; there are
+    ``most`` polls at most.
+    """
+    period = edges[edges.size - 1]
+    now = np.empty(5)
+    last, polls, first, stale, count = 0.0, 0, 0.0, 0.0, 0
+    while polls < most and last < (settling + counted) * period:
+        following = next_moment_within(kind, edges, levels, shape, time, last, price, 100.0 * period)
+        if not following < math.inf:
+            break
+        following = max(following, last + 1e-12 * (period + last))
+        if last >= settling * period or 2 * polls >= most:
+            first = last if count == 0 else first
+            _pass_to(FRESHNESS, edges, levels, shape, time, last, following, now)
+            stale += now[4]
+            count += 1
+        last = following
+        polls += 1
+    if count == 0:
+        return 0.0, 1.0
+    return count / (last - first), stale / (last - first)
