@@ -18,7 +18,7 @@ from .arguments import Floats, choice, numbers, scalar
 from .errors import InvalidInput
 from .quadrature import cumulate
 
-__all__ = ["Penalty", "beyond", "custom", "decay", "named", "power"]
+__all__ = ["Penalty", "beyond", "custom", "decay", "named", "power", "scaled"]
 
 
 @runtime_checkable
@@ -107,6 +107,15 @@ def beyond(tau: float) -> Penalty:
     return _Beyond(scalar("tau", tau, at_least=0))
 
 
+def scaled(penalty: Penalty, unit: float) -> Penalty:
+    """Return a penalty whose lags are counted in another unit: w(x / unit).
+
+    >>> float(scaled(named("log(1+x)"), 60.0).value(60.0).round(4))
+    0.6931
+    """
+    return _Scaled(penalty, scalar("unit", unit, above=0))
+
+
 def custom(
     function: Callable[[Floats], ArrayLike], *, kinks: ArrayLike = (), name: str = "custom"
 ) -> Penalty:
@@ -179,6 +188,28 @@ class _Decay(_General):
 
     def moment(self, x: ArrayLike) -> Floats:
         return kernels.p2(self.rate * np.asarray(x, float)) / self.rate**2
+
+
+@dataclass(frozen=True)
+class _Scaled(_General):
+    penalty: Penalty
+    unit: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.penalty.name} with x in {self.unit:g}"
+
+    def value(self, x: ArrayLike) -> Floats:
+        return self.penalty.value(np.asarray(x, float) / self.unit)
+
+    def once(self, x: ArrayLike) -> Floats:
+        return self.unit * self.penalty.once(np.asarray(x, float) / self.unit)
+
+    def twice(self, x: ArrayLike) -> Floats:
+        return self.unit**2 * self.penalty.twice(np.asarray(x, float) / self.unit)
+
+    def moment(self, x: ArrayLike) -> Floats:
+        return self.unit**2 * self.penalty.moment(np.asarray(x, float) / self.unit)
 
 
 @dataclass(frozen=True)

@@ -193,10 +193,10 @@ def show_budget(polls: float | None, traffic: float | None) -> str:
 
 
 def show_price(price: float, objective: str) -> str:
-    """Return what a poll must be worth: time that copies are fresh, times weight; or time times age.
+    """Return what a poll must be worth: time that copies are fresh, times weight; or time times days of age.
 
-    >>> show_price(2510.0, "freshness"), show_price(3e6, "age"), show_price(float("nan"), "age")
-    ('2,510 s', '3,000,000 s\u00b2', 'unknown')
+    >>> show_price(2510.0, "freshness"), show_price(35.0, "age"), show_price(float("nan"), "age")
+    ('2,510 s', '35 s\u00b7day', 'unknown')
     """
-    unit = "s" if objective == "freshness" else "s\u00b2"
+    unit = "s\u00b7day" if objective == "age" else "s"
     return "unknown" if math.isnan(price) else f"{show_number(price)} {unit}"

@@ -45,7 +45,7 @@ class FreshnessEstimator:
             state = PlannerState.read(t.state())
         self._settings = state.in_force(mirror.settings)
         self._learner, self._channels = state.learner, state.channels
-        self._hints = {element: (channel, hints) for element, channel, hints in state.hints}
+        self._hints = {one.element: (one.channel, one.hints) for one in state.hints}
         for channel, _ in self._hints.values():
             self._channels.number(channel)  # now: it is used by many threads
         self._local = threading.local()

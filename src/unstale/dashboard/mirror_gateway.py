@@ -18,6 +18,7 @@ from math import nan
 from typing import TypeVar, cast
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.engine.load_policy import load_policy
@@ -28,10 +29,13 @@ from unstale.mirror.store.contract import Element
 
 from .copy_freshness import CopyFreshness, FreshnessEstimator
 from .next_polls import NextPoll, next_polls
+from .reader_names import reader_name, reader_secret
 
 _T = TypeVar("_T")
 LARGEST_NUMBER = 2**62
 """No element, version or poll has such a number."""
+_SECRET_SECONDS = 3600.0
+"""For which the secret of names of users is kept in memory."""
 _WRITE_READS_SECONDS = 2.0
 """After which reads are written."""
 _REST_FACTOR = 10.0
@@ -64,12 +68,12 @@ def _view(mirror: Mirror) -> View:
         policy, state = load_policy(mirror.settings, t)
         now = mirror.clock.now()
         demands: dict[str, MirrorDemand | InvalidInput] = {}
-        for objective in ("freshness", "age"):
+        for objective in dict.fromkeys(("freshness", "age", mirror.settings.objective)):
             try:
                 demands[objective] = demand_of(policy, now, objective)
             except InvalidInput as error:
                 demands[objective] = error
-        return View(status(policy, state, t, now), next_polls(policy, t, now), demands)
+        return View(status(policy, state, t, now, mirror.settings.reads), next_polls(policy, t, now), demands)
 
 
 def numbered(mirror: Mirror, number: int) -> Element:
@@ -94,6 +98,7 @@ class MirrorGateway:
         self._kept: dict[str, _Kept] = {}
         self._tasks: dict[str, asyncio.Task[object]] = {}
         self._reads: Counter[int] = Counter()
+        self._user_reads: Counter[tuple[str, int]] = Counter()
         self._writing: asyncio.Task[None] | None = None
 
     async def do(self, work: Callable[[Mirror], _T]) -> _T:
@@ -151,7 +156,10 @@ class MirrorGateway:
 
     async def demand(self, objective: str) -> MirrorDemand:
         """Return what elements ask for, for an objective."""
-        demand = (await self.view()).demands[objective]
+        demands = (await self.view()).demands
+        if objective not in demands:
+            raise InvalidInput(f"objective must be one of {', '.join(demands)}; it is {objective!r}")
+        demand = demands[objective]
         if isinstance(demand, InvalidInput):
             raise InvalidInput(str(demand))
         return demand
@@ -160,6 +168,14 @@ class MirrorGateway:
         """Return what other budgets would buy; at most some seconds old."""
         demand = await self.demand(objective)
         return await self.kept(f"what if {objective}", lambda _: demand.what_if(), fresh_for=_WHAT_IF_SECONDS)
+
+    async def reader_of(self, request: Request) -> str | None:
+        """Return the name of the user of a request, as the store keeps it; None if it tells of none."""
+        users = self.mirror.settings.reads.users
+        if users == "no":
+            return None
+        secret = await self.kept("reader secret", reader_secret, fresh_for=_SECRET_SECONDS)
+        return reader_name(request, users, secret)
 
     async def freshness_estimator(self) -> FreshnessEstimator:
         """Return what was learned of all elements together; some seconds old."""
@@ -180,9 +196,11 @@ class MirrorGateway:
                 found[element.id] = replace(found[element.id], fresh=nan, age=nan)
         return found
 
-    def read(self, element: int) -> None:
-        """Count a read of a copy."""
+    def read(self, element: int, user: str | None = None) -> None:
+        """Count a read of a copy, by a user if one is told."""
         self._reads[element] += 1
+        if user is not None:
+            self._user_reads[user, element] += 1
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_soon())
 
@@ -192,18 +210,21 @@ class MirrorGateway:
 
     async def _write(self) -> None:
         reads, self._reads = self._reads, Counter()
+        by_users, self._user_reads = self._user_reads, Counter()
         if not reads:
             return
 
         def write(mirror: Mirror) -> None:
             with mirror.store.begin() as t:
                 t.read(reads, mirror.clock.now())
+                t.read_by_users(by_users, mirror.clock.now())
 
         try:
             loop = asyncio.get_running_loop()
             await asyncio.shield(loop.run_in_executor(self._writer, write, self.mirror))  # also when we close
         except (Trouble, OSError):  # they are written with the next ones
             self._reads.update(reads)
+            self._user_reads.update(by_users)
 
     async def close(self) -> None:
         """Write what has been counted, and let go of the mirror."""

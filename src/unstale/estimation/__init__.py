@@ -6,7 +6,8 @@ changes follow; `hints` and `hinted` how reliable hints are, and when to act on 
 elements are wanted.
 """
 
-from .hints.hinted_changes import HintedChanges, HintedPlan, plan_hinted
+from .hints.hinted_changes import HintedChanges
+from .hints.hinted_plan import HintedPlan, plan_hinted
 from .hints.reliability import HintEstimate, estimate_hints
 from .laws.best_poll_times import best_moments
 from .laws.class_fits import fit_class

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TypeVar
 
 from unstale.errors import InvalidInput
+from unstale.policy.terms import aim_of
 from unstale.schedule import Windows
 
 from .engine.discovery import FILE_AUTHOR, Discovery, differs
@@ -128,6 +129,11 @@ def check_given(given: Mapping[str, Json]) -> None:
             raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}; it is {value!r}")
     if isinstance(text := given.get("windows"), str) and text:
         Windows.parse(text)
+    if isinstance(aim := given.get("objective"), str) and aim:
+        aim_of(aim)
+    share = given.get("target", 0.5)
+    if not isinstance(share, float) or not 0.0 < share < 1.0:
+        raise InvalidInput(f"target must be a share between 0 and 1, such as 0.95; it is {share!r}")
 
 
 def batches(items: Iterable[_T]) -> Iterator[list[_T]]:

@@ -154,6 +154,8 @@ class Mirror:
         jitter: float | None = None,
         windows: str | None = None,
         group: str | None = None,
+        objective: str | None = None,
+        target: float | None = None,
         poll: Callable[..., object] | None = None,
         **options: Json,
     ) -> Element:
@@ -175,6 +177,9 @@ class Mirror:
             When it may be polled, as mirror.toml says it.
         group
             The group whose limits it shares; None: its host, or what its source says.
+        objective, target
+            What it is polled for, if that is not the objective of the mirror, and how probably fresh its copy
+            should be: as mirror.toml says it.
         poll
             A callable that returns its content; then the key must begin with ``python:``.
         **options
@@ -185,7 +190,7 @@ class Mirror:
             self.sources["python"].register(key, poll)  # type: ignore[attr-defined]
         given: dict[str, Json] = {
             "weight": weight, "max_age": max_age, "min_interval": min_interval, "jitter": jitter,
-            "windows": windows, "group": group,
+            "windows": windows, "group": group, "objective": objective, "target": target,
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not None}
         check_given(given)
@@ -422,7 +427,7 @@ class Mirror:
     def status(self) -> Status:
         """Return how fresh the mirror is, what it spends, and what is neglected."""
         with self.store.begin() as t:
-            return status(*load_sample(self.settings, t), t, self.clock.now())
+            return status(*load_sample(self.settings, t), t, self.clock.now(), self.settings.reads)
 
     def explain(self, key: str) -> Explanation:
         """Return why an element is polled when it is, and what its polls saw."""

@@ -16,7 +16,7 @@ from .source import Json
 _FASTEST_TIMES, _FASTEST_AT_LEAST = 10.0, 10.0
 """At which a reserve is spent, unless it is said: times the budget, and polls per second, at least."""
 
-__all__ = ["Database", "DiscoveryLimits", "GroupLimit", "Http", "Notify", "Rule", "Settings"]
+__all__ = ["Database", "DiscoveryLimits", "GroupLimit", "Http", "Notify", "Reads", "Rule", "Settings"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,10 @@ class Rule:
     """Poll at least this often, whatever that seems to be worth."""
     min_interval: float | None = None
     """Poll no more often than this."""
+    objective: str | None = None
+    """What they are polled for: see `unstale.policy.terms`."""
+    target: float | None = None
+    """Share of them that should be fresh, which the price serves first."""
     jitter: float | None = None
     """Stretch each interval by a random factor between 1 - jitter and 1 + jitter."""
     windows: str | None = None
@@ -103,6 +107,22 @@ class DiscoveryLimits:
 
 
 @dataclass(frozen=True)
+class Reads:
+    """What readers of copies may ask for."""
+
+    poll_share: float = 0.0
+    """Share of the budget for polls at once, of copies that are not as fresh as a reader wants; 0: none."""
+    wait: float = 10.0
+    """Seconds for which a reader waits for such a poll."""
+    users: str = "no"
+    """What tells users apart: ``header:NAME``, ``cookie:NAME``; ``no``: nothing does."""
+    half_life: float = 7 * 86400.0
+    """Seconds in which reads count half."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """How much users count, by name; others count 1."""
+
+
+@dataclass(frozen=True)
 class Database:
     """A database that elements are tables of."""
 
@@ -141,7 +161,7 @@ class Settings:
     max_rate: float | None = None
     """Polls per second that no minute exceeds, whatever is in reserve; None: see `fastest`."""
     objective: str = "freshness"
-    """``freshness`` or ``age``."""
+    """What the budget is spent for: ``freshness``, ``age``, ...; see `unstale.policy.terms`."""
     contact: str | None = None
     """Where the owners of sources can reach you: an address of a page or of mail, for the User-Agent."""
     concurrency: int = 50
@@ -163,6 +183,7 @@ class Settings:
     """Groups of pages are called ``http:HOST``, those of databases ``sql:NAME``, of files ``file:PLACE``."""
     http: Http = Http()
     discovery: DiscoveryLimits = DiscoveryLimits()
+    reads: Reads = Reads()
     databases: Mapping[str, Database] = field(default_factory=dict)
     notify: tuple[Notify, ...] = ()
     hint_file: str | None = None

@@ -7,7 +7,7 @@ own has 232 bytes more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
@@ -21,6 +21,8 @@ from unstale.errors import InvalidInput
 from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.learner import Learner
 from unstale.schedule import Windows
+
+from .terms import ElementTerms
 
 Places = NDArray[np.intp]
 """Where elements are in the table."""
@@ -39,7 +41,7 @@ _COLUMNS: Mapping[str, tuple[type, float]] = {
     "jitter": (np.float32, 0.0), "window": (np.int16, 0), "state": (np.int8, 0), "look": (np.float64, -inf),
     "reads": (np.float32, 1.0), "channel": (np.int16, 0), "hints": (np.int16, 0), "busy": (np.bool_, 0),
     "soon": (np.bool_, 0), "list": (np.int32, 0), "clockwork": (np.int32, 0), "day_bet": (np.float32, 0.0),
-    "week_bet": (np.float32, 0.0),
+    "week_bet": (np.float32, 0.0), "terms": (np.int16, 0),
 }  # fmt: skip
 _STORED_COLUMNS = (
     "id", "group", "added", "last", "not_before", "failures", "weight", "size", "max_age", "min_interval",
@@ -47,7 +49,7 @@ _STORED_COLUMNS = (
 )  # fmt: skip
 
 
-_NEW_COLUMNS = frozenset({"clockwork", "day_bet", "week_bet"})
+_NEW_COLUMNS = frozenset({"clockwork", "day_bet", "week_bet", "terms"})
 """Columns that states of older versions do not have."""
 
 
@@ -56,6 +58,12 @@ class OpeningHours(Protocol):
 
     def is_open(self, t: ArrayLike) -> NDArray[np.bool_]:
         """Tell whether polls are allowed at a moment."""
+
+    def worked(self, t: ArrayLike) -> Floats:
+        """Return the time worked up to a moment: it runs inside windows only, and there as much faster."""
+
+    def when(self, v: ArrayLike) -> Floats:
+        """Return the moment at which so much time has been worked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,8 @@ class ElementColumns:
     evidence: Sequence[bytes]
     via: Ids | None = None
     """Numbers of the elements that named them, 0 where users did; None: users have named all of them."""
+    terms: Sequence[str] | None = None
+    """What they are polled for, as `ElementTerms` writes it; None: nothing is said of any."""
 
 
 class ElementTable:
@@ -90,6 +100,7 @@ class ElementTable:
     list, one of those that users named, by which it was discovered; 0 if users named it themselves.
     ``clockwork``: its row in `clockworks`, 0 if it has none; ``day_bet`` and ``week_bet`` say what a clock of
     its own has bet without one.
+    ``terms``: what it is polled for, by number.
     """
 
     def __init__(self) -> None:
@@ -99,6 +110,9 @@ class ElementTable:
         self.hours: list[OpeningHours | None] = [None]
         """Of windows, by number; 0 is any time."""
         self._windows = {"": 0}
+        self.terms: list[ElementTerms] = [ElementTerms()]
+        """What elements are polled for, by number; 0 is what all are for."""
+        self._terms = {"": 0}
         self.lists: dict[int, int] = {0: 0}
         """Lists that users named, by the number of their element, in the order of their numbers here."""
         self._count: int | None = None
@@ -201,6 +215,8 @@ class ElementTable:
         chosen = which.tolist()
         self["window"][places] = [self._window(columns.windows[i]) for i in chosen]
         self["state"][places] = [STATES.index(columns.state[i]) for i in chosen]
+        texts = columns.terms
+        self["terms"][places] = 0 if texts is None else [self.number_of_terms(texts[i]) for i in chosen]
         self["list"][places] = 0 if columns.via is None else self._named_by(columns.via[which])
         self.recount()
         self.touch(places)
@@ -223,6 +239,13 @@ class ElementTable:
             self._windows[text] = len(self.hours)
             self.hours.append(Windows.parse(text).clock(datetime(1970, 1, 1, tzinfo=UTC), unit_seconds=1.0))
         return self._windows[text]
+
+    def number_of_terms(self, text: str) -> int:
+        """Return the number of what elements are polled for."""
+        if text not in self._terms:
+            self._terms[text] = len(self.terms)
+            self.terms.append(ElementTerms.read(text))
+        return self._terms[text]
 
     def drop(self, ids: Sequence[int]) -> None:
         """Let elements go."""
@@ -250,12 +273,41 @@ class ElementTable:
                     self.learner.rows(places), self.clockworks.kept(self["clockwork"][places]), strict=True
                 )
             ],
+            terms=[self.terms[i].text() for i in self["terms"][places].tolist()],
         )
 
     def since(self, places: Places, now: float) -> Floats:
         """Return the time since the last poll that saw something, or since the element was added."""
         last = self["last"][places]
         return np.maximum(now - np.where(np.isnan(last), self["added"][places], last), 0.0)
+
+    def worked_since(self, places: Places, now: float) -> Floats:
+        """Return the time since then by which polls become worth something: worked time, of windows.
+
+        All of what elements with windows are polled for happens inside these; so their polls are as many as
+        without, and spread over the windows as `Windows` says.
+        """
+        since = self.since(places, now)
+        for hours, own in self.windowed(places):
+            last = self["last"][places[own]]
+            last = np.where(np.isnan(last), self["added"][places[own]], last)
+            since[own] = np.maximum(hours.worked(now) - hours.worked(np.minimum(last, now)), 0.0)
+        return since
+
+    def after(self, places: Places, start: Floats, wait: Floats) -> Floats:
+        """Return the moments at which so much time has passed after others; worked time, of windows."""
+        moments = start + wait
+        for hours, own in self.windowed(places):
+            some = own & np.isfinite(moments)
+            moments[some] = hours.when(hours.worked(start[some]) + wait[some])
+        return moments
+
+    def windowed(self, places: Places) -> Iterator[tuple[OpeningHours, NDArray[np.bool_]]]:
+        """Go through the windows of elements, and tell which elements have each."""
+        window = self["window"][places]
+        for number in np.unique(window[window > 0]).tolist() if window.any() else ():
+            if (hours := self.hours[number]) is not None:
+                yield hours, window == number
 
     def mend(self, now: float, backoff: Callable[[str, int], float]) -> Places:
         """Mend moments that cannot be: polls in the future, and back-offs that are too long; tell where."""

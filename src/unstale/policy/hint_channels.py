@@ -4,25 +4,36 @@ A channel gives hints: a feed, a sitemap, a caller. A hint multiplies the probab
 is fresh by some factor f: 0 if it never errs, 1 if it says nothing. Of polls after a hint, whose copies were
 fresh with probability s but for the hint, the sum of s times f is how many should have seen no change; so f
 is learned as their number over that sum. The recall of a channel is the share of changes, of the elements
-that it speaks of, that came with a hint. A channel that is new is believed half.
+that it speaks of, that come with a hint. It is learned from polls without a hint: what they see has come
+without one. (Of the changes that polls see after hints nobody knows how they came; if most polls follow
+hints, nearly all changes are seen after one.) A channel that is new is believed half.
 
-Both go into `unstale.HintedChanges`, which knows what a poll is worth then.
+Both go into `unstale.HintedChanges`, which knows what a poll is worth then for freshness, and into
+`HintedCosts`, which knows it for other objectives: for them it matters, too, when hints came.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import log
+from math import expm1, log
 from typing import Self
 
 import numpy as np
 
 from unstale.arguments import Floats
 from unstale.estimation import HintedChanges
+from unstale.estimation.hints.hinted_costs import HintedCosts
+from unstale.kernels import FRESHNESS
+from unstale.objectives import Harmonic, Objective, SourcePenalty, UpdatePenalty
 
+MOST_MOMENTS = 8
+"""Hints about an element since its last poll whose moments are kept; of more, the last counts for all."""
 _MEMORY_POLLS = 500.0
 """Polls after which what a channel did counts 1/e."""
+_MOST_PASSED = 20.0
+"""Changes to expect since the last poll, beyond which more make no difference."""
 
 
 @dataclass(slots=True)
@@ -33,10 +44,10 @@ class Channel:
     """Polls after a hint that saw no change."""
     expected: float = 2.0
     """How many there would have been if hints said nothing."""
-    hinted: float = 0.5
-    """Changes that came with a hint."""
-    changes: float = 1.0
-    """All changes of its elements."""
+    silent: float = 0.5
+    """Share of changes that come without a hint."""
+    known: float = 4.0
+    """How well that is known: Fisher's information."""
     polls: int = 0
     """Polls after a hint, ever."""
 
@@ -48,7 +59,7 @@ class Channel:
     @property
     def recall(self) -> float:
         """Share of changes that come with a hint."""
-        return min(max(self.hinted / self.changes, 0.0), 0.99)
+        return 1.0 - self.silent
 
     @property
     def evidence(self) -> float:
@@ -62,9 +73,13 @@ class Channel:
             self.polls += 1
             self.expected = fade * self.expected + fresh
             self.unchanged = fade * self.unchanged + (not changed)
-        if changed:
-            self.changes = fade * self.changes + 1.0
-            self.hinted = fade * self.hinted + (hints > 0)
+            return
+        passed = min(-log(max(fresh, 1e-30)), _MOST_PASSED)  # changes to expect, with hints and without
+        if passed > 0:
+            here = max(-expm1(-self.silent * passed), 1e-12)
+            self.known = fade * self.known + passed**2 * (1.0 - here) / here
+            score = passed * ((1.0 - here) / here if changed else -1.0)
+            self.silent = min(max(self.silent + score / self.known, 0.01), 0.999)
 
 
 @dataclass(slots=True)
@@ -81,11 +96,21 @@ class Channels:
             self.channels.append(Channel())
         return self.names.index(name)
 
-    def worths(self, channel: Floats, rate: Floats, since: Floats, hints: Floats) -> Floats:
-        """Return what polls of elements are worth, for weight 1.
+    def worths(
+        self,
+        objective: Objective,
+        channel: Floats,
+        rate: Floats,
+        since: Floats,
+        hints: Floats,
+        moments: Floats | None = None,
+    ) -> Floats | None:
+        """Return what polls of elements are worth, for weight 1; None if the objective knows no hints.
 
         Parameters
         ----------
+        objective
+            What they are worth it for.
         channel
             The number of the channel from which each element has its hints.
         rate
@@ -94,13 +119,22 @@ class Channels:
             Time since the last poll of each.
         hints
             Hints about each since then.
+        moments
+            How long after the last polls they came: a row for each element, nan where there is no other. It
+            is asked for by all objectives but freshness.
         """
         factor = np.array([one.factor for one in self.channels])[channel.astype(np.intp)]
         recall = np.array([max(one.recall, 1e-3) for one in self.channels])[channel.astype(np.intp)]
         rate = np.clip(rate, 1e-100, 1e100)
         with np.errstate(divide="ignore"):
             false = recall * rate * factor / np.maximum(1.0 - factor, 1e-9)
-        return np.asarray(HintedChanges(rate, recall, np.clip(false, 0.0, 1e100)).worth(since, hints), float)
+        changes = HintedChanges(rate, recall, np.clip(false, 0.0, 1e100))
+        if objective.kernel == FRESHNESS:
+            return np.asarray(changes.worth(since, hints), float)
+        if moments is None or not isinstance(objective, SourcePenalty | UpdatePenalty | Harmonic):
+            return None
+        costs = HintedCosts(changes, objective)
+        return costs.worth(costs.cost(since, moments))
 
     def fresh(self, channel: Floats, hints: Floats) -> Floats:
         """Return the factors of hints to the probability that copies are fresh."""
@@ -110,7 +144,7 @@ class Channels:
     def text(self) -> bytes:
         """Return all that is known, to be kept."""
         rows = {
-            name: [one.unchanged, one.expected, one.hinted, one.changes, one.polls]
+            name: [one.unchanged, one.expected, one.polls, one.silent, one.known]
             for name, one in zip(self.names[1:], self.channels[1:], strict=True)
         }
         return json.dumps(rows).encode()
@@ -119,4 +153,14 @@ class Channels:
     def read(cls, text: bytes) -> Self:
         """Go on from what was kept."""
         rows = json.loads(text) if text else {}
-        return cls(["", *rows], [Channel(), *(Channel(*row) for row in rows.values())])
+        kept = [_as_kept(row) for row in rows.values()]
+        return cls(["", *rows], [Channel(), *kept])
+
+
+def _as_kept(row: Sequence[float]) -> Channel:
+    """Return a channel as it was kept; older versions counted changes with a hint, and all changes."""
+    unchanged, expected, *rest = row
+    if isinstance(rest[0], int):
+        return Channel(unchanged, expected, rest[1], rest[2], int(rest[0]))
+    hinted, changes, polls = rest
+    return Channel(unchanged, expected, min(max(1.0 - hinted / changes, 0.01), 0.999), polls=int(polls))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, nan, sqrt
+from math import inf, isnan, nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,9 @@ from unstale.processes import UncertainPoisson
 from .class_clocks import ClassClocks
 from .compiled.jitter import stretch
 from .element_table import ElementTable, Places
-from .hint_channels import Channels
+from .hint_channels import MOST_MOMENTS, Channels
 from .limits import Limits
+from .terms import Aim, aim_of
 
 _SHORTEST_RESERVE_HOURS = 12.0
 """Hours of budget that must be kept if polls are to wait for the end of a rush: at constant speed, others
@@ -53,8 +54,8 @@ class Knowledge:
     """The elements, with what the learner knows of how they change."""
     limits: Limits
     """They say what polls cost."""
-    objective: Objective
-    """What polls are worth something for."""
+    aim: Aim
+    """What polls are worth something for, unless the terms of an element say otherwise."""
     channels: Channels
     """How reliable hints are."""
     clocks: ClassClocks | None
@@ -65,6 +66,12 @@ class Knowledge:
     """How much classes change as a whole."""
     errors: CommonErrors = field(default_factory=CommonErrors)
     """How far predictions for a class are off together."""
+    aims: dict[int, Aim] = field(default_factory=dict)
+    """Aims of terms, by number, as far as they have been asked for."""
+    boosts: dict[int, float] = field(default_factory=dict)
+    """Factors to the weights of elements whose terms promise something, by number; see `Promises`."""
+    hinted: dict[int, list[float]] = field(default_factory=dict)
+    """Elements with hints that no poll has followed yet, by number, and when these came."""
 
     def sizes(self, places: Places) -> Floats:
         """Return what polls take, in bytes or whatever sizes are in, as far as is known."""
@@ -86,22 +93,42 @@ class Knowledge:
         """
         if not places.size:  # nor is anything compiled before it is needed
             return np.empty(0)
-        table = self.table
+        terms = self.table["terms"][places]
+        if not terms.any():
+            return self._worths_for(self.aim, places, since, at)
+        found = np.empty(places.size)
+        for number in np.unique(terms).tolist():
+            own = terms == number
+            found[own] = self._worths_for(self.aim_of(number), places[own], since[own], at)
+        return found
+
+    def aim_of(self, number: int) -> Aim:
+        """Return what elements of such terms are polled for; what is promised is freshness."""
+        if number not in self.aims:
+            said = self.table.terms[number]
+            promised = not isnan(said.target)
+            text = "freshness" if promised else said.objective
+            self.aims[number] = aim_of(text) if text else self.aim
+        return self.aims[number]
+
+    def _worths_for(self, aim: Aim, places: Places, since: Floats, at: float | None) -> Floats:
+        """Return what polls of elements that have one aim are worth."""
+        table, objective = self.table, aim.objective
+        kind = objective.kernel
         elapsed, moments = self._operational(places, since, at, timed=self.timed)
         shape, time, hope = table.learner.gammas(elapsed, places)
         if self.levels.any:  # in time as it goes by at the present level
             level = self.level(places)
             elapsed, time = elapsed / level, time / level
-        unit = self._units(places)
-        kind = self.objective.kernel
+        unit = aim.factor * self._units(places)
         if kind is None:
-            law = UncertainPoisson(shape, 1.0 / time)
-            return np.asarray(hope * unit * worth(self.objective, law, elapsed), float)
-        with np.errstate(all="ignore"):  # as in `unstale.worth`
-            values = unit * time * uncertain_kernels.worth(kind, kernels.FIXED, shape, elapsed / time)
+            values = unit * np.asarray(worth(objective, UncertainPoisson(shape, 1.0 / time), elapsed))
+        else:
+            with np.errstate(all="ignore"):  # as in `unstale.worth`
+                values = unit * time * uncertain_kernels.worth(kind, kernels.FIXED, shape, elapsed / time)
         if kind == kernels.AGE:
             values *= time
-        if moments is not None and self.clocks is not None:
+        if kind in _BY_THE_CLOCK and moments is not None and self.clocks is not None:
             classes = table.learner.classes_of(places)
             by_clock = self.clocks.worths(kind, classes, (shape, time), moments - since, moments)
             values = np.where(np.isnan(by_clock), values, unit * by_clock + _TIE_SHARE * values)
@@ -113,12 +140,56 @@ class Knowledge:
                 rest = (1.0 - believed * (1.0 - overdue)) * hope[own] + _TIE_SHARE
                 values[own] = believed * unit[own] * by_clock + rest * values[own]
                 hope[own] = 1.0
-        told = np.flatnonzero(table["channel"][places] > 0) if kind == kernels.FRESHNESS else np.empty(0)
+        hinted = self._hinted_worths(objective, places, since, elapsed, shape / time)
+        return hope * np.where(np.isnan(hinted), values, unit * hinted)
+
+    def growth(self, places: Places) -> Floats:
+        """Return the powers of time with which worths grow at most; inf where they may jump."""
+        terms = self.table["terms"][places]
+        found = np.full(places.size, _growth(self.aim.objective))
+        for number in np.unique(terms[terms > 0]).tolist() if terms.any() else ():
+            found[terms == number] = _growth(self.aim_of(number).objective)
+        return found
+
+    def _hinted_worths(
+        self, objective: Objective, places: Places, since: Floats, elapsed: Floats, rate: Floats
+    ) -> Floats:
+        """Return what polls of elements that have a channel of hints are worth; nan for others.
+
+        Parameters
+        ----------
+        objective
+            What they are worth it for.
+        places
+            The elements.
+        since, elapsed
+            The time since the last poll of each, and the same in operational time.
+        rate
+            Its change rate.
+        """
+        table, found = self.table, np.full(places.size, np.nan)
+        told = np.flatnonzero(table["channel"][places] > 0)
         if told.size:
-            which, rate = places[told], shape[told] / time[told]
-            hinted = self.channels.worths(table["channel"][which], rate, elapsed[told], table["hints"][which])
-            values[told] = unit[told] * hinted
-        return hope * values
+            which = places[told]
+            part = elapsed[told] / np.maximum(since[told], 1e-300)
+            worths = self.channels.worths(
+                objective, table["channel"][which], rate[told], elapsed[told], table["hints"][which],
+                self._moments(which) * part[:, None],
+            )  # fmt: skip
+            if worths is not None:
+                found[told] = worths
+        return found
+
+    def _moments(self, places: Places) -> Floats:
+        """Return how long after the last polls hints came: a row for each element, nan without any."""
+        table = self.table
+        last = np.where(np.isnan(table["last"][places]), table["added"][places], table["last"][places])
+        rows = np.full((places.size, MOST_MOMENTS), np.nan)
+        if self.hinted:
+            for k, element in enumerate(table["id"][places].tolist()):
+                if moments := self.hinted.get(element):
+                    rows[k, : len(moments)] = moments
+        return np.maximum(rows - last[:, None], 0.0)
 
     def worths_in_step(self, places: Places, since: Floats, now: float, end: float) -> Floats:
         """Return what polls are worth at the end of a step; with a rhythm at its start, not to be early.
@@ -163,13 +234,16 @@ class Knowledge:
     @property
     def can_wait(self) -> bool:
         """Whether polls could be timed, if there were a rhythm."""
-        if self.clocks is None or self.objective.kernel not in _BY_THE_CLOCK:
+        if self.clocks is None or self.aim.objective.kernel not in _BY_THE_CLOCK:
             return False
         return self.limits.reserve >= _SHORTEST_RESERVE_HOURS * self.clocks.rhythms.hour
 
     def _units(self, places: Places) -> Floats:
         """Return how much elements matter, per cost of a poll."""
         unit = self.table["weight"][places].astype(np.float64) * self.table["reads"][places]
+        if self.boosts and (terms := self.table["terms"][places]).any():
+            for number, factor in self.boosts.items():
+                unit[terms == number] *= factor
         return np.asarray(unit / self.limits.costs(self.sizes(places)), np.float64)
 
     def level(self, places: Places) -> Floats:
@@ -263,9 +337,13 @@ class Knowledge:
         horizon
             How far ahead to look; its end stands for later.
         """
-        kind = self.objective.kernel
+        kind = self.aim.objective.kernel
         if kind is None or self.clocks is None or not self.timed or not places.size:
             return np.full(places.size, np.nan)
+        if (other := self.table["terms"][places] > 0).any():  # they are looked at when they may be due
+            found = np.full(places.size, np.nan)
+            found[~other] = self.next_polls(places[~other], since[~other], price, horizon)
+            return found
         table = self.table
         last = np.where(np.isnan(table["last"][places]), table["added"][places], table["last"][places])
         classes = table.learner.classes_of(places)
@@ -273,16 +351,31 @@ class Knowledge:
         shape, time, hope = table.learner.gammas(self.levels.elapsed(classes, start, end), places)
         time /= self.level(places)
         with np.errstate(divide="ignore", invalid="ignore"):
-            prices = np.maximum(np.nan_to_num(price / (hope * self._units(places)), nan=inf), 1e-300)
+            unit = self.aim.factor * self._units(places)
+            prices = np.maximum(np.nan_to_num(price / (hope * unit), nan=inf), 1e-300)
         found = self.clocks.next_polls(
             kind, classes, (shape, time), last, since=since, prices=prices, horizon=horizon
         )
         if (own := np.flatnonzero(self.clocks.have_own(table, places))).size:
             with np.errstate(divide="ignore", invalid="ignore"):
                 believed = self.clocks.clockworks.credence(table["clockwork"][places[own]])
-                own_price = price / (believed * self._units(places[own]))
+                own_price = price / (believed * unit[own])
             prices = np.maximum(np.nan_to_num(own_price, nan=inf), 1e-300)
             found[own] = self.clocks.own_next_polls(
                 kind, table, places[own], last[own], since=since[own], prices=prices, horizon=horizon
             )
         return found
+
+
+def _growth(objective: Objective) -> float:
+    """Return the power of time with which the worth grows at most; inf if it may jump.
+
+    At constant rates the worth of a lag penalty w grows with w and twice more with time.
+    """
+    if objective.kernel in {kernels.FRESHNESS, kernels.HARMONIC}:
+        return 2.0
+    penalty = getattr(objective, "penalty", None)
+    if getattr(penalty, "threshold", None) is not None:
+        return inf
+    exponent = getattr(penalty, "exponent", None)
+    return 3.0 if exponent is None else 2.0 + exponent

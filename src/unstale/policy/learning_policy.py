@@ -16,7 +16,7 @@ budget and the limits of its groups; `unstale.Learning`, the simulator and the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, Generic, NamedTuple
@@ -24,7 +24,6 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unstale import kernels
 from unstale.arguments import Floats
 from unstale.estimation.learning.level_learner import CELLS_PER_ROUND, LevelLearner
 from unstale.estimation.learning.rhythm_learner import PollsOfElements
@@ -33,13 +32,16 @@ from unstale.objectives import Objective, objective_named
 from .class_clocks import ClassClocks
 from .discovered import STANDING_BACK_FACTOR, ListShares
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Places
-from .hint_channels import Channels
+from .hint_channels import MOST_MOMENTS, Channels
 from .knowledge import Knowledge
 from .limits import AnyLimits_co
 from .patience import SHORTEST_ROUNDS, Patience
 from .poll_outcomes import PollOutcomes
+from .polls_on_read import PollsOnRead, askable
+from .promises import Promises
 from .ranking import far_apart, leading_within, turns
 from .reserve_price import ReservePrice
+from .terms import Aim
 from .told_times import ToldTimes
 
 STEPS_PER_ROUND = 50.0
@@ -85,7 +87,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
     limits
         The budget and the limits of groups.
     objective
-        What polls are chosen for.
+        What polls are chosen for, unless the terms of an element say otherwise.
     channels
         How reliable hints are, by channel; None: nothing is known of any.
     backoff
@@ -108,7 +110,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         table: ElementTable,
         limits: AnyLimits_co,
         *,
-        objective: str | Objective = "freshness",
+        objective: str | Objective | Aim = "freshness",
         channels: Channels | None = None,
         backoff: Callable[[str, int], float] = no_backoff,
         shortest_round: float = 0.0,
@@ -121,19 +123,21 @@ class LearningPolicy(Generic[AnyLimits_co]):
         channels = Channels() if channels is None else channels
         if levels is None:
             levels = LevelLearner(round=table.learner.round, classes=table.learner.class_count)
-        self.known = Knowledge(table, limits, objective_named(objective), channels, clocks, mean_size, levels)
+        aim = objective if isinstance(objective, Aim) else Aim(objective_named(objective))
+        self.known = Knowledge(table, limits, aim, channels, clocks, mean_size, levels)
         self.others = 0
         """Elements that the budget is for, too, and that are not looked at here."""
         self.audit: dict[int, str] = {}
         """Elements to be polled out of turn, and for which audit."""
         self.first_only = False
         """Whether only elements without a copy are chosen: nobody is asked yet what others are worth."""
-        self.hinted: set[int] = set()
-        """Elements with hints that no poll has followed yet."""
+        self.hinted = self.known.hinted
+        """Elements with hints that no poll has followed yet, and when these came."""
         self.followed: dict[int, int] = {}
         """Places of elements that were polled after hints, and how many there were, until that is learned."""
+        self._moments_followed: dict[int, list[float]] = {}
+        """When these hints came."""
         self._backoff, self._shortest_round = backoff, shortest_round
-        self._growth = 2.0 if self.known.objective.kernel == kernels.FRESHNESS else 3.0
         self._reserve_price = ReservePrice()
         self.more_wanted = False
         """Whether polls were worth the price when some were chosen last, and got no slot."""
@@ -145,14 +149,20 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """How far times of changes are believed that sources tell."""
         self.patience = Patience(table, self.known.level)
         """How long elements may be left alone."""
+        self.on_read = PollsOnRead()
+        """Elements that readers wait for."""
+        self.promises = Promises(self.known)
+        """What rules promise of elements."""
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on later, besides the table and the limits."""
         text = np.frombuffer(self.known.channels.text(), np.uint8)
         followed = np.array(list(self.followed.items()), np.int64).reshape(-1, 2)
+        moments = [(element, one) for element, several in self.hinted.items() for one in several]
         return {
             "channels": text,
             "followed": followed,
+            "hint_moments": np.array(moments, np.float64).reshape(-1, 2),
             "mean_size": np.array(self.known.mean_size),
             **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE},
             **self._reserve_price.state(),
@@ -171,13 +181,24 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.told_times.resume(state)
         self.known.errors.resume(state)
         self.known.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
-        self.hinted = set(self.table["id"][self.table["hints"] > 0].tolist())
+        self.hinted.clear()
+        self.hinted.update({element: [] for element in self.table["id"][self.table["hints"] > 0].tolist()})
+        for element, one in np.reshape(state.get("hint_moments", ()), (-1, 2)).tolist():
+            self.hinted.setdefault(int(element), []).append(one)
         pairs = np.asarray(state["followed"], np.int64).reshape(-1, 2)
         self.followed = dict(zip(pairs[:, 0].tolist(), pairs[:, 1].tolist(), strict=True))
 
     # --- what happens ---------------------------------------------------------------------------------------
 
-    def hint(self, element: int, channel: str, told: float, count: int = 1) -> None:
+    def hint(
+        self,
+        element: int,
+        channel: str,
+        told: float,
+        count: int = 1,
+        *,
+        moments: Sequence[float] | None = None,
+    ) -> None:
         """Take in that an element may have changed.
 
         Parameters
@@ -190,6 +211,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
             The moment at which it is said to have changed.
         count
             How many hints there were.
+        moments
+            When they came, if that was not at the moment ``told``.
         """
         if not self.table.has([element])[0]:
             return
@@ -200,7 +223,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.limits.forgive(int(self.table["group"][place]))
         self.table["channel"][place] = self.known.channels.number(channel)
         self.table["hints"][place] = min(int(self.table["hints"][place]) + count, 1000)
-        self.hinted.add(element)
+        came = self.hinted.setdefault(element, [])
+        came += [told] * count if moments is None else moments
+        came[:] = sorted(one for one in came if np.isfinite(one))[-MOST_MOMENTS:]
         self.table.touch(np.array([place]))
 
     def read(self, reads: Mapping[int, float]) -> None:
@@ -220,6 +245,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.table["busy"][places] = False
         for place in places[self.table["hints"][places] > 0].tolist() if self.hinted else ():
             self.followed[place] = int(self.table["hints"][place])
+            self._moments_followed[place] = self.hinted.get(int(self.table["id"][place]), [])
         self._forget_hints(places)
         self.table.touch(places)
 
@@ -231,7 +257,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         for place in places.tolist() if self.followed else ():
             if (hints := self.followed.pop(place, 0)) > 0:
                 table["hints"][place] = hints
-                self.hinted.add(int(table["id"][place]))
+                self.hinted[int(table["id"][place])] = self._moments_followed.pop(place, [])
         table.touch(places)
 
     def hear(self, heard: PollOutcomes) -> Places:
@@ -239,6 +265,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         table = self.table
         for element in heard.element[~heard.planned].tolist():
             self.audit.pop(element, None)  # not before: a poll that was given back is still wanted
+        for element, time in zip(heard.element.tolist(), heard.time.tolist(), strict=True):
+            if self.on_read.share:
+                self.on_read.heard(element, time)
         there = table.has(heard.element)
         which = np.flatnonzero(there)
         if not which.size:
@@ -307,6 +336,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
             self._learn_errors(places, lived, changed, time)
             if learner.can_follow:
                 by_level = self._learn_levels(places, gone, changed, time, ages)
+        if (told := self.table["channel"][places] > 0).any():
+            gone, ages, by_level = self._learn_by_hints(places, time, gone, changed & told, ages, by_level)
         self._learn_hints(places, lived, changed)
         learner.learn(places, gone, changed, modified=ages, by_level=by_level)
         self.known.levels.follow(learner.by_level)
@@ -341,6 +372,43 @@ class LearningPolicy(Generic[AnyLimits_co]):
         laws = learner.gammas(lived, places, by_level=True)
         levels.learn(PollsOfElements(classes, start, end, changed, *laws, ages=told))
         return lived, lived_ages
+
+    def _learn_by_hints(
+        self,
+        places: Places,
+        time: Floats | None,
+        elapsed: Floats,
+        changed: NDArray[np.bool_],
+        ages: Floats | None,
+        by_level: tuple[Floats, Floats | None] | None,
+    ) -> tuple[Floats, Floats, tuple[Floats, Floats | None] | None]:
+        """Learn what hints, and that there were none, say of changes; return what is left to be learned.
+
+        A poll that follows a hint ends its interval because of a change: taken for one that was made at any
+        time, it would say that changes come far more often than they do. So there was no change before the
+        first hint, and one there. Without a hint, a change is one of those that give none.
+        """
+        table = self.table
+        rest, found = elapsed.copy(), np.full(places.size, np.nan) if ages is None else ages.copy()
+        for k in np.flatnonzero(changed & np.isnan(found)).tolist():
+            place = int(places[k])
+            moments = self._moments_followed.get(place) or self.hinted.get(int(table["id"][place]))
+            hints = self.followed.get(place, int(table["hints"][place]))
+            if not hints:
+                rest[k] *= self.known.channels.channels[int(table["channel"][place])].silent
+            elif time is not None and moments and moments[0] <= time[k]:
+                rest[k] = found[k] = np.clip(time[k] - moments[0], 1e-6 * elapsed[k], elapsed[k])
+        split = rest < elapsed
+        if not split.any():
+            return rest, found, by_level
+        quiet, before, part = np.zeros(int(np.count_nonzero(split)), np.bool_), None, rest / elapsed
+        if by_level is not None:  # the same by the levels of classes
+            lived = by_level[0]
+            before = (lived * (1.0 - part))[split], None
+            pace = lived / elapsed
+            by_level = lived * part, np.where(np.isnan(found), np.nan, found * pace)
+        table.learner.learn(places[split], (elapsed - rest)[split], quiet, by_level=before)
+        return rest, found, by_level
 
     def begin(self, places: Places, ages: Floats) -> None:
         """Take in how long before their first copies elements had changed, as it is told; nan: unknown."""
@@ -396,7 +464,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
 
     def _forget_hints(self, places: Places) -> None:
         if self.hinted:
-            self.hinted.difference_update(self.table["id"][places].tolist())
+            for element in self.table["id"][places].tolist():
+                self.hinted.pop(element, None)
             self.table["hints"][places] = 0
 
     def _learn_hints(self, places: Places, elapsed: Floats, changed: NDArray[np.bool_]) -> None:
@@ -410,6 +479,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         for k, place in enumerate(at.tolist()):
             channel = self.known.channels.channels[int(self.table["channel"][place])]
             hints = self.followed.pop(place, int(self.table["hints"][place]))
+            self._moments_followed.pop(place, None)
             channel.learn(hints, float(fresh[k]), changed=bool(changed[told[k]]))
 
     # --- what is known --------------------------------------------------------------------------------------
@@ -468,7 +538,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         wanted, worths = self._in_order(
             new, offered, worth_it, most, now=now, end=end, each=each, floor=floor
         )
-        asked = self._audits()
+        readers = self._readers(now)
+        asked = np.concatenate([readers, np.setdiff1d(self._audits(), readers)])
         if asked.size:
             rest = ~np.isin(wanted, asked)
             order = turns(asked.size, int(np.count_nonzero(rest)), self._audited)
@@ -488,6 +559,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         )
         chosen, paid = wanted[slots.which], worths[slots.which]
         self.more_wanted = chosen.size < new.size + offered.size + asked.size - too_dear
+        if readers.size and (count := int(np.count_nonzero(np.isin(chosen, readers)))):
+            self.on_read.pay(count, now, limits.rate(self.known.mean_size))
         self._count_turns(wanted, chosen, asked)
         table["busy"][chosen] = True
         back = self._shares.stand_back(chosen)
@@ -534,6 +607,14 @@ class LearningPolicy(Generic[AnyLimits_co]):
             int(np.sum(np.where(np.isin(chosen, asked), -1, 1))) if asked.size else -self._audited
         )
 
+    def _readers(self, now: float) -> Places:
+        """Return where elements are that readers wait for, as far as their share of the budget goes."""
+        waiting = self.on_read.waiting(now)
+        if not waiting:
+            return np.empty(0, np.intp)
+        places = askable(self.table, self.table.places(self.table.known(waiting)), now)
+        return places[: self.on_read.affordable(now, self.limits.rate(self.known.mean_size))]
+
     def _audits(self) -> Places:
         """Return where elements are that an audit asks for."""
         if not self.audit:
@@ -556,10 +637,12 @@ class LearningPolicy(Generic[AnyLimits_co]):
         new, old = places[is_new], places[~is_new & (not self.first_only)]
         old = old[table.since(old, now) >= table["min_interval"][old]]
         since = table.since(old, end)
-        values = self.known.worths_in_step(old, since, now, end)
+        worked = since if self.known.timed else table.worked_since(old, end)
+        values = self.known.worths_in_step(old, worked, now, end)
         overdue = since >= table["max_age"][old]
         if not self.first_only:
             self.patience.reckon(now, self.round)
+            self.promises.reckon(now, self.round, self.price)
         waiting = np.flatnonzero(since > SHORTEST_ROUNDS * self.round)
         overdue[waiting] |= since[waiting] > self.patience.times(old[waiting], self.round)
         back = self._shares.stand_back(old)
@@ -631,7 +714,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             last = int(np.searchsorted(paid, left))
             price = max(worths[order[last]] if last < order.size else 0.0, floor)
             again = again[latest >= price]
-            since = self.known.stretched(places[again], self.table.since(places[again], end))
+            since = self.known.stretched(places[again], self.table.worked_since(places[again], end))
             latest = self.known.worths(places[again], since / count, end)
             if not (latest > price).any():
                 break
@@ -652,10 +735,13 @@ class LearningPolicy(Generic[AnyLimits_co]):
         rest = np.isfinite(values) & ~table["busy"][places]
         places, values = places[rest], values[rest]
         since = table.since(places, end)
+        growth = self.known.growth(places)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            reach = 0.9 * (0.8 * self._marked / values) ** (1.0 / self._growth)
+            reach = 0.9 * (0.8 * self._marked / values) ** (1.0 / growth)
         soon = 0.1 * float(table.learner.half_life.min())
-        wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * since, 0.0, soon)
+        worked = table.worked_since(places, end)
+        wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * worked, 0.0, soon)
+        wait = table.after(places, np.full(places.size, end), wait) - end
         if self.known.clocks is not None and self.known.timed:
             horizon = min(soon, _LONGEST_LOOK_AHEAD_HOURS * self.known.clocks.rhythms.hour)
             moments = self.known.next_polls(places, np.full(places.size, end), 0.8 * self._marked, horizon)

@@ -338,7 +338,7 @@ class Learning:
         if not 0 <= whole("element", element) < len(self):
             raise InvalidInput(f"element must be a number below {len(self)}; it is {element}")
         self._reconsider()
-        self._policy.hint(element, channel, time)
+        self._policy.hint(element, channel, time, moments=None if np.isfinite(time) else [self._now])
 
     def add(
         self,

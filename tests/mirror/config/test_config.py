@@ -12,7 +12,7 @@ from unstale import InvalidInput
 from unstale.mirror.config.file import Config, find, load, without_password
 from unstale.mirror.config.keys import SECTIONS
 from unstale.mirror.config.template import template, write_template
-from unstale.mirror.settings import Database, DiscoveryLimits, GroupLimit, Http, Notify, Rule, Settings
+from unstale.mirror.settings import Database, DiscoveryLimits, GroupLimit, Http, Notify, Reads, Rule, Settings
 
 FULL = """\
 [mirror]
@@ -66,6 +66,8 @@ concurrency = 9
 [[rule]]
 match = "https://a.example/*"
 weight = 3
+objective = "currency:6h"
+target = "95%"
 max_age = "6h"
 min_interval = "0s"
 jitter = "10%"
@@ -78,6 +80,13 @@ options = { own = [1, { x = true }], selector = "main" }
 match = "*"
 max_age = "none"
 jitter = 0.25
+
+[reads]
+poll_share = "10%"
+wait = "5s"
+users = "header:X-User"
+half_life = "30 days"
+weights = { billing = 3 }
 
 [databases.shop]
 url = "postgresql://me:${TOKEN}@db/shop"
@@ -132,6 +141,8 @@ def test_everything_can_be_said(write, monkeypatch):
             Rule(
                 "https://a.example/*",
                 weight=3.0,
+                objective="currency:6h",
+                target=0.95,
                 max_age=21600.0,
                 min_interval=0.0,
                 jitter=0.1,
@@ -162,6 +173,7 @@ def test_everything_can_be_said(write, monkeypatch):
             ca_file="ca.pem",
         ),
         discovery=DiscoveryLimits(list=1, host=2, via=3, total=4, waiting=5),
+        reads=Reads(0.1, 5.0, "header:X-User", 30 * 86400.0, {"billing": 3.0}),
         databases={"shop": Database("postgresql://me:s3cret@db/shop", 10.0)},
         notify=(
             Notify(webhook="https://example.org/s3cret", secret="s3cret", timeout=5.0),  # noqa: S106
@@ -192,7 +204,8 @@ def test_all_settings_can_be_said():
     assert sections["databases"] == named(Database)
     assert sections["notify"] == named(Notify)
     assert sections["discovery"] == named(DiscoveryLimits)
-    elsewhere = {"rules", "groups", "http", "databases", "discovery", "notify", "hint_file"}
+    assert sections["reads"] == named(Reads)
+    elsewhere = {"rules", "groups", "http", "databases", "discovery", "reads", "notify", "hint_file"}
     assert sections["mirror"] == (named(Settings) - elsewhere - {"byte_budget"}) | {
         "bytes",
         "store",
@@ -257,7 +270,7 @@ MISTAKES = [
     ("[mirror]\nkeep = -1", 2, "[mirror] keep must be a whole number >= 0; it is -1"),
     ("[mirror]\nkeep = true", 2, "[mirror] keep must be a whole number >= 0; it is true"),
     ("[mirror]\nconcurrency = 0", 2, "[mirror] concurrency must be a whole number >= 1; it is 0"),
-    ('[mirror]\nobjective = "fresh"', 2, '[mirror] objective must be "freshness" or "age"; it is \'fresh\''),
+    ('[mirror]\nobjective = "fresh"', 2, "[mirror] objective must be one of freshness, age"),
     ('[mirror]\nkeep_polls = "x"', 2, "2 weeks or \"forever\"; it is 'x'"),
     ('[mirror]\ncontact = "me"', 2, "[mirror] contact must be where you can be reached"),
     ("[http]\nmax_ratio = 0.5", 2, "[http] max_ratio must be a number from 1 to 1e9"),

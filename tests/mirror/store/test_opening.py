@@ -65,8 +65,11 @@ def make_old(url, version=1):
     """Turn a store into one of an earlier version."""
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE planner")
-        connection.exec_driver_sql("ALTER TABLE workers DROP COLUMN ahead")
+        connection.exec_driver_sql("ALTER TABLE elements DROP COLUMN terms")
+        connection.exec_driver_sql("DROP TABLE user_reads")
+        if version < 4:
+            connection.exec_driver_sql("DROP TABLE planner")
+            connection.exec_driver_sql("ALTER TABLE workers DROP COLUMN ahead")
         if version < 3:
             connection.exec_driver_sql("DROP TABLE history")
             for index in schema.PAGES:
@@ -166,7 +169,7 @@ def test_an_older_postgresql_store_is_migrated_and_its_tables_stay_in_another_sc
             query = f"SELECT count(*), min(digest) FROM {name}.versions"  # noqa: S608
             assert connection.execute(query).fetchone()[0] == 1
             tables = f"SELECT count(*) FROM information_schema.tables WHERE table_schema = '{name}'"  # noqa: S608
-            assert connection.execute(tables).fetchone()[0] == len(schema.METADATA.tables) - 3
+            assert connection.execute(tables).fetchone()[0] == len(schema.METADATA.tables) - 4
 
 
 def test_a_newer_store_is_refused(url, copies):
@@ -176,7 +179,7 @@ def test_a_newer_store_is_refused(url, copies):
     set_to = "UPDATE mirror_meta SET value = '{}' WHERE name = 'schema'"
     try:
         for value, says in (
-            ("5", "by a newer unstale: its schema has version 5, and this one knows 4"),
+            ("6", "by a newer unstale: its schema has version 6, and this one knows 5"),
             ("x", "does not say"),
         ):
             with engine.begin() as connection:

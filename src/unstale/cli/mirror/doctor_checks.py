@@ -21,6 +21,7 @@ from unstale.mirror.engine.load_policy import load_sample
 from unstale.mirror.engine.planner_state import PlannerState
 from unstale.mirror.reports.gone import lost_groups
 from unstale.mirror.reports.status import live_workers
+from unstale.mirror.reports.windows import window_trouble
 from unstale.mirror.secrets import HARMLESS_HEADERS, literal_secrets, origin, without_secrets
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Known, Terms
@@ -333,10 +334,17 @@ def _check_reserve(settings: Settings, count: int) -> list[Check]:
 
 
 def _check_groups(opened: Opened) -> list[Check]:
-    """Check that the spacing of groups lets the budget be spent."""
-    told = bottlenecks(opened.mirror.status())
+    """Check that windows and the spacing of groups let the budget be spent."""
+    mirror = opened.mirror
+    with mirror.store.begin() as t:
+        policy, _ = load_sample(mirror.settings, t)
+    windows = window_trouble(policy, mirror.clock.now())
     todo = "if its owner agrees, lower its spacing in [[group]] of mirror.toml; or lower the budget"
-    return [Check("warn", "group", line, todo) for line in told[:10]]
+    wider = "widen [[rule]] windows, or lower the budget"
+    return [
+        *(Check("warn", "group", line, todo) for line in bottlenecks(mirror.status())[:10]),
+        *(Check("warn", "windows", line, wider) for line in windows),
+    ]
 
 
 def _check_names(opened: Opened) -> list[Check]:

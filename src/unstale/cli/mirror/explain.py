@@ -10,6 +10,7 @@ import click
 from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, print_table, printable, say
 from unstale.cli.shared.progress import told_of_compilation
+from unstale.policy.terms import ElementTerms
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.wording import distance, plural, show_price, show_rate, show_rate_interval, show_size, show_time
 
@@ -139,6 +140,7 @@ def _worth(got: Explanation, objective: str) -> list[tuple[str, str]]:
         return []
     if got.element.version is None:
         return [("worth", "without a copy, a poll is worth any price")]
+    own = ElementTerms.read(got.element.terms)
     text = f"{show_price(got.worth, objective)} now; the price is {show_price(got.price, objective)}"
     if math.isfinite(got.worth) and math.isfinite(got.price) and got.price > 0:
         reached = got.worth / got.price
@@ -149,7 +151,10 @@ def _worth(got: Explanation, objective: str) -> list[tuple[str, str]]:
         )
     if got.hints:
         text += f"; {plural(got.hints, 'hint')} since the last poll"
-    return [("worth", text)]
+    aim = [("objective", own.objective or objective)] if own.objective or objective != "freshness" else []
+    if math.isfinite(own.target):
+        aim = [("target", f"{show_share(own.target)} of {own.rule} fresh, served first")]
+    return [*aim, ("worth", text)]
 
 
 def _limits(got: Explanation) -> list[tuple[str, str]]:

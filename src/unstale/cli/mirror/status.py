@@ -96,6 +96,9 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
         pairs.append(("fresh now", f"{shown}{bought}"))
         if math.isfinite(got.age):
             pairs.append(("mean age", show_duration(got.age)))
+    if math.isfinite(got.perceived):
+        users = "".join(f"; {show_share(one.freshness)} for {one.user}" for one in got.readers[:3])
+        pairs.append(("fresh as read", f"{show_share(got.perceived)} of what is read{users}"))
     if gone := got.elements.get("gone", 0):
         pairs.append(("gone", f"{plural(gone, 'element')}, not counted as stale; no copy is deleted"))
     pairs.append(("budget", _used(got)))

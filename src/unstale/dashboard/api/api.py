@@ -191,7 +191,8 @@ def _add_budgets(routes: APIRouter, gateway: MirrorGateway) -> None:
     @routes.get("/api/what-if", **_described(models.WhatIf, "budgets"))
     async def what_if(
         objective: Annotated[
-            Literal["freshness", "age"] | None, Query(description="Default: that of the mirror.")
+            str | None,
+            Query(max_length=100, description="freshness, age, or that of the mirror, which is the default."),
         ] = None,
     ) -> Response:
         """Tell what other budgets would buy, by the optimal plan and by two others."""

@@ -25,6 +25,7 @@ from starlette.responses import StreamingResponse
 
 from unstale.dashboard.copy_freshness import CopyFreshness, FreshnessEstimator
 from unstale.dashboard.mirror_gateway import MirrorGateway
+from unstale.dashboard.poll_on_read import ON_READ, PollsForReaders, ReadersWish
 from unstale.errors import InvalidInput
 from unstale.mirror.json_values import moment
 from unstale.mirror.mirror import Mirror
@@ -66,7 +67,8 @@ def router(gateway: MirrorGateway) -> APIRouter:
         on404="There is no such element, or it has no copy, or no such version.",
         on416="The copy does not have these bytes.",
     )
-    told: dict[int | str, dict[str, Any]] = {
+    polls = PollsForReaders(gateway)
+    statuses: dict[int | str, dict[str, Any]] = {
         200: {"description": "The copy, with its own content type.", "content": {"*/*": {}}},
         206: {"description": "Some bytes of it.", "content": {"*/*": {}}},
         304: {"description": "It is the one that you have."},
@@ -78,18 +80,36 @@ def router(gateway: MirrorGateway) -> APIRouter:
         The headers `X-Unstale-Polled` (moment of the last poll that saw something), `X-Unstale-Fresh`
         (probability that it is fresh), `X-Unstale-Age` (expected age in seconds), `X-Unstale-Version` and
         `X-Unstale-Key` (percent-encoded) say what is known of it. It counts as a read.
+
+        A request with `Cache-Control: max-age=SECONDS` or `X-Unstale-Min-Fresh: SHARE` wants a copy that
+        was polled no longer ago, or is so probably fresh. If it is not, it is polled at once, within
+        limits and the share of the budget that `[reads] poll_share` gives; `X-Unstale-On-Read` says what
+        came of it: `fresh enough`, an outcome (`changed`, `unchanged`, ...), `not in time`, `too many wait`,
+        `nobody polls` or `off`. The other headers tell the truth about what is returned in any case.
         """
         if request.headers.get("sec-fetch-dest") in _PARTS_OF_PAGES:
             raise HTTPException(403, "a copy is no part of a page")
+        wish = ReadersWish.of(request)
         estimator = await gateway.freshness_estimator()
         wanted = _wanted(request)
         served = recent.get(wanted)
         if served is None:
             served = await gateway.do(partial(_look, wanted=wanted, estimator=estimator))
             recent.put(wanted, served)
+        told: dict[str, str] = {}
+        if wish is not None and served.version.id == served.element.version:
+            since = gateway.mirror.clock.now() - served.element.last
+            if wish.met(since, served.freshness.fresh):
+                told = {ON_READ: "fresh enough"}
+            else:
+                told = {ON_READ: await polls.poll(served.element.id)}
+                served = await gateway.do(partial(_look, wanted=wanted, estimator=estimator))
+                recent.put(wanted, served)
         if request.method == "GET" and request.headers.get("sec-fetch-site") != "cross-site":
-            gateway.read(served.element.id)
-        return await _answer(gateway, request, served)
+            gateway.read(served.element.id, await gateway.reader_of(request))
+        answer = await _answer(gateway, request, served)
+        answer.headers.update(told)
+        return answer
 
     for method in ("GET", "HEAD"):
         routes.add_api_route(
@@ -98,7 +118,7 @@ def router(gateway: MirrorGateway) -> APIRouter:
             methods=[method],
             name=f"{method.lower()}_copy",
             response_class=Response,
-            responses={**told, **errors},
+            responses={**statuses, **errors},
             openapi_extra={"parameters": _PARAMETERS},
         )
     return routes

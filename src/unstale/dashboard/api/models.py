@@ -130,6 +130,15 @@ class FirstCopies(BaseModel):
     seconds: float | None = Field(description="Until all have been, about; null if nobody can tell.")
 
 
+class ReaderFreshness(BaseModel):
+    """How fresh the copies are that a user reads."""
+
+    user: str = Field(description="A name, or a hash of what named the user.")
+    reads: float = Field(description="How many there were; they fade.")
+    weight: float = Field(description="How much the user counts.")
+    freshness: Share = Field(description="By how often the user reads each copy.")
+
+
 class Status(BaseModel):
     """How the mirror does."""
 
@@ -159,6 +168,8 @@ class Status(BaseModel):
     audit: Audit | None = Field(description="The last one.")
     instead_of: Budgets | None = Field(description="What the configuration says, if others were set since.")
     reserve: InReserve | None = Field(description="What is in reserve; null if nothing is kept.")
+    perceived: Share = Field(description="Freshness of the copies that are read, by how often each is.")
+    readers: list[ReaderFreshness] = Field(description="The same by user, if users are told apart.")
     first_copies: FirstCopies | None = Field(
         description="How far it is with first copies; null if no element waits for its first poll."
     )
@@ -215,6 +226,9 @@ class Element(BaseModel):
     min_interval: float = Field(description="Seconds between two polls, at least.")
     jitter: float = Field(description="Share by which intervals vary.")
     windows: str = Field(description="When it may be polled; empty: at any time.")
+    terms: str = Field(
+        description="Its own objective, and the target and pattern of its rule, as a list in JSON; empty: none."
+    )
     size: float | None = Field(description="Bytes that a poll takes, on average.")
     moved: str | None = Field(description="Where it is now for good.")
     copy_path: str = Field(description="Where its copy is served.")
@@ -344,7 +358,9 @@ class Bought(BaseModel):
 class WhatIf(BaseModel):
     """What other budgets would buy."""
 
-    objective: Literal["freshness", "age"] = Field(description="Of the values: freshness, or age in seconds.")
+    objective: str = Field(
+        description="Of the values: freshness, age in seconds, or the cost of the mirror's own objective."
+    )
     unit: Literal["polls", "bytes"] = Field(description="What budgets count, per second.")
     present: float = Field(description="The budget of today, per second.")
     present_value: float | None = Field(description="What it buys.")

@@ -18,6 +18,7 @@ from unstale.mirror.reports.explain import Explanation
 from unstale.mirror.reports.status import Status
 from unstale.mirror.reports.what_if import WhatIf
 from unstale.mirror.store.contract import PollRecord, Sample
+from unstale.quantities import show_number
 
 from . import filters
 from .charts import Axis, ChartLine, Dot, Kind, Level, Mark, bar, chart, sparkline, time_line
@@ -257,11 +258,31 @@ def budget_of(curves: WhatIf, value: float, policy: str) -> float:
     return float(np.exp(np.interp(value, ends, logs)))
 
 
+def _value_axis(objective: str, values: list[float]) -> Axis:
+    """Return the axis of what budgets buy."""
+    if objective == "freshness":
+        return Axis(fitting(values, least=0.1, floor_at=0.0, top=1.0), _percent)
+    if objective == "age":
+        return _ages(values)
+    return Axis(fitting(values, least=1e-9, floor_at=0.0), partial(shown_value, objective))
+
+
+def shown_value(objective: str, value: float) -> str:
+    """Return what a budget buys, in the unit of the objective.
+
+    >>> shown_value("freshness", 0.5), shown_value("missed-updates", 1.5)
+    ('50.0\u202f%', '1.5')
+    """
+    if objective == "freshness" or objective.startswith("currency:"):
+        return filters.percent(value)
+    return filters.duration(value) if objective == "age" else show_number(value)
+
+
 def what_if(curves: WhatIf, tried: float | None) -> Figure:
     """Draw what other budgets would buy."""
     budgets = [float(budget) for budget in curves.budgets]
-    fresh, kind = curves.objective == "freshness", curves.unit
-    show: Callable[[float], str] = filters.percent if fresh else filters.duration
+    kind = curves.unit
+    show: Callable[[float], str] = partial(shown_value, curves.objective)
     lines = [
         ChartLine(name, budgets, [float(v) for v in getattr(curves, name)])
         for name in ("proportional", "uniform", "optimal")
@@ -287,7 +308,8 @@ def what_if(curves: WhatIf, tried: float | None) -> Figure:
     lines = [ChartLine(line.kind, [x * unit.seconds for x in line.xs], line.ys) for line in lines]
     dots = [Dot(dot.kind, dot.x * unit.seconds, dot.y, dot.title) for dot in dots]
     marks = [Mark(mark.kind, mark.x * unit.seconds, mark.label) for mark in marks]
-    title = "Freshness against budget" if fresh else "Expected age against budget"
+    name = {"freshness": "Freshness", "age": "Expected age"}.get(curves.objective, curves.objective)
+    title = f"{name} against budget"
     at = curves.present if tried is None else tried
     legend = [
         (name, label, show(bought(curves, at, name)))
@@ -305,7 +327,7 @@ def what_if(curves: WhatIf, tried: float | None) -> Figure:
         + ", ".join(f"{name} {value}" for _, name, value in legend)
         + f". The present budget is {wording.show_amount(curves.present, kind)}.",
         x=Axis(scale, budget_label, count=5),
-        y=Axis(fitting(values, least=0.1, floor_at=0.0, top=1.0), _percent) if fresh else _ages(values),
+        y=_value_axis(curves.objective, values),
         dots=dots,
         marks=marks,
         height=340,

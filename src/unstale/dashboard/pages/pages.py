@@ -130,8 +130,8 @@ def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:
 
 def _what_if(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
     async def values(budget: str, freshness: str = "", objective: str = "") -> dict[str, object]:
-        if objective not in {"", "freshness", "age"}:
-            raise HTTPException(404, "objective must be freshness or age")
+        if objective not in {"", "freshness", "age", gateway.mirror.settings.objective}:
+            raise HTTPException(404, "objective must be freshness, age, or that of the mirror")
         return await what_if_values(gateway, budget, freshness, objective)
 
     @routes.get("/what-if")

@@ -31,7 +31,7 @@ async def what_if_values(
     """
     found: dict[str, object] = {
         "budget": budget.strip(), "freshness": freshness.strip(), "complaint": "", "what_if": None,
-        "tried": None, "new": 0, "total": 0,
+        "tried": None, "new": 0, "total": 0, "own": gateway.mirror.settings.objective,
     }  # fmt: skip
     chosen = objective or gateway.mirror.settings.objective
     try:
@@ -158,6 +158,9 @@ def _verdict(curves: WhatIf, amount: float | None) -> dict[str, object]:
     return {
         "what_if": curves,
         "fresh": curves.objective == "freshness",
+        "aged": curves.objective == "age",
+        "show": figures.shown_value(curves.objective, buys),
+        "show_present": figures.shown_value(curves.objective, curves.present_value),
         "tried": amount,
         "at": at,
         "buys": buys,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from unstale.errors import InvalidInput, MissingExtra
-from unstale.mirror.settings import Database, DiscoveryLimits, GroupLimit, Http, Notify, Rule, Settings
+from unstale.mirror.settings import Database, DiscoveryLimits, GroupLimit, Http, Notify, Reads, Rule, Settings
 
 from .keys import SECTIONS, Key, Section
 from .keywords import FIELDS
@@ -141,6 +141,7 @@ class _ConfigReader:
             **{FIELDS.get(name, name): value for name, value in mirror.items()},
             http=Http(**self._section("http")),
             discovery=DiscoveryLimits(**self._section("discovery")),
+            reads=Reads(**self._section("reads")),
             groups=tuple(self._groups()),
             rules=tuple(self._rules()),
             databases=self._databases(),

@@ -65,8 +65,11 @@ _MIRROR = (
         "budget."),
     Key("max_rate", values.poll_flow, "10 times `budget`, at least 10/s; without a reserve, or with `bytes` "
         "alone, no limit", '"60/min"', "Polls that no minute exceeds, whatever is in reserve."),
-    Key("objective", values.choice("freshness", "age"), '"freshness"', '"freshness"',
-        "What the budget is spent for: that many copies are fresh, or (`age`) that stale ones are not old."),
+    Key("objective", values.objective, '"freshness"', '"freshness"',
+        "What the budget is spent for: that many copies are fresh; that stale ones are not old (`age`); that "
+        "few changes are missed (`missed-updates`, or `harmonic`, where the n-th counts 1/n); that few "
+        "copies are further behind than a time (`currency:6h`); or a penalty of lags (`lag:log(1+x):1h`, and "
+        "`missed:log(1+x):1h` of all changes that are missed). [More](../explanation/objectives.md)."),
     Key("contact", values.contact, "none", '"you@example.org"',
         "Where owners of sources can reach you: an address of mail or of a page. Each request tells it."),
     Key("concurrency", values.count(1, 100_000), "50", "50", "Polls at the same time, in one process."),
@@ -118,6 +121,11 @@ _RULE = (
     Key("match", values.patterns, "must be given", '"https://example.org/news/*"',
         'Keys, as a pattern of a shell; `"*"` is all.'),
     Key("weight", values.weight, "1", "5", "How much freshness of these elements matters."),
+    Key("objective", values.objective, "that of `[mirror]`", '"age"',
+        "What these elements are polled for, at the one price for all."),
+    Key("target", values.target, "none", '"95%"',
+        "Share of these elements that should be fresh. The price serves it first; `unstale status` says if "
+        "the budget cannot, and which could."),
     Key("max_age", values.span(endless="none"), '"none"', '"6h"',
         "Poll at least this often, whatever that seems to be worth."),
     Key("min_interval", _TIME_OR_NOTHING, "0s", '"5min"', "Poll no more often than this."),
@@ -195,6 +203,19 @@ _DISCOVERY = (
         "Elements of one list that wait for their first poll. Others come in after them."),
 )  # fmt: skip
 
+_READS = (
+    Key("poll_share", values.portion, "0%", '"10%"',
+        "Share of the budget for polls at once, of copies that are not as fresh as a reader wants "
+        "(`Cache-Control: max-age=60` or `X-Unstale-Min-Fresh: 0.9` in the request). With 0 there are none."),
+    Key("wait", _TIME, "10s", '"10s"', "Time for which a reader waits for such a poll."),
+    Key("users", values.users, '"no"', '"header:X-User"',
+        "What tells readers apart: a header (`header:NAME`) or a cookie (`cookie:NAME`) of the request. "
+        "Plain names are kept; cookies, and whatever may be the address of a person, are kept as hashes."),
+    Key("half_life", _TIME, "7 days", '"30 days"', "Time in which reads count half."),
+    Key("weights", values.user_weights, "1 for each", "{ billing = 3 }",
+        'How much users count, by name, with `importance = "reads"`: each as a whole, however many reads.'),
+)  # fmt: skip
+
 _DATABASE = (
     Key("url", values.secret, "must be given", '"postgresql://reader:${PASSWORD}@db.example.org/shop"',
         "Address, as SQLAlchemy writes it. `${PASSWORD}` is that variable of the environment."),
@@ -244,6 +265,7 @@ SECTIONS = (
         "so. What you add yourself is not limited.",
         _DISCOVERY,
     ),
+    Section("reads", "[reads]", "What readers of copies may ask for.", _READS),
     Section(
         "databases", "[databases.NAME]", "A database that elements are tables of.", _DATABASE, named=True
     ),

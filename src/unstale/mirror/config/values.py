@@ -88,6 +88,45 @@ def choice(*allowed: str) -> Read:
     return read
 
 
+def objective(name: str, value: object) -> str:
+    """Read what polls are for."""
+    from unstale.policy.terms import aim_of
+
+    if not isinstance(value, str):
+        _reject(name, 'an objective in quotes, such as "age" or "currency:6h"', value)
+    aim_of(value, name)
+    return value
+
+
+def target(name: str, value: object) -> float:
+    """Read a share below 1 that should be fresh."""
+    rule = "a share between 0% and 100%, such as 95% or 0.95"
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        _reject(name, rule, value)
+    found = share(name, value if isinstance(value, str) else format(value, "f"))
+    if not 0.0 < found < 1.0:
+        _reject(name, rule, value)
+    return found
+
+
+def users(name: str, value: object) -> str:
+    """Read what tells users apart."""
+    rule = '"no", "header:NAME" or "cookie:NAME"'
+    if not isinstance(value, str):
+        _reject(name, rule, value)
+    kind, _, header = value.partition(":")
+    if value != "no" and not (kind in {"header", "cookie"} and _TOKEN.fullmatch(header)):
+        _reject(name, rule, value)
+    return value
+
+
+def user_weights(name: str, value: object) -> dict[str, float]:
+    """Read how much users count."""
+    if not isinstance(value, dict):
+        _reject(name, "a table, such as { billing = 3 }", value)
+    return {user: weight(f"{name}.{user}", entry) for user, entry in value.items()}
+
+
 def flag(name: str, value: object) -> bool:
     """Read true or false."""
     if not isinstance(value, bool):

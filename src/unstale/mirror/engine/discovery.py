@@ -21,6 +21,7 @@ from unstale.mirror.source import Json, New, Source
 from unstale.mirror.sources.registry import source_for, source_named
 from unstale.mirror.store.contract import Addition, Element, Finished, Transaction
 from unstale.mirror.store.storable import check_key
+from unstale.policy.terms import ElementTerms
 
 from .discovery_limits import DiscoveryRoom, note_left_out
 
@@ -69,20 +70,30 @@ class Discovery:
         source = source_named(self._sources, name)
         options: dict[str, Json] = {}
         values: dict[str, Any] = {
-            "weight": 1.0, "max_age": inf, "min_interval": 0.0, "jitter": 0.0, "windows": "", "group": None
+            "weight": 1.0, "max_age": inf, "min_interval": 0.0, "jitter": 0.0, "windows": "", "group": None,
+            "objective": "", "target": None,
         }  # fmt: skip
+        promised = key
         trusted = "author" not in said or said["author"] == origin(key)
         for rule in self._settings.rules:
             if rule.matches(key):
                 told = rule.options if trusted or rule.trust_discovered else without_secrets(rule.options)
                 options = {n: v for n, v in options.items() if n not in rule.options} | dict(told)
                 values.update({n: v for n in values if (v := getattr(rule, n)) is not None})
+                promised = rule.match if rule.target is not None else promised
         options.update(said.get("options", {}))
         values.update({n: said[n] for n in values if said.get(n) is not None})
         group = values.pop("group") or source.group(key, options)
+        objective, target = values.pop("objective"), values.pop("target")
+        if target is not None:
+            promised = key if said.get("target") is not None else promised
+            terms = ElementTerms(objective, float(target), promised)
+        else:
+            terms = ElementTerms(objective)
         return Addition(
-            key=key, source=name, group=group, options=options, via=via, given=dict(said), **values
-        )
+            key=key, source=name, group=group, options=options, via=via, given=dict(said), terms=terms.text(),
+            **values,
+        )  # fmt: skip
 
     def withholds_secrets(self, wish: Addition) -> bool:
         """Tell whether an element would get more from rules if a user had named it."""
@@ -226,7 +237,7 @@ class Discovery:
 
 def differs(wish: Addition, element: Element) -> bool:
     """Tell whether something else is wanted of an element than what is in the store."""
-    names = ("source", "group", "options", "weight", "max_age", "min_interval", "jitter", "windows")
+    names = ("source", "group", "options", "weight", "max_age", "min_interval", "jitter", "windows", "terms")
     return any(getattr(wish, name) != getattr(element, name) for name in names)
 
 

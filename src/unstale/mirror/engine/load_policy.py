@@ -19,6 +19,7 @@ from unstale.mirror.store.contract import Group, Transaction
 from unstale.policy import Channels, ElementTable, LearningPolicy, RateLimits
 from unstale.policy.class_clocks import ClassClocks
 from unstale.policy.element_table import GONE, REMOVED
+from unstale.policy.terms import aim_of
 
 from .planner_state import PlannerState
 
@@ -62,17 +63,18 @@ def new_policy(
     policy = LearningPolicy(
         table,
         limits,
-        objective=settings.objective,
+        objective=aim_of(settings.objective),
         channels=channels,
         backoff=backoff,
         shortest_round=_SHORTEST_ROUND_SECONDS,
-        price=before.price,
+        price=before.price if before.objective == settings.objective else 0.0,
         mean_size=before.mean_size,
         clocks=_clocks(before, table.clockworks),
         levels=_levels(before),
     )
     policy.told_times.resume(before.told or {})
     policy.known.errors.resume(before.levels or {})
+    policy.on_read.share = settings.reads.poll_share
     return policy
 
 
@@ -128,8 +130,8 @@ def load_policy(
     there = total - counts.get("gone", 0)
     policy.others = 0 if only is None else max(there - int(np.count_nonzero(~_away(table))), 0)
     know_groups(policy, settings, t.groups())
-    for element, channel, count in state.hints:
-        policy.hint(element, channel, np.inf, count)
+    for element, channel, count, moments in state.hints:
+        policy.hint(element, channel, np.inf, count, moments=moments)
     policy.audit = dict(state.audit)
     return policy, state
 

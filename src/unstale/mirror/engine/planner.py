@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from unstale.mirror.reports.readers import profile_of_reads
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Edit, Lease, Sample, Slot, Transaction
 from unstale.policy.element_table import FAILING, GONE, Places
@@ -34,8 +35,6 @@ _HINTED_ELEMENTS_KEPT = 10_000
 """Elements whose hints are kept, at most."""
 _COUNT_READS_SECONDS = 600.0
 """Between two looks at what has been read."""
-_READS_HALF_LIFE_SECONDS = 7 * 86400.0
-"""In which reads count half."""
 
 
 class Planner:
@@ -234,6 +233,8 @@ class Planner:
         for edit in edits:
             if edit.kind == "hint":
                 self.policy.hint(edit.subject, edit.channel, edit.time or now)
+            elif edit.kind == "read":
+                self.policy.on_read.ask(edit.subject, edit.time, edit.time + self.settings.reads.wait)
             elif edit.kind == "audit":
                 self.policy.audit[edit.subject] = edit.channel
             elif edit.kind == "settings":
@@ -254,11 +255,9 @@ class Planner:
     def _count_reads(self, t: Transaction, now: float) -> None:
         """Let what is read often matter more; reads fade."""
         self._count_reads_at = now + _COUNT_READS_SECONDS
-        sums: dict[int, float] = {}
-        for element, hour, count in t.reads(now - 8.0 * _READS_HALF_LIFE_SECONDS):
-            sums[element] = sums.get(element, 0.0) + count * 2.0 ** ((hour - now) / _READS_HALF_LIFE_SECONDS)
-        if sums:
-            self.policy.read(sums)
+        profile, _ = profile_of_reads(t, self.settings.reads, now)
+        if profile is not None:
+            self.policy.read(dict(zip(profile.keys, profile.accesses.tolist(), strict=True)))
 
     def _keep(self, t: Transaction, slots: list[Slot], dirty: Places) -> None:
         """Write what has been learned and decided."""
@@ -282,13 +281,19 @@ class Planner:
             last_poll=self._last_poll,
             last_edit=self.last_edit,
             price=policy.price,
+            objective=self.settings.objective,
             paid=limits.paid,
             paid_bytes=limits.paid_bytes,
             paced=limits.paced,
             mean_size=policy.known.mean_size,
             budgets=BudgetPair(limits.budget, limits.byte_budget),
             hints=[
-                HintsLeft(int(table["id"][i]), names[int(table["channel"][i])], int(table["hints"][i]))
+                HintsLeft(
+                    int(table["id"][i]),
+                    names[int(table["channel"][i])],
+                    int(table["hints"][i]),
+                    policy.hinted[int(table["id"][i])],
+                )
                 for i in hinted.tolist()
             ],
             audit=policy.audit,

@@ -35,6 +35,8 @@ class HintsLeft(NamedTuple):
     element: int
     channel: str
     hints: int
+    moments: Sequence[float] = ()
+    """When they came."""
 
 
 class PollCounts(NamedTuple):
@@ -67,6 +69,8 @@ class PlannerState:
     last_edit: int = 0
     """Number of the last edit that it has taken in."""
     price: float = 0.0
+    objective: str = "freshness"
+    """In whose unit the price is."""
     paid: float = -inf
     """The moment up to which the budget of polls is spent."""
     paid_bytes: float = -inf
@@ -103,12 +107,13 @@ class PlannerState:
             last_poll=found.get("heard", 0),
             last_edit=found.get("edited", 0),
             price=found.get("price", blank.price),
+            objective=found.get("objective", blank.objective),
             paid=found.get("paid", blank.paid),
             paid_bytes=found.get("paid_bytes", blank.paid_bytes),
             paced=found.get("paced", blank.paced),
             mean_size=found.get("mean_size", blank.mean_size),
             budgets=BudgetPair(*found["budgets"]) if "budgets" in found else None,
-            hints=tuple(HintsLeft(*one) for one in found.get("hints", ())),
+            hints=tuple(HintsLeft(one[0], one[1], one[2], tuple(*one[3:])) for one in found.get("hints", ())),
             audit={int(element): name for element, name in found.get("audit", {}).items()},
             counts=PollCounts(*found.get("counted", ())),
             learner=unpacked(kept["learner"]) if "learner" in kept else None,
@@ -121,7 +126,7 @@ class PlannerState:
 
     def kept(self) -> dict[str, bytes]:
         """Return the state as `Transaction.keep` takes it, without what users have set."""
-        position = {
+        position: dict[str, Any] = {
             "heard": self.last_poll,
             "edited": self.last_edit,
             "price": self.price,
@@ -129,10 +134,12 @@ class PlannerState:
             "paid_bytes": self.paid_bytes if isfinite(self.paid_bytes) else 0.0,
             "mean_size": self.mean_size,
             "budgets": self.budgets,
-            "hints": self.hints,
+            "hints": [one if one.moments else one[:3] for one in self.hints],
             "audit": self.audit,
             "counted": self.counts,
         }
+        if self.objective != PlannerState().objective:
+            position["objective"] = self.objective
         if isfinite(self.paced):
             position["paced"] = self.paced
         kept = {"planner": json.dumps(position).encode(), "channels": self.channels.text()}

@@ -40,6 +40,7 @@ from unstale.mirror.settings import Settings
 from unstale.mirror.source import Source
 from unstale.mirror.store.contract import Finished, Lease, Store, Transaction, Version
 from unstale.mirror.store.copies import Copies
+from unstale.policy.terms import aim_of
 from unstale.wording import plural
 
 from .discovery import DISCOVERED_AT_ONCE, Discovery
@@ -495,5 +496,6 @@ def check_settings(settings: Settings) -> None:
             raise InvalidInput(f"{name} must be more than 0 per second; it is {budget!r}")
     if not 0 <= settings.reserve <= _LONGEST_RESERVE_SECONDS:
         raise InvalidInput(f"reserve must be from 0 seconds to 10 years; it is {settings.reserve!r}")
+    aim_of(settings.objective)
     if settings.budget is None and settings.byte_budget is None:
         raise InvalidInput("a mirror needs a budget: of polls, such as 1000/day, or of bytes, such as 20MB/h")

@@ -124,7 +124,11 @@ def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
         enough = policy.known.worths(places, 10.0**middle) >= policy.price
         high, low = np.where(enough, middle, high), np.where(enough, low, middle)
     last = np.where(np.isnan(table["last"][places]), -inf, table["last"][places])
-    wait = _by_the_clock(policy, places, np.where(high >= 10.0 - 1e-6, inf, 10.0**high), last, now)
+    wait = np.where(high >= 10.0 - 1e-6, inf, 10.0**high)
+    if not policy.known.timed:
+        start = np.where(np.isfinite(last), last, now)
+        wait = table.after(places, start, wait) - start
+    wait = _by_the_clock(policy, places, wait, last, now)
     patience = policy.patience.times(places, policy.round)
     wait = np.minimum(wait, np.minimum(table["max_age"][places].astype(float), patience))
     wait = np.maximum(wait, table["min_interval"][places])
@@ -161,7 +165,8 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     law, hope = policy.known.outlook(at, now)
     shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
     next_poll, levels = float(due(policy, at, now)[0]), rhythm_of(policy, at)
-    value = inf if np.isnan(table["last"][at][0]) else float(policy.known.worths(at, since)[0])
+    worked = since if policy.known.timed else table.worked_since(at, now)
+    value = inf if np.isnan(table["last"][at][0]) else float(policy.known.worths(at, worked)[0])
     rate, low, high = (
         shape * scale,
         *(float(scipy.special.gammaincinv(shape, q)) * scale for q in (0.05, 0.95)),

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import isinf, nan
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from unstale.mirror.engine.discovery_limits import told_left_out
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.engine.planner_state import BudgetPair, BudgetsSet, PlannerState
 from unstale.mirror.json_values import as_json, fields_json
+from unstale.mirror.settings import Reads
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, Transaction
 from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, Places
 from unstale.policy.knowledge import Share
+from unstale.policy.promises import Promise
 from unstale.quantities import show_duration, show_number
 from unstale.wording import plural
 
@@ -26,7 +28,9 @@ from .audit import Audit, kept_audits
 from .first_copies import FirstCopies, InReserve, first_copies, in_reserve
 from .freshness import mean_age
 from .gone import lost_groups
+from .readers import ReaderFreshness, perceived
 from .what_if import MOST_ELEMENTS, freshness_bought
+from .windows import window_trouble
 
 TOP = 10
 """Groups, and neglected elements, in the JSON of a status, unless another number is asked for."""
@@ -141,6 +145,10 @@ class Status:
     """Whether those who run it plan their start, and do not poll yet."""
     first_copies: FirstCopies | None = None
     """How far it is with first copies; None if no element waits for its first poll."""
+    perceived: float = nan
+    """Freshness of the copies that are read, by how often each is; nan if none is."""
+    readers: Sequence[ReaderFreshness] = ()
+    """The same by user, if users are told apart: the most active first."""
 
     def to_json(self, top: int = TOP) -> dict[str, Json]:
         """Return it as JSON, as `unstale.mirror.json_values` says.
@@ -155,7 +163,9 @@ class Status:
         }
 
 
-def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: float) -> Status:
+def status(
+    policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: float, reads: Reads | None = None
+) -> Status:
     """Return how the mirror does, by what `load_sample` has read.
 
     If that is a sample of the elements, freshness, age and what is overdue are estimates by it; counts, and
@@ -184,7 +194,10 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
     trouble += [f"{skew_words(one, ahead)}; let NTP set it" for one, ahead in skews]
     trouble += told_left_out(state)
     trouble += [str(one) for one in losses]
+    trouble += window_trouble(policy, now)
+    trouble += [promise_words(one) for one in policy.promises.look(now) if not one.kept]
     audits = kept_audits(state)
+    seen_by_readers, readers = perceived(policy, t, Reads() if reads is None else reads, now)
     return Status(
         now=now,
         running=bool(workers),
@@ -209,8 +222,20 @@ def status(policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: flo
         instead_of=_instead_of(planner.budgets_set, said),
         reserve=in_reserve(policy, now),
         first_copies=first_copies(policy, now),
+        perceived=seen_by_readers,
+        readers=readers,
         starting=bool(workers) and all(name.endswith(STARTING) for name in workers),
     )
+
+
+def promise_words(promise: Promise) -> str:
+    """Say that a target is out of reach, what it would need and what it gets."""
+    wanted = f"the target of {show_number(100 * promise.terms.target)} % for {promise.terms.rule}"
+    gets = f"{show_number(86400.0 * promise.gets)} polls a day make {100 * promise.fresh:.0f} %"
+    if isinf(promise.needs):
+        return f"{wanted} is out of reach: no budget buys it, and {gets}; lower the target"
+    needs = f"{show_number(86400.0 * promise.needs)} polls a day"
+    return f"{wanted} is out of reach: it needs {needs}, and {gets}; raise the budget, or lower the target"
 
 
 def _instead_of(changed: BudgetsSet | None, used: BudgetPair) -> Budgets | None:

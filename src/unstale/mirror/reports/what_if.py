@@ -5,27 +5,37 @@ It is the library's plan: for the laws of the learner, the weights, the sizes an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isfinite, nan
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unstale.arguments import Floats, choice, scalar, whole
+from unstale.arguments import Floats, scalar, whole
 from unstale.errors import InvalidInput, NoAnswer
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.json_values import fields_json
 from unstale.mirror.source import Json
+from unstale.objectives import Objective
 from unstale.planning import Plan, budget_for, plan
-from unstale.policy.element_table import Places
+from unstale.policy.element_table import OpeningHours, Places
+from unstale.policy.terms import Aim, aim_of
+from unstale.polling import mean_cost
 from unstale.processes import UncertainPoisson
+from unstale.schedule.element_clocks import WindowClock
+from unstale.schedule.window_costs import windowed_cost
+
+from .shared_price import ElementsWithAim, SharedPrice
 
 MOST_ELEMENTS = 20_000
 """Elements that are planned for; of more, a random sample."""
 _CERTAIN_SHAPE = 1e15
 """Shape of the gamma law of a rate that is certain."""
+_MOST_WINDOWED = 300
+"""Elements of each window for which it is worked out what the window costs."""
 _CURVE_FACTOR = 16.0
 """How many times the present budget the largest of the curve is, and how many times less the smallest."""
 
@@ -44,6 +54,12 @@ class PlannerInput:
     """What the present budget pays for, in a second, as far as it is for these."""
     hope: float
     """Weight of what can be fresh at all, as a share of all weight."""
+    aim: Aim
+    """What the mirror as a whole is for."""
+    parts: Sequence[ElementsWithAim]
+    """Elements by what each is for; empty if all are for the same, and nothing is promised."""
+    windows: Sequence[tuple[WindowClock, NDArray[np.bool_]]] = ()
+    """Windows of elements, and which elements have them."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -51,11 +67,39 @@ class PlannerInput:
         limited = {"groups": self.groups, "limits": self.limits} if self.limits.size > 1 else {}
         return {"weights": self.weights, "sizes": self.sizes, **limited}
 
+    @cached_property
+    def together(self) -> SharedPrice:
+        """The elements at one price, each for its own objective."""
+        return SharedPrice(self.law, self.weights, self.sizes, self.groups, self.limits, self.parts)
+
+    @cached_property
+    def bought(self) -> Floats:
+        """How often elements are polled, at the present budget, by what each is for."""
+        if self.parts:
+            return self.together.at_budget(self.rate)[1]
+        return self.plan(self.aim.objective).frequencies
+
+    def freshness(self, frequencies: Floats) -> float:
+        """Return the mean freshness of elements that can be fresh, without what windows cost."""
+        return 1.0 - self.together.cost("freshness", frequencies)
+
     def plan(
-        self, objective: str = "freshness", policy: Literal["optimal", "uniform", "proportional"] = "optimal"
+        self,
+        objective: str | Objective = "freshness",
+        policy: Literal["optimal", "uniform", "proportional"] = "optimal",
     ) -> Plan:
         """Return the plan for the present budget."""
         return plan(self.law, self.rate, objective=objective, policy=policy, **self.options)
+
+    def lost_to_windows(self, frequencies: Floats) -> float:
+        """Return the share of freshness that is lost as polls are made in windows, by rates as they seem."""
+        lost = 0.0
+        for clock, own in self.windows:
+            which = np.flatnonzero(own)[:: max(int(own.sum()) // _MOST_WINDOWED, 1)]
+            rate, often = np.asarray(self.law.rate)[which], frequencies[which]
+            loss = windowed_cost("freshness", rate, often, clock) - mean_cost("freshness", rate, often)
+            lost += float(self.weights[own].sum()) * float(np.average(loss, weights=self.weights[which]))
+        return lost / float(self.weights.sum())
 
 
 def planner_input(
@@ -78,6 +122,7 @@ def planner_input(
     if policy.limits.byte_budget is not None:
         sizes = policy.known.sizes(places) / policy.known.mean_size
     groups, limits = _limits(policy, table["group"][places], share)
+    parts = _parts(policy, table["terms"][places[able]], now)
     shape = np.asarray(law.shape)
     sure = np.minimum(shape, _CERTAIN_SHAPE)
     scale = np.asarray(law.scale) * (shape / sure)
@@ -89,7 +134,28 @@ def planner_input(
         limits=limits,
         rate=rate * share,
         hope=float(worthy.sum()) / float(weights.sum()),
+        aim=policy.known.aim,
+        parts=parts,
+        windows=tuple((hours, own) for hours, own in table.windowed(places[able]) if _has_cycle(hours)),
     )
+
+
+def _parts(policy: MirrorPolicy, terms: NDArray[np.int16], now: float) -> list[ElementsWithAim]:
+    """Return elements by what they are for; nothing if that is the same for all, and nothing is promised."""
+    numbers = np.unique(terms).tolist()
+    if numbers in ([], [0]):
+        return []
+    promises = policy.promises.made or policy.promises.look(now)
+    prices = {policy.table.terms.index(one.terms): one.price for one in promises}
+    return [
+        ElementsWithAim(policy.known.aim_of(number), np.flatnonzero(terms == number), prices.get(number, inf))
+        for number in numbers
+    ]
+
+
+def _has_cycle(hours: OpeningHours) -> TypeGuard[WindowClock]:
+    """Tell whether it is known what windows cost."""
+    return hasattr(hours, "cycle")
 
 
 def _limits(
@@ -111,7 +177,10 @@ def freshness_bought(policy: MirrorPolicy, places: Places, now: float, most: int
     elements = planner_input(policy, places, now, most)
     if elements is None:
         return nan
-    return elements.plan().freshness * elements.hope if elements.hope > 0 else 0.0
+    if not elements.hope > 0:
+        return 0.0
+    often = elements.bought
+    return (elements.freshness(often) - elements.lost_to_windows(often)) * elements.hope
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +190,7 @@ class WhatIf:
     budgets: Floats
     """Per second."""
     optimal: Floats
-    """Freshness, or age in seconds, whichever is the objective; as the following."""
+    """Freshness, age in seconds, or another cost, whichever is the objective; as the following."""
     uniform: Floats
     proportional: Floats
     present: float
@@ -156,7 +225,8 @@ class MirrorDemand:
     """What elements ask for at a moment: it says what budgets buy, without another look at the elements."""
 
     elements: PlannerInput
-    objective: Literal["freshness", "age"]
+    objective: str
+    """What is shown, and what the budget is spent for."""
     present: float
     unit: Literal["polls", "bytes"]
     byte_budget: float | None
@@ -164,7 +234,11 @@ class MirrorDemand:
     @cached_property
     def plan(self) -> Plan:
         """The library's plan for the present budget."""
-        return self.elements.plan(self.objective)
+        return self.elements.plan(self._goal)
+
+    @property
+    def _goal(self) -> Objective:
+        return aim_of(self.objective).objective
 
     def what_if(self, budgets: ArrayLike | None = None, points: int = 41) -> WhatIf:
         """Return what other budgets would buy: those given, or some around that of today."""
@@ -177,25 +251,41 @@ class MirrorDemand:
             if not (tried.ndim == 1 and tried.size and np.isfinite(tried).all() and (tried > 0).all()):
                 raise InvalidInput(f"budgets must be finite numbers above 0; they are {budgets!r}")
         rates = self.elements.rate / self.present * tried
-        others = [self.elements.plan(self.objective, policy) for policy in ("uniform", "proportional")]
-        optimal, uniform, proportional = (
-            self._worthy(getattr(one.curve(rates), self.objective)) for one in (self.plan, *others)
-        )
+        others = [self.elements.plan(self._goal, policy) for policy in ("uniform", "proportional")]
+        optimal, uniform, proportional = (self._values(one, rates) for one in (self.plan, *others))
+        present = float(self._values(self.plan, np.array([self.elements.rate]))[0])
+        if self.elements.parts:
+            optimal = np.array([self._together(rate) for rate in rates.tolist()])
+            present = self._together(self.elements.rate)
         return WhatIf(
             budgets=tried,
             optimal=optimal,
             uniform=uniform,
             proportional=proportional,
             present=self.present,
-            present_value=float(self._worthy(getattr(self.plan, self.objective))),
+            present_value=present,
             objective=self.objective,
             unit=self.unit,
             byte_budget=self.byte_budget,
         )
 
-    def _worthy(self, value: Floats | float) -> Floats:
-        """Return the mean over all elements: what is hopeless is never fresh, and not counted for age."""
-        return np.asarray(value if self.objective == "age" else np.multiply(value, self.elements.hope))
+    def _values(self, plan: Plan, rates: Floats) -> Floats:
+        """Return what budgets buy: freshness, of which what is hopeless has none; age; or another cost."""
+        curve = plan.curve(rates)
+        if self.objective == "freshness":
+            return np.asarray(curve.freshness * self.elements.hope)
+        return np.asarray(curve.age if self.objective == "age" else curve.costs * self._factor)
+
+    @property
+    def _factor(self) -> float:
+        """In which unit costs are shown: as in `unstale.policy.terms`, but ages in seconds."""
+        return 1.0 if self.objective == "age" else aim_of(self.objective).factor
+
+    def _together(self, rate: float) -> float:
+        """Return what a budget buys if each element is polled for what it is for."""
+        elements = self.elements
+        cost = elements.together.cost(self._goal, elements.together.at_budget(rate)[1])
+        return (1.0 - cost) * elements.hope if self.objective == "freshness" else cost * self._factor
 
     def budget_for(self, freshness: float) -> float:
         """Return the smallest budget, per second, that buys this freshness; inf if none does."""
@@ -210,9 +300,8 @@ class MirrorDemand:
 
 
 def demand_of(policy: MirrorPolicy, now: float, objective: str) -> MirrorDemand:
-    """Return what elements ask for, for freshness or for age."""
-    choice("objective", objective, ("freshness", "age"))
-    chosen: Literal["freshness", "age"] = "age" if objective == "age" else "freshness"
+    """Return what elements ask for, for an objective."""
+    aim_of(objective)
     elements = planner_input(policy, np.flatnonzero(policy.table.present), now)
     if elements is None or not elements.hope > 0:
         raise InvalidInput("there is nothing to plan yet: add elements first, with weights above 0")
@@ -220,4 +309,4 @@ def demand_of(policy: MirrorPolicy, now: float, objective: str) -> MirrorDemand:
     present = traffic if polls is None else polls
     assert present is not None  # noqa: S101  (checked when the mirror was opened)
     unit: Literal["polls", "bytes"] = "bytes" if polls is None else "polls"
-    return MirrorDemand(elements, chosen, present, unit, None if polls is None else traffic)
+    return MirrorDemand(elements, objective, present, unit, None if polls is None else traffic)

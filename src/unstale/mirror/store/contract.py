@@ -64,6 +64,8 @@ class Addition:
     min_interval: float = 0.0
     jitter: float = 0.0
     windows: str = ""
+    terms: str = ""
+    """What it is polled for, as `ElementTerms` of the policy writes it; empty: what the mirror is for."""
     via: int | None = None
     """Number of the element (a feed, a sitemap) that discovered it; None: a user."""
     given: Mapping[str, Json] = field(default_factory=dict, repr=False)
@@ -104,6 +106,8 @@ class Element:
     validators: Mapping[str, Json]
     detail: str
     """Of the last poll, in words."""
+    terms: str = ""
+    """As in `Addition`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +194,7 @@ class Edit(NamedTuple):
     """Something that the planner should know of."""
 
     id: int
-    kind: Literal["element", "group", "hint", "settings", "audit"]
+    kind: Literal["element", "group", "hint", "settings", "audit", "read"]
     subject: int
     """Number of the element or group; 0 for settings."""
     time: float
@@ -426,6 +430,12 @@ class Transaction(Protocol):
 
     def reads(self, since: float, element: int | None = None) -> list[tuple[int, float, int]]:
         """Return (element, start of the hour, reads) since a moment, of one element or all."""
+
+    def read_by_users(self, reads: Mapping[tuple[str, int], int], now: float) -> None:
+        """Count reads of copies by users: user and element to how many."""
+
+    def reads_by_user(self, since: float) -> list[tuple[str, int, float, int]]:
+        """Return (user, element, start of the hour, reads) since a moment."""
 
     def sample(self, sample: Sample) -> None:
         """Keep how the mirror did at a moment."""

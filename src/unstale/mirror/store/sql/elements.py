@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, insert, l
 from unstale.mirror.store.contract import Addition, Element, Group
 from unstale.mirror.store.storable import check_key, text_of
 
-from .schema import edits, elements, groups, learned, leases, polls, reads, standing, versions
+from .schema import edits, elements, groups, learned, leases, polls, reads, standing, user_reads, versions
 from .session import Many, Work, among, as_numbers, chunks, from_json, json_of, numbers_of, or_nan
 
 _ELEMENT_ROWS = (
@@ -34,7 +34,8 @@ _NUMBERED_ROWS = _ELEMENT_ROWS.where(among(elements.c.id, "some"))
 _REMOVED: ColumnElement[str] = literal_column("'removed'")
 """The state of elements that were let go, in each text as it is: by it a database chooses how to join."""
 _SAID = (
-    "source", "group_id", "options", "given", "weight", "max_age", "min_interval", "jitter", "windows", "via",
+    "source", "group_id", "options", "given", "weight", "max_age", "min_interval", "jitter", "windows",
+    "terms", "via",
 )  # fmt: skip
 """What an addition says of an element."""
 _ADD = Many(insert(elements), "id", "key", *_SAID, "added")
@@ -106,7 +107,7 @@ def _add(work: Work, additions: Sequence[Addition], now: float) -> dict[str, int
         said: list[Any] = [
             text_of(one.source), places[one.group], json_of(one.options), json_of(one.given),
             float(one.weight), float(one.max_age), float(one.min_interval), float(one.jitter),
-            text_of(one.windows), one.via,
+            text_of(one.windows), text_of(one.terms), one.via,
         ]  # fmt: skip
 
         if one.key not in known:
@@ -188,7 +189,7 @@ def forget(work: Work, ids: Sequence[int]) -> list[str]:
         if not there:
             continue
         digests.update(connection.scalars(select(versions.c.digest).where(versions.c.element.in_(there))))
-        for table in (versions, polls, reads, leases, standing, learned):
+        for table in (versions, polls, reads, user_reads, leases, standing, learned):
             connection.execute(delete(table).where(table.c.element.in_(there)))
         connection.execute(delete(elements).where(elements.c.id.in_(there)))
     return unreferred(work, digests)
@@ -222,7 +223,7 @@ def _element(row: Any) -> Element:  # noqa: ANN401 - columns by name
         jitter=row.jitter, windows=row.windows, via=row.via, added=row.added, state=row.state,
         last=or_nan(row.last), not_before=row.not_before, failures=row.failures, size=or_nan(row.size),
         moved=row.moved, version=row.version, fingerprint=row.fingerprint,
-        validators=from_json(row.validators), detail=row.detail,
+        validators=from_json(row.validators), detail=row.detail, terms=row.terms,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from unstale.mirror.clock import ClockReading
 from . import schema
 from .elements import unreferred
 from .samples import thin
-from .schema import edits, meta, polls, reads, standing, versions, workers
+from .schema import edits, meta, polls, reads, standing, user_reads, versions, workers
 from .session import Work, chunks
 
 _HOUR_SECONDS = 3600.0
@@ -40,6 +40,32 @@ def read(work: Work, reads: Mapping[int, int], now: float) -> None:
                 for element, n in sorted(reads.items())
             ],
         )
+
+
+def read_by_users(work: Work, reads: Mapping[tuple[str, int], int], now: float) -> None:
+    """Count reads of copies by users (user and element to how many), for the dashboard."""
+    work.write()
+    if reads:
+        statement = work.insert(user_reads)
+        more = user_reads.c.reads + statement.excluded.reads
+        hour = now // _HOUR_SECONDS * _HOUR_SECONDS
+        work.connection.execute(
+            statement.on_conflict_do_update(index_elements=["user", "element", "hour"], set_={"reads": more}),
+            [
+                {"user": user, "element": int(element), "hour": hour, "reads": int(n)}
+                for (user, element), n in sorted(reads.items())
+            ],
+        )
+
+
+def list_reads_by_user(work: Work, since: float) -> list[tuple[str, int, float, int]]:
+    """Return (user, element, start of the hour, reads) since a moment, for the planner and reports."""
+    query = (
+        select(user_reads)
+        .where(user_reads.c.hour >= since // _HOUR_SECONDS * _HOUR_SECONDS)
+        .order_by(user_reads.c.hour, user_reads.c.user, user_reads.c.element)
+    )
+    return [(user, element, hour, n) for user, element, hour, n in work.connection.execute(query)]
 
 
 def list_reads(work: Work, since: float, element: int | None = None) -> list[tuple[int, float, int]]:
@@ -123,6 +149,7 @@ def prune(
         old = select(polls.c.id).where(polls.c.time < float(polls_before)).order_by(polls.c.time).limit(limit)
         connection.execute(delete(polls).where(polls.c.id.in_(old)))
         connection.execute(delete(reads).where(reads.c.hour < float(polls_before)))
+        connection.execute(delete(user_reads).where(user_reads.c.hour < float(polls_before)))
     return unreferred(work, _prune_versions(work, keep_versions, limit)) if keep_versions > 0 else []
 
 

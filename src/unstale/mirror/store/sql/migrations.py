@@ -36,11 +36,17 @@ def _planner(connection: Connection) -> None:
     connection.execute(text(f"ALTER TABLE workers ADD COLUMN ahead {kind}"))
 
 
+def _terms_and_users(connection: Connection) -> None:
+    """Version 5 keeps what elements are polled for, and reads by user."""
+    schema.user_reads.create(connection)
+    connection.execute(text("ALTER TABLE elements ADD COLUMN terms TEXT DEFAULT '' NOT NULL"))
+
+
 _NOBODY = {"one": 1, "number": 0, "session": "", "beat": 0.0}
 """The row of ``planner`` while nobody plans; its number is that of the last one."""
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {2: _reads, 3: _history, 4: _planner}
+STEPS: dict[int, Callable[[Connection], None]] = {2: _reads, 3: _history, 4: _planner, 5: _terms_and_users}
 """By the version that they lead to."""
 
 

@@ -22,7 +22,7 @@ _POLICY_ROWS: Select[Any] = (
     elements.c.id, elements.c.group_id, elements.c.added, learned.c.last, learned.c.not_before,
     learned.c.failures, elements.c.weight, learned.c.size, elements.c.max_age, elements.c.min_interval,
     elements.c.jitter, elements.c.windows, learned.c.state, learned.c.evidence,
-    elements.c.via,
+    elements.c.via, elements.c.terms,
     )
     .join(learned, learned.c.element == elements.c.id)
     .where(learned.c.state != literal_column("'removed'"))
@@ -89,7 +89,7 @@ def _columns(rows: Sequence[Any]) -> ElementColumns:
     """Return rows as columns; NULL becomes nan."""
     (
         number, group, added, last, not_before, failures, weight, size, max_age, min_interval, jitter,
-        windows, state, evidence, via,
+        windows, state, evidence, via, terms,
     ) = zip(*rows, strict=True)  # fmt: skip
     return ElementColumns(
         id=np.array(number, np.int64), group=np.array(group, np.int64), added=np.array(added, np.float64),
@@ -98,7 +98,7 @@ def _columns(rows: Sequence[Any]) -> ElementColumns:
         size=np.array(size, np.float64), max_age=np.array(max_age, np.float64),
         min_interval=np.array(min_interval, np.float64), jitter=np.array(jitter, np.float64),
         windows=windows, state=state, evidence=evidence,
-        via=np.array([one or 0 for one in via], np.int64),
+        via=np.array([one or 0 for one in via], np.int64), terms=terms,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 4
+VERSION = 5
 """Of this schema; `unstale.mirror.store.sql.migrations` has a step to each version from the one before."""
 
 METADATA = MetaData()
@@ -76,7 +76,10 @@ elements = Table(
     Column("windows", Text, nullable=False),
     Column("via", _Number, index=True),
     Column("added", Double, nullable=False),
+    Column("terms", Text, nullable=False, server_default=""),
 )
+"""``terms``: its objective and what is promised of it, as `unstale.policy.terms` writes them; since version
+5."""
 
 standing = Table(
     "standing",
@@ -197,6 +200,17 @@ reads = Table(
 )
 """How often copies were read, by the hour; since version 2."""
 Index("ix_reads_hour", reads.c.hour)
+
+user_reads = Table(
+    "user_reads",
+    METADATA,
+    Column("user", Text, primary_key=True),
+    Column("element", _Number, primary_key=True, autoincrement=False),
+    Column("hour", Double, primary_key=True),
+    Column("reads", _Number, nullable=False),
+)
+"""How often users read copies, by the hour, if they are told apart; since version 5."""
+Index("ix_user_reads_hour", user_reads.c.hour)
 
 history = Table(
     "history",

@@ -130,6 +130,8 @@ class SqlTransaction:
     latest = sql_housekeeping.latest
     refetch = sql_housekeeping.refetch
     reads = sql_housekeeping.list_reads
+    read_by_users = sql_housekeeping.read_by_users
+    reads_by_user = sql_housekeeping.list_reads_by_user
     sample = sql_samples.sample
     samples = sql_samples.list_samples
     alive = sql_housekeeping.alive

@@ -1,0 +1,41 @@
+"""Who reads a copy: names, hashes, and nothing at all."""
+
+from dataclasses import replace
+
+import pytest
+
+from dashboard.conftest import client_of
+from unstale.mirror.settings import Reads
+
+
+def readers(mirror, users, **request):
+    settings = replace(mirror.settings, reads=Reads(users=users))
+    with client_of(mirror.store.url, settings) as client:
+        if "cookies" in request:
+            client.cookies.update(request.pop("cookies"))
+        assert client.get("/copies/python:news", **request).status_code == 200
+    with mirror.store.begin() as t:
+        return [(user, count) for user, _, _, count in t.reads_by_user(0.0)]
+
+
+def test_a_plain_name_is_kept(mirror):
+    assert readers(mirror, "header:X-User", headers={"X-User": "billing"}) == [("billing", 1)]
+
+
+@pytest.mark.parametrize("address", ["ann@example.org", "192.0.2.7", "2001:db8::1", "Ann Smith"])
+def test_what_may_be_the_address_of_a_person_is_hashed(mirror, address):
+    ((name, _),) = readers(mirror, "header:X-User", headers={"X-User": address})
+    assert name.startswith("#")
+    assert address not in name
+    ((again, count),) = readers(mirror, "header:X-User", headers={"X-User": address})
+    assert (again, count) == (name, 2)
+
+
+def test_a_cookie_is_hashed(mirror):
+    ((name, _),) = readers(mirror, "cookie:session", cookies={"session": "abcdef"})
+    assert name.startswith("#")
+
+
+def test_without_a_name_or_a_setting_nobody_is_kept(mirror):
+    assert readers(mirror, "header:X-User") == []
+    assert readers(mirror, "no", headers={"X-User": "billing"}) == []

@@ -1,0 +1,127 @@
+"""Objectives of mirrors and rules, and targets: the real loop does as well as the library's plan says."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from unstale import InvalidInput, budget_for, plan
+from unstale.mirror.settings import Rule
+from unstale.objectives import currency
+
+from .worlds import DAY, START, add, make, run
+
+COUNT, DAYS, WARM = 40, 40.0, 12.0
+
+
+def world_of(rates, seed):
+    rng = np.random.default_rng(seed)
+    changes = [np.sort(rng.uniform(0.0, DAYS, rng.poisson(rate * DAYS))) for rate in rates]
+    content = {
+        f"python:{'a' if i % 2 else 'b'}/{i}": lambda now, i=i: str(
+            np.searchsorted(changes[i], (now - START) / DAY)
+        ).encode()
+        for i in range(len(rates))
+    }
+    return changes, content
+
+
+def measured(polls, changes):
+    """Return freshness, age, missed changes and the share more than half a day behind, of each element."""
+    found = np.zeros((len(changes), 4))
+    for i, times in enumerate(changes):
+        for first, last in pairwise([*polls[i], DAYS]):
+            late = times[(times > first) & (times < last)]
+            begin = max(first, WARM)
+            if last <= WARM:
+                continue
+            stale = max(last - max(late[0], begin), 0.0) if late.size else 0.0
+            found[i, 0] += last - begin - stale
+            if late.size:
+                found[i, 1] += 0.5 * ((last - late[0]) ** 2 - max(begin - late[0], 0.0) ** 2)
+                found[i, 2] += float(np.sum(np.maximum(last - np.maximum(late, begin), 0.0)))
+                found[i, 3] += max(last - max(late[0] + 0.5, begin), 0.0)
+    return found / (DAYS - WARM)
+
+
+def played(folder, rates, seed, budget, **settings):
+    changes, content = world_of(rates, seed)
+    mirror, world = make(folder, tick=3600.0, content=content, budget=budget / DAY, reserve=DAY, **settings)
+    with mirror:
+        add(mirror, *(key.removeprefix("python:") for key in content))
+        run(mirror, DAYS * DAY)
+        status = mirror.status()
+        shown = mirror.what_if(points=3)
+    polls = [[] for _ in rates]
+    for time, key in world.polls:
+        polls[int(key.split("/")[1])].append((time - START) / DAY)
+    assert len(world.polls) >= 0.96 * budget * DAYS
+    return measured(polls, changes), status, shown
+
+
+def rates_of(seed):
+    return np.random.default_rng(50 + seed).gamma(1.0, 1.0, COUNT) + 0.02
+
+
+@pytest.mark.parametrize(
+    ("objective", "column", "library"),
+    [
+        ("missed-updates", 2, "missed-updates"),
+        ("currency:12h", 3, currency(0.5)),
+        pytest.param("age", 1, "age", marks=pytest.mark.long),
+    ],
+)
+def test_a_mirror_does_what_the_plan_for_its_objective_says(tmp_path, objective, column, library):
+    rates = rates_of(1)
+    found, status, shown = played(tmp_path, rates, 1, 40.0, objective=objective)
+    best = plan(rates, 40.0, objective=library)
+    cost = float(found[:, column].mean())
+    if column == 3:
+        assert cost == pytest.approx(best.cost, abs=0.02)
+        assert shown.present_value == pytest.approx(cost, abs=0.03)
+    else:
+        assert cost == pytest.approx(best.cost, rel=0.12)
+    assert status.predicted == pytest.approx(float(found[:, 0].mean()), abs=0.04)
+    assert shown.objective == objective
+    assert (np.diff(shown.optimal) < 0).all()
+
+
+@pytest.mark.parametrize("seed", [2, pytest.param(3, marks=pytest.mark.long)])
+def test_rules_with_other_objectives_share_the_price(tmp_path, seed):
+    """Elements for age are never given up; those for freshness that change too often are."""
+    rates = rates_of(seed)
+    rates[:4] = 20.0
+    found, status, _ = played(tmp_path, rates, seed, 40.0, rules=(Rule("python:a/*", objective="age"),))
+    assert status.predicted == pytest.approx(float(found[:, 0].mean()), abs=0.04)
+    aged, fresh = found[[1, 3], 1], found[[0, 2], 1]
+    assert aged.max() < 0.8 * fresh.min()
+
+
+@pytest.mark.parametrize("seed", [4, pytest.param(5, marks=pytest.mark.long)])
+def test_a_target_is_served_first(tmp_path, seed):
+    rates = rates_of(seed)
+    mine = np.arange(COUNT) % 2 == 1
+    needed = budget_for(rates[mine], freshness=0.85)
+    budget = 1.3 * needed
+    found, status, _ = played(tmp_path, rates, seed, budget, rules=(Rule("python:a/*", target=0.85),))
+    assert found[mine, 0].mean() == pytest.approx(0.85, abs=0.025)
+    assert found[~mine, 0].mean() < 0.7
+    assert not status.trouble
+
+
+def test_a_target_beyond_the_budget_is_told_with_the_budget_that_could(tmp_path):
+    rates = rates_of(4)
+    mine = np.arange(COUNT) % 2 == 1
+    needed = budget_for(rates[mine], freshness=0.9)
+    found, status, _ = played(tmp_path, rates, 4, 0.4 * needed, rules=(Rule("python:a/*", target=0.9),))
+    (told,) = status.trouble
+    assert "the target of 90 % for python:a/* is out of reach" in told
+    said = float(told.split("it needs ")[1].split(" polls")[0].replace(",", ""))
+    assert said == pytest.approx(needed, rel=0.15)
+    assert found[mine, 0].mean() > found[~mine, 0].mean() + 0.2
+
+
+@pytest.mark.parametrize("wrong", ["speed", "currency:", "currency:soon", "lag:sin(x)", "lag:x:never"])
+def test_what_is_no_objective_is_refused(tmp_path, wrong):
+    with pytest.raises(InvalidInput, match="objective"):
+        make(tmp_path, objective=wrong)

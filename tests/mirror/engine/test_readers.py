@@ -1,0 +1,79 @@
+"""Who wants what: profiles of users in the real loop, against the plan by the master profile."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from unstale import plan
+from unstale.mirror.settings import Reads
+
+from .worlds import DAY, START, add, make
+
+COUNT, DAYS, WARM = 40, 30.0, 10.0
+
+
+def played(folder, seed, *, weights, budget=30.0):
+    """Ann reads the first half, a hundred times as often as Bob reads the other; return what came of it."""
+    rng = np.random.default_rng(seed)
+    rates = rng.gamma(2.0, 0.5, COUNT)
+    changes = [np.sort(rng.uniform(0.0, DAYS, rng.poisson(rate * DAYS))) for rate in rates]
+    content = {
+        f"python:g/{i}": lambda now, i=i: str(np.searchsorted(changes[i], (now - START) / DAY)).encode()
+        for i in range(COUNT)
+    }
+    reads = Reads(users="header:X-User", weights=weights)
+    mirror, world = make(
+        folder,
+        content=content,
+        budget=budget / DAY,
+        reserve=DAY,
+        tick=3600.0,
+        importance="reads",
+        reads=reads,
+    )
+    told = [0.0]
+    with mirror:
+        add(mirror, *(f"g/{i}" for i in range(COUNT)))
+        ids = [mirror.find(f"python:g/{i}").id for i in range(COUNT)]
+
+        def read(_event):
+            if mirror.clock.now() >= told[0]:
+                told[0] = mirror.clock.now() + DAY
+                counts = {("ann" if i < COUNT // 2 else "bob", ids[i]): 100 if i < COUNT // 2 else 1
+                          for i in range(COUNT)}  # fmt: skip
+                with mirror.store.begin() as t:
+                    t.read_by_users(counts, mirror.clock.now())
+
+        mirror.run(START + DAYS * DAY, on_event=read)
+        status = mirror.status()
+    fresh = np.zeros(COUNT)
+    for i in range(COUNT):
+        polls = [(time - START) / DAY for time in world.times(f"python:g/{i}")]
+        for first, last in pairwise([*polls, DAYS]):
+            later = changes[i][changes[i] > first]
+            until = min(last, later[0] if later.size else DAYS)
+            fresh[i] += max(until - max(first, WARM), 0.0)
+    return rates, fresh / (DAYS - WARM), status
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_users_count_by_their_weights_and_not_by_their_reads(tmp_path, seed):
+    rates, fresh, status = played(tmp_path, seed, weights={"bob": 3.0})
+    mine = np.arange(COUNT) < COUNT // 2
+    weight = np.where(mine, 1.0, 3.0)
+    said = plan(rates, 30.0, weights=weight).freshness
+    assert float(weight @ fresh / weight.sum()) == pytest.approx(said, abs=0.03)
+    assert fresh[~mine].mean() > fresh[mine].mean() + 0.1
+    assert status.perceived == pytest.approx(said, abs=0.1)  # at a moment
+    assert {one.user: one.weight for one in status.readers} == {"ann": 1.0, "bob": 3.0}
+    assert status.readers[0].user == "ann"
+    assert status.readers[1].freshness > status.readers[0].freshness
+
+
+def test_nothing_is_kept_of_users_unless_it_is_asked_for(tmp_path):
+    mirror, _ = make(tmp_path)
+    with mirror:
+        assert mirror.settings.reads.users == "no"
+        assert np.isnan(mirror.status().perceived)
+        assert mirror.status().readers == []
