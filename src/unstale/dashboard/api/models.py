@@ -227,7 +227,7 @@ class Element(BaseModel):
     jitter: float = Field(description="Share by which intervals vary.")
     windows: str = Field(description="When it may be polled; empty: at any time.")
     terms: str = Field(
-        description="Its own objective, and the target and pattern of its rule, as a list in JSON; empty: none."
+        description="Its own objective, and the target and pattern of its rule: a list in JSON, or empty."
     )
     size: float | None = Field(description="Bytes that a poll takes, on average.")
     moved: str | None = Field(description="Where it is now for good.")
