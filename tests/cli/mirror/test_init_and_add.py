@@ -232,3 +232,18 @@ def test_what_is_typed_is_used_and_mistakes_are_asked_again(tmp_path):
 def test_init_does_not_ask_who_has_said_it(tmp_path, options):
     assert "How many" not in on_a_terminal(tmp_path, "init", *options, typed="")
     assert (tmp_path / "mirror.toml").exists()
+
+
+@pytest.mark.usefixtures("mirror")
+def test_a_mirror_of_another_user_must_be_named(ask, refuse, monkeypatch, site):
+    """Who can write to the current folder must not choose which commands are started and what is sent."""
+    monkeypatch.setattr(os, "getuid", lambda: Path("mirror.toml").stat().st_uid + 1)
+    others = Path("mirror.toml").stat().st_uid != 0  # what root wrote is trusted
+    if not others:
+        os.chown("mirror.toml", 12345, -1)
+        monkeypatch.setattr(os, "getuid", lambda: 12346)
+    assert "belongs to another user" in refuse("add", site.host + "/a")
+    assert "belongs to another user" in refuse("watch", site.host + "/a")
+    assert ask("add", site.host + "/a", "--mirror", "mirror.toml")["added"] == 1
+    monkeypatch.setenv("UNSTALE_MIRROR", "mirror.toml")
+    assert ask("add", site.host + "/b")["added"] == 1

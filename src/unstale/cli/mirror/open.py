@@ -71,9 +71,11 @@ class Opened:
 
 def configured(file: str | None) -> Config:
     """Read the mirror.toml that is meant."""
-    from unstale.mirror.config.file import FILE, find, load
+    from unstale.mirror.config.file import FILE, check_owner, find, load
 
     path = find() if file is None else Path(file)
+    if file is None:
+        check_owner(path)
     return load(path / FILE if file is not None and path.is_dir() else path)
 
 

@@ -109,7 +109,7 @@ def _again(mirror_file: str | None) -> str:
 def _found_or_made(mirror_file: str | None, budget: str | None, keys: tuple[str, ...]) -> Path:
     """Return the mirror.toml that is meant; make one if there is none, and something to watch."""
     from unstale.mirror.config import values
-    from unstale.mirror.config.file import FILE, VARIABLE, find
+    from unstale.mirror.config.file import FILE, VARIABLE, check_owner, find
     from unstale.mirror.config.template import write_template
 
     if mirror_file is not None:
@@ -118,6 +118,7 @@ def _found_or_made(mirror_file: str | None, budget: str | None, keys: tuple[str,
     else:
         here = find()
         path = here if here.exists() or os.environ.get(VARIABLE) else Path(FOLDER) / FILE
+        check_owner(path)
     if path.exists():
         if budget is not None:
             raise InvalidInput(

@@ -55,6 +55,24 @@ def find(start: Path | str = ".") -> Path:
     return Path(start) / FILE
 
 
+def check_owner(path: Path) -> None:
+    """Refuse a mirror.toml that nobody named and another user wrote: it can start commands.
+
+    It is found because it is in the current folder, which may be one in which others can write.
+    """
+    if os.environ.get(VARIABLE) or not hasattr(os, "getuid"):
+        return
+    try:
+        owner = path.stat().st_uid
+    except OSError:  # who reads it says why it cannot be read
+        return
+    if owner not in {0, os.getuid()} and str(owner) != os.environ.get("SUDO_UID"):
+        raise InvalidInput(
+            f"{path} belongs to another user, who chooses with it what is run and sent from here; if you "
+            f"trust it, name it: --mirror {path}"
+        )
+
+
 def without_password(url: str) -> str:
     """Return the address of a database without its password.
 

@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from unstale.errors import InvalidInput
-from unstale.mirror.contained import SMALL_BYTES, LimitExceeded, parsers
+from unstale.mirror.contained import LimitExceeded, parsers
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, New, Source, Terms, WarmSource
 from unstale.mirror.sources.bloom_filter import BloomFilter
@@ -32,6 +32,8 @@ from .formats import read_feed
 from .named_entries import EntryFilter, NamedEntries, site_of
 from .sitemaps import read_sitemap
 
+_SMALL_DOCUMENT_BYTES = 1 << 15
+"""Larger ones are read in a child: the parser of feeds takes six seconds of the processor for a megabyte."""
 _MAX_INDEXES = 3
 """Sitemap indexes that may lead from one to the next."""
 _CHANGE_OPTIONS = frozenset({"change", "ignore", "selector"})
@@ -270,7 +272,9 @@ def _read_body(read: Read, body: bytes | Path, base: str, media_type: str, max_s
 
 def _is_heavy(body: bytes | Path | None) -> bool:
     """Tell whether a child must read a document: it is large, or may become large when it is unpacked."""
-    return isinstance(body, Path) or len(body or b"") > SMALL_BYTES or (body or b"").startswith(b"\x1f\x8b")
+    if isinstance(body, Path):
+        return True
+    return len(body or b"") > _SMALL_DOCUMENT_BYTES or (body or b"").startswith(b"\x1f\x8b")
 
 
 async def _read_apart(read: Callable[[], NamedEntries], seconds: float) -> NamedEntries:
