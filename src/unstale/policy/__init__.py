@@ -9,13 +9,13 @@ limits of groups (`budget_and_limits`); if the budget has a reserve, at a price 
 of your own, for the simulator and for the lab.
 """
 
-from .budget_and_limits import GroupLimits, RateLimits, Slots
+from .budget_and_limits import RateLimits
 from .element_table import ElementColumns, ElementTable
 from .hint_channels import Channels
 from .knowledge import Knowledge
 from .learning_policy import Chosen, LearningPolicy
 from .learning_schedule import Learning
-from .limits import Limits
+from .limits import GroupLimits, Limits, Slots
 from .poll_outcomes import PollOutcomes
 
 __all__ = [

@@ -22,16 +22,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from math import inf
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unstale.arguments import Floats
 
-__all__ = ["UNLIMITED", "GroupLimits", "RateLimits", "Slots"]
+from .limits import UNLIMITED, GroupLimits, Slots
+
+__all__ = ["RateLimits"]
 
 _BUDGET_WINDOW_SECONDS = 60.0
 """Seconds: the shortest window over which a budget is held exactly, if polls may be late."""
@@ -39,40 +40,11 @@ _FAILURES_IN_A_ROW = 5
 """Failures in a row after which a whole group is left alone for a while."""
 _LONGEST_BLOCK_SECONDS = 7.0 * 86400.0
 """Seconds for which a source can ask to be left alone, at most."""
-UNLIMITED = 1 << 40
-"""Polls of a group at the same time, where nothing limits them."""
 _COLUMNS: Mapping[str, tuple[type, float]] = {
     "spacing": (np.float64, 0.0), "concurrency": (np.int64, UNLIMITED), "paid": (np.float64, -inf),
     "blocked": (np.float64, -inf), "out": (np.int64, 0), "failures": (np.int64, 0),
     "failed": (np.float64, -inf), "crowd": (np.float64, 1.0),
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLimits:
-    """What a group must keep to, and what it has used."""
-
-    name: str
-    spacing: float
-    """Time between the starts of two polls, at least."""
-    concurrency: int
-    """Polls that may run at the same time."""
-    paid: float
-    """From this moment on the next poll may start."""
-    blocked: float
-    """Before this moment the source wants no poll,"""
-    why: str
-    """for this reason."""
-    fastest: float
-    """Polls per unit time that the spacing allows."""
-
-
-class Slots(NamedTuple):
-    """Polls that got a slot: their places in what was asked for, when each starts, how late it may be."""
-
-    which: NDArray[np.intp]
-    start: Floats
-    late: Floats
 
 
 class RateLimits:

@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unstale.arguments import Floats
 
-from .budget_and_limits import Slots
+UNLIMITED = 1 << 40
+"""Polls of a group at the same time, where nothing limits them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """What a group must keep to, and what it has used."""
+
+    name: str
+    spacing: float
+    """Time between the starts of two polls, at least."""
+    concurrency: int
+    """Polls that may run at the same time."""
+    paid: float
+    """From this moment on the next poll may start."""
+    blocked: float
+    """Before this moment the source wants no poll,"""
+    why: str
+    """for this reason."""
+    fastest: float
+    """Polls per unit time that the spacing allows."""
+
+
+class Slots(NamedTuple):
+    """Polls that got a slot: their places in what was asked for, when each starts, how late it may be."""
+
+    which: NDArray[np.intp]
+    start: Floats
+    late: Floats
 
 
 class Limits(Protocol):

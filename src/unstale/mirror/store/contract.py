@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 
 from unstale.mirror.clock import ClockReading
 from unstale.mirror.source import Found, Json, Known
-from unstale.policy.budget_and_limits import UNLIMITED
 from unstale.policy.element_table import STATES, ElementColumns
+from unstale.policy.limits import UNLIMITED
 from unstale.policy.poll_outcomes import PollOutcomes
 
 __all__ = [
