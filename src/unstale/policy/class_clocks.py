@@ -18,6 +18,7 @@ from unstale.estimation.learning.rhythm_learner import PollsOfElements, RhythmLe
 
 from .compiled.class_clocks import elapsed_of, moments_of, own_changes, own_moments, own_worths, worths_of
 from .element_table import ElementTable, Places
+from .local_time import LocalRhythms
 
 STEPS_PER_HOUR = 12.0
 """Times that polls are chosen in an hour, at least, if there is a rhythm."""
@@ -36,8 +37,14 @@ class ClassClocks:
     (False, [3.0])
     """
 
-    def __init__(self, rhythms: RhythmLearner, clockworks: ClockworkLearner | None = None) -> None:
-        self.rhythms = rhythms
+    def __init__(
+        self,
+        rhythms: RhythmLearner | LocalRhythms,
+        clockworks: ClockworkLearner | None = None,
+        *,
+        epoch: float | None = None,
+    ) -> None:
+        self.rhythms = LocalRhythms(rhythms, epoch=epoch) if isinstance(rhythms, RhythmLearner) else rhythms
         self.clockworks = ClockworkLearner() if clockworks is None else clockworks
 
     def state(self) -> dict[str, Any]:
@@ -45,11 +52,13 @@ class ClassClocks:
         return {**self.rhythms.state(), "clockwork_shares": self.clockworks.shares.copy()}
 
     @classmethod
-    def resume(cls, state: Mapping[str, Any], clockworks: ClockworkLearner) -> Self:
-        """Go on where `state` was taken, with these clocks of elements."""
+    def resume(
+        cls, state: Mapping[str, Any], clockworks: ClockworkLearner, *, epoch: float | None = None
+    ) -> Self:
+        """Go on where `state` was taken, with these clocks of elements; older states have no epoch."""
         if "clockwork_shares" in state:
             clockworks.set_shares(np.asarray(state["clockwork_shares"], float))
-        return cls(RhythmLearner.resume(state), clockworks)
+        return cls(LocalRhythms.resume(state, epoch=epoch), clockworks)
 
     @property
     def any(self) -> bool:
@@ -88,6 +97,7 @@ class ClassClocks:
     def own_fresh(self, table: ElementTable, places: Places, start: Floats, end: Floats) -> Floats:
         """Return the probabilities that elements with clocks of their own are as they were at moments."""
         found, own = np.empty(places.size), self.clockworks
+        start, end = (self._local(table, places, moments) for moments in (start, end))
         own_changes(table["clockwork"][places], own.phases, own.numbers, self._day, start, end, found)
         return 1.0 - found
 
@@ -105,6 +115,7 @@ class ClassClocks:
         """
         found, own = np.empty(places.size), self.clockworks
         rows, ids = table["clockwork"][places], table["id"][places]
+        last, at = (self._local(table, places, moments) for moments in (last, at))
         own_worths(kind, rows, own.phases, own.numbers, self._day, ids, last, at, found)
         return found
 
@@ -130,15 +141,19 @@ class ClassClocks:
         """
         found, own = np.empty(places.size), self.clockworks
         rows, ids = table["clockwork"][places], table["id"][places]
-        own_moments(
-            kind, rows, own.phases, own.numbers, self._day, ids, last, since, prices, horizon, found
-        )  # fmt: skip
-        return found
+        last, begin = (self._local(table, places, moments) for moments in (last, since))
+        own_moments(kind, rows, own.phases, own.numbers, self._day, ids, last, begin, prices, horizon, found)
+        return found - (begin - since)
+
+    def _local(self, table: ElementTable, places: Places, moments: Floats) -> Floats:
+        """Return moments by the clocks that classes of elements go by."""
+        return self.rhythms.local(table.learner.classes_of(places), moments)
 
     def elapsed(self, classes: Classes, start: Floats, end: Floats) -> Floats:
         """Return the operational time of elements between moments."""
         found, rhythms = end - start, self.rhythms
-        if self.any:
+        if rhythms.any:
+            start, end = (rhythms.local(classes, moments) for moments in (start, end))
             elapsed_of(classes, start, end, rhythms.hour, rhythms.bins, rhythms.levels, rhythms.passed, found)
         return found
 
@@ -159,6 +174,7 @@ class ClassClocks:
             Moments of the last polls, and of those that are considered.
         """
         found, rhythms = np.full(classes.size, np.nan), self.rhythms
+        last, at = (rhythms.local(classes, moments) for moments in (last, at))
         worths_of(kind, classes, *gammas, last, at, rhythms.hour, rhythms.bins, rhythms.levels, found)
         return found
 
@@ -187,11 +203,12 @@ class ClassClocks:
             How far ahead; its end stands for later.
         """
         found, rhythms = np.full(classes.size, np.nan), self.rhythms
+        last, begin = (rhythms.local(classes, moments) for moments in (last, since))
         moments_of(
-            kind, classes, *gammas, last, since, prices, horizon, rhythms.hour, rhythms.bins, rhythms.levels,
+            kind, classes, *gammas, last, begin, prices, horizon, rhythms.hour, rhythms.bins, rhythms.levels,
             found,
         )  # fmt: skip
-        return found
+        return found - (begin - since)
 
     def learn(
         self,
@@ -243,16 +260,16 @@ class ClassClocks:
     ) -> None:
         """Learn which elements have clocks of their own, as far as they bet better than laws of rates."""
         rhythms, classes = self.rhythms, polls.classes
+        last, time = (rhythms.local(classes, moments) for moments in (polls.last, polls.time))
         told = polls.ages if polls.ages.size else np.full(places.size, np.nan)
         known = polls.changed & ~np.isnan(told)
         since = gone if ages is None else np.where(known, ages, gone)
         log = np.log1p(since / polls.gamma_time)
         with np.errstate(divide="ignore", invalid="ignore"):
             seen = -np.log(np.maximum(1.0 - polls.hope * np.exp(-polls.shape * log), 1e-300))
-        hours = ((polls.time - np.where(known, told, 0.0)) / rhythms.hour % rhythms.levels.shape[1]).astype(
-            int
-        )
-        level = rhythms.levels[classes, np.minimum(hours, rhythms.levels.shape[1] - 1)]
+        bins = rhythms.levels.shape[1]
+        hours = ((time - np.where(known, told, 0.0)) / rhythms.hour % bins).astype(int)
+        level = rhythms.levels[classes, np.minimum(hours, bins - 1)]
         density = (polls.shape + 1.0) * log - np.log(polls.shape / polls.gamma_time * level)
         against = np.where(
             known, density, np.where(polls.changed, seen, polls.shape * log - np.log(polls.hope))
@@ -263,8 +280,8 @@ class ClassClocks:
             places,
             classes,
             day=self._day,
-            last=polls.last,
-            time=polls.time,
+            last=last,
+            time=time,
             changed=polls.changed,
             ages=told,
             typical=rhythms.levels,

@@ -82,6 +82,8 @@ class Learning:
     day
         The length of a day, in the unit of time: rhythms of the day and of the week are learned, and time 0
         is the first moment of both. None: changes come by no clock.
+    epoch
+        Time 0, in seconds since 1970, if clocks that change in spring and autumn are to be told from UTC.
     seed
         Of the phases of polls and of the jitter.
     start
@@ -118,6 +120,7 @@ class Learning:
         max_rate: float | None = None,
         in_reserve: float = 1.0,
         day: float | None = None,
+        epoch: float | None = None,
         seed: int = 0,
         start: float = 0.0,
     ) -> None:
@@ -153,7 +156,9 @@ class Learning:
             table,
             rates,
             objective=objective,
-            clocks=None if day is None else ClassClocks(RhythmLearner(day=day), table.clockworks),
+            clocks=None
+            if day is None
+            else ClassClocks(RhythmLearner(day=day), table.clockworks, epoch=epoch),
         )
         self.budget = budget
         if reserve:

@@ -41,6 +41,9 @@ _ROW_BEHIND, _LOST_BEHIND = 5.0, 6.0
 """Nats that a clockwork may be behind what it takes to be followed, to be given a row, and to keep it."""
 _SOON_BEHIND = 4.0
 """The same for polls to be spread so that they say more of the phase."""
+_MOSTLY_TOLD, _TOLD_CHANGES = 0.5, 50.0
+"""Share of changes whose times are told, from which on phases are known without more ado; and changes in
+which that share fades."""
 _ALIKE_TURNS = 0.6, 1.6
 """Periods between polls that say little of the phase, and more if they are not alike."""
 _MOST_CREDENCE = 0.999
@@ -84,6 +87,8 @@ class ClockworkLearner:
         """Of each class, the share of elements with clocks of their own."""
         self.any = False
         """Whether any element follows a clock of its own."""
+        self.told_share = 0.0
+        """Share of the changes of late whose times were told."""
         self._heard = 0
 
     def followed(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
@@ -116,8 +121,11 @@ class ClockworkLearner:
     def vague(self, rows: NDArray[np.integer], day: float, round: float) -> NDArray[np.bool_]:  # noqa: A002
         """Tell which rows may be clocks that are followed soon, if polls say more of their phases.
 
-        Polls that are about a period apart say nothing: they see a change whatever the phase is.
+        Polls that are about a period apart say nothing: they see a change whatever the phase is, unless its
+        time is told.
         """
+        if self.told_share > _MOSTLY_TOLD:
+            return np.zeros(rows.size, np.bool_)
         classes, turns = self._classes[rows], round / (day * np.maximum(self.numbers[rows, PERIOD_DAYS], 1.0))
         alike = (turns > _ALIKE_TURNS[0]) & (turns < _ALIKE_TURNS[1])
         soon = self.numbers[rows, BET] > self._stakes(classes) - _SOON_BEHIND
@@ -167,6 +175,9 @@ class ClockworkLearner:
             How many elements each class has.
         """
         have = rows[places] > 0
+        if seen := int(np.count_nonzero(changed)):
+            told = np.count_nonzero(changed & (ages >= 0.0)) / seen
+            self.told_share += (told - self.told_share) * min(seen / _TOLD_CHANGES, 1.0)
         if have.any():
             mine = rows[places[have]]
             self._classes[mine] = classes[have]
@@ -281,6 +292,7 @@ class ClockworkLearner:
             "classes": self._classes.copy(),
             "shares": self.shares.copy(),
             "heard": np.array(self._heard),
+            "told_share": np.array(self.told_share),
         }
 
     @classmethod
@@ -292,6 +304,7 @@ class ClockworkLearner:
         self.phases, self.numbers = np.array(state["phases"]), np.array(state["numbers"])
         self._classes, self.shares = np.array(state["classes"]), np.array(state["shares"])
         self._heard, count = int(state["heard"]), self._classes.size
+        self.told_share = float(state.get("told_share", 0.0))
         if self.phases.shape != (count, BINS) or self.numbers.shape != (count, NUMBERS):
             raise InvalidInput(
                 f"state must be what Learning.state returned; 'phases' has shape {self.phases.shape}"

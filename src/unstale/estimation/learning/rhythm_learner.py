@@ -202,6 +202,10 @@ class RhythmLearner:
             self.levels[one], self.passed[one] = 1.0, np.arange(BINS + 1) * self._hour
         self.version += int(before != self.bins[one])
 
+    def loss(self, one: int) -> float:
+        """Return what the best model of a class has lost of late, in nats."""
+        return float(self._surprise[one].min())
+
     def advantage(self, one: int) -> float:
         """Return by how many nats the rhythm in force has lost less than none, of late."""
         return float(self._surprise[one, 0] - self._surprise[one].min())

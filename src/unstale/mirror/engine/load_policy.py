@@ -81,9 +81,9 @@ def new_policy(
 def _clocks(state: PlannerState, clockworks: ClockworkLearner) -> ClassClocks:
     """Return what is known of rhythms; nothing if another version kept it in another form."""
     try:
-        return ClassClocks.resume(state.rhythm or {}, clockworks)
+        return ClassClocks.resume(state.rhythm or {}, clockworks, epoch=0.0)
     except InvalidInput:
-        return ClassClocks(RhythmLearner(day=86400.0), clockworks)
+        return ClassClocks(RhythmLearner(day=86400.0), clockworks, epoch=0.0)
 
 
 def _levels(state: PlannerState) -> LevelLearner | None:
