@@ -39,6 +39,7 @@ def test_first_copies_come_before_all_is_compiled_and_other_polls_after(tmp_path
     with Mirror(tmp_path / "mirror.db", settings=Settings(budget=100.0, reserve=0.0)) as mirror:
         mirror.add(old)
         assert mirror.step() == 1
+        rehearsal._ready.clear()
         for key in new:
             mirror.add(key)
 

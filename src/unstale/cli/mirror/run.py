@@ -203,13 +203,14 @@ def _settled(view: Callable[[Event], None]) -> Callable[[Event], None]:
     return tell
 
 
-def _look(opened: Opened) -> Status:
-    """Look at the mirror through a door of its own: the loop must not wait for it."""
+def _look(opened: Opened) -> Status | None:
+    """Look at the mirror through a door of its own: the loop must not wait for it, nor for a compiler."""
+    from unstale.mirror.engine.rehearsal import is_ready, without_compiler
     from unstale.mirror.mirror import Mirror
 
     config = opened.config
     with Mirror(config.store, settings=config.settings, copies=config.copies) as mirror:
-        return mirror.status()
+        return mirror.status() if is_ready() else without_compiler(mirror.status)
 
 
 def _step(mirror: Mirror, view: Callable[[Event], None], seen: Seen) -> None:

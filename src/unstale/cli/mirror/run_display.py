@@ -49,7 +49,8 @@ _MOST_FAILURE_LINES = 20
 class Seen:
     """What has happened since the start; and how the mirror is, looked at now and then."""
 
-    look: Callable[[], Status]
+    look: Callable[[], Status | None]
+    """Returns nothing while that would take long, as at the very first start."""
     clock: Callable[[], float] = time.monotonic
     started: float = field(init=False)
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -111,7 +112,7 @@ class Seen:
         """Look at the whole mirror."""
         began = self.clock()
         with suppress(UnstaleError):  # the worker has the same trouble, and tells it
-            self.status = self.look()
+            self.status = self.look() or self.status
         self._next = self.clock() + max(_LOOK_SECONDS, (self.clock() - began) / _LOOKING_SHARE)
 
     def end(self) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from unstale.arguments import Floats, scalar, whole
 from unstale.errors import InvalidInput
 
-from .compiled.levels import CELLS, NEVER, elapsed_by, hear_levels, let_go, set_cells
+from .compiled.levels import CELLS, NEVER, RETURN, elapsed_by, hear_levels, let_go, set_cells
 from .rhythm_learner import PollsOfElements
 
 CELLS_PER_ROUND = 16.0
@@ -159,6 +159,13 @@ class LevelLearner:
         self._set(one)
 
     def _set(self, one: int) -> None:
+        """Set the levels of a class; one that nothing was heard of needs no compiled code: see `Worker`."""
+        if self._first[one] == NEVER and (self._before[one] == 1.0).all():
+            self._levels[one], self._after[one] = 1.0, 1.0
+            self._passed[one] = np.arange(CELLS + 1) * self._width
+            settled = _WANDERS / CELLS_PER_ROUND / (1.0 - RETURN**2)
+            self._after_spread[one] = settled + RETURN ** (2 * CELLS) * (self._before_spread[one] - settled)
+            return
         set_cells(
             self._width, _WANDERS / CELLS_PER_ROUND, _SHOCKS, self._counts[one], self._exposure[one],
             self._before[one], self._before_spread[one], self._levels[one], self._spreads[one],

@@ -44,6 +44,8 @@ def rehearse(policy: MirrorPolicy, now: float) -> None:
     policy.known.worths(places, policy.table.since(places, now))
     policy.known.fresh(places, now)
     sampled(policy, now, PollCounts())
+    if places.size:
+        _ready.set()
 
 
 def rehearse_all(objective: str) -> None:

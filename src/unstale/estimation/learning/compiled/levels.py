@@ -21,7 +21,7 @@ _SURE = 1e-12
 """The least probability that a model gives to anything."""
 _LARGEST_STEP, _LARGEST_TREND = 8.0, 1e3
 """Factors by which the trend moves at most in a cell, and in all."""
-_RETURN = math.exp(-1.0 / 320.0)
+RETURN = math.exp(-1.0 / 320.0)
 """Factor of the logarithm of the trend in a cell: it returns to 0 in 20 rounds, to 1/e."""
 
 
@@ -123,8 +123,8 @@ def hear_levels(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _step(trend, spread, wander, shock, counts, exposure):
     """Take the trend, and its relative variance, through a cell; return both."""
-    trend = math.exp(_RETURN * math.log(trend))
-    spread = _RETURN * _RETURN * spread + wander
+    trend = math.exp(RETURN * math.log(trend))
+    spread = RETURN * RETURN * spread + wander
     expected = trend * exposure
     if expected > 0.0:
         gain = spread / (spread + shock + 1.0 / expected)
@@ -165,7 +165,7 @@ def let_go(cells, wanders, shocks, counts, exposure, before, before_spread):
         for k in range(CELLS):
             counts[m, k] = counts[m, k + cells] if k + cells < CELLS else 0.0
             exposure[m, k] = exposure[m, k + cells] if k + cells < CELLS else 0.0
-        rest = _RETURN ** max(cells - CELLS, 0)
+        rest = RETURN ** max(cells - CELLS, 0)
         before[m] = math.exp(rest * math.log(before[m]))
-        settled = wanders[m] / (1.0 - _RETURN * _RETURN)
+        settled = wanders[m] / (1.0 - RETURN * RETURN)
         before_spread[m] = settled + rest * rest * (before_spread[m] - settled)
