@@ -27,7 +27,38 @@ def run() -> None:
             f"  {groups:>7,} groups, {spacing:g} s apart: of a core {required(100.0 * share, 5, '%')};"
             f" {chosen:.0f} polls each time; yardstick: one NumPy pass each time {100.0 * yardstick:.2f} %"
         )
+    learned, passed = measure_learning()
+    print(
+        f"  learning from a poll: {required(1e6 * learned, 1, 'us')}, {1.0 / learned:,.0f} polls a second;"
+        f" {learned / passed:.0f} times np.exp of a number"
+    )
     print(f"  memory of each element: {required(measure_memory(5 * MILLION), 262, 'bytes')}")
+
+
+def measure_learning(count: int = 100_000) -> tuple[float, float]:
+    """Seconds of the processor for a poll that is learned from, and for a number in a pass of NumPy."""
+    rng, policy = np.random.default_rng(3), policy_of(count)
+    span, rates = policy.table.learner.round, rng.gamma(1.0, 1.0, count)
+    rounds = iter(range(1, 100))
+
+    def learn() -> None:
+        elapsed, places = rng.uniform(0.7, 1.3, count), rng.permutation(count)
+        changed = rng.random(count) < -np.expm1(-rates[places] * elapsed)
+        time_of = span * (next(rounds) + np.arange(count) / count)
+        began.append(time.process_time())
+        policy.learn(places, span * elapsed, changed, time_of)
+        taken.append(time.process_time() - began[-1])
+
+    began: list[float] = []
+    taken: list[float] = []
+    column = rng.random(count)
+    passes = []
+    for _ in range(8):
+        learn()
+        start = time.process_time()
+        np.exp(column)
+        passes.append(time.process_time() - start)
+    return min(taken) / count, min(passes) / count
 
 
 def policy_of(count: int, groups: int = 1, spacing: float = 0.0) -> LearningPolicy[RateLimits]:

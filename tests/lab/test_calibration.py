@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from unstale.estimation.learning.learner import Learner
 from unstale.lab.calibration import calibration, some_elements
 from unstale.lab.histories import Recorded, load
 
@@ -57,6 +58,19 @@ def test_one_event_touches_many_elements() -> None:
 def test_all_elements_change_less_and_less() -> None:
     found = calibration(falling(80, 60.0, 1), 1.0, moments=200)
     assert abs(found.bias) < 0.045  # 0.066 if each element is known by itself only
+
+
+@pytest.mark.parametrize("world", [poisson, falling])
+def test_to_choose_between_the_clocks_costs_little(world, monkeypatch) -> None:
+    """A learner that is told by which clock classes go is hardly better, whichever is right."""
+    record = world(60, 50.0, 4)
+    chosen = calibration(record, 1.0, moments=20)
+    told = []
+    for by_level in (False, True):
+        always = property(lambda self, always=by_level: np.full(self.class_count, always))
+        monkeypatch.setattr(Learner, "by_level", always)
+        told.append(calibration(record, 1.0, moments=20).freshness)
+    assert chosen.freshness > max(told) - 0.006
 
 
 def test_a_sample_keeps_whole_elements() -> None:

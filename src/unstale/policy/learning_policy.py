@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unstale.arguments import Floats
-from unstale.estimation.learning.level_learner import CELLS_PER_ROUND, LevelLearner
-from unstale.estimation.learning.rhythm_learner import PollsOfElements
+from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.objectives import Objective, objective_named
 
 from .class_clocks import ClassClocks
@@ -34,6 +33,7 @@ from .discovered import STANDING_BACK_FACTOR, ListShares
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Places
 from .hint_channels import MOST_MOMENTS, Channels
 from .knowledge import Knowledge
+from .level_learning import learn_levels, pace_of
 from .limits import AnyLimits_co
 from .patience import SHORTEST_ROUNDS, Patience
 from .poll_outcomes import PollOutcomes
@@ -319,59 +319,19 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if modified is not None:
             ages = modified = self.told_times.believed(self.table["group"][places], gone, changed, modified)
         if (clocks := self.known.clocks) is not None and time is not None and places.size:
-            before, pace = clocks.rhythms.version, None
-            if self.known.levels.any:
-                classes = learner.classes_of(places)
-                start, end = (self.known.by_clock(classes, moments) for moments in (time - gone, time))
-                pace = self.known.levels.elapsed(classes, start, end) / np.maximum(end - start, 1e-300)
-                pace = np.where(pace > 0, pace, 1.0)
+            before = clocks.rhythms.version
+            pace = pace_of(self.known, places, time - gone, time)
             gone, ages = clocks.learn(self.table, places, time, gone, changed, modified, pace)
             if before != clocks.rhythms.version:
                 self.table.look_again()
         lived, by_level = gone, None
         if time is not None and places.size:
-            if self.known.levels.any:
-                end = self.known.by_clock(learner.classes_of(places), time)
-                lived = self.known.levels.elapsed(learner.classes_of(places), end - gone, end)
-            self._learn_errors(places, lived, changed, time)
-            if learner.can_follow:
-                by_level = self._learn_levels(places, gone, changed, time, ages)
+            lived, by_level = learn_levels(self.known, places, time, gone, changed, ages)
         if (told := self.table["channel"][places] > 0).any():
             gone, ages, by_level = self._learn_by_hints(places, time, gone, changed & told, ages, by_level)
         self._learn_hints(places, lived, changed)
         learner.learn(places, gone, changed, modified=ages, by_level=by_level)
         self.known.levels.follow(learner.by_level)
-
-    def _learn_errors(self, places: Places, lived: Floats, changed: NDArray[np.bool_], time: Floats) -> None:
-        """Learn how far predictions are off together."""
-        learner = self.table.learner
-        shape, scale, hope = learner.gammas(lived, places)
-        fresh = hope * np.exp(-shape * np.log1p(lived / scale))
-        moves = fresh * shape * np.sqrt(lived * learner.round) / (scale + lived)
-        cell = learner.round / CELLS_PER_ROUND
-        self.known.errors.learn(cell, learner.classes_of(places), time, fresh, moves, changed)
-
-    def _learn_levels(
-        self,
-        places: Places,
-        elapsed: Floats,
-        changed: NDArray[np.bool_],
-        time: Floats,
-        ages: Floats | None,
-    ) -> tuple[Floats, Floats | None]:
-        """Learn how much classes change as a whole; return elapsed times and ages by their levels."""
-        learner, levels = self.table.learner, self.known.levels
-        classes = learner.classes_of(places)
-        end = self.known.by_clock(classes, time)
-        start = end - elapsed
-        lived = levels.elapsed(classes, start, end, in_any_case=True)
-        told, lived_ages = np.empty(0), None
-        if ages is not None:
-            told = ages
-            lived_ages = levels.elapsed(classes, end - ages, end, in_any_case=True)
-        laws = learner.gammas(lived, places, by_level=True)
-        levels.learn(PollsOfElements(classes, start, end, changed, *laws, ages=told))
-        return lived, lived_ages
 
     def _learn_by_hints(
         self,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, special
 
 from unstale.errors import InvalidInput
-from unstale.estimation.learning.compiled.learner import gamma_law
+from unstale.estimation.learning.compiled.learner import gamma_law, slopes
 from unstale.estimation.learning.learner import Learner
 
 POSITIVE = st.floats(0.01, 100.0)
@@ -121,6 +121,27 @@ def test_of_half_lives_that_are_about_as_good_the_longest_is_used() -> None:
     learner._surprise[0, 1] = 93.0
     assert learner.by_level[0]
     assert learner.half_life[0] == 8.0
+
+
+@given(
+    st.floats(-2.0, 2.0), st.floats(-2.0, 2.0), st.floats(0.0, 10.0), st.sampled_from([0.0, 0.5, 5.0]),
+    st.floats(0.1, 10.0), st.floats(0.0, 10.0),
+)  # fmt: skip
+def test_how_a_law_depends_on_its_prior(p, q, counted, changes, back, quiet) -> None:  # noqa: PLR0917
+    """The slopes are those of differences."""
+    seen = np.array([counted, changes, changes * back, quiet, 0.0])
+
+    def law(p: float, q: float) -> np.ndarray:
+        shape, time = gamma_law(np.exp(p) + counted, np.exp(p - q), *seen[1:4])
+        return np.array([shape, np.log(time)])
+
+    a, b = gamma_law(np.exp(p) + counted, np.exp(p - q), *seen[1:4])
+    shape_p, shape_q, time_p, time_q = slopes(np.exp(p), np.exp(p - q), seen, a, b)
+    step = 0.02  # the law is found up to 1e-4
+    by_p = (law(p + step, q) - law(p - step, q)) / (2.0 * step)
+    by_q = (law(p, q + step) - law(p, q - step)) / (2.0 * step)
+    assert np.array([shape_p, time_p]) == pytest.approx(by_p, rel=0.02, abs=0.01 * (1.0 + a))
+    assert np.array([shape_q, time_q]) == pytest.approx(by_q, rel=0.02, abs=0.01 * (1.0 + a))
 
 
 @pytest.mark.parametrize("shape", [0.4, 2.0])

@@ -24,8 +24,7 @@ _EXPECTED_CHANGE_EVIDENCE = 3.0
 """-log of the probability of no change from which on a change is no news."""
 _LARGEST_FLOAT32 = 3e38
 """What a number of four bytes can hold."""
-_PRIOR_LOG_STEP = 0.05
-"""In the logarithms of shape and rate, to see how a law depends on its prior."""
+_LOG_2 = math.log(2.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -65,22 +64,40 @@ def gamma_law(shape, time, changes, busy, quiet):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _silence(log_shape, log_rate, seen, t):
-    """Return -log of the probability that nothing changes in time t."""
-    shape = math.exp(log_shape)
-    a, b = gamma_law(shape + seen[0], shape / math.exp(log_rate), seen[1], seen[2], seen[3])
-    return a * math.log1p(t / b)
+def slopes(prior_shape, prior_time, seen, a, b):
+    """Return how a gamma law and the logarithm of its time depend on the logarithms of its prior.
+
+    That is da/dp, da/dq, dlog(b)/dp and dlog(b)/dq, for p and q the logarithms of the prior's shape and mean
+    rate. The mode r = a/b is a root of shape + changes y/(e^y - 1) - r time, of which the slopes are known.
+    """
+    if seen[1] < 1e-100:
+        part = prior_time / b
+        return prior_shape, 0.0, part, -part
+    r = a / b
+    y = r * seen[2] / seen[1]
+    if y < 1e-8:
+        part, fall, bend = 1.0 - 0.5 * y, 0.5 * y, 0.5 * y
+    elif y > 700.0:
+        part, fall, bend = 0.0, 0.0, 0.0
+    else:
+        part = y / math.expm1(y)
+        fall = part * (y + part - 1.0)
+        bend = part * (y - fall) - fall * (y + part - 1.0)  # d fall / d log(r)
+    mode_p = (prior_shape - r * prior_time) / a
+    mode_q = r * prior_time / a
+    shape_p = prior_shape + seen[1] * (bend - fall) * mode_p
+    shape_q = seen[1] * (bend - fall) * mode_q
+    return shape_p, shape_q, shape_p / a - mode_p, shape_q / a - mode_q
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_change(seen, shape, time, t):
-    """Add a change within time t.
+def _add_change(seen, a, b, t):
+    """Add a change within time t to what is known, of which the gamma law is (a, b).
 
     If t is short the likelihood, 1 - exp(-r t), is r t exp(-r t/2): that of a change that is counted. Else a
     change that was sure to come within less time is taken to have come within that: so many of them say that
     the element is faster still.
     """
-    a, b = gamma_law(shape + seen[0], time, seen[1], seen[2], seen[3])
     if a * t < _CHANGES_COUNTED_AS_ONE * b:
         seen[0] += 1.0
         seen[3] += 0.5 * t
@@ -106,21 +123,29 @@ def hear(
     depends on the prior: its gradient, and the Fisher information.
     """
     seen = np.empty(5)
+    shapes, times, known = np.empty(half_lives.size), np.empty(half_lives.size), -1
     for j in range(elements.size):
         i = elements[j]
         if not elapsed[0, j] > least:
             continue
         group = classes[i] if classes.size else 0
+        if group != known:
+            known = group
+            for k in range(half_lives.size):
+                shapes[k] = math.exp(priors[group, k, 0])
+                times[k] = math.exp(priors[group, k, 0] - priors[group, k, 1])
         for k in range(half_lives.size):
             t = max(elapsed[clocks[k], j], least)
-            fade = 2.0 ** (-t / half_lives[k])
+            fade = math.exp(-_LOG_2 * t / half_lives[k])
             for m in range(5):
                 seen[m] = fade * evidence[i, k, m]
             hope = 1.0 / (1.0 + _HOPELESS_ODDS * math.exp(min(seen[4], 700.0)))
-            p, q = priors[group, k]
-            here = _silence(p, q, seen, t)
-            to_shape = (_silence(p + _PRIOR_LOG_STEP, q, seen, t) - here) / _PRIOR_LOG_STEP
-            to_rate = (_silence(p, q + _PRIOR_LOG_STEP, seen, t) - here) / _PRIOR_LOG_STEP
+            a, b = gamma_law(shapes[k] + seen[0], times[k], seen[1], seen[2], seen[3])
+            log = math.log1p(t / b)
+            here = a * log  # -log of the probability that nothing changes
+            shape_p, shape_q, time_p, time_q = slopes(shapes[k], times[k], seen, a, b)
+            to_shape = shape_p * log - a * t / (b + t) * time_p
+            to_rate = shape_q * log - a * t / (b + t) * time_q
             stir = max(-math.expm1(-here), 1e-300)
             odds = (1.0 - stir) / stir
             if changed[j]:
@@ -131,7 +156,7 @@ def hear(
                     seen[0] += 1.0
                     seen[3] += min(ages[clocks[k], j], t)
                 else:
-                    _add_change(seen, math.exp(p), math.exp(p - q), t)
+                    _add_change(seen, a, b, t)
             else:
                 surprise[group, k] += here - math.log(hope)
                 by = -1.0

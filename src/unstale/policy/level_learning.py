@@ -1,0 +1,87 @@
+"""What polls tell of the levels of classes, and of how far predictions are off together.
+
+This is between what is known of elements and the two learners: it translates times of polls into the times
+by which they learn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unstale.arguments import Floats
+from unstale.estimation.learning.level_learner import CELLS_PER_ROUND
+from unstale.estimation.learning.rhythm_learner import PollsOfElements
+
+from .element_table import Places
+from .knowledge import Knowledge
+
+ByLevel = tuple[Floats, Floats | None]
+"""Elapsed times and ages of changes, in operational time by the levels of classes."""
+
+
+def pace_of(known: Knowledge, places: Places, start: Floats, end: Floats) -> Floats | None:
+    """Return how much operational time by level there was in a unit of time; None if classes have none."""
+    if not known.levels.any:
+        return None
+    classes = known.table.learner.classes_of(places)
+    first, last = known.by_clock(classes, start), known.by_clock(classes, end)
+    pace = known.levels.elapsed(classes, first, last) / np.maximum(last - first, 1e-300)
+    return np.where(pace > 0, pace, 1.0)
+
+
+def learn_levels(
+    known: Knowledge,
+    places: Places,
+    time: Floats,
+    elapsed: Floats,
+    changed: NDArray[np.bool_],
+    ages: Floats | None,
+) -> tuple[Floats, ByLevel | None]:
+    """Learn how much classes change as a whole, and how far predictions were off together.
+
+    Parameters
+    ----------
+    known
+        What is known of elements.
+    places, time
+        The elements of the polls, and when those were.
+    elapsed, changed
+        The time since the poll before of each, by the rhythms of classes, and whether it had changed.
+    ages
+        How long before the polls the last changes were, where that is told; nan elsewhere.
+
+    Returns
+    -------
+    Floats, ByLevel or None
+        The elapsed times by which classes go; and elapsed times and ages by level, whether or not classes go
+        by it. None if the learner does not ask.
+    """
+    learner, levels = known.table.learner, known.levels
+    classes = learner.classes_of(places)
+    end = known.by_clock(classes, time)
+    start = end - elapsed
+    lived = levels.elapsed(classes, start, end) if levels.any else elapsed
+    _learn_errors(known, places, lived, changed, time)
+    if not learner.can_follow:
+        return lived, None
+    by_level = levels.elapsed(classes, start, end, in_any_case=True)
+    told, told_by_level = np.empty(0), None
+    if ages is not None:
+        told, told_by_level = ages, levels.elapsed(classes, end - ages, end, in_any_case=True)
+    laws = learner.gammas(by_level, places, by_level=True)
+    levels.learn(PollsOfElements(classes, start, end, changed, *laws, ages=told))
+    return lived, (by_level, told_by_level)
+
+
+def _learn_errors(
+    known: Knowledge, places: Places, lived: Floats, changed: NDArray[np.bool_], time: Floats
+) -> None:
+    """Learn how far predictions are off together, from those for polls."""
+    learner = known.table.learner
+    shape, scale, hope = learner.gammas(lived, places)
+    fresh = hope * np.exp(-shape * np.log1p(lived / scale))
+    moves = fresh * shape * np.sqrt(lived * learner.round) / (scale + lived)
+    known.errors.learn(
+        learner.round / CELLS_PER_ROUND, learner.classes_of(places), time, fresh, moves, changed
+    )
