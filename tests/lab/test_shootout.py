@@ -364,3 +364,20 @@ def test_the_mirror_itself_is_played(made_up):
     assert 0.98 < mirror.polls / case.budget < 1.0
     assert mirror.freshness.value == pytest.approx(learning.freshness.value, abs=0.03)
     assert mirror.ahead["uniform"].value > 0.0
+
+
+def test_learning_by_the_clock_polls_after_the_rush():
+    """Tables that are filled once a night, each at its own time, and say when that was."""
+    rng = np.random.default_rng(2)
+    times = rng.uniform(0.1, 0.3, (12, 1)) + np.arange(30) + rng.normal(0.0, 0.003, (12, 30))
+    elements = np.repeat(np.arange(12), 30)
+    nightly = Recorded(
+        "nightly", [f"e{i}" for i in range(12)], elements, times.ravel(), 30.0, 0.0, np.zeros(12)
+    )
+    policies = ["learning", "learning-by-the-clock"]
+    (case,) = shootout(
+        nightly, seeds=1, rules=[], objectives=["freshness"], policies=policies, budgets=[12.0], told=True
+    ).cases
+    timed, plain = case["learning-by-the-clock"], case["learning"]
+    assert timed.polls <= 1.1 * case.budget
+    assert timed.freshness.value > plain.freshness.value + 0.2

@@ -35,7 +35,17 @@ from unstale.simulation.policy_lookup import PAPERS
 
 from .histories import Recorded
 from .processes import KILLED, workers
-from .shootout_cells import MOST_POLLS, Goal, Pace, Played, Stage, law_frequencies, pace_of, play
+from .shootout_cells import (
+    BY_THE_CLOCK,
+    MOST_POLLS,
+    Goal,
+    Pace,
+    Played,
+    Stage,
+    law_frequencies,
+    pace_of,
+    play,
+)
 
 OBJECTIVES: tuple[Goal, ...] = ("freshness", "age")
 POLICIES = (
@@ -44,9 +54,9 @@ POLICIES = (
 """Policies with a budget. Proportional and optimal know the rate of each element over the whole record, and
 optimal-law the gaps between its changes; aduana polls in proportion to what it has seen, estimated-optimal
 takes the likeliest rates for the true ones, and learning is the policy for real work."""
-PLAYABLE = (*POLICIES, *PAPERS, "mirror")
-"""Those, learners of papers, and the mirror itself: the real loop with a real store, in simulated time, which
-takes minutes."""
+PLAYABLE = (*POLICIES, BY_THE_CLOCK, *PAPERS, "mirror")
+"""Those, learning that may save a day of its budget and learns rhythms, learners of papers, and the mirror
+itself: the real loop with a real store, in simulated time, which takes minutes."""
 _MOST_ELEMENTS_WITH_LAWS = 2000
 """Elements for which laws are planned; more take many minutes."""
 _USUAL_POLLS_PER_CHANGE = (0.25, 1.0, 4.0)

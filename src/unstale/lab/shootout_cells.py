@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +30,10 @@ from .histories import Recorded
 from .mirror_at_play import Replayed, mirror_polls
 
 Goal = Literal["freshness", "age"]
+BY_THE_CLOCK = "learning-by-the-clock"
+"""The policy for real work as a mirror runs it: it may save a day of its budget, and learns rhythms."""
+_DAY = 1.0
+"""The unit of time of a history."""
 _STEPS_PER_POLL, _MOST_STEPS = 50.0, 50_000
 """Steps of learning in the time of one poll per element, and in all; fewer are less work, and what polls saw
 counts a little later."""
@@ -167,11 +172,12 @@ def _learners(  # noqa: PLR0917  (as they come)
     for name in PAPERS:
         if name in names and every <= MOST_POLLS:
             made[name] = of_paper(name, world, first, world.end, seed=seed)
+    steps = min(_MOST_STEPS * n / every, _STEPS_PER_POLL)
+    make = partial(Learning, n, first, weights=world.weight, objective=goal, steps=steps, seed=seed)
     if "learning" in names:
-        steps = min(_MOST_STEPS * n / every, _STEPS_PER_POLL)
-        made["learning"] = LearningAtPlay(
-            Learning(n, first, weights=world.weight, objective=goal, steps=steps, seed=seed)
-        )
+        made["learning"] = LearningAtPlay(make())
+    if BY_THE_CLOCK in names:  # with an empty reserve, so that it has no more polls than others
+        made[BY_THE_CLOCK] = LearningAtPlay(make(reserve=_DAY, in_reserve=0.0, day=_DAY))
     return {name: _Paced(policy, burn_in, pace.polls) for name, policy in made.items()}
 
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 _POLICIES = (
     "uniform", "proportional", "aduana", "estimated-optimal", "learning", "optimal", "optimal-law"
 )  # fmt: skip
-_PLAYABLE = (*_POLICIES, *PAPERS, "mirror")
+_BY_THE_CLOCK = "learning-by-the-clock"
+_PLAYABLE = (*_POLICIES, _BY_THE_CLOCK, *PAPERS, "mirror")
 _WEIGHT_ROLES = ("key", "weight")
 _EXAMPLES = f"""\b
 Examples:
@@ -48,7 +49,8 @@ Examples:
 \b
 Policies:
   {", ".join(_POLICIES)};
-    if asked for, {", ".join(PAPERS)}: learners of papers;
+    if asked for, {_BY_THE_CLOCK}: learning with rhythms and a reserve of a day;
+    {", ".join(PAPERS)}: learners of papers;
     and mirror: the mirror itself in simulated time, which takes minutes
 Rules of tools:
   {", ".join(RULES[:5])},

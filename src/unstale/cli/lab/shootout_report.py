@@ -23,6 +23,7 @@ _NOTES = {
     "mirror-sync": "mirror-sync (ICML 2020) has no model: it tries shorter intervals and follows the slope.",
     "greedy-ncis": "greedy-ncis (WWW 2025) polls what is worth most, and a hint counts like time.",
     "learning": "learning is the policy for real work: it starts knowing nothing.",
+    "learning-by-the-clock": "learning-by-the-clock learns hours, too, and may save a day of its budget.",
     "optimal": "optimal knows the rates, and takes changes to come at random times.",
     "optimal-law": "optimal-law knows all gaps between changes of each element, but not their order.",
 }
