@@ -98,12 +98,14 @@ def apply_rules(
 ) -> int:
     """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
     said = repr((_MEANING_OF_RULES, [vars(rule) for rule in settings.rules]))
+    if settings.composed:
+        said += repr([(one.name, one.of) for one in settings.composed])
     text = hashlib.sha256(said.encode()).hexdigest().encode()
     with store.begin() as t:
         before = t.state().get("rules")
         if before == text:
             return 0
-        if before is None and not settings.rules:  # there never were any
+        if before is None and not settings.rules and not settings.composed:  # there never were any
             t.keep({"rules": text})
             return 0
     changed = 0

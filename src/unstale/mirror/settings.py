@@ -16,7 +16,17 @@ from .source import Json
 _FASTEST_TIMES, _FASTEST_AT_LEAST = 10.0, 10.0
 """At which a reserve is spent, unless it is said: times the budget, and polls per second, at least."""
 
-__all__ = ["Database", "DiscoveryLimits", "GroupLimit", "Http", "Notify", "Reads", "Rule", "Settings"]
+__all__ = [
+    "Composed",
+    "Database",
+    "DiscoveryLimits",
+    "GroupLimit",
+    "Http",
+    "Notify",
+    "Reads",
+    "Rule",
+    "Settings",
+]
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,20 @@ class Rule:
     def matches(self, key: str) -> bool:
         """Tell whether the rule is about this element."""
         return self.match == "*" or fnmatchcase(key, self.match)
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Something that is made from several elements, and fresh if all of them are."""
+
+    name: str
+    of: tuple[str, ...]
+    """Patterns of the keys of its parts."""
+    weight: float = 1.0
+
+    def matches(self, key: str) -> bool:
+        """Tell whether an element is a part of it."""
+        return any(fnmatchcase(key, one) for one in self.of)
 
 
 @dataclass(frozen=True)
@@ -183,6 +207,7 @@ class Settings:
     """Groups of pages are called ``http:HOST``, those of databases ``sql:NAME``, of files ``file:PLACE``."""
     http: Http = Http()
     discovery: DiscoveryLimits = DiscoveryLimits()
+    composed: tuple[Composed, ...] = ()
     reads: Reads = Reads()
     databases: Mapping[str, Database] = field(default_factory=dict)
     notify: tuple[Notify, ...] = ()

@@ -42,6 +42,7 @@ _COLUMNS: Mapping[str, tuple[type, float]] = {
     "reads": (np.float32, 1.0), "channel": (np.int16, 0), "hints": (np.int16, 0), "busy": (np.bool_, 0),
     "soon": (np.bool_, 0), "list": (np.int32, 0), "clockwork": (np.int32, 0), "day_bet": (np.float32, 0.0),
     "week_bet": (np.float32, 0.0), "terms": (np.int16, 0),
+    "composed": (np.float32, 0.0),
 }  # fmt: skip
 _STORED_COLUMNS = (
     "id", "group", "added", "last", "not_before", "failures", "weight", "size", "max_age", "min_interval",
@@ -49,7 +50,7 @@ _STORED_COLUMNS = (
 )  # fmt: skip
 
 
-_NEW_COLUMNS = frozenset({"clockwork", "day_bet", "week_bet", "terms"})
+_NEW_COLUMNS = frozenset({"clockwork", "day_bet", "week_bet", "terms", "composed"})
 """Columns that states of older versions do not have."""
 
 
@@ -100,7 +101,8 @@ class ElementTable:
     list, one of those that users named, by which it was discovered; 0 if users named it themselves.
     ``clockwork``: its row in `clockworks`, 0 if it has none; ``day_bet`` and ``week_bet`` say what a clock of
     its own has bet without one.
-    ``terms``: what it is polled for, by number.
+    ``terms``: what it is polled for, by number. ``composed``: what is added to its weight, as it is a part of
+    something.
     """
 
     def __init__(self) -> None:

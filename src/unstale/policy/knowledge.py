@@ -241,6 +241,7 @@ class Knowledge:
     def _units(self, places: Places) -> Floats:
         """Return how much elements matter, per cost of a poll."""
         unit = self.table["weight"][places].astype(np.float64) * self.table["reads"][places]
+        unit += self.table["composed"][places]
         if self.boosts and (terms := self.table["terms"][places]).any():
             for number, factor in self.boosts.items():
                 unit[terms == number] *= factor

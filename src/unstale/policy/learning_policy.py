@@ -29,6 +29,7 @@ from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.objectives import Objective, objective_named
 
 from .class_clocks import ClassClocks
+from .composed import ComposedElements
 from .discovered import STANDING_BACK_FACTOR, ListShares
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Places
 from .hint_channels import MOST_MOMENTS, Channels
@@ -151,6 +152,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """How long elements may be left alone."""
         self.on_read = PollsOnRead()
         """Elements that readers wait for."""
+        self.composed = ComposedElements(self.known, {})
+        """What is made from several elements."""
         self.promises = Promises(self.known)
         """What rules promise of elements."""
 
@@ -603,6 +606,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if not self.first_only:
             self.patience.reckon(now, self.round)
             self.promises.reckon(now, self.round, self.price)
+            self.composed.reckon(now, self.round)
         waiting = np.flatnonzero(since > SHORTEST_ROUNDS * self.round)
         overdue[waiting] |= since[waiting] > self.patience.times(old[waiting], self.round)
         back = self._shares.stand_back(old)

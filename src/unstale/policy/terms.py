@@ -21,7 +21,7 @@ import json
 import re
 from dataclasses import dataclass
 from math import isnan, nan
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from unstale.errors import InvalidInput
 from unstale.objectives import Objective, SourcePenalty, UpdatePenalty, currency, objective_named
@@ -53,6 +53,8 @@ class ElementTerms(NamedTuple):
     """Share of the elements of the rule that should be fresh; nan: none is promised."""
     rule: str = ""
     """The pattern of the rule that promises it."""
+    parts: tuple[str, ...] = ()
+    """Names of composed elements that it is a part of."""
 
     def text(self) -> str:
         """Return them as the store keeps them; empty if nothing is said.
@@ -60,14 +62,19 @@ class ElementTerms(NamedTuple):
         >>> ElementTerms().text(), ElementTerms("age").text()
         ('', '["age"]')
         """
-        if isnan(self.target):
+        target = None if isnan(self.target) else self.target
+        if self.parts:
+            return json.dumps([self.objective, target, self.rule, self.parts])
+        if target is None:
             return json.dumps([self.objective]) if self.objective else ""
-        return json.dumps([self.objective, self.target, self.rule])
+        return json.dumps([self.objective, target, self.rule])
 
     @classmethod
     def read(cls, text: str) -> Self:
         """Return what was kept."""
-        return cls(*json.loads(text)) if text else cls()
+        said: list[Any] = json.loads(text) if text else []
+        objective, target, rule, parts = said + ["", None, "", ()][len(said) :]
+        return cls(objective, nan if target is None else target, rule, tuple(parts))
 
 
 def aim_of(text: str, name: str = "objective") -> Aim:

@@ -40,6 +40,7 @@ VALUES = [
     (models.InReserve, "a part of a status"),
     (models.FirstCopies, "a part of a status"),
     (models.ReaderFreshness, "a part of a status"),
+    (models.ComposedFreshness, "a part of a status"),
     (models.Sample, "`GET /api/samples`, `Mirror.samples()`"),
     (models.WhatIf, "`GET /api/what-if`, `Mirror.what_if().to_json()`"),
     (models.Bought, "a part of what-if"),

@@ -12,7 +12,17 @@ from unstale import InvalidInput
 from unstale.mirror.config.file import Config, find, load, without_password
 from unstale.mirror.config.keys import SECTIONS
 from unstale.mirror.config.template import template, write_template
-from unstale.mirror.settings import Database, DiscoveryLimits, GroupLimit, Http, Notify, Reads, Rule, Settings
+from unstale.mirror.settings import (
+    Composed,
+    Database,
+    DiscoveryLimits,
+    GroupLimit,
+    Http,
+    Notify,
+    Reads,
+    Rule,
+    Settings,
+)
 
 FULL = """\
 [mirror]
@@ -80,6 +90,11 @@ options = { own = [1, { x = true }], selector = "main" }
 match = "*"
 max_age = "none"
 jitter = 0.25
+
+[[composed]]
+name = "monthly report"
+of = ["shop#orders", "shop#people"]
+weight = 5
 
 [reads]
 poll_share = "10%"
@@ -173,6 +188,7 @@ def test_everything_can_be_said(write, monkeypatch):
             ca_file="ca.pem",
         ),
         discovery=DiscoveryLimits(list=1, host=2, via=3, total=4, waiting=5),
+        composed=(Composed("monthly report", ("shop#orders", "shop#people"), 5.0),),
         reads=Reads(0.1, 5.0, "header:X-User", 30 * 86400.0, {"billing": 3.0}),
         databases={"shop": Database("postgresql://me:s3cret@db/shop", 10.0)},
         notify=(
@@ -205,7 +221,18 @@ def test_all_settings_can_be_said():
     assert sections["notify"] == named(Notify)
     assert sections["discovery"] == named(DiscoveryLimits)
     assert sections["reads"] == named(Reads)
-    elsewhere = {"rules", "groups", "http", "databases", "discovery", "reads", "notify", "hint_file"}
+    assert sections["composed"] == named(Composed)
+    elsewhere = {
+        "rules",
+        "groups",
+        "http",
+        "databases",
+        "discovery",
+        "reads",
+        "composed",
+        "notify",
+        "hint_file",
+    }
     assert sections["mirror"] == (named(Settings) - elsewhere - {"byte_budget"}) | {
         "bytes",
         "store",

@@ -99,6 +99,10 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
     if math.isfinite(got.perceived):
         users = "".join(f"; {show_share(one.freshness)} for {one.user}" for one in got.readers[:3])
         pairs.append(("fresh as read", f"{show_share(got.perceived)} of what is read{users}"))
+    pairs += [
+        (one.name, f"{show_share(one.freshness)} fresh, made from {plural(one.parts, 'element')}")
+        for one in got.composed
+    ]
     if gone := got.elements.get("gone", 0):
         pairs.append(("gone", f"{plural(gone, 'element')}, not counted as stale; no copy is deleted"))
     pairs.append(("budget", _used(got)))

@@ -139,6 +139,14 @@ class ReaderFreshness(BaseModel):
     freshness: Share = Field(description="By how often the user reads each copy.")
 
 
+class ComposedFreshness(BaseModel):
+    """How fresh something is that is made from several elements."""
+
+    name: str = Field(description="As the configuration names it.")
+    parts: int = Field(description="Elements that it is made from.")
+    freshness: Share = Field(description="Probability that all of them are fresh.")
+
+
 class Status(BaseModel):
     """How the mirror does."""
 
@@ -170,6 +178,9 @@ class Status(BaseModel):
     reserve: InReserve | None = Field(description="What is in reserve; null if nothing is kept.")
     perceived: Share = Field(description="Freshness of the copies that are read, by how often each is.")
     readers: list[ReaderFreshness] = Field(description="The same by user, if users are told apart.")
+    composed: list[ComposedFreshness] = Field(
+        description="How fresh that is which is made from several elements."
+    )
     first_copies: FirstCopies | None = Field(
         description="How far it is with first copies; null if no element waits for its first poll."
     )

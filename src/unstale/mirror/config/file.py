@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from unstale.errors import InvalidInput, MissingExtra
-from unstale.mirror.settings import Database, DiscoveryLimits, GroupLimit, Http, Notify, Reads, Rule, Settings
+from unstale.mirror.settings import (
+    Composed,
+    Database,
+    DiscoveryLimits,
+    GroupLimit,
+    Http,
+    Notify,
+    Reads,
+    Rule,
+    Settings,
+)
 
 from .keys import SECTIONS, Key, Section
 from .keywords import FIELDS
@@ -160,6 +170,7 @@ class _ConfigReader:
             http=Http(**self._section("http")),
             discovery=DiscoveryLimits(**self._section("discovery")),
             reads=Reads(**self._section("reads")),
+            composed=tuple(self._composed()),
             groups=tuple(self._groups()),
             rules=tuple(self._rules()),
             databases=self._databases(),
@@ -312,6 +323,16 @@ class _ConfigReader:
         except (InvalidInput, MissingExtra) as error:
             named = next((name for name in options if str(error).startswith(name)), None)
             self._fail(toml_path if named is None else (*toml_path, named), f"[[rule]] {error}")
+
+    def _composed(self) -> list[Composed]:
+        found: list[Composed] = []
+        for toml_path, got in self._many("composed"):
+            if "name" not in got or "of" not in got:
+                self._fail(toml_path, '[[composed]] needs name and of: of = ["shop#orders", "shop#people"]')
+            if any(one.name == got["name"] for one in found):
+                self._fail(toml_path, f"[[composed]] {got['name']!r} is there already")
+            found.append(Composed(**(got | {"of": tuple(got["of"])})))
+        return found
 
     def _databases(self) -> dict[str, Database]:
         found = {}

@@ -203,6 +203,13 @@ _DISCOVERY = (
         "Elements of one list that wait for their first poll. Others come in after them."),
 )  # fmt: skip
 
+_COMPOSED = (
+    Key("name", values.any_text, "must be given", '"monthly report"', "Its name."),
+    Key("of", values.several, "must be given", '["shop#orders", "shop#people"]',
+        "Keys of its parts, as patterns of a shell: it is fresh if all of them are."),
+    Key("weight", values.weight, "1", "5", "How much it matters that it is fresh, beside its parts."),
+)  # fmt: skip
+
 _READS = (
     Key("poll_share", values.portion, "0%", '"10%"',
         "Share of the budget for polls at once, of copies that are not as fresh as a reader wants "
@@ -264,6 +271,13 @@ SECTIONS = (
         "How many elements lists may discover. What is beyond a limit is left out, and `unstale status` says "
         "so. What you add yourself is not limited.",
         _DISCOVERY,
+    ),
+    Section(
+        "composed",
+        "[[composed]]",
+        "Something that is made from several elements, and is fresh if all of them are; as many as you like.",
+        _COMPOSED,
+        many=True,
     ),
     Section("reads", "[reads]", "What readers of copies may ask for.", _READS),
     Section(

@@ -90,6 +90,7 @@ class Discovery:
             terms = ElementTerms(objective, float(target), promised)
         else:
             terms = ElementTerms(objective)
+        terms = terms._replace(parts=tuple(one.name for one in self._settings.composed if one.matches(key)))
         return Addition(
             key=key, source=name, group=group, options=options, via=via, given=dict(said), terms=terms.text(),
             **values,

@@ -93,6 +93,16 @@ class Neglected:
 
 
 @dataclass(frozen=True)
+class ComposedFreshness:
+    """How fresh something is that is made from several elements."""
+
+    name: str
+    parts: int
+    freshness: float
+    """Probability that all of its parts are fresh."""
+
+
+@dataclass(frozen=True)
 class Status:
     """How the mirror does."""
 
@@ -149,6 +159,8 @@ class Status:
     """Freshness of the copies that are read, by how often each is; nan if none is."""
     readers: Sequence[ReaderFreshness] = ()
     """The same by user, if users are told apart: the most active first."""
+    composed: Sequence[ComposedFreshness] = ()
+    """How fresh that is which is made from several elements."""
 
     def to_json(self, top: int = TOP) -> dict[str, Json]:
         """Return it as JSON, as `unstale.mirror.json_values` says.
@@ -224,6 +236,7 @@ def status(
         first_copies=first_copies(policy, now),
         perceived=seen_by_readers,
         readers=readers,
+        composed=[ComposedFreshness(name, *one) for name, one in policy.composed.freshness(now).items()],
         starting=bool(workers) and all(name.endswith(STARTING) for name in workers),
     )
 
