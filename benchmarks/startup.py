@@ -1,6 +1,7 @@
 """How long a newcomer waits: with kernels that have to be compiled (cold), and with compiled ones (warm)."""
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -59,6 +60,14 @@ def _plan(folder: Path, kernels: str) -> float:
     return time.perf_counter() - began
 
 
+def _processor(folder: Path, kernels: str) -> float:
+    """Return the seconds of the processor that a plan takes, which others do not lengthen much."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _plan(folder, kernels)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def _first_poll(folder: Path, kernels: str) -> float:
     """Return the seconds from the start of ``run`` to its first request."""
     with tempfile.TemporaryDirectory() as pages, _site(Path(pages)) as (addresses, asked):
@@ -115,6 +124,8 @@ def run() -> None:
         goals = (
             ("plan of 1,000 rows, cold", [_plan(folder, str(folder / "plan"))], 4.0),
             ("plan of 1,000 rows, warm", [_plan(folder, str(folder / "plan")) for _ in range(_REPEAT)], 1.0),
+            ("the same, of the processor, cold", [_processor(folder, str(folder / "again"))], 4.0),
+            ("the same, of the processor, warm", [_processor(folder, str(folder / "again"))], 1.0),
             ("first poll of run, cold", [_first_poll(folder, str(folder / "run"))], 2.0),
             ("first poll of run, warm", [_first_poll(folder, str(folder / "plan"))], 2.0),
         )

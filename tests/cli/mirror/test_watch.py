@@ -53,6 +53,10 @@ def test_it_polls_and_serves_at_once_ctrl_c_ends_it_and_the_next_call_goes_on(pa
         out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")
     assert json.loads(out.splitlines()[0])["words"].startswith("Watching 2 addresses, with about 42 polls")
+    done = subprocess.run(
+        [sys.executable, "-m", "unstale", "status"], cwd=pages, capture_output=True, text=True, check=True
+    )
+    assert "unstale-mirror/mirror.toml: 2 elements" in done.stdout  # other commands find it from here
     with Mirror(pages / "unstale-mirror" / "mirror.db") as mirror:
         assert len(list(mirror.elements())) == 2
         assert next(version.key for version in mirror.changes()).endswith("a.txt")

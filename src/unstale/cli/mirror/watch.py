@@ -28,8 +28,6 @@ from .serve import PORT, WEB_MODULES, serving
 if TYPE_CHECKING:
     from unstale.mirror.source import New
 
-FOLDER = "unstale-mirror"
-"""Where a new mirror is made, unless there is one here."""
 _BUDGET = "1000/day"
 _FEED_ENDINGS = (".rss", ".atom", ".rdf", "/feed", "/rss", "/atom", "/feed.xml", "/rss.xml", "/atom.xml")
 _EXAMPLES = """\b
@@ -109,7 +107,7 @@ def _again(mirror_file: str | None) -> str:
 def _found_or_made(mirror_file: str | None, budget: str | None, keys: tuple[str, ...]) -> Path:
     """Return the mirror.toml that is meant; make one if there is none, and something to watch."""
     from unstale.mirror.config import values
-    from unstale.mirror.config.file import FILE, VARIABLE, check_owner, find
+    from unstale.mirror.config.file import FILE, VARIABLE, WATCHED, check_owner, find
     from unstale.mirror.config.template import write_template
 
     if mirror_file is not None:
@@ -117,7 +115,7 @@ def _found_or_made(mirror_file: str | None, budget: str | None, keys: tuple[str,
         path = path if path.suffix == ".toml" else path / FILE
     else:
         here = find()
-        path = here if here.exists() or os.environ.get(VARIABLE) else Path(FOLDER) / FILE
+        path = here if here.exists() or os.environ.get(VARIABLE) else Path(WATCHED) / FILE
         check_owner(path)
     if path.exists():
         if budget is not None:

@@ -34,6 +34,8 @@ from .toml_lines import TomlPath, line_numbers
 from .values import shown_value
 
 FILE = "mirror.toml"
+WATCHED = "unstale-mirror"
+"""The folder in which ``unstale watch`` makes a mirror."""
 VARIABLE = "UNSTALE_MIRROR"
 _MAX_FILE_BYTES = 10_000_000
 """A larger file cannot be a configuration."""
@@ -57,12 +59,16 @@ class Config:
 
 
 def find(start: Path | str = ".") -> Path:
-    """Return the mirror.toml of a folder, or the one that the environment names."""
+    """Return the mirror.toml of a folder, or the one that the environment names.
+
+    Without either it is that of `WATCHED`, if ``unstale watch`` has made one there.
+    """
     named = os.environ.get(VARIABLE)
     if named:
         path = Path(named)
         return path / FILE if path.is_dir() else path
-    return Path(start) / FILE
+    here, watched = Path(start) / FILE, Path(start) / WATCHED / FILE
+    return watched if not here.exists() and watched.exists() else here
 
 
 def check_owner(path: Path) -> None:
