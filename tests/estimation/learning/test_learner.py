@@ -158,6 +158,21 @@ def test_what_is_typical_and_the_half_life_are_found(shape: float) -> None:
     assert ideal < loss < ideal + 0.03  # about what one parameter each costs
 
 
+def test_told_times_say_how_fast_elements_are_where_every_poll_sees_a_change() -> None:
+    """Elements change six times between two polls: blind polls cannot tell that from three times."""
+    rng, n = np.random.default_rng(11), 1000
+    rates = rng.gamma(2.0, 3.0, n)
+    told, blind = Learner(n, round=1.0), Learner(n, round=1.0)
+    for _ in range(30):
+        ages = rng.exponential(size=n) / rates
+        changed = ages < 1.0
+        told.learn(np.arange(n), np.ones(n), changed, modified=np.where(changed, ages, np.nan))
+        blind.learn(np.arange(n), np.ones(n), changed)
+    known, guessed = (float(np.mean(one.law(0.0).rate)) for one in (told, blind))
+    assert known == pytest.approx(rates.mean(), rel=0.05)
+    assert guessed < 0.8 * rates.mean()
+
+
 def test_rates_that_change_hands_are_forgotten() -> None:
     rng = np.random.default_rng(3)
     n = 2000

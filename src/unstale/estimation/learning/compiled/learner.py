@@ -153,8 +153,13 @@ def hear(
                 by = odds
                 seen[4] -= math.log(stir)
                 if ages.size > 0 and ages[clocks[k], j] >= 0.0:
+                    x = min(ages[clocks[k], j], t)
                     seen[0] += 1.0
-                    seen[3] += min(ages[clocks[k], j], t)
+                    seen[3] += x
+                    # the density of that, a/b (1 + x/b)^-(a + 1), tells more of the prior than the change
+                    log, part, by, odds = math.log1p(x / b), (a + 1.0) * x / (b + x), 1.0, 1.0
+                    to_shape = shape_p / a - time_p - shape_p * log + part * time_p
+                    to_rate = shape_q / a - time_q - shape_q * log + part * time_q
                 else:
                     _add_change(seen, a, b, t)
             else:
