@@ -28,6 +28,8 @@ _STRAY_SHARE = 0.01
 """Share of changes that come at any moment."""
 _MOVES_PER_PERIOD = 0.01
 """Probability that the moment is another one from a period on."""
+_MOVED_SILENT = 0.5
+"""Probability that a poll sees no change since the job has moved to a later moment."""
 _REMEMBERED_PERIODS = 40.0
 _FIRST_HITS, _FIRST_MISSES = 4.75, 0.25
 FIRST_PERIODS = (HITS, _FIRST_HITS), (MISSES, _FIRST_MISSES)
@@ -203,8 +205,9 @@ def hear_clockwork(phases, numbers, rows, day, last, time, changed, ages, typica
         if changed[i]:
             numbers[row, OVERDUE] = 0.0
         numbers[row, BET] = min(max(numbers[row, BET] + math.log(likely) + against[i], -_MOST_BET), _MOST_BET)
-        for k in range(BINS):
-            q[k] *= combined[k]
+        moved = 0.0 if changed[i] else _MOVED_SILENT * (1.0 - stays)
+        for k in range(BINS):  # a job that has moved to a later moment has left nothing out
+            q[k] = max(q[k] * combined[k], moved * typical[i, k])
         total, likely = q.sum(), (shares * weight).sum()
         if total > 0.0 and likely > 0.0:
             for j in range(shares.size):
