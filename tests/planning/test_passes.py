@@ -217,20 +217,31 @@ def test_sorted_groups_agree_with_unsorted_ones(case, tight, monkeypatch):
     assert abs(quick.cost - other.cost) <= quick.gap + other.gap + 1e-12 * other.cost
 
 
+@pytest.mark.parametrize("case", ["even limits", "uneven limits", "near ties"])
 @pytest.mark.parametrize("share", [0.2, 1.1, 1.53, 4.0])
-def test_sorting_by_group_leads_to_a_plan(share):
+def test_sorting_by_group_leads_to_a_plan(share, case):
     """Most elements of most plans are such: the quick way must not leave them to another one."""
-    rates, weights = np.random.default_rng(8).lognormal(size=(2, 20_000))
-    groups = np.random.default_rng(9).integers(2_000, size=20_000)
-    limits = np.full(2_000, share * 10.0)
+    rng = np.random.default_rng(8)
+    rates, weights = rng.lognormal(size=(2, 20_000))
+    groups, limits = rng.integers(2_000, size=20_000), np.full(2_000, share * 10.0)
+    if case != "even limits":
+        limits *= rng.lognormal(size=2_000)
+    if case == "near ties":  # their cutoffs are nearly the same
+        rates, weights, groups = (np.repeat(column[:10_000], 2) for column in (rates, weights, groups))
+        rates *= 1.0 + rng.uniform(-3e-10, 3e-10, rates.size)
     market = Problem.of(
         rates, weights=weights, goal=Goal(objective_named("freshness"), "fixed"), groups=groups, limits=limits
     )
     asking = fast_path._Asking.of(market.market, groups, limits)
     for scaling in (fast_path.LARGEST_SCALING, fast_path.CHEAP_SCALING):
-        found = fast_path._sorted(asking, min(20_000.0, 0.9 * limits.sum()), scaling)
+        budget = min(20_000.0, 0.6 * limits.sum())
+        found = fast_path._sorted(asking, budget, scaling)
         assert found is not None
         assert found.missed <= 1e-9 * found.price * found.spent
+        spent = np.bincount(groups, found.frequencies, limits.size)
+        assert (found.frequencies >= 0.0).all()
+        assert (spent <= limits * (1 + 1e-12)).all()
+        assert_allclose(spent.sum(), budget, rtol=1e-12)
 
 
 def test_labels_are_numbered_as_they_appear():

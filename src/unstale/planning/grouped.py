@@ -27,13 +27,18 @@ LARGE_GROUP = 1000
 _STRIDES, _SAMPLE_DISTANCE = (64, 8), 0.02
 """Which parts of the groups are samples; relative distance from the budget from which the last step of a
 search is made on these."""
-_WHOLE_SAMPLE = 1 << 16
-"""Elements up to which a sample is all of them."""
+_SMALLEST_SAMPLE = 1 << 13
+"""Elements of a sample, at least."""
 _GUESSED_FROM = 1 << 12
 """Elements whose units give the first guess."""
 _CUTOFF_BLUR = 0.01
 """Logarithms of a price, to both sides, over which the slope of elements near their cutoff is averaged."""
-_MOST_PASSES = 6
+_LONGEST_STEP, _SMALL_STEP = 0.1, 1e-4
+"""Largest step of the logarithm of the price of all between two passes, and one that changes no slope."""
+_JUMP_SCALING = 1e-5
+"""Largest relative correction by scaling where demand jumps at the price of all."""
+_MOST_PASSES, _MOST_STEPS = 6, 60
+"""Passes over all groups; steps between two of them."""
 
 
 class SettledGroups(NamedTuple):
@@ -83,7 +88,7 @@ class SortedGroups:
         some = some[(some > 0.0) & (some < np.inf)]
         price = float(np.exp(-np.log(some).mean())) if some.size else np.nan
         columns = self.starts, self.units, self.masses, self.limits
-        for stride in _STRIDES:
+        for stride in self._strides:
             found = _loops().common_price(*columns, budget, price, _SAMPLE_DISTANCE, stride, self.table)
             price = found if 0.0 < found < np.inf else price
         paid, sums = np.empty(self.units.size), np.zeros((self.limits.size, 4))
@@ -99,9 +104,13 @@ class SortedGroups:
                 return None
             few, far = self._few(price, odd[:, :count]), _CUTOFF_BLUR
             steep = slope + (few(far) - few(-far)) / (2.0 * far)
-            if last and abs(spent - room) <= close * spent:
+            miss = abs(spent - room)
+            if last and miss <= close * spent:
                 return SettledGroups(price, steep / spent, paid, sums, prices)
-            price, last = self._stepped(price, room - spent + near, slope, steep, few), True
+            new = self._stepped(price, (room - spent + near, 0.1 * close * spent), slope, steep, few)
+            if last and miss <= _JUMP_SCALING * spent and abs(new - price) <= 1e-12 * price:
+                return SettledGroups(price, steep / spent, paid, sums, prices)  # demand jumps a little here
+            price, last = new, True
         return None
 
     def _few(self, price: float, elements: Floats) -> Callable[[float], float]:
@@ -112,15 +121,25 @@ class SortedGroups:
 
         return spent
 
-    def _stepped(
-        self, price: float, more: float, slope: float, steep: float, few: Callable[[float], float]
-    ) -> float:
-        """A step towards the price at which groups spend ``more``, less what elements near their cutoff do.
+    @property
+    def _strides(self) -> list[int]:
+        """Which parts of the groups are samples: none, if these would be small."""
+        return [stride for stride in _STRIDES if self.units.size >= stride * _SMALLEST_SAMPLE] or [1]
 
-        These, which no slope knows, are asked anew by ``few``; a sample says how the slope of the others
-        changes.
+    def _stepped(
+        self,
+        price: float,
+        aim: tuple[float, float],
+        slope: float,
+        steep: float,
+        few: Callable[[float], float],
+    ) -> float:
+        """A step towards the price at which groups spend more, by the first of ``aim``, to the second of it.
+
+        What elements near their cutoff spend is left out of that. These, which no slope knows, are asked anew
+        by ``few``; a sample says how the slope of the others changes.
         """
-        stride = 1 if self.units.size <= _WHOLE_SAMPLE else _STRIDES[-1]
+        stride, (more, close) = self._strides[-1], aim
 
         def sampled(step: float) -> tuple[float, float]:
             allowed, free, steep, near, near_slope, asked = _loops().ask_groups(
@@ -132,10 +151,15 @@ class SortedGroups:
 
         step, bow, (before, foreseen) = 0.0, 0.0, sampled(0.0)
         for turn in range(2):
-            for _ in range(4):
+            low, high = -_LONGEST_STEP, _LONGEST_STEP
+            for _ in range(_MOST_STEPS):
                 miss = more - (slope * step + 0.5 * bow * step**2 + few(step))
-                step = float(np.clip(step + miss / steep, -0.1, 0.1))
-            if turn == 0 and step != 0.0:
+                if abs(miss) <= close:
+                    break
+                low, high = (low, step) if miss > 0.0 else (step, high)
+                step += miss / steep
+                step = step if low < step < high else 0.5 * (low + high)
+            if turn == 0 and abs(step) > _SMALL_STEP:
                 bow = 2.0 * (sampled(step)[0] - before - foreseen * step) / step**2
         return price * float(np.exp(step))
 

@@ -37,10 +37,6 @@ _CLOSE_CUTOFF, _CLOSE_PHI, _JUMP_PHI = 0.9, 0.3, 1.0 / 26.0
 it is, and where nothing is left but a jump."""
 _MOST_IN_PLACE = 0.6
 """Share of elements that are still searched for, below which they are moved together."""
-_NEAR_LIMIT = 3e-3
-"""Largest step of the logarithm of a price that is not tried: slopes say what elements spend after it,"""
-_SURE_DISTANCE = 0.02
-"""but not if one of them is so close to its cutoff, relatively."""
 _FIT_START, _FIT_LAST = 1e-30, FIT_END / (1.0 + FIT_END)
 """Where the polynomial is good."""
 
@@ -321,37 +317,23 @@ def common_price(starts, units, masses, limits, budget, price, close, stride, ta
 
 @njit(error_model="numpy")
 def _mix(units, masses, price, missing, paid):
-    """Give what is missing to the elements of a group that are cut off at a price, where its demand jumps."""
-    mass = 0.0
-    for j in range(paid.size):
-        mass += masses[j] if abs(price * units[j] - 1.0) < 4.0 * _JUMP_WIDTH else 0.0
-    for j in range(paid.size):
-        near = abs(price * units[j] - 1.0) < 4.0 * _JUMP_WIDTH
-        paid[j] += missing * (masses[j] / mass) if near else 0.0
-    return mass
+    """Give what is missing to the elements of a group that are cut off at a price, where its demand jumps.
 
-
-@njit(error_model="numpy", fastmath=FAST_MATH)
-def _foreseen(units, bends, turns, at, off, close, paid):
-    """Move what elements of a group spend by ``off`` in all, along their slopes.
-
-    Returns the step of the logarithm of the price, and the residual: with an error of ``e`` in what an
-    element spends its worth is off by ``e`` over the slope, and it misses less than the product. Returns a
-    residual of inf, and changes nothing, where that is too much, or an element is close to its cutoff.
+    If it is less than nothing, what they spend is lowered in proportion. Returns the residual, or -1 where
+    no elements can take it; the worth of those that do is as close to the price as they are to their cutoff.
     """
-    slope = near = wrong = 0.0
-    for j in range(paid.size):
-        x = at * units[j]
-        near = max(near, 1.0 if abs(x - 1.0) < _SURE_DISTANCE else 0.0)
-        slope += bends[j]
-        wrong += turns[j] * turns[j] / bends[j] if bends[j] < 0.0 else 0.0
-    step = off / slope
-    residual = -0.5 * wrong * (step * step) * (step * step)
-    if near > 0.0 or not abs(step) <= _NEAR_LIMIT or not residual <= close:
-        return 0.0, math.inf
-    for j in range(paid.size):
-        paid[j] += bends[j] * step
-    return step, residual
+    for width in (4.0 * _JUMP_WIDTH, 1e-8, 1e-6):
+        given = asked = 0.0
+        for j in range(paid.size):
+            near = abs(price * units[j] - 1.0) < width
+            given += paid[j] if near else 0.0
+            asked += masses[j] if near else 0.0
+        if asked > 0.0 and given + missing >= 0.0:
+            for j in range(paid.size):
+                if abs(price * units[j] - 1.0) < width:
+                    paid[j] += missing * (masses[j] / asked if missing > 0.0 else paid[j] / given)
+            return width * (given + abs(missing))
+    return -1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
@@ -462,23 +444,16 @@ def settle_groups(starts, units, masses, limits, price, close, table, last, paid
                 after = first + starts[g + 1] - starts[g]
                 spent, slope, turn = _sums(given, bends, turns, first, after, 0)
                 low, high = (tried, highs[i]) if spent > goal else (lows[i], tried)
-                done, step, residual = abs(spent - goal) <= close * goal, 0.0, 0.0
+                done, residual = abs(spent - goal) <= close * goal, error * spent
                 if not done and high <= low * (1.0 + _JUMP_WIDTH):
                     own = own_units[first:after], own_masses[first:after], given[first:after]
-                    done = _mix(own[0], own[1], tried, goal - spent, own[2]) > 0.0
-                    spent, residual = goal, 1e-10 * goal
-                elif not done and abs(spent - goal) < _NEAR_LIMIT * goal:
-                    own = own_units[first:after], bends[first:after], turns[first:after]
-                    step, residual = _foreseen(
-                        own[0], own[1], own[2], tried, goal - spent, 1e-10 * goal, given[first:after]
-                    )
-                    done = residual < math.inf
-                    spent = goal if done else spent
+                    more = _mix(own[0], own[1], tried, goal - spent, own[2])
+                    done = more >= 0.0
+                    spent, residual = (goal, error * goal + more) if done else (spent, residual)
                 if done:
                     for j in range(np.uint64(after - first)):
                         paid[np.uint64(starts[g]) + j] = given[np.uint64(first) + j]
-                    sums[g, 0], sums[g, 2], sums[g, 3] = spent, spent, error * spent + residual
-                    prices[g] = tried * (1.0 + step)
+                    sums[g, 0], sums[g, 2], sums[g, 3], prices[g] = spent, spent, residual, tried
                     allowed += goal
                 else:
                     which[kept], begins[kept], lows[kept], highs[kept] = g, first, low, high
