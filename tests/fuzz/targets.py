@@ -456,7 +456,7 @@ def request(body: bytes) -> None:
                 assert b"\r" not in value
 
     async def asked() -> None:
-        async with asyncio.timeout(120.0):  # a busy machine may compile first; what counts is processor time
+        async with asyncio.timeout(900.0):  # a busy machine may compile first; what counts is processor time
             await app(scope, receive, send)
 
     if path.startswith(b"api/events") or path.endswith(b"/events"):  # it never ends
