@@ -230,3 +230,28 @@ def test_a_worker_that_leaves_takes_few_lists_and_has_the_others_read_again(tmp_
             mirror._discovery.record(t, finished, START)
         assert again == lists[2:]
         assert len(list(mirror.elements())) == 5 + 2 * 8
+
+
+def test_what_is_new_gets_no_hints(tmp_path):
+    """A list whose entries are all new gave a hint for each, which took as long as adding them."""
+    named = [f"python:x/{n}" for n in range(3)]
+    found = replace(
+        naming("x", 0, endless=False)(0),
+        discovered=tuple(New(key, "python") for key in named),
+        hints=tuple((key, START) for key in named),
+    )
+    mirror, _ = make(tmp_path, content={"python:feed/0": b"x"}, budget=10.0, tick=None)
+    with mirror:
+        add(mirror, "feed/0", "x/0")
+        (feed,) = [element.id for element in mirror.elements() if element.key == "python:feed/0"]
+        lease = SimpleNamespace(
+            slot=SimpleNamespace(element=feed), known=SimpleNamespace(key="python:feed/0")
+        )
+        edits = []
+        with mirror.store.begin() as t:
+            real = t.edit
+            t.edit = lambda some: edits.extend(some) or real(some)
+            mirror._discovery.record(t, [SimpleNamespace(found=found, outcome="changed", lease=lease)], START)
+        ids = {element.key: element.id for element in mirror.elements()}
+        assert set(named) <= ids.keys()
+        assert [edit[1] for edit in edits if edit[0] == "hint"] == [ids["python:x/0"]]

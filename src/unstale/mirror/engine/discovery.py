@@ -135,14 +135,16 @@ class Discovery:
             if found.discovered and named > DISCOVERED_AT_ONCE:
                 t.read_again([one.lease.slot.element])
                 continue
+            new: set[str] = set()
             if found.discovered:
                 named += len(found.discovered)
                 authors = (origin(one.lease.known.key), *found.origins)
-                self._discovered(
+                new = self._discovered(
                     t, one.lease.slot.element, found.discovered, now, authors, complete=found.complete
                 )
-            if found.hints:
-                self._hinted(t, one.lease.known.key, found.hints, now)
+            hints = [hint for hint in found.hints if hint[0] not in new]  # what is new has no copy to renew
+            if hints:
+                self._hinted(t, one.lease.known.key, hints, now)
 
     def _discovered(
         self,
@@ -153,7 +155,8 @@ class Discovery:
         authors: Sequence[str],
         *,
         complete: bool,
-    ) -> None:
+    ) -> set[str]:
+        """Add what is new among what a list named; return the keys of all that is new."""
         additions: dict[str, Addition] = {}
         lists = t.numbered([via])
         if via in lists and "author" in lists[via].given:  # who named the list has a part in what it names
@@ -178,6 +181,7 @@ class Discovery:
             t.read_again([via])
         if complete and additions:
             self._vanished(t, via, set(additions), now)
+        return {one.key for one in new_ones}
 
     def _vanished(self, t: Transaction, via: int, named: set[str], now: float) -> None:
         """Look soon at elements that a complete list names no more: they may be gone.
