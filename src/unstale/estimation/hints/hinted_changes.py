@@ -164,6 +164,7 @@ class HintedChanges:
         """Share of time for which the copy is then up to date.
 
         >>> changes = HintedChanges(rate=1.0, recall=[0.0, 0.8], false_alarms=[0.0, 0.2])
+        >>> from unstale.estimation import plan_hinted
         >>> at = plan_hinted(changes, budget=1.0)
         >>> changes.freshness(at.price).round(3).tolist(), changes.frequency(at.price).round(3).tolist()
         ([0.361, 0.57], [0.391, 0.609])

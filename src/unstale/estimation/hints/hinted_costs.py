@@ -55,7 +55,7 @@ class HintedCosts:
     >>> age.cost(np.array([1.0, 1.0]), np.array([[np.nan], [0.5]])).round(3).tolist()     # one hint, halfway
     [0.368, 0.46]
     >>> age.worth(np.array([0.368, 0.368])).round(3).tolist()           # at the same cost they wait longer
-    [0.236, 0.363]
+    [0.236, 0.349]
     """
 
     changes: HintedChanges
