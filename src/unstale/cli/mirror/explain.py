@@ -10,7 +10,6 @@ import click
 from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, print_table, printable, say
 from unstale.cli.shared.progress import told_of_compilation
-from unstale.policy.terms import ElementTerms
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.wording import distance, plural, show_price, show_rate, show_rate_interval, show_size, show_time
 
@@ -140,6 +139,8 @@ def _worth(got: Explanation, objective: str) -> list[tuple[str, str]]:
         return []
     if got.element.version is None:
         return [("worth", "without a copy, a poll is worth any price")]
+    from unstale.policy.terms import ElementTerms
+
     own = ElementTerms.read(got.element.terms)
     text = f"{show_price(got.worth, objective)} now; the price is {show_price(got.price, objective)}"
     if math.isfinite(got.worth) and math.isfinite(got.price) and got.price > 0:
