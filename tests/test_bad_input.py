@@ -177,6 +177,7 @@ CASES = [
     *cases(penalties.power, {"k": 1.0}, k=SINGLE),
     *cases(penalties.decay, {"rate": 1.0}, rate=SINGLE),
     *cases(penalties.beyond, {"tau": 1.0}, tau=SINGLE),
+    *cases(penalties.scaled, {"penalty": penalties.beyond(1.0), "unit": 1.0}, unit=SINGLE),
     *cases(penalties.custom, {"function": np.sqrt, "kinks": [1.0]}, kinks=NEGATIVE),
     *cases(Poisson, {"rate": 1.0}),
     *cases(Pareto, {"shape": 2.0, "scale": 1.0}),

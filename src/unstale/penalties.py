@@ -107,13 +107,13 @@ def beyond(tau: float) -> Penalty:
     return _Beyond(scalar("tau", tau, at_least=0))
 
 
-def scaled(penalty: Penalty, unit: float) -> Penalty:
+def scaled(penalty: AnyPenalty, unit: float) -> Penalty:
     """Return a penalty whose lags are counted in another unit: w(x / unit).
 
     >>> float(scaled(named("log(1+x)"), 60.0).value(60.0).round(4))
     0.6931
     """
-    return _Scaled(penalty, scalar("unit", unit, above=0))
+    return _Scaled(as_penalty(penalty), scalar("unit", unit, above=0))
 
 
 def custom(

@@ -231,7 +231,8 @@ def _parquet(file: IO[bytes], columns: Mapping[str, str], kinds: Sequence[Kind] 
 
 def _arrow(arrow: Any, part: Any) -> Any:  # noqa: ANN401
     """Return a column of Arrow; moments are in UTC."""
-    column = part if hasattr(part, "to_pylist") else arrow.array(part)
+    texts = isinstance(part, list) and not part  # no keys are keys all the same
+    column = part if hasattr(part, "to_pylist") else arrow.array(part, arrow.string() if texts else None)
     if arrow.types.is_timestamp(column.type):
         return column.cast(arrow.timestamp(column.type.unit, "UTC"))
     return column
