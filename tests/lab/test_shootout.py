@@ -358,7 +358,7 @@ def test_bad_weights(three, tmp_path, rows, message):
 
 def test_the_mirror_itself_is_played(made_up):
     """With the real loop and a real store: as many polls but for what punctuality costs, and as fresh."""
-    options = {"seeds": 1, "rules": [], "objectives": ["freshness"], "policies": ["learning", "mirror"]}
+    options = {"seeds": 2, "rules": [], "objectives": ["freshness"], "policies": ["learning", "mirror"]}
     (case,) = shootout(made_up, budgets=[made_up.rate], **options).cases
     mirror, learning = case["mirror"], case["learning"]
     assert 0.98 < mirror.polls / case.budget < 1.0

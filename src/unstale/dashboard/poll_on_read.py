@@ -81,30 +81,29 @@ class PollsForReaders:
         return await asyncio.shield(task)
 
     async def _ask(self, element: int, wait: float) -> str:
-        before = await self._gateway.change(partial(_request, element=element), forget=False)
-        if before is None:
+        asked = await self._gateway.change(partial(_request, element=element), forget=False)
+        if asked is None:
             return "nobody polls"
         for _ in range(int(wait / _LOOK_SECONDS) + 1):
-            outcome = await self._gateway.do(partial(_outcome, element=element, after=before))
+            outcome = await self._gateway.do(partial(_outcome, element=element, since=asked))
             if outcome:
                 return outcome
             await asyncio.sleep(_LOOK_SECONDS)
         return "not in time"
 
 
-def _request(mirror: Mirror, element: int) -> int | None:
-    """Ask for a poll; return the number of the last one, or None if nobody polls."""
+def _request(mirror: Mirror, element: int) -> float | None:
+    """Ask for a poll; return the moment, or None if nobody polls."""
     now = mirror.clock.now()
     with mirror.store.begin() as t:
         if not live_workers(t, now):
             return None
-        last = t.polls(element, 1)
         t.edit([("read", element, now, "")])
-    return last[0].id if last else 0
+    return now
 
 
-def _outcome(mirror: Mirror, element: int, after: int) -> str:
-    """Return what a poll saw that was made since; empty if there was none."""
+def _outcome(mirror: Mirror, element: int, since: float) -> str:
+    """Return what a poll saw that began since; empty if there was none. One under way is none."""
     with mirror.store.begin() as t:
         last = t.polls(element, 1)
-    return last[0].outcome if last and last[0].id > after else ""
+    return last[0].outcome if last and last[0].time >= since else ""

@@ -270,8 +270,8 @@ def _value_axis(objective: str, values: list[float]) -> Axis:
 def shown_value(objective: str, value: float) -> str:
     """Return what a budget buys, in the unit of the objective.
 
-    >>> shown_value("freshness", 0.5), shown_value("missed-updates", 1.5)
-    ('50.0\u202f%', '1.5')
+    >>> shown_value("freshness", 0.5).split(), shown_value("missed-updates", 1.5)
+    (['50.0', '%'], '1.5')
     """
     if objective == "freshness" or objective.startswith("currency:"):
         return filters.percent(value)
