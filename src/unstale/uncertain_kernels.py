@@ -464,7 +464,7 @@ def _conditional_interval(kind, a, x, more):
     return v, steep, abs(off)
 
 
-# --- ufuncs ----------------------------------------------------------------------------------------
+# --- loops over elements ---------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

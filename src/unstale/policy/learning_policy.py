@@ -32,7 +32,8 @@ from .class_clocks import ClassClocks
 from .composed import ComposedElements
 from .discovered import STANDING_BACK_FACTOR, ListShares
 from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Places
-from .hint_channels import MOST_MOMENTS, Channels
+from .hint_channels import Channels
+from .hinted_elements import HintedElements
 from .knowledge import Knowledge
 from .level_learning import learn_levels, pace_of
 from .limits import AnyLimits_co
@@ -132,12 +133,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Elements to be polled out of turn, and for which audit."""
         self.first_only = False
         """Whether only elements without a copy are chosen: nobody is asked yet what others are worth."""
-        self.hinted = self.known.hinted
-        """Elements with hints that no poll has followed yet, and when these came."""
-        self.followed: dict[int, int] = {}
-        """Places of elements that were polled after hints, and how many there were, until that is learned."""
-        self._moments_followed: dict[int, list[float]] = {}
-        """When these hints came."""
+        self.hinted = HintedElements(self.known)
+        """Elements with hints, and what came of those that polls have followed."""
         self._backoff, self._shortest_round = backoff, shortest_round
         self._reserve_price = ReservePrice()
         self.more_wanted = False
@@ -159,13 +156,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on later, besides the table and the limits."""
-        text = np.frombuffer(self.known.channels.text(), np.uint8)
-        followed = np.array(list(self.followed.items()), np.int64).reshape(-1, 2)
-        moments = [(element, one) for element, several in self.hinted.items() for one in several]
         return {
-            "channels": text,
-            "followed": followed,
-            "hint_moments": np.array(moments, np.float64).reshape(-1, 2),
+            **self.hinted.state(),
             "mean_size": np.array(self.known.mean_size),
             **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE},
             **self._reserve_price.state(),
@@ -183,13 +175,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.patience.resume(state)
         self.told_times.resume(state)
         self.known.errors.resume(state)
-        self.known.channels = Channels.read(np.asarray(state["channels"], np.uint8).tobytes())
-        self.hinted.clear()
-        self.hinted.update({element: [] for element in self.table["id"][self.table["hints"] > 0].tolist()})
-        for element, one in np.reshape(state.get("hint_moments", ()), (-1, 2)).tolist():
-            self.hinted.setdefault(int(element), []).append(one)
-        pairs = np.asarray(state["followed"], np.int64).reshape(-1, 2)
-        self.followed = dict(zip(pairs[:, 0].tolist(), pairs[:, 1].tolist(), strict=True))
+        self.hinted.resume(state)
 
     # --- what happens ---------------------------------------------------------------------------------------
 
@@ -224,11 +210,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             return
         self.table["not_before"][place] = 0.0  # it may be back, or work again
         self.limits.forgive(int(self.table["group"][place]))
-        self.table["channel"][place] = self.known.channels.number(channel)
-        self.table["hints"][place] = min(int(self.table["hints"][place]) + count, 1000)
-        came = self.hinted.setdefault(element, [])
-        came += [told] * count if moments is None else moments
-        came[:] = sorted(one for one in came if np.isfinite(one))[-MOST_MOMENTS:]
+        self.hinted.add(place, channel, told, count, moments)
         self.table.touch(np.array([place]))
 
     def read(self, reads: Mapping[int, float]) -> None:
@@ -246,10 +228,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.table["last"][places] = time
         self.table["state"][places] = OK
         self.table["busy"][places] = False
-        for place in places[self.table["hints"][places] > 0].tolist() if self.hinted else ():
-            self.followed[place] = int(self.table["hints"][place])
-            self._moments_followed[place] = self.hinted.get(int(self.table["id"][place]), [])
-        self._forget_hints(places)
+        self.hinted.follow(places)
         self.table.touch(places)
 
     def take_back(self, places: Places, last: Floats) -> None:
@@ -257,10 +236,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         table = self.table
         table["last"][places] = last
         table["state"][places] = np.where(np.isnan(last), NEW, OK)
-        for place in places.tolist() if self.followed else ():
-            if (hints := self.followed.pop(place, 0)) > 0:
-                table["hints"][place] = hints
-                self.hinted[int(table["id"][place])] = self._moments_followed.pop(place, [])
+        self.hinted.take_back(places)
         table.touch(places)
 
     def hear(self, heard: PollOutcomes) -> Places:
@@ -268,9 +244,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         table = self.table
         for element in heard.element[~heard.planned].tolist():
             self.audit.pop(element, None)  # not before: a poll that was given back is still wanted
-        for element, time in zip(heard.element.tolist(), heard.time.tolist(), strict=True):
-            if self.on_read.share:
-                self.on_read.heard(element, time)
+        if self.on_read.share:
+            for element, moment in zip(heard.element.tolist(), heard.time.tolist(), strict=True):
+                self.on_read.heard(element, moment)
         there = table.has(heard.element)
         which = np.flatnonzero(there)
         if not which.size:
@@ -330,48 +306,10 @@ class LearningPolicy(Generic[AnyLimits_co]):
         lived, by_level = gone, None
         if time is not None and places.size:
             lived, by_level = learn_levels(self.known, places, time, gone, changed, ages)
-        if (told := self.table["channel"][places] > 0).any():
-            gone, ages, by_level = self._learn_by_hints(places, time, gone, changed & told, ages, by_level)
-        self._learn_hints(places, lived, changed)
+        gone, ages, by_level = self.hinted.learn_before(places, time, gone, changed, ages, by_level)
+        self.hinted.judge(places, lived, changed)
         learner.learn(places, gone, changed, modified=ages, by_level=by_level)
         self.known.levels.follow(learner.by_level)
-
-    def _learn_by_hints(
-        self,
-        places: Places,
-        time: Floats | None,
-        elapsed: Floats,
-        changed: NDArray[np.bool_],
-        ages: Floats | None,
-        by_level: tuple[Floats, Floats | None] | None,
-    ) -> tuple[Floats, Floats, tuple[Floats, Floats | None] | None]:
-        """Learn what hints, and that there were none, say of changes; return what is left to be learned.
-
-        A poll that follows a hint ends its interval because of a change: taken for one that was made at any
-        time, it would say that changes come far more often than they do. So there was no change before the
-        first hint, and one there. Without a hint, a change is one of those that give none.
-        """
-        table = self.table
-        rest, found = elapsed.copy(), np.full(places.size, np.nan) if ages is None else ages.copy()
-        for k in np.flatnonzero(changed & np.isnan(found)).tolist():
-            place = int(places[k])
-            moments = self._moments_followed.get(place) or self.hinted.get(int(table["id"][place]))
-            hints = self.followed.get(place, int(table["hints"][place]))
-            if not hints:
-                rest[k] *= self.known.channels.channels[int(table["channel"][place])].silent
-            elif time is not None and moments and moments[0] <= time[k]:
-                rest[k] = found[k] = np.clip(time[k] - moments[0], 1e-6 * elapsed[k], elapsed[k])
-        split = rest < elapsed
-        if not split.any():
-            return rest, found, by_level
-        quiet, before, part = np.zeros(int(np.count_nonzero(split)), np.bool_), None, rest / elapsed
-        if by_level is not None:  # the same by the levels of classes
-            lived = by_level[0]
-            before = (lived * (1.0 - part))[split], None
-            pace = lived / elapsed
-            by_level = lived * part, np.where(np.isnan(found), np.nan, found * pace)
-        table.learner.learn(places[split], (elapsed - rest)[split], quiet, by_level=before)
-        return rest, found, by_level
 
     def begin(self, places: Places, ages: Floats) -> None:
         """Take in how long before their first copies elements had changed, as it is told; nan: unknown."""
@@ -399,7 +337,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             table.recount()
         table["failures"][places], table["not_before"][places] = 0, 0.0
         table["last"][places], table["state"][places] = time, OK
-        self._forget_hints(places)
+        self.hinted.forget(places)
         table.touch(places)
 
     def _hear_one(self, place: int, outcome: int, time: float, traffic: float) -> None:
@@ -421,29 +359,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         table["state"][place] = outcome
         if not same and GONE in {outcome, before}:
             table.recount()
-        self._forget_hints(at)
+        self.hinted.forget(at)
         table.touch(at)
         table["look"][place] = table["not_before"][place]
-
-    def _forget_hints(self, places: Places) -> None:
-        if self.hinted:
-            for element in self.table["id"][places].tolist():
-                self.hinted.pop(element, None)
-            self.table["hints"][places] = 0
-
-    def _learn_hints(self, places: Places, elapsed: Floats, changed: NDArray[np.bool_]) -> None:
-        """Learn how good hints are, from polls of elements that had some."""
-        told = np.flatnonzero(self.table["channel"][places] > 0)
-        if not told.size:
-            return
-        at = places[told]
-        shape, time, _ = self.table.learner.gammas(elapsed[told], at)
-        fresh = np.exp(-shape * np.log1p(elapsed[told] / time))
-        for k, place in enumerate(at.tolist()):
-            channel = self.known.channels.channels[int(self.table["channel"][place])]
-            hints = self.followed.pop(place, int(self.table["hints"][place]))
-            self._moments_followed.pop(place, None)
-            channel.learn(hints, float(fresh[k]), changed=bool(changed[told[k]]))
 
     # --- what is known --------------------------------------------------------------------------------------
 

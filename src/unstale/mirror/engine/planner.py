@@ -275,7 +275,7 @@ class Planner:
     def _state(self) -> PlannerState:
         """Return what the next planner has to know."""
         policy, table, limits = self.policy, self.policy.table, self.policy.limits
-        hinted = table.places(table.known(sorted(policy.hinted))[:_HINTED_ELEMENTS_KEPT])
+        hinted = table.places(table.known(sorted(policy.hinted.waiting))[:_HINTED_ELEMENTS_KEPT])
         names = policy.known.channels.names
         return PlannerState(
             last_poll=self._last_poll,
@@ -292,7 +292,7 @@ class Planner:
                     int(table["id"][i]),
                     names[int(table["channel"][i])],
                     int(table["hints"][i]),
-                    policy.hinted[int(table["id"][i])],
+                    policy.hinted.waiting[int(table["id"][i])],
                 )
                 for i in hinted.tolist()
             ],
