@@ -55,7 +55,7 @@ def test_elements_are_read_once_at_the_first_start_after_many_were_added(store, 
         assert len(counts) == before <= 4
         assert sum(counts) <= count + 10
         assert planner.last_edit == count + 2
-        assert set(planner.policy.hinted) == {ids[7]}
+        assert set(planner.policy.hinted.waiting) == {ids[7]}
         assert planner.policy.audit == {ids[8]: "a"}
 
 

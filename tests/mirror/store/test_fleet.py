@@ -4,11 +4,12 @@ import threading
 import time
 from contextlib import closing
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
 from unstale.errors import Trouble
-from unstale.mirror.store.sql import planner_seat
+from unstale.mirror.store.sql import connection, planner_seat
 from unstale.mirror.store.sql.store import open_store
 
 from .making import additions, columns, slot, unchanged
@@ -152,8 +153,6 @@ def test_a_planner_that_lost_its_connection_hears_of_it_and_can_write_no_plan(tw
 
 def _stop_beating(planner, url):
     """Make a planner one that hangs: its sessions stay, and nothing has been heard of it for a minute."""
-    import psycopg
-
     planner._seat._end.set()
     planner._seat._watch.join()
     with closing(psycopg.connect(url, autocommit=True)) as connection:
@@ -318,3 +317,37 @@ def test_many_workers_add_the_same_elements_at_once(postgres_empty, copies):
     with open_store(postgres_empty, copies=copies) as store, store.begin() as t:
         assert t.count() == {"new": 50}
         assert len(t.edits(0)) == 50
+
+
+def test_a_store_that_is_closed_leaves_no_session_behind(postgres_empty, copies):
+    """Not the one of a watch that is about to look once more, nor one that a thread still uses."""
+    left = threading.Event()
+
+    class Late(threading.Event):
+        def wait(self, timeout=None):  # noqa: ARG002
+            """Let the watch have one more turn, after the seat was left."""
+            if left.is_set():
+                return True
+            super().wait()
+            return not left.wait(60)
+
+    with open_store(postgres_empty, copies=copies) as store:
+        seat = store._seat
+        seat._end, hang_up = Late(), seat._hang_up
+        seat._hang_up = lambda: (hang_up(), left.set())
+        assert store.become_planner()
+        used = store._engine.connect()
+        session = used.connection.dbapi_connection
+    assert seat._connection is None
+    assert not session.closed
+    used.close()
+    assert session.closed
+
+
+def test_a_session_that_cannot_be_settled_is_closed(postgres_empty, copies, monkeypatch):
+    monkeypatch.setattr(connection, "_SESSION_SETTINGS", ("SET no_such_setting = 1",))
+    opened, connect = [], psycopg.connect
+    monkeypatch.setattr(psycopg, "connect", lambda *a, **k: opened.append(connect(*a, **k)) or opened[-1])
+    with pytest.raises(Trouble, match="no_such_setting"):
+        open_store(postgres_empty, copies=copies)
+    assert [one.closed for one in opened] == [True]

@@ -28,6 +28,7 @@ from unstale.mirror.source import Found, Known, Terms
 from unstale.mirror.sources.registry import source_named
 from unstale.mirror.sources.sql.database import error_words, open_database
 from unstale.mirror.sources.sql.reading_only import rights_beyond_reading
+from unstale.mirror.sql_engine import close_engine
 from unstale.mirror.store.contract import Element
 from unstale.quantities import show_duration
 from unstale.wording import plural, show_budget, show_size, show_time
@@ -455,7 +456,7 @@ def _check_database_rights(opened: Opened) -> list[Check]:
             else:
                 checks.append(Check("warn", subject, f"its user {more}", todo))
         finally:
-            there.engine.dispose()
+            close_engine(there.engine)
     return checks
 
 

@@ -20,6 +20,7 @@ from uuid import uuid4
 from unstale.errors import InvalidInput, need
 from unstale.mirror.settings import Database, Settings
 from unstale.mirror.source import Found, Json, Known, Late, Terms
+from unstale.mirror.sql_engine import close_engine
 
 from .batched_probe import BatchedProbe
 from .database import MAX_READING_POLLS, DatabaseEngine, error_words, open_database
@@ -209,7 +210,7 @@ class _PolledDatabase:
                 await shared.close()
         if self._watch is not None:
             self._watch.close()
-        await in_thread(lambda _: self.database.engine.dispose())
+        await in_thread(lambda _: close_engine(self.database.engine))
 
 
 def _cancelled() -> bool:

@@ -163,10 +163,14 @@ def postgres_engine(url: URL, session: str) -> Engine:
 
     @event.listens_for(engine, "connect")
     def settle(connection: object, _: object) -> None:
-        with closing(connection.cursor()) as cursor:  # type: ignore[attr-defined]
-            for setting in _SESSION_SETTINGS:
-                cursor.execute(setting)
-        connection.commit()  # type: ignore[attr-defined]
+        try:
+            with closing(connection.cursor()) as cursor:  # type: ignore[attr-defined]
+                for setting in _SESSION_SETTINGS:
+                    cursor.execute(setting)
+            connection.commit()  # type: ignore[attr-defined]
+        except BaseException:  # SQLAlchemy would forget it, open
+            connection.close()  # type: ignore[attr-defined]
+            raise
 
     return engine
 

@@ -154,6 +154,8 @@ class PlannerSeat:
         """
         while not self._end.wait(BEAT_SECONDS):
             with self._one_at_a_time:
+                if self._end.is_set():  # we left while it waited for its turn, and nobody would hang up
+                    return
                 try:
                     if not self.ours:
                         self._fence(self._look())

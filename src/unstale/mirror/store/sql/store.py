@@ -29,6 +29,7 @@ from sqlalchemy import Connection, Engine, delete, exc, func, insert, select
 from sqlalchemy.engine import URL
 
 from unstale.errors import InvalidInput, Trouble
+from unstale.mirror.sql_engine import close_engine
 from unstale.mirror.store.copies import Copies, new_file, sync_folder
 
 from .connection import (
@@ -99,7 +100,7 @@ def _lock(path: Path, *, shared: bool) -> FileLock:
     with suppress(exc.SQLAlchemyError), engine.connect() as connection:
         runner = connection.scalar(select(meta.c.value).where(meta.c.name == "runner"))
         other = f"process {runner}" if runner else other
-    engine.dispose()
+    close_engine(engine)
     raise InvalidInput(f"{str(path)!r} is being run by {other}: stop that one first, or run another mirror")
 
 
@@ -249,7 +250,7 @@ class SqlStore:
         self._closed = True
         if self._seat is not None:
             self._seat.leave()
-        self._engine.dispose()
+        close_engine(self._engine)
         if self._lock is not None:
             self._lock.release()
             self._lock = None
