@@ -171,5 +171,22 @@ def test_a_port_that_is_taken_is_one_line(run):
     assert list((demo.folder / "temporary").iterdir()) == []
 
 
+def test_its_page_has_an_address_before_it_can_answer(tmp_path, monkeypatch, capsys):
+    """Requests wait meanwhile: to load what serves them takes a second."""
+    pytest.importorskip("fastapi", reason="the dashboard is not installed")
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == 0
+    capsys.readouterr()
+    told = []
+
+    def server(*_):
+        told.append(capsys.readouterr().out)
+        raise errors.InvalidInput("it ends here")
+
+    monkeypatch.setattr(sys.modules["unstale.cli.mirror.serve"], "_server", server)
+    assert main(["serve", "--json", "--with-parent", "--port", "0"]) == 2
+    assert json.loads(told[0])["address"].startswith("http://127.0.0.1:")
+
+
 def test_make_run_runs_it():
     assert "unstale demo --for 60s" in (ROOT / "Makefile").read_text("utf-8")

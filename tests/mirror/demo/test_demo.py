@@ -2,13 +2,19 @@
 
 import asyncio
 from dataclasses import dataclass
+from io import StringIO
+from math import isnan, nan
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from unstale import plan
+from unstale.cli.mirror.demo import _Show
 from unstale.mirror.clock import SimulatedClock
-from unstale.mirror.demo.demo import POLICIES, Demo, DemoSummary, changing_pages
+from unstale.mirror.demo.demo import Demo, DemoSummary, Moment, changing_pages
+from unstale.mirror.demo.rivals import POLICIES, Rival
+from unstale.mirror.demo.site import ChangingSite
 from unstale.mirror.mirror import Mirror
 
 START, LENGTH = 1.7e9, 110.0
@@ -100,6 +106,48 @@ def test_others_make_as_many_polls_on_the_same_changes(tmp_path):
     assert first
     for one in first:
         assert len({one.beside[name] for name in POLICIES}) == 1
+
+
+@pytest.mark.parametrize("late", [0, 3, 30, 95])
+def test_a_plan_that_comes_late_changes_nothing(late):
+    """Kernels may have to be compiled first: what others have put off they make up for."""
+    site = ChangingSite(np.linspace(0.01, 0.5, 20), clock=SimulatedClock(START), seed=2)
+    frequencies = np.linspace(0.1, 0.9, 20)
+    early, other = Rival(site), Rival(site)
+    early.follow(frequencies)
+    for second in range(100):
+        if second == late:
+            other.follow(frequencies)
+        now = START + second
+        for rival in (early, other):
+            rival.poll([now + 0.2, now + 0.7])
+        known, seen = early.look(now + 1.0), other.look(now + 1.0)
+        waits = second < late and 2 * (second + 1) > 20
+        assert isnan(seen) if waits else seen == known
+        assert other.has_caught_up != waits
+    assert other.freshness == early.freshness
+    assert len(early.freshness) == 100
+
+
+def test_lines_begin_in_the_first_second_whatever_is_not_known_yet(tmp_path):
+    demo = simulated(tmp_path, pages=40)
+    out = Console(file=StringIO(), width=80)
+    show = _Show(demo, out, str(tmp_path), out.status(""))
+    show._began = START
+    show._introduced.set()
+    unknown = dict.fromkeys(POLICIES, nan)
+    show.moment(Moment(START + 1.1, nan, 0.25, dict.fromkeys(POLICIES, 0.25), 12, 12))
+    show.moment(Moment(START + 2.1, nan, 0.5, unknown, 40, 40))
+    show.moment(Moment(START + 3.1, 0.5, 0.5, unknown, 50, 40))
+    for second in range(4, 11):
+        show.moment(Moment(START + second, 0.5, 0.75, dict.fromkeys(POLICIES, 0.125), 99, 40))
+    lines = [line.split() for line in out.file.getvalue().splitlines()]
+    assert lines[0] == ["1s", "...", "25.0%", "25.0%", "25.0%", "12", *["first", "copies:", "12", "of", "40"]]
+    assert lines[1][:6] == ["2s", "...", "50.0%", "...", "...", "40"]
+    assert lines[1][6:] == ["what", "learns", "is", "compiled,", "once"]
+    assert lines[2] == ["3s", "50.0%", "50.0%", "...", "...", "50"]
+    assert [line[0] for line in lines[3:]] == ["4s", "5s", "10s"]
+    demo.mirror.close()
 
 
 def test_a_budget_that_is_changed_counts_from_then_on(tmp_path):

@@ -22,6 +22,7 @@ from .serve import WEB_MODULES, serving
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.status import Status
 
     from unstale.mirror.demo.demo import Demo, DemoSummary, Moment
 
@@ -31,8 +32,10 @@ Examples:
   unstale demo --for 60s
   unstale demo --for 60s --no-serve --json
 """
-_LINE_SECONDS = 5.0
-"""Between two lines."""
+_LINE_SECONDS, _FIRST_LINES_SECONDS = 5.0, 1.0
+"""Between two lines; and between those of the first seconds."""
+_UNKNOWN = "..."
+"""Of what cannot be told yet."""
 _HEADINGS = ("after", "estimated", "true", "uniform", "proportional", "polls")
 
 
@@ -62,7 +65,8 @@ def demo(*, length: float | None, port: int, no_serve: bool, seed: int, as_json:
         folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="unstale-demo-", ignore_cleanup_errors=True)
         )
-        show = _Show(Demo(Path(folder), seed=seed), out, folder)
+        waiting = stack.enter_context(out.status("its pages are made"))
+        show = _Show(Demo(Path(folder), seed=seed), out, folder, waiting)
         if not no_serve:
             show.dashboard = _serve(stack, folder, port, show.out)
         try:
@@ -91,20 +95,21 @@ def _serve(stack: ExitStack, folder: str, port: int, out: Console) -> Callable[[
 class _Show:
     """Tells what happens, calmly."""
 
-    def __init__(self, demo: Demo, out: Console, folder: str) -> None:
-        self.demo, self.out, self._folder = demo, out, folder
+    def __init__(self, demo: Demo, out: Console, folder: str, waiting: Status) -> None:
+        self.demo, self.out, self._folder, self._waiting = demo, out, folder, waiting
         self.dashboard: Callable[[], str] | None = None
         """Waits for its address."""
         self.error: Exception | None = None
         """Why there is no dashboard."""
         self._began = 0.0
         self._introduced = threading.Event()
-        self._next = _LINE_SECONDS
+        self._next = _FIRST_LINES_SECONDS
         self._since: list[Moment] = []
 
     def start(self, url: str) -> None:
         """Say what there is."""
         site, out = self.demo.site, self.out
+        self._waiting.stop()
         say(
             out,
             f"The site at {url}/ has {len(site)} pages and changes by itself, about "
@@ -139,14 +144,29 @@ class _Show:
         if after < self._next or not self._introduced.is_set():
             return
         some, self._since = self._since, []
-        self._next = (after // _LINE_SECONDS + 1.0) * _LINE_SECONDS
+        step = _FIRST_LINES_SECONDS if after < _LINE_SECONDS - 0.5 * _FIRST_LINES_SECONDS else _LINE_SECONDS
+        self._next = (after // step + 1.0) * step
         shares = [
             [one.estimated for one in some],
             [one.true for one in some],
             *([one.beside[name] for one in some] for name in _HEADINGS[3:5]),
         ]
-        means = [show_share(sum(each) / len(each)) for each in shares]
-        self.out.print(_line([f"{int(after)}s", *means, f"{moment.polls:,}"]))
+        line = _line([f"{int(after)}s", *map(_mean, shares), f"{moment.polls:,}"])
+        self.out.print(f"{line}{self._why_unknown(moment)}", soft_wrap=True)
+
+    def _why_unknown(self, moment: Moment) -> str:
+        """Say what the mirror does while it does not estimate yet."""
+        pages = len(self.demo.site)
+        if not isnan(moment.estimated):
+            return ""
+        if moment.copies < pages:
+            return f"   first copies: {moment.copies} of {pages}"
+        return "   what learns is compiled, once"
+
+
+def _mean(shares: list[float]) -> str:
+    known = [one for one in shares if not isnan(one)]
+    return show_share(sum(known) / len(known)) if known else _UNKNOWN
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -171,7 +191,7 @@ def _print_summary(out: Console, summary: DemoSummary) -> None:
     print_table(
         out,
         ("on the same changes", f"fresh in the last\n{measured}"),
-        [(name, show_share(value)) for name, value in rows],
+        [(name, "not planned yet" if isnan(value) else show_share(value)) for name, value in rows],
     )
     off = 100.0 * summary.difference
     say(

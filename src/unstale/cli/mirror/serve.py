@@ -84,14 +84,15 @@ def serve(
         token = _first_line(token_file)
     for module in WEB_MODULES:
         need(module, extra="web", needed_for="the dashboard and the API")
-    from unstale.dashboard.guard import AccessRules
-
-    rules = AccessRules(token, _hosts(host, names, secret=token is not None))
-    config = configured(mirror_file)
     with _listening(host, port, secret=token is not None) as listening:
-        server = _server(config, rules)
-        listening.listen(2048)  # from now on requests wait until it has started
-        _tell(_address(listening), as_json=as_json)
+        if with_parent:  # which has opened the mirror, and shows the address at once
+            _begin(listening, as_json=as_json)
+        config = configured(mirror_file)
+        from unstale.dashboard.guard import AccessRules
+
+        server = _server(config, AccessRules(token, _hosts(host, names, secret=token is not None)))
+        if not with_parent:
+            _begin(listening, as_json=as_json)
         if hasattr(os, "nice"):
             os.nice(_NICENESS)
         if with_parent:
@@ -173,8 +174,10 @@ def _address(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-def _tell(address: str, *, as_json: bool) -> None:
-    """Say where it is."""
+def _begin(listening: socket.socket, *, as_json: bool) -> None:
+    """Let requests wait from now on until the server has started, and say where it is."""
+    listening.listen(2048)
+    address = _address(listening)
     click.echo(json.dumps({"address": address}) if as_json else f"Serving {address} (Ctrl-C ends it)")
     sys.stdout.flush()
 

@@ -12,11 +12,10 @@ the same changes: whenever the mirror polls, each of them makes a poll of its ow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from itertools import chain
-from math import gamma, log, nan
+from math import gamma, isclose, isnan, log, nan
 from pathlib import Path
 
 import numpy as np
@@ -32,16 +31,14 @@ from unstale.mirror.engine.events import Event
 from unstale.mirror.engine.planner_state import PlannerState, packed
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.source import New
-from unstale.planning import Plan, plan
+from unstale.planning import plan
 from unstale.planning.allocation import Policy
 from unstale.processes import Lognormal, Periodic, Poisson, Process, Weibull
-from unstale.schedule import Schedule
 from unstale.simulation import align, zipf
 
+from .rivals import POLICIES, Rival, RivalPlan, rival_plans
 from .site import ChangingSite
 
-POLICIES: tuple[Policy, ...] = ("optimal", "uniform", "proportional")
-"""The policies that poll beside the mirror; the first and the last know all rates."""
 _MEDIAN_RATE_PER_SECOND, _LOG_RATE_DEVIATION = 0.1, 1.1
 """The median rate of changes of a page, and the standard deviation of the logarithms of rates."""
 _AUDIENCE_SKEW = 0.8
@@ -70,8 +67,8 @@ match = "*"
 spacing = "0s"
 concurrency = 20
 """
-_FOLLOW_EVERY_SECONDS = 0.15
-"""The truth is computed again after this time."""
+_FOLLOW_EVERY_SECONDS, _LOOK_SECONDS = 0.15, 1.0
+"""After this time the truth is computed again, and recorded; the latter by the mirror, once it samples."""
 _OUTCOMES_THAT_SAW = ("new", "changed", "unchanged")
 
 Ids = NDArray[np.int64]
@@ -83,10 +80,14 @@ class Moment:
 
     time: float
     estimated: float
+    """nan while the mirror gets its first copies, and cannot tell yet."""
     true: float
     beside: Mapping[str, float]
+    """nan while a policy has no plan yet."""
     polls: int
-    """Polls of each policy since the start."""
+    """Polls of the mirror since the start."""
+    copies: int
+    """Pages of which the mirror has a copy."""
 
 
 @dataclass(frozen=True)
@@ -151,28 +152,6 @@ def _expectation(round_: float) -> bytes:
     return packed({**Learner(0, round=round_).shared, "heard": np.float64(1e-9)})
 
 
-class _Rival:
-    """Polls whenever the mirror does: each page once, by weight, and then at the frequencies of its plan."""
-
-    def __init__(self, site: ChangingSite, frequencies: Floats) -> None:
-        first = np.argsort(-site.weights, kind="stable").tolist()
-        self._pages = chain(first, (page for _, page in Schedule(frequencies)))
-        self._site = site
-        self.held: Ids = np.full(len(site), -1, np.int64)
-        """The version that it holds of each page."""
-
-    def poll(self, times: Iterable[float]) -> None:
-        """Poll at these moments."""
-        for time in times:
-            page = next(self._pages)
-            self.held[page] = self._site.version(page, time)
-
-
-def _frequencies(laws: list[Process], budget: float, weights: Floats) -> dict[str, Floats]:
-    """Return the allocations of the other policies."""
-    return {name: plan(laws, budget, weights=weights, policy=name).frequencies for name in POLICIES}
-
-
 _planners = Children(1, memory=4 << 30, seconds=900.0)
 
 
@@ -215,15 +194,19 @@ class Demo:
         self.site = ChangingSite(self._laws, clock=self.clock, seed=seed, weights=weights)
         self.moments: list[Moment] = []
         """One for each second."""
-        self._rivals: dict[str, _Rival] = {}
+        self._rivals: dict[str, Rival] = {name: Rival(self.site) for name in POLICIES}
         """The other policies; their plans take a while where they have to be compiled."""
+        self._planned = nan
+        """The freshness that the budget buys if the laws are known; nan while the optimum is planned."""
+        self._polling, self._estimates = asyncio.Event(), asyncio.Event()
+        """Set as soon as the mirror polls, and as soon as it estimates how fresh it is."""
         self._held: Ids = np.full(pages, -1, np.int64)
         self._answered: list[float] = []
         """Times of polls of the mirror that the other policies have not made yet."""
         self._truth: dict[str, float] = {}
         """The true freshness, which the mirror cannot know; it is kept with the samples of the mirror."""
         self._polls, self._allowed, self._paying = 0, 0.0, self.budget
-        self._began = self._looked = self._followed = self.clock.now()
+        self._began = self._looked = self._followed = self._next_look = self.clock.now()
         self._audience = np.random.default_rng([seed, 1])
         self._places: dict[str, int] = {}
         self._ids: Ids = np.empty(0, np.int64)
@@ -263,20 +246,25 @@ class Demo:
             return self.summary()
 
     async def _plan_rivals(self) -> None:
-        """Plan for the other policies; in real time in another process, not to be in the way of polls."""
-        given = (self._laws, self.budget, self.site.weights)
-        if isinstance(self.clock, RealClock):
-            try:
-                plans = await _planners.run(_frequencies, *given)
-            except LimitExceeded:
-                plans = _frequencies(*given)
-        else:
-            plans = _frequencies(*given)
-        self._rivals = {name: _Rival(self.site, plan) for name, plan in plans.items()}
+        """Plan for the other policies; the optimum, which takes longest, after all that the mirror needs."""
+        if real := isinstance(self.clock, RealClock):
+            await self._polling.wait()
+        *quick, slow = sorted(POLICIES, key=lambda name: name == "optimal")
+        for name, one in zip(quick, await self._plans(quick), strict=True):
+            self._rivals[name].follow(one.frequencies)
+        if real:
+            await self._estimates.wait()
+        (best,) = await self._plans([slow])
+        self._planned = best.freshness
+        self._rivals[slow].follow(best.frequencies)
 
-    def _plan(self, policy: Policy, budget: float | None = None) -> Plan:
-        given = self.budget if budget is None else budget
-        return plan(self._laws, given, weights=self.site.weights, policy=policy)
+    async def _plans(self, names: list[Policy]) -> list[RivalPlan]:
+        """Plan for some policies; in real time in another process, not to be in the way of polls."""
+        given = (self._laws, self.budget, self.site.weights, names)
+        if isinstance(self.clock, RealClock):
+            with suppress(LimitExceeded):
+                return await _planners.run(rival_plans, *given)
+        return rival_plans(*given)
 
     def _new_mirror(self, folder: Path, tick: float | None) -> Mirror:
         """Make a mirror without pages; commands find it in the folder."""
@@ -321,27 +309,30 @@ class Demo:
                 self._held[page] = self.site.version(page, time)
                 self._answered.append(time)
                 self._polls += 1
-        elif event.kind == "tick" and "freshness" in event.data and self._rivals:
+                self._polling.set()
+        elif event.kind == "tick" and "freshness" in event.data:
+            self._estimates.set()
             self._look(event.time, float(event.data["freshness"]))
+        elif event.kind == "tick" and not self._estimates.is_set() and event.time >= self._next_look:
+            self._look(event.time, nan)
 
-    def _follow(self, now: float) -> dict[str, float]:
-        """Let the other policies poll as often as the mirror; return how fresh the copies of each are."""
-        beside: dict[str, float] = {}
-        if not self._rivals:  # they poll later what the mirror polls now
-            return beside
+    def _follow(self, now: float) -> None:
+        """Let the other policies poll as often as the mirror, and compute how fresh copies are."""
         times, self._answered = self._answered, []
-        for name, rival in self._rivals.items():
+        for rival in self._rivals.values():
             rival.poll(times)
-            beside[name] = self.site.true_freshness(rival.held, now)
-        true = self.site.true_freshness(self._held, now)
         self._followed = now
-        self._truth = {"true": true, **{name: beside[name] for name in ("uniform", "proportional")}}
-        return beside
+        shown = [(name, self._rivals[name]) for name in ("uniform", "proportional")]
+        copies = {"true": self._held} | {name: one.held for name, one in shown if one.has_caught_up}
+        self._truth = {name: self.site.true_freshness(held, now) for name, held in copies.items()}
 
     def _look(self, now: float, estimated: float) -> None:
         """Record the estimate of the mirror, the truth, and the freshness of the other policies."""
-        beside = self._follow(now)
-        moment = Moment(now, estimated, self._truth["true"], beside, self._polls)
+        self._follow(now)
+        self._next_look = now + _LOOK_SECONDS
+        beside = {name: rival.look(now) for name, rival in self._rivals.items()}
+        copies = int(np.count_nonzero(self._held >= 0))
+        moment = Moment(now, estimated, self._truth["true"], beside, self._polls, copies)
         self.moments.append(moment)
         self._read(now)
         if self._tell is not None:
@@ -367,10 +358,16 @@ class Demo:
         self._pay(end, self._paying)
         seconds = end - self._began
         warm_up = min(_WARM_UP_ROUNDS * self.round, 0.5 * seconds)
-        counted = [one for one in self.moments if one.time >= self._began + warm_up]
+        counted = [
+            place
+            for place, one in enumerate(self.moments)
+            if one.time >= self._began + warm_up and not isnan(one.estimated)
+        ]
 
-        def mean(values: Iterable[float]) -> float:
-            return float(np.mean(list(values))) if counted else nan
+        def mean(values: list[float]) -> float:
+            """Return the mean over the moments that count; nan if there are none, or not all are known."""
+            known = counted and counted[-1] < len(values)
+            return float(np.mean([values[place] for place in counted])) if known else nan
 
         return DemoSummary(
             seconds=seconds,
@@ -379,8 +376,14 @@ class Demo:
             changes=int((self.site.versions(end) - self.site.versions(self._began)).sum()),
             polls=self._polls,
             allowed=self._allowed,
-            estimated=mean(one.estimated for one in counted),
-            true=mean(one.true for one in counted),
-            beside={name: mean(one.beside[name] for one in counted) for name in POLICIES},
-            planned=self._plan("optimal", self._allowed / seconds).freshness if counted else nan,
+            estimated=mean([one.estimated for one in self.moments]),
+            true=mean([one.true for one in self.moments]),
+            beside={name: mean(rival.freshness) for name, rival in self._rivals.items()},
+            planned=self._bought(self._allowed / seconds),
         )
+
+    def _bought(self, budget: float) -> float:
+        """Return the freshness that a budget buys if the laws are known; nan if that is not compiled yet."""
+        if isnan(self._planned) or isclose(budget, self.budget, rel_tol=0.02):
+            return self._planned
+        return plan(self._laws, budget, weights=self.site.weights).freshness
