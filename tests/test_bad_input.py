@@ -215,6 +215,22 @@ CASES = [
         {"rates": [1.0, 2.0], "weights": [1.0, 1.0], "sizes": [1.0, 1.0], "budget": 1.0},
         budget=SINGLE,
     ),
+    *cases(
+        planning.plan_within,
+        {
+            "rates": [1.0, 2.0],
+            "budget": 1.0,
+            "room": [1.0, 2.0],
+            "space": 2.0,
+            "weights": [1.0, 1.0],
+            "sizes": [1.0, 1.0],
+        },
+        budget=SINGLE,
+        rates=LISTED,
+        space=SINGLE,
+        weights=OPTIONAL,
+        sizes=OPTIONAL,
+    ),
     *cases(planning.random_optimal_slots, {"changes": [0.5, 0.5], "weights": [1.0, 1.0]}),
     *cases(
         schedule.Schedule,

@@ -73,7 +73,7 @@ def _view(mirror: Mirror) -> View:
                 demands[objective] = demand_of(policy, now, objective)
             except InvalidInput as error:
                 demands[objective] = error
-        return View(status(policy, state, t, now, mirror.settings.reads), next_polls(policy, t, now), demands)
+        return View(status(policy, state, t, now, mirror.settings), next_polls(policy, t, now), demands)
 
 
 def numbered(mirror: Mirror, number: int) -> Element:

@@ -10,6 +10,7 @@ from unstale.arguments import Floats
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.reports.explain import due
 from unstale.mirror.store.contract import Transaction
+from unstale.policy.element_table import DROPPED
 
 _MOST_ELEMENTS = 200
 """The worthiest, of which is worked out when they are due."""
@@ -35,7 +36,9 @@ def next_polls(policy: MirrorPolicy, t: Transaction, now: float, most: int = 8) 
     """Return the next polls, the earliest first."""
     table = policy.table
     handed_out = {element for element, _, _ in t.leased()}
-    places = np.flatnonzero(table.wanted & ~(table["not_before"] > now + _LATER_SECONDS))
+    places = np.flatnonzero(
+        table.wanted & (table["state"] != DROPPED) & ~(table["not_before"] > now + _LATER_SECONDS)
+    )
     if not places.size:
         return []
     never = np.isnan(table["last"][places])

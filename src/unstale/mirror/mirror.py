@@ -427,7 +427,7 @@ class Mirror:
     def status(self) -> Status:
         """Return how fresh the mirror is, what it spends, and what is neglected."""
         with self.store.begin() as t:
-            return status(*load_sample(self.settings, t), t, self.clock.now(), self.settings.reads)
+            return status(*load_sample(self.settings, t), t, self.clock.now(), self.settings)
 
     def explain(self, key: str) -> Explanation:
         """Return why an element is polled when it is, and what its polls saw."""
@@ -481,10 +481,12 @@ class Mirror:
         with self.store.begin() as t:
             found = t.versions(element=element.id, limit=1_000_000 if version else 1, latest_first=True)
             wanted = [one for one in found if version is None or one.id == version]
-            if count and wanted:
+            if count and (wanted or element.state == "dropped"):
                 t.read({element.id: 1}, self.clock.now())
         if not wanted:
             what = "no copy yet; run the mirror first" if version is None else f"no version {version}"
+            if element.state == "dropped":
+                what = "no copy: there was no room for it; raise [mirror] space, or its weight"
             raise InvalidInput(f"{element.key} has {what}")
         return Copy(wanted[0], self.copies.read(wanted[0].digest))
 

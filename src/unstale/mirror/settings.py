@@ -198,6 +198,8 @@ class Settings:
     """Bytes that a copy may have."""
     keep: int = 10
     """Versions of each element that are kept; 0: all."""
+    space: int | None = None
+    """Bytes that all copies may have together, before they are compressed; None: any number."""
     keep_polls: float = inf
     """Seconds for which the record of each poll is kept."""
     importance: str = "weights"

@@ -6,7 +6,7 @@ elements `fast_path` does the same in a few passes: `demand` says by which kind 
 `compiled.demand`, `compiled.plain` and `compiled.uncertain` are the passes, with the tables of `lookup` and
 `uncertain_lookup`; `grouped` sorts elements of many small groups, and `compiled.grouped` finds their prices.
 `summary` and `shards` answer for elements that are not at hand, from cells that `compiled.cells` adds up.
-`azar` and `partitions` are the allocations of other papers.
+`azar` and `partitions` are the allocations of other papers; `space` chooses which copies there is room for.
 
 As all layers from the simulation down, these modules compute and do nothing else: they read no clock and no
 file, start no thread and log nothing (`make lint` checks their imports).
@@ -16,6 +16,7 @@ from .allocation import POLICIES, Curve, Plan, budget_for, plan
 from .azar import random_optimal, random_optimal_slots
 from .partitions import Partitioning
 from .shards import ShardedPlan, plan_shards, summary_of
+from .space import SpacePlan, plan_within
 from .summary import Outlook, Summary
 
 __all__ = [
@@ -25,10 +26,12 @@ __all__ = [
     "Partitioning",
     "Plan",
     "ShardedPlan",
+    "SpacePlan",
     "Summary",
     "budget_for",
     "plan",
     "plan_shards",
+    "plan_within",
     "random_optimal",
     "random_optimal_slots",
     "summary_of",

@@ -28,9 +28,9 @@ Places = NDArray[np.intp]
 """Where elements are in the table."""
 Ids = NDArray[np.int64]
 
-STATES = ("new", "ok", "gone", "failing", "refused", "removed")
-"""Of elements."""
-NEW, OK, GONE, FAILING, REFUSED, REMOVED = range(6)
+STATES = ("new", "ok", "gone", "failing", "refused", "removed", "dropped")
+"""Of elements; what is dropped has lost its copy, for want of room."""
+NEW, OK, GONE, FAILING, REFUSED, REMOVED, DROPPED = range(7)
 _CHOICES_PER_SCAN = 12
 """Choices for which one pass over all elements finds those that may become due."""
 
@@ -119,6 +119,7 @@ class ElementTable:
         """Lists that users named, by the number of their element, in the order of their numbers here."""
         self._count: int | None = None
         self._present: int | None = None
+        self._polled: int | None = None
         self._soon, self._soon_until = np.empty(0, np.intp), -inf
         self._sooner: list[Places] = []
         self.learner = Learner(0, round=1.0)
@@ -348,9 +349,21 @@ class ElementTable:
             self._present = int(np.count_nonzero(self.present))
         return self._present
 
+    @property
+    def polled(self) -> NDArray[np.bool_]:
+        """Which of those that are there have their part of the budget: there is room for their copies."""
+        return self.present & (self["state"] != DROPPED)
+
+    @property
+    def polled_count(self) -> int:
+        """How many have their part of the budget."""
+        if self._polled is None:
+            self._polled = int(np.count_nonzero(self.polled))
+        return self._polled
+
     def recount(self) -> None:
         """Count elements anew: some have gone, or come back."""
-        self._count = self._present = None
+        self._count = self._present = self._polled = None
 
     def weigh(self, weights: ArrayLike) -> None:
         """Let elements matter so much from now on."""
@@ -385,13 +398,13 @@ class ElementTable:
 
     def look_again(self) -> None:
         """Look at all elements when polls are chosen next."""
-        self["look"][:] = np.where(self["state"] == REMOVED, inf, -inf)
+        self["look"][:] = np.where(np.isin(self["state"], (REMOVED, DROPPED)), inf, -inf)
         self._soon_until = -inf
         self.recount()
 
     def touch(self, places: Places) -> None:
         """Look at these elements when polls are chosen next."""
-        self["look"][places] = np.where(self["state"][places] == REMOVED, inf, -inf)
+        self["look"][places] = np.where(np.isin(self["state"][places], (REMOVED, DROPPED)), inf, -inf)
         new = np.unique(places[~self["soon"][places]])
         if new.size:
             self["soon"][new] = True

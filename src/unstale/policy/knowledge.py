@@ -18,7 +18,7 @@ from unstale.processes import UncertainPoisson
 
 from .class_clocks import ClassClocks
 from .compiled.jitter import stretch
-from .element_table import ElementTable, Places
+from .element_table import DROPPED, ElementTable, Places
 from .hint_channels import MOST_MOMENTS, Channels
 from .limits import Limits
 from .terms import Aim, aim_of
@@ -304,7 +304,7 @@ class Knowledge:
             )
         if told.any():
             fresh *= self.channels.fresh(told, table["hints"][places])
-        return np.where(np.isnan(table["last"][places]), 0.0, fresh)
+        return np.where(np.isnan(table["last"][places]) | (table["state"][places] == DROPPED), 0.0, fresh)
 
     def share(self, places: Places, weights: Floats, now: float) -> Share:
         """Return the weighted share of elements whose copies are fresh, as far as is known.

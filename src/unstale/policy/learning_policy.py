@@ -31,7 +31,7 @@ from unstale.objectives import Objective, objective_named
 from .class_clocks import ClassClocks
 from .composed import ComposedElements
 from .discovered import STANDING_BACK_FACTOR, ListShares
-from .element_table import FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Places
+from .element_table import DROPPED, FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Places
 from .hint_channels import Channels
 from .hinted_elements import HintedElements
 from .knowledge import Knowledge
@@ -333,7 +333,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             table["size"][at] = np.where(np.isnan(before), size, 0.7 * before + 0.3 * size)
             fade = (1.0 - 1.0 / min(100.0, max(len(table), 10))) ** size.size
             self.known.mean_size = fade * self.known.mean_size + (1.0 - fade) * float(size.mean())
-        if (table["state"][places] == GONE).any():
+        if np.isin(table["state"][places], (GONE, DROPPED)).any():
             table.recount()
         table["failures"][places], table["not_before"][places] = 0, 0.0
         table["last"][places], table["state"][places] = time, OK
@@ -357,7 +357,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if outcome == GONE:
             table["last"][place] = time
         table["state"][place] = outcome
-        if not same and GONE in {outcome, before}:
+        if not same and {outcome, before} & {GONE, DROPPED}:
             table.recount()
         self.hinted.forget(at)
         table.touch(at)
@@ -369,10 +369,10 @@ class LearningPolicy(Generic[AnyLimits_co]):
     def round(self) -> float:
         """Time in which the budget pays for one poll of each element that is wanted; inf without any.
 
-        What stands back behind others does not count, nor what is gone.
+        What stands back behind others does not count, nor what is gone or was dropped.
         """
         rate = self.limits.rate(self.known.mean_size)
-        count = max(self.table.present_count - self._shares.back_count, 1)
+        count = max(self.table.polled_count - self._shares.back_count, 1)
         return (count + self.others) / rate if rate > 0 else inf
 
     def rescaled(self) -> bool:
@@ -512,6 +512,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         places = table.due(now, end)
         is_open = np.array([hours is None or bool(hours.is_open(now)) for hours in table.hours])
         able = ~table["busy"][places] & (table["not_before"][places] <= now) & (table["weight"][places] > 0)
+        able &= table["state"][places] != DROPPED
         places = places[able & is_open[table["window"][places]]]
         places = places[self.limits.free(table["group"][places], now, end) > 0]
         is_new = np.isnan(table["last"][places])

@@ -53,7 +53,7 @@ class Patience:
             return
         self._until = now + span / _RECKONED_PER_ROUND
         table = self._table
-        wanted = np.flatnonzero(table.present)
+        wanted = np.flatnonzero(table.polled)
         if not wanted.size:
             return
         self._weight = float(np.mean(table["weight"][wanted] * table["reads"][wanted].astype(np.float64)))

@@ -75,7 +75,7 @@ class Promises:
         """Return what promises need and get now; those of the fewest elements are served first."""
         known, found = self._known, []
         table, rate = known.table, known.limits.rate(known.mean_size)
-        present = table.present
+        present = table.polled
         promised = [
             (number, np.flatnonzero(present & (table["terms"] == number)))
             for number, terms in enumerate(table.terms)

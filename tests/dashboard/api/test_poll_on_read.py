@@ -60,3 +60,29 @@ def test_the_truth_is_told_if_nobody_polls(ask, mirror):
 @pytest.mark.parametrize("wrong", ["much", "1.5", "-1", "nan"])
 def test_what_is_no_probability_is_refused(ask, wrong):
     assert ask().get("/copies/python:news", headers={"X-Unstale-Min-Fresh": wrong}).status_code == 422
+
+
+def drop(mirror, key):
+    """Drop a copy, as the housekeeper of a mirror does that has no room for it."""
+    with mirror.store.begin() as t:
+        number = mirror.find(key).id
+        t.drop_copies([number])
+        (row,) = t.load([number])
+        t.save(replace(row, state=["dropped"]))
+
+
+def test_a_copy_that_was_dropped_is_polled_at_once(running, mirror):
+    drop(mirror, "python:news")
+    mirror.settings = replace(mirror.settings, space=10)
+    with running(1.0) as client:
+        polled = client.get("/copies/python:news")
+        assert (polled.headers["x-unstale-on-read"], polled.text) == ("new", "one\ntwo\nthree\n")
+
+
+def test_without_a_share_it_is_said_why_there_is_none(ask, mirror):
+    drop(mirror, "python:news")
+    client = ask()
+    told = client.get("/copies/python:news")
+    assert (told.status_code, told.headers["x-unstale-on-read"]) == (404, "off")
+    assert "no room for it ([reads] poll_share" in told.json()["error"]
+    assert "there was no room" in client.get(f"/elements/{mirror.find('python:news').id}").text

@@ -38,6 +38,7 @@ concurrency = 7
 timeout = "30s"
 max_size = "1MiB"
 keep = 0
+space = "2GB"
 keep_polls = "90 days"
 importance = "reads"
 shared = "group"
@@ -148,6 +149,7 @@ def test_everything_can_be_said(write, monkeypatch):
         timeout=30.0,
         max_size=2**20,
         keep=0,
+        space=2_000_000_000,
         keep_polls=90 * 86400.0,
         importance="reads",
         shared="group",

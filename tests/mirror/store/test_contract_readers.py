@@ -93,6 +93,30 @@ def test_old_versions_are_pruned_a_few_at_a_time_and_shared_copies_stay(store, c
         assert t.prune(1, -inf) == [copies.put(b"x")[0]]
 
 
+def test_copies_are_dropped_for_want_of_room_and_come_back(store, copies):
+    with store.begin() as t:
+        t.add(additions(3), 1.0)
+    several_versions(store, copies, 1, [b"a", b"bb", b"shared"], 10.0)
+    several_versions(store, copies, 2, [b"cccc", b"shared"], 20.0)
+    digests = {body: copies.put(body)[0] for body in (b"a", b"bb", b"shared", b"cccc")}
+    with store.begin() as t:
+        assert t.room_taken() == 1 + 2 + 6 + 4 + 6
+        assert [column.tolist() for column in t.room_of_copies()] == [[1, 2], [6.0, 6.0]]
+        assert t.drop_old_versions(0) == []
+        assert t.drop_old_versions(2) == sorted([digests[b"a"], digests[b"bb"]])
+        assert [version.id for version in t.versions()] == [3, 4, 5]
+        assert t.drop_copies([2, 3]) == [digests[b"cccc"]]  # the other is another's, too
+        element = t.find(["https://host1/1"])["https://host1/1"]
+        assert (element.version, element.fingerprint, element.validators) == (None, None, {})
+        assert [column.tolist() for column in t.room_of_copies()] == [[1, 2], [6.0, 6.0]]
+        assert t.room_taken() == 6
+        assert t.drop_copies([1, 2]) == [digests[b"shared"]]
+        assert [column.tolist() for column in t.room_of_copies()] == [[1, 2], [6.0, 6.0]]
+    several_versions(store, copies, 2, [b"again"], 30.0)
+    with store.begin() as t:
+        assert [column.tolist() for column in t.room_of_copies()] == [[1, 2], [6.0, 5.0]]
+
+
 def test_old_polls_are_pruned(store):
     taken = handed_out(store, 6)
     with store.begin() as t:

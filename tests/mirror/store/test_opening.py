@@ -65,8 +65,10 @@ def make_old(url, version=1):
     """Turn a store into one of an earlier version."""
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
-        connection.exec_driver_sql("ALTER TABLE elements DROP COLUMN terms")
-        connection.exec_driver_sql("DROP TABLE user_reads")
+        connection.exec_driver_sql("ALTER TABLE standing DROP COLUMN dropped")
+        if version < 5:
+            connection.exec_driver_sql("ALTER TABLE elements DROP COLUMN terms")
+            connection.exec_driver_sql("DROP TABLE user_reads")
         if version < 4:
             connection.exec_driver_sql("DROP TABLE planner")
             connection.exec_driver_sql("ALTER TABLE workers DROP COLUMN ahead")
@@ -179,7 +181,7 @@ def test_a_newer_store_is_refused(url, copies):
     set_to = "UPDATE mirror_meta SET value = '{}' WHERE name = 'schema'"
     try:
         for value, says in (
-            ("6", "by a newer unstale: its schema has version 6, and this one knows 5"),
+            ("7", "by a newer unstale: its schema has version 7, and this one knows 6"),
             ("x", "does not say"),
         ):
             with engine.begin() as connection:

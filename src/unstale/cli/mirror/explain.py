@@ -33,6 +33,7 @@ _STATES = {
     "gone": "it is gone; the last copy stays",
     "failing": "polls of it fail",
     "refused": "it must not be polled",
+    "dropped": "its copy was dropped for want of room",
     "removed": "removed: it is polled no more",
 }
 _DOUBT_TOLD = 0.1

@@ -105,6 +105,10 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
     ]
     if gone := got.elements.get("gone", 0):
         pairs.append(("gone", f"{plural(gone, 'element')}, not counted as stale; no copy is deleted"))
+    if got.room is not None:
+        away = f"; {plural(got.room.dropped, 'element')} dropped" if got.room.dropped else ""
+        taken = f"{show_size(got.room.taken)} of {show_size(got.room.space)} taken by copies{away}"
+        pairs.append(("room", taken))
     pairs.append(("budget", _used(got)))
     if got.reserve is not None:
         kept = show_reserve(got.reserve.level, got.reserve.polls, got.reserve.traffic)
@@ -237,6 +241,7 @@ def _states(got: Status) -> str:
             ("gone", "gone"),
             ("failing", "failing"),
             ("refused", "refused"),
+            ("dropped", "dropped for want of room"),
         )
         if (count := got.elements.get(state, 0))
     ]

@@ -26,7 +26,7 @@ from .models import problems
 _Number = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="Number of the element.")]
 _Limit = Annotated[int, Query(ge=1, le=1000, description="How many, at most.")]
 _Offset = Annotated[int, Query(ge=0, le=10**9, description="How many to skip.")]
-_STATES = Literal["", "new", "ok", "gone", "failing", "refused", "removed"]
+_STATES = Literal["", "new", "ok", "gone", "failing", "refused", "removed", "dropped"]
 _SORTS = Literal["key", "last", "weight", "state", "added"]
 _MOST_EXPLAINED_AT_A_TIME = 2
 """Each takes memory, and a second of a processor."""

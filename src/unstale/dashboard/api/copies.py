@@ -93,11 +93,19 @@ def router(gateway: MirrorGateway) -> APIRouter:
         estimator = await gateway.freshness_estimator()
         wanted = _wanted(request)
         served = recent.get(wanted)
-        if served is None:
-            served = await gateway.do(partial(_look, wanted=wanted, estimator=estimator))
-            recent.put(wanted, served)
         told: dict[str, str] = {}
-        if wish is not None and served.version.id == served.element.version:
+        if served is None:
+            try:
+                served = await gateway.do(partial(_look, wanted=wanted, estimator=estimator))
+            except _Dropped as dropped:  # a reader wants it: that counts, and may bring it back
+                gateway.read(dropped.element.id, await gateway.reader_of(request))
+                told = {ON_READ: await polls.poll(dropped.element.id)}
+                try:
+                    served = await gateway.do(partial(_look, wanted=wanted, estimator=estimator))
+                except _Dropped:
+                    raise HTTPException(404, dropped.words(told[ON_READ]), told) from None
+            recent.put(wanted, served)
+        if not told and wish is not None and served.version.id == served.element.version:
             since = gateway.mirror.clock.now() - served.element.last
             if wish.met(since, served.freshness.fresh):
                 told = {ON_READ: "fresh enough"}
@@ -207,6 +215,19 @@ class _RecentCopies:
         self._size -= 0 if served is None else _room(served)
 
 
+class _Dropped(Exception):  # noqa: N818  (it is no error: the copy is fetched again)
+    """There is no copy, as there was no room for it."""
+
+    def __init__(self, element: Element) -> None:
+        super().__init__(element.key)
+        self.element = element
+
+    def words(self, polled: str) -> str:
+        """Say why there is nothing to return; ``polled``: what came of a poll for this reader."""
+        todo = "[reads] poll_share in mirror.toml lets readers have it polled" if polled == "off" else polled
+        return f"{self.element.key} has no copy: there was no room for it ({todo})"
+
+
 def _room(served: _Served) -> int:
     return 4000 + len(served.body or b"")
 
@@ -225,6 +246,8 @@ def _look(mirror: Mirror, wanted: _Wanted, estimator: FreshnessEstimator) -> _Se
             else:
                 found = t.versions(number - 1, 1, element=element.id)
             columns = next(iter(t.load([element.id])), None)
+        if not found and number is None and element.state == "dropped":
+            raise _Dropped(element)
         if not found or (number is not None and found[0].id != number):
             what = "no copy yet" if number is None else f"no version {number}"
             raise HTTPException(404, f"{element.key} has {what}")

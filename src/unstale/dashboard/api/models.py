@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-State = Literal["new", "ok", "gone", "failing", "refused", "removed"]
+State = Literal["new", "ok", "gone", "failing", "refused", "removed", "dropped"]
 Share = Annotated[float | None, Field(ge=0, le=1)]
 
 
@@ -147,6 +147,14 @@ class ComposedFreshness(BaseModel):
     freshness: Share = Field(description="Probability that all of them are fresh.")
 
 
+class RoomTaken(BaseModel):
+    """How much room copies take, if they may have only so much."""
+
+    space: int = Field(description="Bytes that all copies may have together.")
+    taken: int = Field(description="Bytes that they have, with old versions.")
+    dropped: int = Field(description="Elements whose copies were dropped.")
+
+
 class Status(BaseModel):
     """How the mirror does."""
 
@@ -181,6 +189,7 @@ class Status(BaseModel):
     composed: list[ComposedFreshness] = Field(
         description="How fresh that is which is made from several elements."
     )
+    room: RoomTaken | None = Field(description="How much room copies take; null if there is no limit.")
     first_copies: FirstCopies | None = Field(
         description="How far it is with first copies; null if no element waits for its first poll."
     )

@@ -76,6 +76,11 @@ _MIRROR = (
     Key("timeout", _TIME, "2min", '"2min"', "Time that one poll may take."),
     Key("max_size", values.size, "20MB", '"20MB"', "Bytes that a copy may have; more is a failure."),
     Key("keep", values.count(0), "10", "10", "Versions of each element that are kept; 0: all."),
+    Key("space", values.size, "no limit", '"2GB"',
+        "Bytes that all copies may have together, before they are compressed. If they have more, old "
+        "versions are deleted first, and then copies whose freshness is worth least for their bytes, by "
+        "weights, reads and how often they change. These are `dropped`: they are polled again when a reader "
+        "asks (see `poll_share`), or when there is room. Copies of what is gone stay."),
     Key("keep_polls", values.span(endless="forever"), '"forever"', '"forever"',
         "Time for which the record of each poll is kept."),
     Key("importance", values.choice("weights", "reads"), '"weights"', '"weights"',

@@ -16,7 +16,7 @@ class Event:
 
     time: float
     kind: str
-    """``poll``, ``change``, ``trouble``, ``recovered``, ``tick``, ``planner``."""
+    """``poll``, ``change``, ``trouble``, ``recovered``, ``tick``, ``planner``, ``dropped``."""
     key: str = ""
     detail: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)

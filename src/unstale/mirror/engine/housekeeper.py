@@ -30,6 +30,7 @@ from .events import EventEmitter
 from .hint_file import read_hints
 from .load_policy import MirrorPolicy
 from .planner_state import PollCounts
+from .room import RoomKeeper
 from .worker_state import Chore, Chores
 
 ALIVE_SECONDS = 10.0
@@ -40,6 +41,8 @@ TIDY_SECONDS = 60.0
 """After which old versions and lost copies are looked for again."""
 _READ_HINTS_SECONDS = 2.0
 """Between two looks at the file of hints."""
+_ROOM_SECONDS = 600.0
+"""After which it is looked whether there is still room for copies."""
 _SWEEP_SECONDS = 86400.0
 """After which copies that a crash left behind are looked for again."""
 _OTHERS_SCRATCH_SECONDS = 86400.0
@@ -79,6 +82,7 @@ class Housekeeper:
             Chore("sample", sample_every),
             Chore("prune", tidy_every),
             Chore("look for losses", tidy_every),
+            Chore("make room", max(_ROOM_SECONDS, tidy_every), first=tidy_every),
             Chore("sweep", max(_SWEEP_SECONDS, tidy_every), first=tidy_every),
             now=clock.now(),
         )
@@ -103,6 +107,7 @@ class Housekeeper:
         self._told_foreign = ""
         """Why the folder of copies is not the mirror's, as an event has said."""
         self._losses = LossAlarm()
+        self._room = RoomKeeper(settings.space)
         self._orphans: list[str] = []
         """Digests of copies that no version has any more, once the transaction is committed."""
         self._files = ThreadPoolExecutor(1, thread_name_prefix="unstale-copies")
@@ -208,6 +213,15 @@ class Housekeeper:
             self._events.emit("trouble", words)
         for words in over:
             self._events.emit("recovered", words)
+
+    def make_room(self, policy: MirrorPolicy, t: Transaction, now: float) -> None:
+        """Drop copies if all together have more bytes than they may; tell of it."""
+        if policy.first_only or not self.chores.is_due("make room", now):
+            return
+        done = self._room.make_room(policy, t, now)
+        self._orphans += done.orphans
+        if done.dropped:
+            self._events.emit("dropped", f"{_copies_are(done.dropped)} dropped: there is no room for more")
 
     def _read_clock(self, t: Transaction) -> float | None:
         """Read the clock that all workers go by; return how much ours is ahead, and tell of it."""

@@ -469,6 +469,7 @@ class Worker:
         first_only = planner.policy.first_only
         planner.take_in(t, now, None if first_only else self._housekeeper.sample(t, now))
         self._housekeeper.look_for_losses(planner.policy, now)
+        self._housekeeper.make_room(planner.policy, t, now)
         self._next_choice = now + self._span if horizon > now else -inf
         now = self._clock.now()
         start = now + self._lead + (0.0 if alone else HAND_OUT_LEAD_SECONDS)

@@ -17,7 +17,7 @@ from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.json_values import as_json, fields_json, moment, number
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, PollRecord, Transaction, Version
-from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, REMOVED, Places
+from unstale.policy.element_table import DROPPED, FAILING, GONE, NEW, REFUSED, REMOVED, Places
 from unstale.quantities import show_duration, show_number
 from unstale.wording import plural
 
@@ -133,7 +133,7 @@ def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
     wait = np.minimum(wait, np.minimum(table["max_age"][places].astype(float), patience))
     wait = np.maximum(wait, table["min_interval"][places])
     moment = np.maximum(np.maximum(last + wait, table["not_before"][places]), policy.limits.next(now))
-    return np.where(table["state"][places] == REMOVED, inf, moment)
+    return np.where(np.isin(table["state"][places], (REMOVED, DROPPED)), inf, moment)
 
 
 def _by_the_clock(policy: MirrorPolicy, places: Places, wait: Floats, last: Floats, now: float) -> Floats:
@@ -167,6 +167,8 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     next_poll, levels = float(due(policy, at, now)[0]), rhythm_of(policy, at)
     worked = since if policy.known.timed else table.worked_since(at, now)
     value = inf if np.isnan(table["last"][at][0]) else float(policy.known.worths(at, worked)[0])
+    if table["state"][at][0] == DROPPED:
+        value = 0.0
     rate, low, high = (
         shape * scale,
         *(float(scipy.special.gammaincinv(shape, q)) * scale for q in (0.05, 0.95)),
@@ -223,6 +225,11 @@ def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
     state = int(table["state"][place])
     if state == NEW:
         return "It has no copy yet: new elements are polled first, as far as half of the budget goes."
+    if state == DROPPED:
+        return (
+            "There is no room for its copy: others are worth more for their bytes. It is polled when a "
+            "reader asks for it, or when there is room again."
+        )
     if state == REFUSED:
         return f"It must not be polled ({element.detail}); that is looked at again from time to time."
     if state == FAILING:

@@ -15,10 +15,10 @@ from unstale.mirror.engine.discovery_limits import told_left_out
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.engine.planner_state import BudgetPair, BudgetsSet, PlannerState
 from unstale.mirror.json_values import as_json, fields_json
-from unstale.mirror.settings import Reads
+from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, Transaction
-from unstale.policy.element_table import FAILING, GONE, NEW, REFUSED, Places
+from unstale.policy.element_table import DROPPED, FAILING, GONE, NEW, REFUSED, Places
 from unstale.policy.knowledge import Share
 from unstale.policy.promises import Promise
 from unstale.quantities import show_duration, show_number
@@ -103,6 +103,18 @@ class ComposedFreshness:
 
 
 @dataclass(frozen=True)
+class RoomTaken:
+    """How much room copies take, if they may have only so much."""
+
+    space: int
+    """Bytes that all copies may have together."""
+    taken: int
+    """Bytes that they have, with old versions."""
+    dropped: int
+    """Elements whose copies were dropped."""
+
+
+@dataclass(frozen=True)
 class Status:
     """How the mirror does."""
 
@@ -161,6 +173,8 @@ class Status:
     """The same by user, if users are told apart: the most active first."""
     composed: Sequence[ComposedFreshness] = ()
     """How fresh that is which is made from several elements."""
+    room: RoomTaken | None = None
+    """How much room copies take; None if there is no limit."""
 
     def to_json(self, top: int = TOP) -> dict[str, Json]:
         """Return it as JSON, as `unstale.mirror.json_values` says.
@@ -176,7 +190,7 @@ class Status:
 
 
 def status(
-    policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: float, reads: Reads | None = None
+    policy: MirrorPolicy, planner: PlannerState, t: Transaction, now: float, settings: Settings | None = None
 ) -> Status:
     """Return how the mirror does, by what `load_sample` has read.
 
@@ -209,12 +223,16 @@ def status(
     trouble += window_trouble(policy, now)
     trouble += [promise_words(one) for one in policy.promises.look(now) if not one.kept]
     audits = kept_audits(state)
-    seen_by_readers, readers = perceived(policy, t, Reads() if reads is None else reads, now)
+    settings, counts = Settings() if settings is None else settings, t.count()
+    seen_by_readers, readers = perceived(policy, t, settings.reads, now)
+    room = None
+    if settings.space is not None:
+        room = RoomTaken(settings.space, t.room_taken(), counts.get("dropped", 0))
     return Status(
         now=now,
         running=bool(workers),
         workers=len(workers),
-        elements=t.count(),
+        elements=counts,
         freshness=policy.known.share(places, weights, now),
         predicted=freshness_bought(policy, places, now),
         age=mean_age(policy, places, weights, now),
@@ -237,6 +255,7 @@ def status(
         perceived=seen_by_readers,
         readers=readers,
         composed=[ComposedFreshness(name, *one) for name, one in policy.composed.freshness(now).items()],
+        room=room,
         starting=bool(workers) and all(name.endswith(STARTING) for name in workers),
     )
 
@@ -317,6 +336,7 @@ def _overdue(policy: MirrorPolicy, places: Places, now: float) -> int:
         return 0
     table = policy.table
     able = places[(table["not_before"][places] <= now) & ~np.isnan(table["last"][places])]
+    able = able[table["state"][able] != DROPPED]
     values = policy.known.worths(able, table.since(able, now))
     late = table.since(able, now) > 1.5 * table["max_age"][able]
     found = np.count_nonzero((values > 3.0 * policy.price) | late)
@@ -389,7 +409,8 @@ def _take_up_neglected(policy: MirrorPolicy, t: Transaction, now: float) -> None
 def _neglected(policy: MirrorPolicy, t: Transaction, now: float) -> list[Neglected]:
     """Return elements that are polled less than one would think: those that matter most first."""
     table = policy.table
-    state, wanted = table["state"], table.wanted
+    state = table["state"]
+    wanted = table.wanted & (state != DROPPED)
     blocked = np.zeros(int(table["group"].max(initial=0)) + 1, np.bool_)
     for number, group in policy.limits.groups():
         if number < blocked.size:

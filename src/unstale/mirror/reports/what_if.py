@@ -21,7 +21,7 @@ from unstale.mirror.json_values import fields_json
 from unstale.mirror.source import Json
 from unstale.objectives import Objective
 from unstale.planning import Plan, budget_for, plan
-from unstale.policy.element_table import OpeningHours, Places
+from unstale.policy.element_table import DROPPED, OpeningHours, Places
 from unstale.policy.terms import Aim, aim_of
 from unstale.polling import mean_cost
 from unstale.processes import UncertainPoisson
@@ -116,7 +116,7 @@ def planner_input(
         chosen = np.random.default_rng(0).choice(places.size, most, replace=False)
         share, places, weights = share * most / places.size, places[chosen], weights[chosen]
     law, hope = policy.known.outlook(places, now)
-    worthy = weights * hope
+    worthy = weights * hope * (table["state"][places] != DROPPED)
     able = worthy > 0
     sizes = np.ones(places.size)
     if policy.limits.byte_budget is not None:

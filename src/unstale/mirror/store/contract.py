@@ -90,7 +90,7 @@ class Element:
     windows: str
     via: int | None
     added: float
-    state: Literal["new", "ok", "gone", "failing", "refused", "removed"]
+    state: Literal["new", "ok", "gone", "failing", "refused", "removed", "dropped"]
     last: float
     """Start of the last poll that saw something; nan if there was none."""
     not_before: float
@@ -476,6 +476,24 @@ class Transaction(Protocol):
         """Delete some old versions (0: none), polls and edits; return digests nothing refers to any more.
 
         Of samples older than two days before ``now`` one for each hour is kept, for two years.
+        """
+
+    def room_taken(self) -> int:
+        """Return how many bytes all versions of copies have."""
+
+    def room_of_copies(self) -> tuple[Ids, Floats]:
+        """Return elements, in order, and the bytes of their latest copies, or of those that were dropped."""
+
+    def drop_old_versions(self, size: int, limit: int = 10_000) -> list[str]:
+        """Delete the oldest versions that have a later one, so that so many bytes are free.
+
+        Returns digests that nothing refers to any more.
+        """
+
+    def drop_copies(self, ids: Sequence[int]) -> list[str]:
+        """Delete all versions of elements; return digests that nothing refers to any more.
+
+        The next polls bring content again.
         """
 
     def latest(self, after: int, limit: int) -> list[tuple[int, str]]:

@@ -42,11 +42,23 @@ def _terms_and_users(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE elements ADD COLUMN terms TEXT DEFAULT '' NOT NULL"))
 
 
+def _room(connection: Connection) -> None:
+    """Version 6 keeps how much room copies took that were dropped."""
+    kind = schema.standing.c.dropped.type.compile(connection.dialect)
+    connection.execute(text(f"ALTER TABLE standing ADD COLUMN dropped {kind}"))
+
+
 _NOBODY = {"one": 1, "number": 0, "session": "", "beat": 0.0}
 """The row of ``planner`` while nobody plans; its number is that of the last one."""
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {2: _reads, 3: _history, 4: _planner, 5: _terms_and_users}
+STEPS: dict[int, Callable[[Connection], None]] = {
+    2: _reads,
+    3: _history,
+    4: _planner,
+    5: _terms_and_users,
+    6: _room,
+}
 """By the version that they lead to."""
 
 

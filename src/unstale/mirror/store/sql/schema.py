@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 5
+VERSION = 6
 """Of this schema; `unstale.mirror.store.sql.migrations` has a step to each version from the one before."""
 
 METADATA = MetaData()
@@ -90,7 +90,9 @@ standing = Table(
     Column("validators", Text, nullable=False),
     Column("moved", Text),
     Column("detail", Text, nullable=False),
+    Column("dropped", _Number),
 )
+"""``dropped``: how many bytes the copy had that was last dropped for want of room; since version 6."""
 
 learned = Table(
     "learned",

@@ -15,6 +15,7 @@ from . import listing as sql_listing
 from . import overview as sql_overview
 from . import planner_rows as sql_planner
 from . import polls as sql_polls
+from . import room as sql_room
 from . import samples as sql_samples
 from .schema import numbers
 from .session import Taken
@@ -139,3 +140,7 @@ class SqlTransaction:
     skews = sql_housekeeping.skews
     clock = sql_housekeeping.clock
     prune = sql_housekeeping.prune
+    room_taken = sql_room.room_taken
+    room_of_copies = sql_room.room_of_copies
+    drop_old_versions = sql_room.drop_old_versions
+    drop_copies = sql_room.drop_copies
