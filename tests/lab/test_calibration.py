@@ -60,7 +60,7 @@ def test_all_elements_change_less_and_less() -> None:
     assert abs(found.bias) < 0.045  # 0.066 if each element is known by itself only
 
 
-@pytest.mark.parametrize("world", [poisson, falling])
+@pytest.mark.parametrize("world", [falling, pytest.param(poisson, marks=pytest.mark.long)])
 def test_to_choose_between_the_clocks_costs_little(world, monkeypatch) -> None:
     """A learner that is told by which clock classes go is hardly better, whichever is right."""
     record = world(60, 50.0, 4)

@@ -163,7 +163,7 @@ def test_the_fast_path_agrees_with_the_sure_one(objective, order, polls, monkeyp
 def test_groups_agree_with_the_sure_way(objective, tight, monkeypatch):
     """From limits that hold all groups to limits that hold few; some hold a single element, which jumps."""
     rng = np.random.default_rng(6)
-    n, count = 20_000, 3_000
+    n, count = 9_000, 1_350
     rates, weights = rng.lognormal(0, 1.5, (2, n))
     groups, limits = rng.integers(count, size=n), rng.lognormal(0, 1, count) * tight * n / count
     limits[::7] = np.inf

@@ -163,6 +163,7 @@ def in_random_order(kind, order, a, v):
 
 
 @pytest.mark.parametrize("order", [kernels.RANDOM, kernels.PURELY_RANDOM])
+@pytest.mark.every(2)
 @pytest.mark.parametrize("a", [0.05, 1.0, 30.0, 1e15])
 @np.errstate(all="ignore")
 def test_random_orders(a, order):

@@ -20,7 +20,9 @@ def digests(mirror):
 
 @pytest.fixture
 def mirror(tmp_path):
-    mirror, _ = make(tmp_path, content={f"python:a/{i}": f"content {i} ".encode() * 50 for i in range(6)})
+    mirror, _ = make(
+        tmp_path, tidy_every=600.0, content={f"python:a/{i}": f"content {i} ".encode() * 50 for i in range(6)}
+    )
     with mirror:
         add(mirror, *(f"a/{i}" for i in range(6)))
         run(mirror, DAY)

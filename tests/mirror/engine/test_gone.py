@@ -125,7 +125,7 @@ def test_an_audit_counts_what_nobody_knew_to_be_gone_as_not_fresh(tmp_path):
     world.content = {f"python:{key}": b"always the same" for key in LIVE}
     add(mirror, *LIVE)
     with mirror:
-        run(mirror, DAY)
+        run(mirror, DAY / 4)
         world.content |= {f"python:{key}": missing for key in LIVE[:9]}
         got = mirror.audit(12, seed=1)
         assert (got.sample, got.gone, got.failed) == (12, 9, 0)

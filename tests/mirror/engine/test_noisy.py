@@ -11,10 +11,10 @@ QUIET, NOISY = 18, ("python:noisy/a", "python:noisy/b")
 def test_two_pages_that_change_at_each_look_do_not_starve_the_others(tmp_path):
     looks = count()
     content = dict.fromkeys(NOISY, lambda _: str(next(looks)).encode())
-    mirror, world = make(tmp_path, content=content, budget=20 * 24 / DAY, reserve=DAY, tick=None)
+    mirror, world = make(tmp_path, content=content, budget=20 * 24 / DAY, reserve=DAY, tick=60.0)
     with mirror:
         add(mirror, *(f"quiet/{n}" for n in range(QUIET)), "noisy/a", "noisy/b")
-        mirror.run(until=START + 0.7 * DAY)
+        mirror.run(until=START + DAY)
     polls = [key for _, key in world.polls]
     assert len(polls) >= QUIET + 2 + 288
     first = len(set(polls))

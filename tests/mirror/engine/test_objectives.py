@@ -46,7 +46,7 @@ def measured(polls, changes):
 
 def played(folder, rates, seed, budget, **settings):
     changes, content = world_of(rates, seed)
-    mirror, world = make(folder, tick=3600.0, content=content, budget=budget / DAY, reserve=DAY, **settings)
+    mirror, world = make(folder, tick=7200.0, content=content, budget=budget / DAY, reserve=DAY, **settings)
     with mirror:
         add(mirror, *(key.removeprefix("python:") for key in content))
         run(mirror, DAYS * DAY)

@@ -55,7 +55,7 @@ def changes_of(rates: np.ndarray, days: float, seed: int) -> list[np.ndarray]:
 )
 def test_the_mirror_polls_what_the_simulation_polls(tmp_path, settings):
     rng = np.random.default_rng(5)
-    count, days, budget = 40, 8.0, 60.0
+    count, days, budget = 40, 5.0, 60.0
     rates = rng.gamma(1.0, 1.5, count)
     weights = rng.uniform(0.5, 3.0, count)
     changes = changes_of(rates, days, 6)

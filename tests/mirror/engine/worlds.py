@@ -67,11 +67,11 @@ def make(
     clock=None,
     content=None,
     sample_every=inf,
-    tidy_every=TIDY_SECONDS,
+    tidy_every=None,
     beside=None,
     **settings,
 ):
-    """Return a mirror of a world, and the world."""
+    """Return a mirror of a world, and the world; it looks after its house in one tick of six."""
     clock = SimulatedClock(START) if clock is None else clock
     world = World(clock, content or {})
     settings.setdefault("budget", 1000 / DAY)
@@ -85,7 +85,7 @@ def make(
         sources={"python": world},
         tick=tick,
         sample_every=sample_every,
-        tidy_every=tidy_every,
+        tidy_every=tidy_every or max(TIDY_SECONDS, 6 * (tick or 0.0)),
         beside=beside,
     )
     return mirror, world

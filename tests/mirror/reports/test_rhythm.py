@@ -24,10 +24,10 @@ def nightly(phase):
 
 def test_it_is_learned_kept_and_told(tmp_path):
     content = {f"python:{i}": nightly(120.0 * i) for i in range(12)}
-    made, _ = make(tmp_path, budget=24 / (DAY / 3), content=content, tick=600.0)
+    made, _ = make(tmp_path, budget=24 / (DAY / 3), content=content, tick=900.0)
     with made:
         add(made, *(str(i) for i in range(12)))
-        run(made, 12 * DAY)
+        run(made, 9 * DAY)
         found, now = made.explain("python:3"), made.clock.now()
     assert found.rhythm.startswith(("mostly", "once a day at about 0"))
     assert found.rhythm_levels.argmax() % 24 in {1, 2, 3}  # polls come some hours apart

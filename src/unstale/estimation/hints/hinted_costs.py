@@ -21,6 +21,7 @@ Reference: Busa-Fekete et al. (WWW 2025), for freshness.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -35,8 +36,9 @@ from .hinted_changes import HintedChanges
 
 _FIRST_HINTS = 12
 """Moments of the first hint, over which the mean is taken by a rule of Gauss."""
-_HALVINGS = 30
-"""Of the bracket of a time, which is as wide as a factor of 2 when it is found."""
+_TOLERANCE = 1e-10
+"""Of a time, or of the cost that is reached there, relatively."""
+_QUICK_STEPS, _MOST_STEPS = 12, 50
 _DOUBLINGS = 200
 _UNIT_NODES, _UNIT_WEIGHTS = (
     0.5 * part + shift
@@ -74,7 +76,7 @@ class HintedCosts:
         parts = (self.changes.rate, self.changes.recall, self.changes.false_alarms)
         return HintedCosts(HintedChanges(*(np.broadcast_to(p, count)[which] for p in parts)), self.objective)
 
-    @property
+    @cached_property
     def _rates(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Rates of changes without hints, of hints and of all changes; and the share of true hints."""
         count = self.changes.shape_of
@@ -121,14 +123,15 @@ class HintedCosts:
         _, hints, _, _ = self._rates
         level = np.minimum(level, self._highest)
         never = np.full(level.size, np.inf)
-        last = self._reached(level, never)
+        last = self._reached(level)
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
             before = -np.expm1(-hints * last)  # probability that a hint comes first
             q = before[:, None] * _UNIT_NODES
             first = np.where(hints[:, None] > 0, -np.log1p(-q) / hints[:, None], np.inf)
             weight = before[:, None] * _UNIT_WEIGHTS
             wide = np.broadcast_to(level[:, None], first.shape)
-            times = self._reached(wide, first)
+            latest = np.broadcast_to(last[:, None], first.shape)  # no hint makes it later
+            times = self._reached_between(np.minimum(first, latest), latest, wide, first)
             gains = wide * times - self._accrued(times, first)
             part = np.where(weight > 0, weight * gains, 0.0).sum(axis=1)
             time = np.where(weight > 0, weight * times, 0.0).sum(axis=1)
@@ -143,31 +146,65 @@ class HintedCosts:
             return np.inf
         return (1.0 - 1e-9) * float(np.max(self.objective.penalty.value(np.asarray(np.inf))))
 
-    def _reached(self, level: Floats, first: Floats) -> Floats:
-        """Return when the expected cost reaches a level if the first hint comes at a moment."""
-        _, _, every, _ = self._of(level)
+    def _reached(self, level: Floats) -> Floats:
+        """Return when the expected cost reaches a level if no hint comes."""
+        _, _, every, _ = self._rates
         unit = 1.0 / np.where(every > 0, every, 1.0)
-        high = np.broadcast_to(unit, level.shape).copy()
+        never, high = np.full(level.size, np.inf), unit.copy()
         for _ in range(_DOUBLINGS):
-            short = (self._cost(high, first) < level) & (high < _LONGEST * unit)
+            short = (self._cost(high, never) < level) & (high < _LONGEST * unit)
             if not short.any():
                 break
             high = np.where(short, 2.0 * high, high)
         for _ in range(_DOUBLINGS):
             low = 0.5 * high
-            wide = (self._cost(low, first) >= level) & (high > 1e-30 * unit)
+            wide = (self._cost(low, never) >= level) & (high > 1e-30 * unit)
             if not wide.any():
                 break
             high = np.where(wide, low, high)
-        low = 0.5 * high
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            short = self._cost(middle, first) < level
+        return self._reached_between(0.5 * high, high, level, never)
+
+    def _reached_between(self, low: Floats, high: Floats, level: Floats, first: Floats) -> Floats:
+        """Return when the expected cost reaches a level, if the first hint comes at a moment.
+
+        It is found by false positions that count half when they stay (the Illinois rule), and where costs
+        leap by halving.
+        """
+        under = np.minimum(self._cost(low, first) - level, 0.0)
+        over = np.maximum(self._cost(high, first) - level, 0.0)
+        high = np.where(under == 0, low, high)
+        stayed = np.zeros(np.shape(high))
+        for step in range(_MOST_STEPS):
+            settled = (high - low <= _TOLERANCE * high) | (np.minimum(-under, over) <= _TOLERANCE * level)
+            if settled.all():
+                break
+            with np.errstate(invalid="ignore", divide="ignore"):
+                share = np.where(step >= _QUICK_STEPS, 0.5, under / (under - over))
+            middle = low + np.where(np.isfinite(share), share, 0.5) * (high - low)
+            value = self._cost(middle, first) - level
+            short, side = value < 0, np.where(value < 0, 1.0, -1.0)
+            again = np.where(stayed == side, 0.5, 1.0)
             low, high = np.where(short, middle, low), np.where(short, high, middle)
-        return high
+            under, over = np.where(short, value, under * again), np.where(short, over * again, value)
+            stayed = side
+        return np.where(-under < over, low, high)
 
     def _of(self, like: Floats) -> tuple[Floats, ...]:
         return self._rates if like.ndim == 1 else tuple(part[:, None] for part in self._rates)
+
+    def _laws(self, like: Floats) -> tuple[Poisson, Poisson]:
+        """Return the laws of changes without hints, and of all changes."""
+        return self._wide_laws if like.ndim > 1 else self._plain_laws
+
+    @cached_property
+    def _plain_laws(self) -> tuple[Poisson, Poisson]:
+        silent, _, every, _ = self._rates
+        return Poisson(silent), Poisson(every)
+
+    @cached_property
+    def _wide_laws(self) -> tuple[Poisson, Poisson]:
+        silent, _, every, _ = self._rates
+        return Poisson(silent[:, None]), Poisson(every[:, None])
 
     def _cost(self, t: Floats, first: Floats) -> Floats:
         """Cost a time after a poll, if the first hint comes at a moment, and others as they do on average."""
@@ -179,8 +216,9 @@ class HintedCosts:
                 passed = np.where(after, silent * first + every * lag, silent * t)
                 return ein(passed) + np.where(after, true * _p1_over(passed), 0.0)
             at_once = true * self.objective.penalty.value(lag)
-            plain, own = self.objective.cost(Poisson(silent), t), self.objective.cost(Poisson(silent), lag)
-            then = self.objective.cost(Poisson(every), lag)
+            unhinted, each = self._laws(t)
+            plain, own = self.objective.cost(unhinted, t), self.objective.cost(unhinted, lag)
+            then = self.objective.cost(each, lag)
             if isinstance(self.objective, UpdatePenalty):
                 return plain + np.where(after, at_once + then - own, 0.0)
             fresh = np.exp(-silent * np.where(after, first, 0.0))
@@ -191,15 +229,16 @@ class HintedCosts:
         silent, _, every, true = self._of(t)
         lag = np.maximum(t - first, 0.0)
         after = t > first
+        unhinted, each = self._laws(t)
         with np.errstate(invalid="ignore", under="ignore"):
             if isinstance(self.objective, Harmonic):
-                start = self.objective.accrued(Poisson(silent), np.minimum(t, first))
+                start = self.objective.accrued(unhinted, np.minimum(t, first))
                 points = np.where(after, first, 0.0)[..., None] + lag[..., None] * _UNIT_NODES
                 costs = np.stack([self._cost(points[..., k], first) for k in range(_FIRST_HINTS)], axis=-1)
                 return start + np.where(after, lag * (costs @ _UNIT_WEIGHTS), 0.0)
-            plain, own = (self.objective.accrued(Poisson(silent), span) for span in (t, lag))
+            plain, own = (self.objective.accrued(unhinted, span) for span in (t, lag))
             at_once = true * self.objective.penalty.once(lag)
-            then = self.objective.accrued(Poisson(every), lag)
+            then = self.objective.accrued(each, lag)
             if isinstance(self.objective, UpdatePenalty):
                 return plain + np.where(after, at_once + then - own, 0.0)
             fresh = np.exp(-silent * np.where(after, first, 0.0))
