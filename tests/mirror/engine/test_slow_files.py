@@ -54,7 +54,7 @@ def test_polls_go_on_while_old_copies_are_deleted(slow):
 
 def test_in_simulated_time_files_are_deleted_before_time_goes_on(tmp_path):
     mirror, _ = make(
-        tmp_path, keep=1, tick=600.0, tidy_every=600.0, content={"python:a/1": lambda now: f"{now}".encode()}
+        tmp_path, keep=1, tick=600.0, tidy_every=60.0, content={"python:a/1": lambda now: f"{now}".encode()}
     )
     add(mirror, "a/1")
     with mirror:

@@ -226,7 +226,7 @@ class HintedCosts:
 
     def _accrued(self, t: Floats, first: Floats) -> Floats:
         """Integral of `_cost` over time."""
-        silent, _, every, true = self._of(t)
+        silent, _, _, true = self._of(t)
         lag = np.maximum(t - first, 0.0)
         after = t > first
         unhinted, each = self._laws(t)
