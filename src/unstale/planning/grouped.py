@@ -1,10 +1,10 @@
 """Many small groups with limits, of elements with known rates and no options: sorted by group, once.
 
 1. Samples of groups suggest the price of all.
-2. There, each group that would spend more than its limit finds its own price while its elements are in the
-   cache (see `compiled.grouped`). The slope of what the others spend, and a sample that says how that slope
-   changes, lead to the price of all.
-3. A second pass asks the others, and those whose own price turns out to be below that of all.
+2. There, each group that would spend more than its limit finds its own price to six digits, sixteen groups at
+   once (see `compiled.lanes`). What the others spend, with two derivatives, leads to the price of all.
+3. A pass asks all groups at that price or their own, finely. Those that miss their limits go on searching,
+   most of them because an element is about to be cut off (see `compiled.grouped`).
 4. Groups are scaled to meet their limits and the budget to the last digit.
 """
 
@@ -33,8 +33,8 @@ _GUESSED_FROM = 1 << 12
 """Elements whose units give the first guess."""
 _CUTOFF_BLUR = 0.01
 """Logarithms of a price, to both sides, over which the slope of elements near their cutoff is averaged."""
-_LONGEST_STEP, _SMALL_STEP = 0.1, 1e-4
-"""Largest step of the logarithm of the price of all between two passes, and one that changes no slope."""
+_LONGEST_STEP, _SMALL_STEP = 0.1, 0.01
+"""Largest step of the logarithm of the price of all between two passes, and one after which guesses hold."""
 _JUMP_SCALING = 1e-5
 """Largest relative correction by scaling where demand jumps at the price of all."""
 _MOST_PASSES, _MOST_STEPS = 6, 60
@@ -49,7 +49,7 @@ class SettledGroups(NamedTuple):
     """Relative change of what groups spend that are not held, over that of the price."""
     paid: Floats
     sums: Floats
-    """As `compiled.demand` adds them up."""
+    """What groups spend, and what that misses of the best at their prices."""
     prices: Floats
 
 
@@ -87,37 +87,45 @@ class SortedGroups:
         some = self.units[:: max(1, self.units.size // _GUESSED_FROM)]
         some = some[(some > 0.0) & (some < np.inf)]
         price = float(np.exp(-np.log(some).mean())) if some.size else np.nan
-        columns = self.starts, self.units, self.masses, self.limits
+        limits = np.minimum(self.limits, 2.0 * budget)  # so that none is infinite
+        columns = self.starts, self.units, self.masses, limits
         for stride in self._strides:
             found = _loops().common_price(*columns, budget, price, _SAMPLE_DISTANCE, stride, self.table)
             price = found if 0.0 < found < np.inf else price
-        paid, sums = np.empty(self.units.size), np.zeros((self.limits.size, 4))
-        prices, odd, last = np.zeros(self.limits.size), np.empty((2, self.units.size)), False
+        guesses, odd = np.zeros(limits.size), np.empty((2, self.units.size))
         for _ in range(_MOST_PASSES):
-            if not 0.0 < price < np.inf:
-                return None
-            good, allowed, spent, slope, near, count = _loops().settle_groups(
-                *columns, price, close, self.table, last, paid, sums, prices, odd
+            allowed, spent, slope, bow, count = _lanes().guess_prices(
+                *columns, price, self.table, guesses, odd
             )
-            room = budget - allowed
-            if not (good and 0.0 < spent < np.inf and room > 0.0):
+            near, far = self._near_cutoff(odd[:, :count]), _CUTOFF_BLUR
+            freed = limits[(guesses > price) & (guesses < price * (1.0 + far))].sum()
+            bow += freed / far * slope / spent  # groups that a price as much higher holds no more
+            steep = slope + (near(price * np.exp(far)) - near(price * np.exp(-far))) / (2.0 * far)
+            last, more = price, budget - allowed - spent
+            price = _stepped(price, more, close * spent, slope, bow, steep, near)
+            if abs(price - last) <= _SMALL_STEP * last:
+                break
+        paid, sums, prices = np.empty(self.units.size), np.zeros((limits.size, 2)), np.zeros(limits.size)
+        for _ in range(_MOST_PASSES):
+            good, allowed, spent = _loops().settle_groups(
+                *columns, price, close, self.table, guesses, paid, sums, prices
+            )
+            if not (good and 0.0 < spent < np.inf and budget > allowed and steep < 0.0):
                 return None
-            few, far = self._few(price, odd[:, :count]), _CUTOFF_BLUR
-            steep = slope + (few(far) - few(-far)) / (2.0 * far)
-            miss = abs(spent - room)
-            if last and miss <= close * spent:
-                return SettledGroups(price, steep / spent, paid, sums, prices)
-            new = self._stepped(price, (room - spent + near, 0.1 * close * spent), slope, steep, few)
-            if last and miss <= _JUMP_SCALING * spent and abs(new - price) <= 1e-12 * price:
-                return SettledGroups(price, steep / spent, paid, sums, prices)  # demand jumps a little here
-            price, last = new, True
+            more, settled = budget - allowed - spent, SettledGroups(price, steep / spent, paid, sums, prices)
+            if abs(more) <= close * spent:
+                return settled
+            new = _stepped(price, more, close * spent, slope, bow, steep, near)
+            if abs(more) <= _JUMP_SCALING * spent and abs(new - price) <= 1e-12 * price:
+                return settled  # demand jumps a little here
+            price = new
         return None
 
-    def _few(self, price: float, elements: Floats) -> Callable[[float], float]:
-        """What some elements, given by units and masses, spend some logarithms away from a price."""
+    def _near_cutoff(self, elements: Floats) -> Callable[[float], float]:
+        """What some elements, given by units and masses, spend at a price."""
 
-        def spent(step: float) -> float:
-            return float(_loops().ask_few(*elements, price * float(np.exp(step)), self.table))
+        def spent(price: float) -> float:
+            return float(_loops().ask_few(*elements, price, self.table))
 
         return spent
 
@@ -125,43 +133,6 @@ class SortedGroups:
     def _strides(self) -> list[int]:
         """Which parts of the groups are samples: none, if these would be small."""
         return [stride for stride in _STRIDES if self.units.size >= stride * _SMALLEST_SAMPLE] or [1]
-
-    def _stepped(
-        self,
-        price: float,
-        aim: tuple[float, float],
-        slope: float,
-        steep: float,
-        few: Callable[[float], float],
-    ) -> float:
-        """A step towards the price at which groups spend more, by the first of ``aim``, to the second of it.
-
-        What elements near their cutoff spend is left out of that. These, which no slope knows, are asked anew
-        by ``few``; a sample says how the slope of the others changes.
-        """
-        stride, (more, close) = self._strides[-1], aim
-
-        def sampled(step: float) -> tuple[float, float]:
-            allowed, free, steep, near, near_slope, asked = _loops().ask_groups(
-                self.starts, self.units, self.masses, self.limits, price * float(np.exp(step)), price,
-                stride, self.table,
-            )  # fmt: skip
-            share = self.units.size / max(asked, 1)
-            return share * (allowed + free - near), share * (steep - near_slope)
-
-        step, bow, (before, foreseen) = 0.0, 0.0, sampled(0.0)
-        for turn in range(2):
-            low, high = -_LONGEST_STEP, _LONGEST_STEP
-            for _ in range(_MOST_STEPS):
-                miss = more - (slope * step + 0.5 * bow * step**2 + few(step))
-                if abs(miss) <= close:
-                    break
-                low, high = (low, step) if miss > 0.0 else (step, high)
-                step += miss / steep
-                step = step if low < step < high else 0.5 * (low + high)
-            if turn == 0 and abs(step) > _SMALL_STEP:
-                bow = 2.0 * (sampled(step)[0] - before - foreseen * step) / step**2
-        return price * float(np.exp(step))
 
     def frequencies(self, paid: Floats, factors: Floats) -> Floats:
         """Frequencies in the order of the market, scaled by the factors of groups."""
@@ -179,8 +150,40 @@ class SortedGroups:
         return factors, *_loops().meet_limits(self.limits, budget, price, prices, sums, factors)
 
 
+def _stepped(
+    price: float,
+    more: float,
+    close: float,
+    slope: float,
+    bow: float,
+    steep: float,
+    near: Callable[[float], float],
+) -> float:
+    """The price at which so much more is spent, to a tenth of ``close``.
+
+    No slope knows elements near their cutoff, which are asked anew. ``slope`` and ``bow`` are the derivatives
+    of what the others spend, by the logarithm of the price; ``steep`` is roughly the slope of all.
+    """
+    step, low, high, before = 0.0, -_LONGEST_STEP, _LONGEST_STEP, near(price)
+    for _ in range(_MOST_STEPS):
+        foreseen = slope * step + 0.5 * bow * step**2 + near(price * float(np.exp(step))) - before
+        if abs(more - foreseen) <= 0.1 * close:
+            break
+        low, high = (low, step) if more > foreseen else (step, high)
+        step += (more - foreseen) / steep
+        step = step if low < step < high else 0.5 * (low + high)
+    return price * float(np.exp(step))
+
+
 def _loops() -> ModuleType:
     """Return the compiled loops, which fit polynomials when they are loaded; few problems need them."""
     from .compiled import grouped
 
     return grouped
+
+
+def _lanes() -> ModuleType:
+    """Return those that guess, likewise."""
+    from .compiled import lanes
+
+    return lanes

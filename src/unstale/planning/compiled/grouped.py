@@ -16,7 +16,6 @@ from ..lookup import FIT_CENTRE, FIT_END
 from .demand import (
     _JUMP_WIDTH,
     _LONGEST_STEP,
-    _NEAR_CUTOFF,
     CHUNK_ELEMENTS,
     FAST_MATH,
     _filled,
@@ -30,13 +29,9 @@ _MOST_STEPS = 200
 """Prices that are tried for a group."""
 _MOST_COMMON_STEPS = 40
 """Prices of all that are tried."""
-_SMOOTH_STEPS = 3
-"""Steps after which a group is taken to be where an element is cut off,"""
 _CLOSE_CUTOFF, _CLOSE_PHI, _JUMP_PHI = 0.9, 0.3, 1.0 / 26.0
-"""if that is as close: the price over the cutoff from which on it is; frequencies over rates from which down
-it is, and where nothing is left but a jump."""
-_MOST_IN_PLACE = 0.6
-"""Share of elements that are still searched for, below which they are moved together."""
+"""When an element is close to its cutoff: the price over the cutoff from which on it is; frequencies over
+rates from which down it is, and where nothing is left but a jump."""
 _FIT_START, _FIT_LAST = 1e-30, FIT_END / (1.0 + FIT_END)
 """Where the polynomial is good."""
 
@@ -90,14 +85,9 @@ def _order_by_size(sizes, starts, order):
 
 
 @njit(error_model="numpy", fastmath=FAST_MATH)
-def _ask(units, masses, prices, table, paid, bends, turns, centre, near):
-    """Write what elements spend at their prices, with two derivatives by the logarithm of the price.
-
-    If there is room, writes which of them are near their cutoff at another price, the ``centre``; returns
-    how many there are.
-    """
-    m, count = units.size, 0
-    beyond = 1.0 + 2.0 * _NEAR_CUTOFF if near.size else 1.0
+def _ask(units, masses, prices, table, paid, bends=None, turns=None):
+    """Write what elements spend at their prices; if asked for, with two derivatives by its logarithm."""
+    m = units.size
     for j in range(m):
         x = prices[j] * units[j]
         known = (x > _FIT_START) & (x < _FIT_LAST)
@@ -108,35 +98,32 @@ def _ask(units, masses, prices, table, paid, bends, turns, centre, near):
         square = z * z
         phi = (_horner(_EVEN, square) + z * _horner(_ODD, square)) * s / inside
         asked = masses[j] * phi
-        odds = inside / rest
-        bend = -asked * phi * (1.0 + phi) * odds
-        bends[j] = bend if known else 0.0
-        turns[j] = bend * (1.0 + odds - odds * phi * (2.0 + 3.0 * phi)) if known else 0.0
-        paid[j] = asked if known else (-1.0 if x < beyond else 0.0)
+        if bends is not None:
+            odds = inside / rest
+            bend = -asked * phi * (1.0 + phi) * odds
+            bends[j] = bend if known else 0.0
+            turns[j] = bend * (1.0 + odds - odds * phi * (2.0 + 3.0 * phi)) if known else 0.0
+        paid[j] = asked if known else (-1.0 if x < 1.0 else 0.0)
     for first in range(0, m, 16):
         end = min(first + 16, m)
         if end == first + 16 and lowest(paid, first) >= 0.0:
             continue
         for j in range(first, end):
             if paid[j] < 0.0:
-                x = prices[j] * units[j]
-                phi, bend = _look_up(x, table) if x < 1.0 else (0.0, 0.0)
-                paid[j], bends[j] = masses[j] * phi, masses[j] * min(bend, 0.0)
-                if near.size and abs(centre * units[j] - 1.0) < _NEAR_CUTOFF:
-                    near[count] = j
-                    count += 1
-    return count
+                phi, bend = _look_up(prices[j] * units[j], table)
+                paid[j] = masses[j] * phi
+                if bends is not None:
+                    bends[j] = masses[j] * min(bend, 0.0)
 
 
 @njit(inline="always")
-def _sums(paid, bends, turns, first, end, shift):
-    """What a group spends, with two derivatives; ``shift`` is how far these are to the left."""
+def _sums(paid, bends, turns, first, end):
+    """What a group spends, with two derivatives."""
     spent = slope = turn = 0.0
     for j in range(np.uint64(first), np.uint64(end)):
-        k = j - np.uint64(shift)
         spent += paid[j]
-        slope += bends[k]
-        turn += turns[k]
+        slope += bends[j]
+        turn += turns[j]
     return spent, slope, turn
 
 
@@ -155,42 +142,52 @@ def _step_all(count, at, spent, slope, turn, goal, low, high, new):
 
 
 @njit(error_model="numpy")
-def _stepped_by_cutoff(units, masses, price, spent, slope, goal, low, high, table):
-    """A step for a group whose goal is where an element is about to be cut off, which no slope foresees.
+def _next_cutoff(units, masses, price, spent, slope, goal, low, table):
+    """The element of a group that is about to be cut off, or to return, where its goal may be.
+
+    Returns its unit, or 0 where none is close, its mass, roughly its frequency over its rate at the goal, and
+    what the others spend, with the slope.
+    """
+    above, below = 0.0, math.inf
+    for j in range(units.size):
+        inside = units[j] * price < 1.0
+        above = max(above, units[j] if inside else 0.0)
+        below = min(below, math.inf if inside else units[j])
+    returns = spent <= goal and max(low, _CLOSE_CUTOFF * price) < _past(below) <= price
+    unit, mass = below if returns else above, 0.0
+    for j in range(units.size):
+        mass += masses[j] if units[j] == unit else 0.0
+    if returns:
+        return unit, mass, (goal - spent + slope * (unit * price - 1.0)) / mass, spent, slope
+    if above * price > _CLOSE_CUTOFF:
+        phi, bend = _look_up(above * price, table)
+        return unit, mass, phi, spent - mass * phi, slope - mass * bend
+    return 0.0, 1.0, 1.0, spent, slope
+
+
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _step_by_cutoffs(count, at, goals, lows, highs, units, masses, phis, spents, slopes, new):
+    """Step prices of groups whose goal is where an element is about to be cut off, which no slope foresees.
 
     What the other elements spend is foreseen by their slope, and what that leaves to the one says how close
-    to its cutoff the price is. Returns 0 where no element is close.
+    to its cutoff the price is. Leaves prices as they are where no element is that close.
     """
-    above, below, mass, other = 0.0, math.inf, 0.0, 0.0  # the next elements to be cut off and to return
-    for j in range(units.size):
-        if units[j] * price < 1.0:
-            mass = masses[j] if units[j] > above else mass
-            above = max(above, units[j])
-        else:
-            other = masses[j] if units[j] < below else other
-            below = min(below, units[j])
-    unit, phi = above, 0.0
-    if spent <= goal and low < _past(below) <= price:
-        unit, mass = below, other
-        phi = (goal - spent + slope * (unit * price - 1.0)) / mass
-    elif above * price > _CLOSE_CUTOFF:
-        phi, bend = _look_up(above * price, table)
-        spent -= mass * phi
-        slope -= mass * bend
-    else:
-        return 0.0
-    new, cutoff, phi = 1.0 / unit, _past(unit), max(phi, _JUMP_PHI)
-    for _ in range(3):  # Newton's steps
-        phi = min(phi, 1.0)
-        r = 1.0 / phi
-        left = (1.0 + r) * _decay(r)
-        new = (1.0 - left) / unit
-        miss = phi - (goal - spent - slope * (2.0 * (new - price) / (new + price))) / mass
-        phi -= miss / (1.0 - slope / mass * r * r * r / (1.0 + r) * left / (1.0 - left))
-        phi = max(phi, 0.5 * _JUMP_PHI)
-    if not phi > _JUMP_PHI:
-        new = cutoff if cutoff < high else cutoff * (1.0 - 0.5 * _JUMP_WIDTH)
-    return new if low < new < high and phi < _CLOSE_PHI else 0.0
+    for i in range(count):
+        unit, mass, price, slope = units[i], masses[i], at[i], slopes[i]
+        phi, tried = max(phis[i], _JUMP_PHI), 0.0
+        for _ in range(3):  # Newton's steps
+            phi = min(phi, 1.0)
+            r = 1.0 / phi
+            left = (1.0 + r) * _decay(r)
+            tried = (1.0 - left) / unit
+            miss = phi - (goals[i] - spents[i] - slope * (2.0 * (tried - price) / (tried + price))) / mass
+            phi -= miss / (1.0 - slope / mass * r * r * r / (1.0 + r) * left / (1.0 - left))
+            phi = max(phi, 0.5 * _JUMP_PHI)
+        cutoff = _past(unit)
+        jump = cutoff if cutoff < highs[i] else cutoff * (1.0 - 0.5 * _JUMP_WIDTH)
+        tried = tried if phi > _JUMP_PHI else jump
+        good = (lows[i] < tried) & (tried < highs[i]) & (phi < _CLOSE_PHI) & (unit > 0.0)
+        new[i] = tried if good else new[i]
 
 
 @njit(inline="always")
@@ -226,66 +223,40 @@ def _first_filled(starts):
     return h
 
 
-@njit(error_model="numpy")
-def _without(starts, first, free, near, count, paid, bends):
-    """What elements near their cutoff spend, with the slope, in those groups from ``first`` on that are free.
-
-    Leaves only these in ``near``, and returns also how many they are.
-    """
-    spent, slope, kept, h = 0.0, 0.0, 0, first
-    for i in range(count):
-        j = near[i]
-        while starts[h + 1] <= starts[first] + j:
-            h += 1
-        if free[h - first]:
-            spent += paid[j]
-            slope += bends[j]
-            near[kept] = j
-            kept += 1
-    return spent, slope, kept
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
-def ask_groups(starts, units, masses, limits, price, centre, stride, table):
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _ask_groups(starts, units, masses, limits, price, stride, table):
     """Ask one in ``stride`` chunks of groups at the price of all.
 
     Returns what the limits of those allow that would spend more, what the others spend, the slope of that,
-    the same two for those of their elements that are near their cutoff at the ``centre``, and how many
-    elements were asked.
+    and how many elements were asked.
     """
     room = _room(starts)
     paid, bends, turns, prices = np.empty(room), np.empty(room), np.empty(room), np.full(room, price)
-    near, free = np.empty(room, np.int64), np.empty(room, np.bool_)
-    allowed = spending = steep = odd = odd_slope = 0.0
+    allowed = spending = steep = 0.0
     asked, turn, h = 0, stride // 2, _first_filled(starts)
     while h < limits.size:
         last = _several(starts, h, limits.size)
         a, b = starts[h], starts[last]
         if turn % stride == 0:
-            count = _ask(units[a:b], masses[a:b], prices, table, paid, bends, turns, centre, near)
+            _ask(units[a:b], masses[a:b], prices, table, paid, bends, turns)
             asked += b - a
             for g in range(h, last):
-                spent, slope, _ = _sums(paid, bends, turns, starts[g] - a, starts[g + 1] - a, 0)
-                free[g - h] = not spent > limits[g]
-                if free[g - h]:
+                spent, slope, _ = _sums(paid, bends, turns, starts[g] - a, starts[g + 1] - a)
+                if spent > limits[g]:
+                    allowed += limits[g]
+                else:
                     spending += spent
                     steep += slope
-                else:
-                    allowed += limits[g]
-            spent, slope, _ = _without(starts, h, free, near, count, paid, bends)
-            odd += spent
-            odd_slope += slope
         turn += 1
         h = last
-    return allowed, spending, steep, odd, odd_slope, asked
+    return allowed, spending, steep, asked
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
 def ask_few(units, masses, price, table):
     """What elements spend at a price."""
-    room, nobody = units.size, np.empty(0, np.int64)
-    paid, bends, turns = np.empty(room), np.empty(room), np.empty(room)
-    _ask(units, masses, np.full(room, price), table, paid, bends, turns, price, nobody)
+    paid = np.empty(units.size)
+    _ask(units, masses, np.full(units.size, price), table, paid)
     return paid.sum()
 
 
@@ -298,9 +269,7 @@ def common_price(starts, units, masses, limits, budget, price, close, stride, ta
     """
     low, high = 0.0, math.inf
     for _ in range(_MOST_COMMON_STEPS):
-        allowed, free, steep, _, _, asked = ask_groups(
-            starts, units, masses, limits, price, price, stride, table
-        )
+        allowed, free, steep, asked = _ask_groups(starts, units, masses, limits, price, stride, table)
         room = budget * (asked / units.size) - allowed
         if free >= room:
             low = price
@@ -336,136 +305,156 @@ def _mix(units, masses, price, missing, paid):
     return -1.0
 
 
+@njit(error_model="numpy", fastmath=FAST_MATH)
+def _search(which, starts, units, masses, limits, price, close, table, guesses, paid, sums, prices):
+    """Find the prices at which some groups meet their limits, from the price of all or a guess above it.
+
+    Where demand jumps there, two prices are mixed. A group whose price is not above that of all spends what
+    it does there. Returns as `settle_groups` does, and writes likewise.
+    """
+    error, left, m = table[6], which.size, 0
+    which, begins = which.copy(), np.empty(left, np.int64)
+    lows, highs, goals = np.zeros(left), np.full(left, math.inf), np.empty(left)
+    at, new, spents, slopes, bows = (
+        np.empty(left),
+        np.empty(left),
+        np.empty(left),
+        np.empty(left),
+        np.empty(left),
+    )
+    for i in range(left):
+        g = which[i]
+        begins[i], goals[i] = m, limits[g]
+        at[i] = guesses[g] if price < guesses[g] < math.inf else price
+        m += starts[g + 1] - starts[g]
+    own_units, own_masses, own_prices = np.empty(m), np.empty(m), np.empty(m)
+    given, bends, turns = np.empty(m), np.empty(m), np.empty(m)
+    for i in range(left):
+        first, to = np.uint64(starts[which[i]]), np.uint64(begins[i])
+        for j in range(np.uint64(starts[which[i] + 1]) - first):
+            own_units[to + j], own_masses[to + j] = units[first + j], masses[first + j]
+    cut = np.empty(left), np.empty(left), np.empty(left), np.empty(left), np.empty(left)
+    allowed = spending = 0.0
+    for tries in range(_MOST_STEPS):
+        for i in range(left):
+            first, tried = np.uint64(begins[i]), at[i]
+            for j in range(np.uint64(starts[which[i] + 1] - starts[which[i]])):
+                own_prices[first + j] = tried
+        _ask(own_units[:m], own_masses[:m], own_prices, table, given, bends, turns)
+        kept = m = 0
+        for i in range(left):
+            g, first, tried, goal = which[i], begins[i], at[i], goals[i]
+            after = first + starts[g + 1] - starts[g]
+            spent, slope, turn = _sums(given, bends, turns, first, after)
+            low, high = (tried, highs[i]) if spent > goal else (lows[i], tried)
+            done = abs(spent - goal) <= close * goal or (tried == price and spent < goal)
+            residual = error * spent
+            if not done and high <= low * (1.0 + _JUMP_WIDTH):
+                more = _mix(
+                    own_units[first:after], own_masses[first:after], tried, goal - spent, given[first:after]
+                )
+                done = more >= 0.0
+                spent, residual = (goal, error * goal + more) if done else (spent, residual)
+            if done:
+                for j in range(np.uint64(after - first)):
+                    paid[np.uint64(starts[g]) + j] = given[np.uint64(first) + j]
+                sums[g, 0], sums[g, 1] = spent, residual
+                if tried > price:
+                    prices[g] = tried
+                    allowed += goal
+                else:
+                    spending += spent
+                continue
+            which[kept], begins[kept], lows[kept], highs[kept] = g, m, low, high
+            at[kept], spents[kept], slopes[kept], bows[kept], goals[kept] = tried, spent, slope, turn, goal
+            for j in range(np.uint64(after - first)):  # to the left, over what is done
+                own_units[np.uint64(m) + j] = own_units[np.uint64(first) + j]
+                own_masses[np.uint64(m) + j] = own_masses[np.uint64(first) + j]
+            kept, m = kept + 1, m + after - first
+        left = kept
+        if left == 0:
+            return True, allowed, spending
+        _step_all(left, at, spents, slopes, bows, goals, lows, highs, new)
+        if tries % 8 != 7:
+            for i in range(left):
+                first, after = begins[i], begins[i] + starts[which[i] + 1] - starts[which[i]]
+                cut[0][i], cut[1][i], cut[2][i], cut[3][i], cut[4][i] = _next_cutoff(
+                    own_units[first:after], own_masses[first:after], at[i], spents[i], slopes[i], goals[i],
+                    lows[i], table
+                )  # fmt: skip
+            _step_by_cutoffs(left, at, goals, lows, highs, cut[0], cut[1], cut[2], cut[3], cut[4], new)
+        for i in range(left):
+            if lows[i] == 0.0 and not new[i] > price:  # the price of all may be high enough
+                new[i] = price
+            elif new[i] == 0.0:
+                new[i] = _newton(at[i], spents[i], slopes[i], goals[i], lows[i], highs[i])
+            at[i] = new[i]
+    return False, 0.0, 0.0
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST_MATH)
-def settle_groups(starts, units, masses, limits, price, close, table, last, paid, sums, prices, odd):
+def settle_groups(starts, units, masses, limits, price, close, table, guesses, paid, sums, prices):
     """Find the prices of groups that would spend more than their limits at the price of all.
 
     A group whose price is above that of all already, from an earlier pass, is settled. Others are asked at
-    the price of all, and those that would spend too much get a price of their own, at which they meet their
-    limits to a relative ``close``; where demand jumps there, two prices are mixed. Writes the prices of
-    groups, and to ``sums`` what they spend, with the slope at the price of all, and the residual; to ``paid``
-    what each element spends, in the ``last`` pass for groups at the price of all too.
+    the price of all, or at a guess above it. Those that miss their limits by more than a relative ``close``
+    are searched for. Writes the prices of groups; to ``sums`` what they spend, and the residual; to ``paid``
+    what each element spends. The price of a group at the price of all is 0.
 
-    Returns whether all prices were found, what the limits of groups allow that are held at them, what the
-    others spend, the slope of that without their elements near a cutoff, what these spend, and how many they
-    are; their units and masses are written to ``odd``. The price of a group at the price of all is 0.
+    Returns whether all prices were found, what the limits of groups allow that are held at them, and what the
+    others spend.
     """
     error, room = table[6], _room(starts)
-    every, given, bends, turns = np.full(room, price), np.empty(room), np.empty(room), np.empty(room)
-    room_units, room_masses, own_prices = np.empty(room), np.empty(room), np.empty(room)
-    # of the groups that are searched for: which, where their elements begin, what is known of their prices
-    which, begins = np.empty(room + 1, np.int64), np.empty(room + 2, np.int64)
-    lows, highs, at, new = np.empty(room + 1), np.empty(room + 1), np.empty(room + 1), np.empty(room + 1)
-    spents, slopes, bows, goals = (
-        np.empty(room + 1),
-        np.empty(room + 1),
-        np.empty(room + 1),
-        np.empty(room + 1),
-    )
-    near, free, nobody = np.empty(room, np.int64), np.empty(room, np.bool_), np.empty(0, np.int64)
-    allowed = spending = steep = near_cutoff = 0.0
-    odds = 0
+    given, own = np.empty(room), np.empty(room)
+    which, missed = np.empty(limits.size, np.int64), 0
+    allowed = spending = 0.0
     h = _first_filled(starts)
     while h < limits.size:
         end = _several(starts, h, limits.size)
         a, b = starts[h], starts[end]
-        count = _ask(units[a:b], masses[a:b], every, table, given, bends, turns, price, near)
-        left = searched = 0
         for g in range(h, end):
-            free[g - h] = False
+            tried = guesses[g] if price < guesses[g] < math.inf else price
+            for j in range(np.uint64(starts[g] - a), np.uint64(starts[g + 1] - a)):
+                own[j] = tried
+        _ask(units[a:b], masses[a:b], own, table, given)
+        for g in range(h, end):
             if prices[g] > price:
                 allowed += limits[g]
                 continue
-            spent, slope, turn = _sums(given, bends, turns, starts[g] - a, starts[g + 1] - a, 0)
-            sums[g, 0], sums[g, 1], sums[g, 2], sums[g, 3] = spent, slope, spent, error * spent
-            prices[g] = 0.0
-            if spent > limits[g]:
-                which[left], begins[left], lows[left], highs[left] = g, starts[g] - a, price, math.inf
-                searched += starts[g + 1] - starts[g]
-                at[left], spents[left], slopes[left], bows[left] = price, spent, slope, turn
-                goals[left] = limits[g]
-                left += 1
-            else:
-                free[g - h] = True
+            first, to, few = (
+                np.uint64(starts[g] - a),
+                np.uint64(starts[g]),
+                np.uint64(starts[g + 1] - starts[g]),
+            )
+            spent = 0.0
+            for j in range(few):
+                spent += given[first + j]
+                paid[to + j] = given[first + j]
+            sums[g, 0], sums[g, 1], prices[g] = spent, error * spent, 0.0
+            if own[first] > price:
+                if abs(spent - limits[g]) <= close * limits[g]:
+                    prices[g] = guesses[g]
+                    allowed += limits[g]
+                    continue
+            elif not spent > limits[g]:
                 spending += spent
-                steep += slope
-                for j in range(np.uint64(starts[g + 1] - starts[g]) if last else np.uint64(0)):
-                    paid[np.uint64(starts[g]) + j] = given[np.uint64(starts[g] - a) + j]
-        spent, slope, count = _without(starts, h, free, near, count, given, bends)
-        steep -= slope
-        near_cutoff += spent
-        for i in range(count):
-            odd[0, odds + i], odd[1, odds + i] = units[a + near[i]], masses[a + near[i]]
-        odds += count
-        # in place as long as most elements are searched for
-        own_units, own_masses, m, kept_elements = units[a:b], masses[a:b], b - a, searched
-        own_prices[:m] = price
-        for tries in range(_MOST_STEPS):
-            if left == 0:
-                break
-            _step_all(left, at, spents, slopes, bows, goals, lows, highs, new)
-            for i in range(left):
-                if tries >= _SMOOTH_STEPS and tries % 8 != 0:
-                    first, after = begins[i], begins[i] + starts[which[i] + 1] - starts[which[i]]
-                    cut = _stepped_by_cutoff(
-                        own_units[first:after],
-                        own_masses[first:after],
-                        at[i],
-                        spents[i],
-                        slopes[i],
-                        goals[i],
-                        lows[i],
-                        highs[i],
-                        table,
-                    )
-                    new[i] = cut if cut > 0.0 else new[i]
-                if new[i] == 0.0:
-                    new[i] = _newton(at[i], spents[i], slopes[i], goals[i], lows[i], highs[i])
-                at[i] = new[i]
-            if kept_elements < _MOST_IN_PLACE * m:
-                m = 0
-                for i in range(left):
-                    first, to = np.uint64(begins[i]), np.uint64(m)
-                    few = starts[which[i] + 1] - starts[which[i]]
-                    begins[i] = m
-                    for j in range(np.uint64(few)):  # to the left, over what is done
-                        room_units[to + j], room_masses[to + j] = own_units[first + j], own_masses[first + j]
-                    m += few
-                own_units, own_masses = room_units[:m], room_masses[:m]
-            for i in range(left):
-                first, tried = np.uint64(begins[i]), at[i]
-                for j in range(np.uint64(starts[which[i] + 1] - starts[which[i]])):
-                    own_prices[first + j] = tried
-            _ask(own_units, own_masses, own_prices, table, given, bends, turns, price, nobody)
-            kept_elements = 0
-            kept = 0
-            for i in range(left):
-                g, first, tried, goal = which[i], begins[i], at[i], goals[i]
-                after = first + starts[g + 1] - starts[g]
-                spent, slope, turn = _sums(given, bends, turns, first, after, 0)
-                low, high = (tried, highs[i]) if spent > goal else (lows[i], tried)
-                done, residual = abs(spent - goal) <= close * goal, error * spent
-                if not done and high <= low * (1.0 + _JUMP_WIDTH):
-                    own = own_units[first:after], own_masses[first:after], given[first:after]
-                    more = _mix(own[0], own[1], tried, goal - spent, own[2])
-                    done = more >= 0.0
-                    spent, residual = (goal, error * goal + more) if done else (spent, residual)
-                if done:
-                    for j in range(np.uint64(after - first)):
-                        paid[np.uint64(starts[g]) + j] = given[np.uint64(first) + j]
-                    sums[g, 0], sums[g, 2], sums[g, 3], prices[g] = spent, spent, residual, tried
-                    allowed += goal
-                else:
-                    which[kept], begins[kept], lows[kept], highs[kept] = g, first, low, high
-                    at[kept], spents[kept], slopes[kept], bows[kept] = tried, spent, slope, turn
-                    goals[kept] = goal
-                    kept += 1
-                    kept_elements += after - first
-            left = kept
-        if left:
-            return False, 0.0, 0.0, 0.0, 0.0, 0
+                continue
+            which[missed] = g
+            missed += 1
         h = end
-    return True, allowed, spending, steep, near_cutoff, odds
+    begin = 0
+    while begin < missed:
+        end, m = begin, 0
+        while end < missed and m + starts[which[end] + 1] - starts[which[end]] <= room:
+            m += starts[which[end] + 1] - starts[which[end]]
+            end += 1
+        good, more_allowed, more_spent = _search(
+            which[begin:end], starts, units, masses, limits, price, close, table, guesses, paid, sums, prices
+        )
+        if not good:
+            return False, 0.0, 0.0
+        allowed, spending, begin = allowed + more_allowed, spending + more_spent, end
+    return True, allowed, spending
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -497,10 +486,10 @@ def meet_limits(limits, budget, price, prices, sums, factors):
         if held[h]:
             off = limits[h] / sums[h, 0] - 1.0 if sums[h, 0] > 0.0 else 0.0
         factors[h], own = 1.0 + off, max(prices[h], price)
-        residual += own * sums[h, 3]
-        squares += own * (off * off) * sums[h, 2]
+        residual += own * sums[h, 1]
+        squares += own * (off * off) * sums[h, 0]
         paid += own * sums[h, 0]
-        worst = max(worst, abs(off) if sums[h, 2] > 0.0 else 0.0)
+        worst = max(worst, abs(off) if sums[h, 0] > 0.0 else 0.0)
     return 1.0 + common, residual, squares, paid, worst
 
 
