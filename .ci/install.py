@@ -43,7 +43,7 @@ def told(lines: Iterable[str], clock: Callable[[], float] = time.monotonic) -> I
         elif line.startswith("Installing collected packages:"):
             packages = line.count(",") + 1
             got = f"{count} of them downloaded, {total:.0f} MB" if count else "none had to be downloaded"
-            yield f"unpacking {packages} packages ({got}), which takes half a minute"
+            yield f"unpacking {packages} package{'s' * (packages > 1)} ({got})"
         elif line.startswith("Successfully installed"):
             yield f"installed, in {clock() - began:.0f} s"
 

@@ -32,7 +32,7 @@ def test_it_tells_of_large_packages_and_of_all():
     quick = list(installer().told(LINES.splitlines(), lambda: 0.0))
     assert quick == [
         "downloading pyarrow 26.0.1, 55 MB (55 MB so far)",
-        "unpacking 4 packages (2 of them downloaded, 55 MB), which takes half a minute",
+        "unpacking 4 packages (2 of them downloaded, 55 MB)",
         "installed, in 0 s",
     ]
 
@@ -46,9 +46,7 @@ def test_it_is_not_silent_when_pip_is_slow():
 
 def test_what_pip_has_in_its_cache_is_not_downloaded():
     lines = [line for line in LINES.splitlines() if not line.startswith("Downloading")]
-    assert "unpacking 4 packages (none had to be downloaded), which takes half a minute" in list(
-        installer().told(lines, lambda: 0.0)
-    )
+    assert "unpacking 4 packages (none had to be downloaded)" in list(installer().told(lines, lambda: 0.0))
 
 
 def test_it_fails_as_pip_does(tmp_path):

@@ -309,7 +309,8 @@ class Knowledge:
     def share(self, places: Places, weights: Floats, now: float) -> Share:
         """Return the weighted share of elements whose copies are fresh, as far as is known.
 
-        The interval allows for chance, element by element, and for what changes elements of a class together.
+        The interval allows for chance, element by element, for what changes elements of a class together, and
+        for how little is known of a class in the beginning.
         """
         total = float(weights.sum())
         if not total > 0:
@@ -320,7 +321,10 @@ class Knowledge:
         since = self.operational_since(places, now)
         shape, time, _ = learner.gammas(since, places)
         slopes = weights * fresh * shape * learner.round / (time + since)
-        together = self.errors.variance(learner.classes_of(places), since / learner.round, slopes)
+        classes = learner.classes_of(places)
+        together = self.errors.variance(classes, since / learner.round, slopes)
+        by_class = np.bincount(classes, weights * fresh * learner.prior_slopes(since, places))
+        together += float(by_class**2 @ learner.prior_variances[: by_class.size])
         error = STANDARD_ERRORS * sqrt(float((weights**2) @ (fresh * (1.0 - fresh))) + together) / total
         return Share(value, max(value - error, 0.0), min(value + error, 1.0))
 

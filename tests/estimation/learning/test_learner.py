@@ -11,6 +11,7 @@ from scipy import integrate, special
 from unstale.errors import InvalidInput
 from unstale.estimation.learning.compiled.learner import gamma_law, slopes
 from unstale.estimation.learning.learner import Learner
+from unstale.estimation.rates.posterior import GammaPrior
 
 POSITIVE = st.floats(0.01, 100.0)
 
@@ -395,3 +396,37 @@ def test_what_an_earlier_version_learned_is_taken_over() -> None:
     assert again.half_life.tolist() == learner.half_life.tolist()
     assert np.array_equal(again.evidence, learner.evidence)
     assert np.array_equal(again.law(1.0).rate, learner.law(1.0).rate)
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.5])
+def test_what_a_prior_leaves_in_doubt_shrinks(rate):
+    """Before any poll the rate of a class may be off by a factor of twelve; polls say more and more of it."""
+    learner, everyone = Learner(100, round=1.0), np.arange(100)
+    rng, ones = np.random.default_rng(1), np.ones(100)
+
+    def doubt():
+        """How far the mean of freshness may be off, a round after all polls, over itself."""
+        return learner.prior_slopes(ones, everyone).mean() * np.sqrt(learner.prior_variances[0])
+
+    assert learner.prior_variances[0] == pytest.approx(1.5**2)
+    doubts = [doubt()]
+    for rounds in (1, 5, 30):
+        for _ in range(rounds):
+            learner.learn(everyone, ones, rng.random(100) < -np.expm1(-rate))
+        doubts.append(doubt())
+    assert doubts[0] > doubts[1] > doubts[2]
+    assert max(doubts[2:]) < 0.1 * doubts[0]
+
+
+def test_a_prior_matters_less_the_more_is_known_of_an_element():
+    learner = Learner(2, round=1.0)
+    for _ in range(20):
+        learner.learn([0], [1.0], [False])
+    known, unknown = learner.prior_slopes(np.ones(2), np.arange(2)).tolist()
+    assert 0.0 < known < 0.2 * unknown
+    assert learner.prior_slopes(np.zeros(2), np.arange(2)).tolist() == [0.0, 0.0]  # just polled
+
+
+def test_a_prior_that_is_given_is_not_doubted():
+    learner = Learner(3, round=1.0, prior=GammaPrior(2.0, 1.0))
+    assert learner.prior_variances.tolist() == [0.0]
