@@ -1,6 +1,7 @@
 """Working: ``run``, ``status``, ``explain``, ``changes``, ``show``, ``audit``."""
 
 import json
+import math
 import os
 import re
 import signal
@@ -11,9 +12,11 @@ import time
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from unstale.cli.mirror.audit import _duration as audit_duration
 from unstale.cli.mirror.run_display import LogLines, Seen
 from unstale.mirror.config.file import load
 from unstale.mirror.engine.events import Event
@@ -293,6 +296,23 @@ def test_an_audit_says_how_long_it_takes(run, mirror, monkeypatch, polled):
     host = polled.host.removeprefix("http://")
     told = run("audit", "--sample", "2")[1]
     assert re.match(rf"2 polls at the spacing of http:{host}, {between} 4(\.\d+)? minutes;", told)
+
+
+def test_an_audit_waits_for_groups_that_have_asked_to_be_left_alone():
+    def group(name, elements, blocked):
+        return SimpleNamespace(
+            name=name, elements=elements, polls=10, traffic=10, blocked_until=blocked, fastest=1.0
+        )
+
+    status = SimpleNamespace(
+        now=1000.0, budget=10.0, byte_budget=None, elements={"ok": 100, "gone": 3},
+        groups=[group("a", 90, math.nan), group("b", 13, 1000.0 + 3600.0)],
+    )  # fmt: skip
+    told = audit_duration(status, 20)
+    assert told.startswith("20 polls at the spacing of b, which is not polled for 1 hour, with as many")
+    assert "up to 1 hour" in told
+    status.groups.pop()
+    assert "20 polls at the spacing of a, with as many" in audit_duration(status, 20)
 
 
 @contextmanager

@@ -82,10 +82,16 @@ def _duration(got: Status, sample: int) -> str:
     if got.byte_budget is not None and made:
         mean = max(sum(group.traffic for group in got.groups) / made, 1.0)
         rates[show_budget(None, got.byte_budget)] = got.byte_budget / mean
-    rates |= {f"the spacing of {group.name}": group.fastest * count / group.elements for group in got.groups}
-    why, rate = min(rates.items(), key=lambda one: one[1])
-    seconds = 2.0 * polls / rate  # every second poll is not the audit's; with a reserve it is quicker
-    if seconds <= _SHORT_SECONDS:
+    takes = {f" at {why}": 2.0 * polls / rate for why, rate in rates.items()}
+    for group in got.groups:  # each has its part of the sample
+        part = 2.0 * polls * group.elements / count
+        blocked = group.blocked_until - got.now if group.blocked_until > got.now else 0.0
+        why = f" at the spacing of {group.name}"
+        if blocked:
+            why += f", which is not polled for {show_duration(blocked)}"
+        takes[why] = blocked + part / group.fastest
+    why, seconds = max(takes.items(), key=lambda one: one[1])
+    if seconds <= _SHORT_SECONDS:  # every second poll is not the audit's; with a reserve it is quicker
         return ""
-    told = f"{plural(polls, 'poll')} at {why}, with as many for others in between, will take up to"
-    return f"{told} {show_duration(seconds)}; --sample N makes fewer."
+    told = f"{plural(polls, 'poll')}{why}, with as many for others in between, will take up to"
+    return f"{told} {show_duration(round(seconds))}; --sample N makes fewer."
