@@ -24,7 +24,13 @@ _EXPECTED_CHANGE_EVIDENCE = 3.0
 """-log of the probability of no change from which on a change is no news."""
 _LARGEST_FLOAT32 = 3e38
 """What a number of four bytes can hold."""
-_LOG_2 = math.log(2.0)
+_LOG_2, _LOG_FIRST_HOPE = math.log(2.0), -math.log1p(_HOPELESS_ODDS)
+
+
+@njit(inline="always")
+def _hope(case):
+    """Return the probability that an element is not hopeless; for most there is no case."""
+    return 1.0 / (1.0 + _HOPELESS_ODDS * (math.exp(min(case, 700.0)) if case > 0.0 else 1.0))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -139,7 +145,7 @@ def hear(
             fade = math.exp(-_LOG_2 * t / half_lives[k])
             for m in range(5):
                 seen[m] = fade * evidence[i, k, m]
-            hope = 1.0 / (1.0 + _HOPELESS_ODDS * math.exp(min(seen[4], 700.0)))
+            hope = _hope(seen[4])
             a, b = gamma_law(shapes[k] + seen[0], times[k], seen[1], seen[2], seen[3])
             log = math.log1p(t / b)
             here = a * log  # -log of the probability that nothing changes
@@ -163,7 +169,7 @@ def hear(
                 else:
                     _add_change(seen, a, b, t)
             else:
-                surprise[group, k] += here - math.log(hope)
+                surprise[group, k] += here - (math.log(hope) if seen[4] > 0.0 else _LOG_FIRST_HOPE)
                 by = -1.0
                 seen[3] += t
                 seen[4] = 0.0
@@ -181,15 +187,16 @@ def hear(
 @njit(cache=True, nogil=True, error_model="numpy")
 def present(elements, since, classes, chosen, half_lives, priors, evidence, shape, time, hope):
     """Write the gamma laws of rates, so long after the last polls, and the probabilities of hope."""
-    seen = np.empty(5)
+    seen, known, a0, b0 = np.empty(5), -1, 0.0, 0.0
     for j in range(elements.size):
         i = elements[j]
         group = classes[i] if classes.size else 0
         k = chosen[group]
-        fade = 2.0 ** (-max(since[j], 0.0) / half_lives[k])
-        a0 = math.exp(priors[group, k, 0])
-        b0 = a0 / math.exp(priors[group, k, 1])
+        fade = math.exp(-_LOG_2 * max(since[j], 0.0) / half_lives[k])
+        if group != known:
+            known, a0 = group, math.exp(priors[group, k, 0])
+            b0 = a0 / math.exp(priors[group, k, 1])
         for m in range(5):
             seen[m] = fade * evidence[i, k, m]
         shape[j], time[j] = gamma_law(a0 + seen[0], b0, seen[1], seen[2], seen[3])
-        hope[j] = 1.0 / (1.0 + _HOPELESS_ODDS * math.exp(min(seen[4], 700.0)))
+        hope[j] = _hope(seen[4])

@@ -18,7 +18,8 @@ CELLS = 64
 NEVER = -(1 << 62)
 """The first cell of a class that has not been polled."""
 _SURE = 1e-12
-"""The least probability that a model gives to anything."""
+_SURE_SURPRISE = -math.log(_SURE)
+"""The least probability that a model gives to anything, and minus its logarithm."""
 _LARGEST_STEP, _LARGEST_TREND = 8.0, 1e3
 """Factors by which the trend moves at most in a cell, and in all."""
 RETURN = math.exp(-1.0 / 320.0)
@@ -54,22 +55,6 @@ def elapsed_by(classes, start, end, chosen, first, width, levels, passed, before
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _cover(part, whole, weight, start, end):
-    """Add an interval, in cells, to the time for which it covers each: in parts, or from one on."""
-    start, end = max(start, 0.0), min(end, CELLS - 1e-9)
-    if not end > start:
-        return
-    first, last = int(start), int(end)
-    if first == last:
-        part[first] += weight * (end - start)
-        return
-    part[first] += weight * (first + 1 - start)
-    part[last] += weight * (end - last)
-    whole[first + 1] += weight
-    whole[last] -= weight
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def hear_levels(
     first, width, last, time, shape, scale_time, hope, changed, ages, levels, passed, before, after, counts,
     exposure, surprise,
@@ -88,29 +73,44 @@ def hear_levels(
         told = changed[j] and ages.size > 0 and ages[j] >= 0.0
         since = max(end - ages[j], start) if told else start
         low, high = since / width - first, end / width - first
-        for k in range(models):
-            x = passed_at(levels[k], passed[k], before[k], after[k], first, width, end)
-            x = max(x - passed_at(levels[k], passed[k], before[k], after[k], first, width, since), 0.0)
-            level = before[k] if low < 0.0 else levels[k, min(int(low), CELLS - 1)]
+        # the cells that it covers, of the first and the last the parts; and all in between
+        from_, to = max(low, 0.0), min(high, CELLS - 1e-9)
+        covers, one, other = to > from_, int(max(min(low, CELLS - 1.0), 0.0)), int(max(to, 0.0))
+        head, tail = (to - from_, 0.0) if one == other else (one + 1 - from_, to - other)
+        for k in range(models):  # without a call: that would take as long as the rest
+            x = before[k] * (min(high, 0.0) - min(low, 0.0))
+            x += after[k] * (max(high - CELLS, 0.0) - max(low - CELLS, 0.0))
+            x += levels[k, other] * max(min(high, CELLS) - other, 0.0)
+            x -= levels[k, one] * max(min(low, CELLS) - one, 0.0)
+            x = max(passed[k, other] - passed[k, one] + width * x, 0.0)
             log = math.log1p(x / b)
-            fresh = math.exp(-a * log)
+            counted = 0.0
             if told:
+                level = before[k] if low < 0.0 else levels[k, one]
                 surprise[k] += (a + 1.0) * log - math.log(max(level, _SURE))
-            elif changed[j]:
-                surprise[k] -= math.log(max(1.0 - hope[j] * fresh, _SURE))
-            else:
-                surprise[k] -= math.log(max(fresh, _SURE))
-            if told:
                 rate = hope[j] * (a + 1.0) / (b + x)
                 if low >= 0.0:
-                    part[k, 0, min(int(low), CELLS - 1)] += hope[j] / (max(level, _SURE) * width)
+                    part[k, 0, one] += hope[j] / (max(level, _SURE) * width)
             elif changed[j]:
                 stir = max(-math.expm1(-a * log), _SURE)
-                _cover(part[k, 0], whole[k, 0], hope[j] * a / b / stir, low, high)
-                rate = hope[j] * a / b * max(-math.expm1(-(a + 1.0) * log), _SURE) / stir
+                surprise[k] -= math.log(max(1.0 - hope[j] * (1.0 - stir), _SURE))
+                counted = hope[j] * a / b / stir
+                # 1 - (1 + x/b)^-(a + 1), as that of the power a is known
+                rate = hope[j] * a / b * max((stir * b + x) / (b + x), _SURE) / stir
             else:
+                surprise[k] += min(a * log, _SURE_SURPRISE)
                 rate = hope[j] * a / (b + x)
-            _cover(part[k, 1], whole[k, 1], rate, low, high)
+            if not covers:
+                continue
+            part[k, 1, one] += rate * head
+            part[k, 1, other] += rate * tail
+            part[k, 0, one] += counted * head
+            part[k, 0, other] += counted * tail
+            if other > one:
+                whole[k, 1, one + 1] += rate
+                whole[k, 1, other] -= rate
+                whole[k, 0, one + 1] += counted
+                whole[k, 0, other] -= counted
     for m in range(models):
         open_counts = open_exposure = 0.0
         for k in range(CELLS):
