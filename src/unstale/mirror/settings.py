@@ -98,6 +98,8 @@ class Http:
     robots: bool = True
     robots_max_age: float = 86400.0
     """Seconds after which robots.txt is fetched again."""
+    expiry: bool = True
+    """Whether Cache-Control and Expires say for how long pages stay as they are; believed as far as true."""
     private: bool = False
     """Whether a public address may lead to a private one, by a redirect or by DNS."""
     connect_timeout: float = 10.0

@@ -111,6 +111,8 @@ class Found:
     """Bytes that the poll moved, with headers if the source knows their size."""
     modified: float | None = None
     """When the content changed last, as the other side says (seconds since 1970)."""
+    stays: float | None = None
+    """For how many seconds it stays as it is, as the other side promises (Cache-Control, Expires)."""
     moved: str | None = None
     """The new key of the element, after a permanent redirect."""
     wait: float | None = None

@@ -1,7 +1,7 @@
-"""What a policy keeps of each element, as columns: at most 260 bytes each, with what is learned of it.
+"""What a policy keeps of each element, as columns: at most 264 bytes each, with what is learned of it.
 
 Columns are as narrow as what they hold allows, so that ten million elements fit into one process: 160 bytes
-are the evidence of the learner, and 97 are these columns. An element that seems to change by a clock of its
+are the evidence of the learner, and 101 are these columns. An element that seems to change by a clock of its
 own has 232 bytes more.
 """
 
@@ -42,7 +42,7 @@ _COLUMNS: Mapping[str, tuple[type, float]] = {
     "reads": (np.float32, 1.0), "channel": (np.int16, 0), "hints": (np.int16, 0), "busy": (np.bool_, 0),
     "soon": (np.bool_, 0), "list": (np.int32, 0), "clockwork": (np.int32, 0), "day_bet": (np.float32, 0.0),
     "week_bet": (np.float32, 0.0), "terms": (np.int16, 0),
-    "composed": (np.float32, 0.0),
+    "composed": (np.float32, 0.0), "stays": (np.float32, 0.0),
 }  # fmt: skip
 _STORED_COLUMNS = (
     "id", "group", "added", "last", "not_before", "failures", "weight", "size", "max_age", "min_interval",
@@ -50,7 +50,7 @@ _STORED_COLUMNS = (
 )  # fmt: skip
 
 
-_NEW_COLUMNS = frozenset({"clockwork", "day_bet", "week_bet", "terms", "composed"})
+_NEW_COLUMNS = frozenset({"clockwork", "day_bet", "week_bet", "terms", "composed", "stays"})
 """Columns that states of older versions do not have."""
 
 
@@ -90,6 +90,8 @@ class ElementColumns:
     """Numbers of the elements that named them, 0 where users did; None: users have named all of them."""
     terms: Sequence[str] | None = None
     """What they are polled for, as `ElementTerms` writes it; None: nothing is said of any."""
+    stays: Floats | None = None
+    """For how long after the last poll sources promise that they stay as they are; None: they do not."""
 
 
 class ElementTable:
@@ -102,7 +104,7 @@ class ElementTable:
     ``clockwork``: its row in `clockworks`, 0 if it has none; ``day_bet`` and ``week_bet`` say what a clock of
     its own has bet without one.
     ``terms``: what it is polled for, by number. ``composed``: what is added to its weight, as it is a part of
-    something.
+    something. ``stays``: for how long after the last poll its source promises that it stays as it is.
     """
 
     def __init__(self) -> None:
@@ -220,6 +222,7 @@ class ElementTable:
         self["state"][places] = [STATES.index(columns.state[i]) for i in chosen]
         texts = columns.terms
         self["terms"][places] = 0 if texts is None else [self.number_of_terms(texts[i]) for i in chosen]
+        self["stays"][places] = 0.0 if columns.stays is None else columns.stays[which]
         self["list"][places] = 0 if columns.via is None else self._named_by(columns.via[which])
         self.recount()
         self.touch(places)
@@ -277,6 +280,7 @@ class ElementTable:
                 )
             ],
             terms=[self.terms[i].text() for i in self["terms"][places].tolist()],
+            stays=self["stays"][places].astype(np.float64),
         )
 
     def since(self, places: Places, now: float) -> Floats:

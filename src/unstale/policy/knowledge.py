@@ -19,6 +19,7 @@ from unstale.processes import UncertainPoisson
 from .class_clocks import ClassClocks
 from .compiled.jitter import stretch
 from .element_table import DROPPED, ElementTable, Places
+from .expiries import Expiries
 from .hint_channels import MOST_MOMENTS, Channels
 from .limits import Limits
 from .terms import Aim, aim_of
@@ -73,6 +74,10 @@ class Knowledge:
     hinted: dict[int, list[float]] = field(default_factory=dict)
     """Elements with hints that no poll has followed yet, by number, and when these came."""
 
+    def __post_init__(self) -> None:
+        """Begin to learn how far sources keep what they promise."""
+        self.expiries = Expiries(self.table)
+
     def sizes(self, places: Places) -> Floats:
         """Return what polls take, in bytes or whatever sizes are in, as far as is known."""
         size = self.table["size"][places]
@@ -122,19 +127,22 @@ class Knowledge:
             elapsed, time = elapsed / level, time / level
         unit = aim.factor * self._units(places)
         if kind is None:
-            values = unit * np.asarray(worth(objective, UncertainPoisson(shape, 1.0 / time), elapsed))
+            values = np.asarray(worth(objective, UncertainPoisson(shape, 1.0 / time), elapsed))
         else:
             with np.errstate(all="ignore"):  # as in `unstale.worth`
-                values = unit * time * uncertain_kernels.worth(kind, kernels.FIXED, shape, elapsed / time)
+                values = time * uncertain_kernels.worth(kind, kernels.FIXED, shape, elapsed / time)
         if kind == kernels.AGE:
             values *= time
+        values = unit * self.expiries.worths(kind, places, since, elapsed, (shape, time), values)
         if kind in _BY_THE_CLOCK and moments is not None and self.clocks is not None:
             classes = table.learner.classes_of(places)
             by_clock = self.clocks.worths(kind, classes, (shape, time), moments - since, moments)
+            by_clock *= self.expiries.share(places, since)
             values = np.where(np.isnan(by_clock), values, unit * by_clock + _TIE_SHARE * values)
             if (own := np.flatnonzero(self.clocks.have_own(table, places))).size:
                 last, clockworks = moments[own] - since[own], self.clocks.clockworks
                 by_clock = self.clocks.own_worths(kind, table, places[own], last, moments[own])
+                by_clock *= self.expiries.share(places[own], since[own])
                 rows = table["clockwork"][places[own]]
                 believed, overdue = (of(rows) for of in (clockworks.credence, clockworks.overdue))
                 rest = (1.0 - believed * (1.0 - overdue)) * hope[own] + _TIE_SHARE
@@ -147,8 +155,9 @@ class Knowledge:
         """Return the powers of time with which worths grow at most; inf where they may jump."""
         terms = self.table["terms"][places]
         found = np.full(places.size, _growth(self.aim.objective))
+        found[self.expiries.believed(places)] = inf  # worths grow faster once promises are over
         for number in np.unique(terms[terms > 0]).tolist() if terms.any() else ():
-            found[terms == number] = _growth(self.aim_of(number).objective)
+            found[(terms == number) & np.isfinite(found)] = _growth(self.aim_of(number).objective)
         return found
 
     def _hinted_worths(
@@ -261,6 +270,13 @@ class Knowledge:
         self, places: Places, since: Floats, at: float | None = None, *, timed: bool = True
     ) -> tuple[Floats, Floats | None]:
         """Return the operational time since the last polls, and up to when if polls are timed."""
+        elapsed, moments = self._by_clocks(places, since, at, timed=timed)
+        return elapsed * self.expiries.share(places, since), moments
+
+    def _by_clocks(
+        self, places: Places, since: Floats, at: float | None = None, *, timed: bool = True
+    ) -> tuple[Floats, Floats | None]:
+        """Return the same by the rhythms and the levels of classes alone."""
         timed = timed and self.clocks is not None and self.clocks.any
         if not timed and not self.levels.any:
             return since, None
@@ -299,6 +315,9 @@ class Knowledge:
         if self.clocks is not None and (own := self.clocks.have_own(table, places)).any():
             end = np.full(np.count_nonzero(own), now)
             by_clock = self.clocks.own_fresh(table, places[own], end - table.since(places[own], now), end)
+            by_clock = 1.0 - (1.0 - by_clock) * self.expiries.share(
+                places[own], table.since(places[own], now)
+            )
             fresh[own] += self.clocks.clockworks.credence(table["clockwork"][places[own]]) * (
                 by_clock - fresh[own]
             )
@@ -345,7 +364,8 @@ class Knowledge:
         kind = self.aim.objective.kernel
         if kind is None or self.clocks is None or not self.timed or not places.size:
             return np.full(places.size, np.nan)
-        if (other := self.table["terms"][places] > 0).any():  # they are looked at when they may be due
+        other = (self.table["terms"][places] > 0) | self.expiries.believed(places)
+        if other.any():  # they are looked at when they may be due
             found = np.full(places.size, np.nan)
             found[~other] = self.next_polls(places[~other], since[~other], price, horizon)
             return found

@@ -164,6 +164,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             **self.patience.state(),
             **self.told_times.state(),
             **self.known.errors.state(),
+            **self.known.expiries.state(),
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
@@ -175,6 +176,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.patience.resume(state)
         self.told_times.resume(state)
         self.known.errors.resume(state)
+        self.known.expiries.resume(state)
         self.hinted.resume(state)
 
     # --- what happens ---------------------------------------------------------------------------------------
@@ -261,6 +263,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if ages is not None and first.any():
             self.begin(places[first], ages[first])
         self.learn(places[saw], elapsed[saw], changed[saw], time[saw], None if ages is None else ages[saw])
+        if heard.stays is not None:
+            table["stays"][places[outcome == OK]] = np.nan_to_num(heard.stays[which][outcome == OK])
         traffic = heard.traffic[which]
         for k in which[heard.traffic[which] > heard.cost[which]].tolist():
             self.limits.settle(float(heard.cost[k]), float(heard.traffic[k]), float(heard.time[k]))
@@ -294,7 +298,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
             How long before the polls the last changes were, where that is told; nan elsewhere.
         """
         learner = self.table.learner
-        gone, ages = np.clip(elapsed, 0.0, 1e11 * learner.round), modified
+        spans = gone = np.clip(elapsed, 0.0, 1e11 * learner.round)
+        ages = modified
         if modified is not None:
             ages = modified = self.told_times.believed(self.table["group"][places], gone, changed, modified)
         if (clocks := self.known.clocks) is not None and time is not None and places.size:
@@ -303,6 +308,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             gone, ages = clocks.learn(self.table, places, time, gone, changed, modified, pace)
             if before != clocks.rhythms.version:
                 self.table.look_again()
+        gone, ages = self.known.expiries.learn(places, spans, changed, modified, (gone, ages))
         lived, by_level = gone, None
         if time is not None and places.size:
             lived, by_level = learn_levels(self.known, places, time, gone, changed, ages)

@@ -22,12 +22,13 @@ ByLevel = tuple[Floats, Floats | None]
 
 def pace_of(known: Knowledge, places: Places, start: Floats, end: Floats) -> Floats | None:
     """Return how much operational time by level there was in a unit of time; None if classes have none."""
+    share = known.expiries.share(places, end - start)
     if not known.levels.any:
-        return None
+        return share if isinstance(share, np.ndarray) else None
     classes = known.table.learner.classes_of(places)
     first, last = known.by_clock(classes, start), known.by_clock(classes, end)
     pace = known.levels.elapsed(classes, first, last) / np.maximum(last - first, 1e-300)
-    return np.where(pace > 0, pace, 1.0)
+    return np.where(pace > 0, pace, 1.0) * share
 
 
 def learn_levels(

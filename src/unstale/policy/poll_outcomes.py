@@ -32,3 +32,5 @@ class PollOutcomes:
     """False for those of an audit."""
     modified: Floats | None = None
     """When the element had changed last, as the source said; nan where it did not."""
+    stays: Floats | None = None
+    """For how long after the poll it stays as it is, as the source promised; nan where it did not."""

@@ -48,6 +48,7 @@ lease = "1min"
 user_agent = "x/1"
 robots = false
 robots_max_age = "1h"
+expiry = false
 private = true
 connect_timeout = "1s"
 read_timeout = "2s"
@@ -180,6 +181,7 @@ def test_everything_can_be_said(write, monkeypatch):
             user_agent="x/1",
             robots=False,
             robots_max_age=3600.0,
+            expiry=False,
             private=True,
             connect_timeout=1.0,
             read_timeout=2.0,

@@ -384,7 +384,10 @@ def test_what_it_is_too_late_for_is_not_taken(store):
 def test_a_recorded_poll_is_there_with_all_it_brought(store, copies):
     taken = handed_out(store, 2)
     with store.begin() as t:
-        polls = [changed(taken[0], copies, modified=5.0, moved="https://new/"), unchanged(taken[1])]
+        polls = [
+            changed(taken[0], copies, modified=5.0, moved="https://new/"),
+            unchanged(taken[1], stays=60.0),
+        ]
         (version,) = t.record("w", polls)
     with store.begin() as t:
         assert t.versions() == [version]
@@ -412,6 +415,8 @@ def test_a_recorded_poll_is_there_with_all_it_brought(store, copies):
         assert heard.cost.tolist() == [7.0, 7.0]
         assert heard.modified is not None
         assert heard.modified.tolist() == [5.0, pytest.approx(np.nan, nan_ok=True)]
+        assert heard.stays is not None
+        assert heard.stays.tolist() == [pytest.approx(np.nan, nan_ok=True), 60.0]
         assert heard.traffic.tolist() == [500.0, 300.0]
         assert list(heard.outcome) == ["new", "unchanged"]
         assert heard.planned.tolist() == [True, True]

@@ -36,6 +36,8 @@ _STATES = {
     "dropped": "its copy was dropped for want of room",
     "removed": "removed: it is polled no more",
 }
+_LEAST_BELIEVED = 0.05
+"""From which on it is said how far promises of a source are believed."""
 _DOUBT_TOLD = 0.1
 """Probability that an element is hopeless, from which on the command says so."""
 _MOST_TIMES_PRICE = 10.0
@@ -79,6 +81,7 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
             *([("moved", f"for good, to {printable(element.moved)}")] if element.moved else []),
             *_rate(got),
             *([("rhythm", f"it changes {got.rhythm}")] if got.rhythm else []),
+            *_promise(got, now),
             *_memory(got),
             ("copy", _copy(got, now)),
             ("weight", _weight(got)),
@@ -105,6 +108,18 @@ def _rate(got: Explanation) -> list[tuple[str, str]]:
         share = show_share(got.hopeless)
         pairs.append(("doubt", f"with probability {share} it is different at each look, so no poll helps"))
     return pairs
+
+
+def _promise(got: Explanation, now: float) -> list[tuple[str, str]]:
+    """Return what the source promises, and how far that is believed."""
+    if not math.isfinite(got.stays_until):
+        return []
+    how = (
+        "is not believed"
+        if got.promises_kept < _LEAST_BELIEVED
+        else f"counts {show_share(got.promises_kept)}"
+    )
+    return [("promised", f"to stay as it is until {distance(got.stays_until, now)}, which {how}")]
 
 
 def _next(got: Explanation, now: float) -> str:

@@ -340,6 +340,10 @@ class Explanation(BaseModel):
     low: float | None = Field(description="A 90 % interval of the rate.")
     high: float | None = Field(description="Its upper end.")
     hopeless: Share = Field(description="Probability that it changes all the time, so that no poll helps.")
+    stays_until: datetime | None = Field(
+        description="Until when its source promises that it stays as it is; null if it does not."
+    )
+    promises_kept: Share = Field(description="How far such promises of its group are believed.")
     rhythm: str = Field(description="At which hours it changes, in words; empty if at all alike.")
     rhythm_levels: list[float | None] = Field(
         description="Changes in each hour of the day, or of the week from Thursday on, times the mean; UTC."

@@ -96,6 +96,9 @@ _HTTP = (
         "How requests call themselves."),
     Key("robots", values.flag, "true", "true", "Whether robots.txt is obeyed."),
     Key("robots_max_age", _TIME, "1 day", '"1 day"', "Time after which robots.txt is fetched again."),
+    Key("expiry", values.flag, "true", "false",
+        "Whether `Cache-Control: max-age` and `Expires` are promises that a page stays as it is. They count "
+        "as far as they have proved true, for each host."),
     Key("private", values.flag, "false", "false",
         "Whether a public address may lead to a private one, by a redirect or by DNS."),
     Key("connect_timeout", _TIME, "10s", '"10s"', "Time to wait for a connection."),

@@ -73,6 +73,7 @@ def new_policy(
         levels=_levels(before),
     )
     policy.told_times.resume(before.told or {})
+    policy.known.expiries.resume(before.told or {})
     policy.known.errors.resume(before.levels or {})
     policy.on_read.share = settings.reads.poll_share
     policy.composed.weights = {one.name: one.weight for one in settings.composed}

@@ -301,6 +301,6 @@ class Planner:
             learner=table.learner.shared,
             rhythm=None if policy.known.clocks is None else policy.known.clocks.state(),
             levels={**policy.known.levels.state(), **policy.known.errors.state()},
-            told=policy.told_times.state(),
+            told={**policy.told_times.state(), **policy.known.expiries.state()},
             channels=policy.known.channels,
         )

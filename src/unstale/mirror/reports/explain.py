@@ -55,6 +55,10 @@ class Explanation:
     """At which hours of the day or of the week it changes, in words; empty if that is always the same."""
     rhythm_levels: Floats
     """Changes in each hour of the day, or of the week from Thursday on, times the mean; UTC."""
+    stays_until: float
+    """Until when its source promises that it stays as it is; nan if it does not."""
+    promises_kept: float
+    """How far promises of its group are believed: 1 less the changes that come all the same, as a share."""
     half_life: float
     """Seconds in which what polls saw comes to count half."""
     fresh: float
@@ -154,8 +158,8 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     if not table.has([element.id])[0]:
         return Explanation(
             element=element, why="It was removed, so it is polled no more.", rate=nan, low=nan, high=nan,
-            hopeless=nan, rhythm="", rhythm_levels=np.empty(0), half_life=nan, fresh=nan,
-            weight=element.weight, size=element.size, worth=0.0, price=policy.price,
+            hopeless=nan, rhythm="", rhythm_levels=np.empty(0), stays_until=nan, promises_kept=nan,
+            half_life=nan, fresh=nan, weight=element.weight, size=element.size, worth=0.0, price=policy.price,
             next_poll=inf, hints=0, reads=reads, reads_per_day=reads / days,
             worths=(np.empty(0), np.empty(0)), polls=polls, versions=versions,
         )  # fmt: skip
@@ -163,6 +167,7 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     gone = bool(table["state"][at][0] == GONE)
     since = table.since(at, now)
     law, hope = policy.known.outlook(at, now)
+    promised = element.last + float(table["stays"][at][0]) if table["stays"][at][0] > 0 else nan
     shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
     next_poll, levels = float(due(policy, at, now)[0]), rhythm_of(policy, at)
     worked = since if policy.known.timed else table.worked_since(at, now)
@@ -188,6 +193,8 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
         hopeless=1.0 - float(hope[0]),
         rhythm=rhythm_words(levels) if own is None else own_words(own),
         rhythm_levels=levels,
+        stays_until=promised,
+        promises_kept=1.0 - float(policy.known.expiries.speeds(at)[0]) if promised > 0 else nan,
         half_life=float(table.learner.half_life[0]),
         fresh=nan if element.version is None or gone else float(policy.known.fresh(at, now)[0]),
         weight=float(table["weight"][at][0]) * float(table["reads"][at][0]),

@@ -15,6 +15,7 @@ import zstandard
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Http, Settings
 from unstale.mirror.sources.http.fingerprint import NoContent
+from unstale.mirror.sources.http.headers import promised
 from unstale.mirror.sources.http.source import HttpSource, http_source
 
 from .hostile import Hostile, answer, then_close
@@ -448,6 +449,38 @@ def test_a_copy_may_have_so_many_bytes_and_not_one_more(visitor, coding):
 def test_when_it_changed_is_believed_if_it_can_be(visitor, said, modified):
     (found,), _ = polled(visitor, {"/a": answer(PAGE, Last_Modified=said)}, "/a")
     assert found.modified == modified
+
+
+@pytest.mark.parametrize(
+    ("headers", "stays"),
+    [
+        ({"Cache-Control": "public, max-age=600"}, 600.0),
+        ({"Cache-Control": "s-maxage=9, MAX-AGE=600", "Age": "100"}, 500.0),
+        ({"Cache-Control": "max-age=60", "Age": "100"}, None),
+        ({"Cache-Control": "max-age=600, no-cache"}, None),
+        ({"Cache-Control": "no-store, max-age=600"}, None),
+        ({"Cache-Control": "max-age=999999999"}, 366 * 86400.0),
+        ({"Cache-Control": "max-age=much", "Age": "x"}, None),
+        ({"Expires": "Thu, 01 Jan 2026 01:00:00 GMT", "Date": "Thu, 01 Jan 2026 00:00:00 GMT"}, 3600.0),
+        ({"Expires": "0", "Date": "Thu, 01 Jan 2026 00:00:00 GMT"}, None),
+        ({}, None),
+    ],
+)
+def test_for_how_long_a_page_stays_as_it_is(headers, stays):
+    assert promised(headers) == stays
+
+
+def test_a_promise_is_heard_with_content_and_without(visitor):
+    headers = {"ETag": '"1"', "Cache_Control": "max-age=60"}
+
+    async def main():
+        async with Hostile({"/a": answer(PAGE, **headers)}) as server, visitor:
+            first = await visitor.poll(server.url("/a"))
+            server.pages["/a"] = answer(b"", "304 Not Modified", **headers)
+            return first, await visitor.poll(server.url("/a"), before=first)
+
+    first, second = asyncio.run(main())
+    assert (first.stays, second.outcome, second.stays) == (60.0, "unchanged", 60.0)
 
 
 def test_what_a_parser_says_is_shown_in_one_line(visitor, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -20,6 +21,9 @@ _HEADERS_NOT_KEPT = frozenset({
 })  # fmt: skip
 """Headers that do not describe the copy, or that may hold a secret."""
 _MAX_KEPT_CHARACTERS = 8192
+_LONGEST_PROMISE_SECONDS = 366 * 86400.0
+_MAX_AGE = re.compile(r"(?:^|[\s,])max-age=\"?(\d{1,9})", re.ASCII)
+_NO_PROMISE = re.compile(r"(?:^|[\s,])(?:no-cache|no-store)(?=$|[\s,])", re.ASCII)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -42,6 +46,25 @@ def retry_after(response: ClientResponse, now: float) -> float | None:
     if seconds is None:
         return _WAIT_AFTER_429_SECONDS if response.status == 429 else None
     return min(max(seconds, 1.0), _MAX_WAIT_SECONDS)
+
+
+def promised(headers: Mapping[str, str]) -> float | None:
+    """Return for how many seconds a response is promised to stay as it is; None if nothing is promised.
+
+    >>> promised({"Cache-Control": "public, max-age=600", "Age": "100"})
+    500.0
+    """
+    control = headers.get("Cache-Control", "").lower()
+    if _NO_PROMISE.search(control):
+        return None
+    seconds: float | None = None
+    if found := _MAX_AGE.search(control):
+        age = headers.get("Age", "").strip()
+        seconds = float(found[1]) - (float(age[:9]) if age.isascii() and age.isdigit() else 0.0)
+    elif (until := parse_date(headers.get("Expires"))) is not None:
+        date = parse_date(headers.get("Date"))
+        seconds = None if date is None else until - date
+    return min(seconds, _LONGEST_PROMISE_SECONDS) if seconds is not None and seconds > 0 else None
 
 
 def validators(response: ClientResponse, url: str, kind: str) -> dict[str, Json]:

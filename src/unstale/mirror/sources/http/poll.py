@@ -34,6 +34,7 @@ from .headers import (
     media_type,
     parse_date,
     printable,
+    promised,
     retry_after,
     sendable,
     status_line,
@@ -241,7 +242,12 @@ class Poller:
         response.release()
         if status == 304 and visit.asked:
             return Found(
-                "unchanged", status_line(response), traffic=traffic, moved=visit.moved, spacing=visit.spacing
+                "unchanged",
+                status_line(response),
+                traffic=traffic,
+                stays=self._stays(response),
+                moved=visit.moved,
+                spacing=visit.spacing,
             )
         if status in {404, 410}:
             words = status_line(response)
@@ -254,6 +260,10 @@ class Poller:
         if wait is not None:
             detail += f"; it wants to be left alone for {wait:.0f} seconds"
         return Found("failed", detail, traffic=traffic, wait=wait, spacing=visit.spacing)
+
+    def _stays(self, response: ClientResponse) -> float | None:
+        """Return for how long the page stays as it is, as its server promises, if that counts."""
+        return promised(response.headers) if self._http.expiry else None
 
     async def _content(self, visit: _Visit, response: ClientResponse) -> Found:
         terms, progress = visit.terms, visit.progress
@@ -285,6 +295,7 @@ class Poller:
             validators=validators(response, visit.url, kind),
             traffic=progress.traffic,
             modified=modified if modified is not None and 0 < modified <= self._now() + 86400 else None,
+            stays=self._stays(response),
             moved=visit.moved,
             spacing=visit.spacing,
             origins=tuple(sorted(set(map(origin_of, visit.seen)))) if len(visit.seen) > 1 else (),

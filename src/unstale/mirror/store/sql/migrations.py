@@ -7,8 +7,9 @@ back-up is made; all of them are one transaction.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from sqlalchemy import Connection, insert, inspect, select, text, update
+from sqlalchemy import Column, Connection, insert, inspect, select, text, update
 
 from unstale.errors import InvalidInput
 
@@ -44,8 +45,19 @@ def _terms_and_users(connection: Connection) -> None:
 
 def _room(connection: Connection) -> None:
     """Version 6 keeps how much room copies took that were dropped."""
-    kind = schema.standing.c.dropped.type.compile(connection.dialect)
-    connection.execute(text(f"ALTER TABLE standing ADD COLUMN dropped {kind}"))
+    _add(connection, schema.standing.c.dropped)
+
+
+def _expiries(connection: Connection) -> None:
+    """Version 7 keeps for how long elements stay as they are, as sources promise."""
+    _add(connection, schema.learned.c.stays)
+    _add(connection, schema.polls.c.stays)
+
+
+def _add(connection: Connection, column: Column[Any]) -> None:
+    """Add a column that may be NULL."""
+    kind = column.type.compile(connection.dialect)
+    connection.execute(text(f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"))
 
 
 _NOBODY = {"one": 1, "number": 0, "session": "", "beat": 0.0}
@@ -58,6 +70,7 @@ STEPS: dict[int, Callable[[Connection], None]] = {
     4: _planner,
     5: _terms_and_users,
     6: _room,
+    7: _expiries,
 }
 """By the version that they lead to."""
 

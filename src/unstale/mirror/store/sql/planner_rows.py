@@ -22,7 +22,7 @@ _POLICY_ROWS: Select[Any] = (
     elements.c.id, elements.c.group_id, elements.c.added, learned.c.last, learned.c.not_before,
     learned.c.failures, elements.c.weight, learned.c.size, elements.c.max_age, elements.c.min_interval,
     elements.c.jitter, elements.c.windows, learned.c.state, learned.c.evidence,
-    elements.c.via, elements.c.terms,
+    elements.c.via, elements.c.terms, learned.c.stays,
     )
     .join(learned, learned.c.element == elements.c.id)
     .where(learned.c.state != literal_column("'removed'"))
@@ -49,15 +49,15 @@ def _saving(*names: str) -> Many:
     return Many(one.values(values), "which", *(f"new_{name}" for name in names))
 
 
-_SAVE = _saving("last", "not_before", "failures", "size")
-_SAVE_ALL = _saving("last", "not_before", "failures", "size", "evidence")
+_SAVE = _saving("last", "not_before", "failures", "size", "stays")
+_SAVE_ALL = _saving("last", "not_before", "failures", "size", "stays", "evidence")
 _SAVE_STATE = _saving("state")
 """Run by the planner for elements of which it has learned something; without or with evidence, and then the
 state, of those whose state is another one now."""
 _POLLS_SINCE = Whole(
     select(
         polls.c.id, polls.c.element, polls.c.time, polls.c.elapsed, polls.c.outcome, polls.c.traffic,
-        polls.c.cost, polls.c.planned, versions.c.modified,
+        polls.c.cost, polls.c.planned, versions.c.modified, polls.c.stays,
     )
     .select_from(polls.outerjoin(versions, versions.c.id == polls.c.version))
     .where(polls.c.id > bindparam("after"))
@@ -89,7 +89,7 @@ def _columns(rows: Sequence[Any]) -> ElementColumns:
     """Return rows as columns; NULL becomes nan."""
     (
         number, group, added, last, not_before, failures, weight, size, max_age, min_interval, jitter,
-        windows, state, evidence, via, terms,
+        windows, state, evidence, via, terms, stays,
     ) = zip(*rows, strict=True)  # fmt: skip
     return ElementColumns(
         id=np.array(number, np.int64), group=np.array(group, np.int64), added=np.array(added, np.float64),
@@ -99,6 +99,7 @@ def _columns(rows: Sequence[Any]) -> ElementColumns:
         min_interval=np.array(min_interval, np.float64), jitter=np.array(jitter, np.float64),
         windows=windows, state=state, evidence=evidence,
         via=np.array([one or 0 for one in via], np.int64), terms=terms,
+        stays=np.array([one or 0.0 for one in stays], np.float64),
     )  # fmt: skip
 
 
@@ -111,13 +112,20 @@ def save(work: Work, columns: ElementColumns) -> None:
         return
     given: list[Sequence[Any]] = [
         numbers, nullable(columns.last), columns.not_before.tolist(), columns.failures.tolist(),
-        nullable(columns.size),
+        nullable(columns.size), _promised(columns),
     ]  # fmt: skip
     if len(columns.evidence):
         given.append([bytes(evidence) for evidence in columns.evidence])
     statement = _SAVE_ALL if len(columns.evidence) else _SAVE
     statement.run(work.connection, list(zip(*given, strict=True)))
     _SAVE_STATE.run(work.connection, list(zip(numbers, columns.state, strict=True)))
+
+
+def _promised(columns: ElementColumns) -> list[float | None]:
+    """Return for how long elements stay as they are, as it is stored: NULL where nobody promises it."""
+    if columns.stays is None:
+        return [None] * columns.id.size
+    return [float(value) if value > 0 else None for value in columns.stays]
 
 
 def nullable(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
@@ -147,7 +155,7 @@ def keep(work: Work, state: Mapping[str, bytes]) -> None:
 def heard(work: Work, after: int, limit: int = 100_000) -> PollOutcomes:
     """Return what polls saw, from the one after ``after`` on, for the planner."""
     rows = sorted(_POLLS_SINCE.run(work.connection, after=int(after), limit=int(limit)), key=itemgetter(0))
-    columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * 9
+    columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * 10
     return PollOutcomes(
         poll=np.array(columns[0], np.int64),
         element=np.array(columns[1], np.int64),
@@ -158,6 +166,7 @@ def heard(work: Work, after: int, limit: int = 100_000) -> PollOutcomes:
         cost=np.array(columns[6], np.float64),
         planned=np.array(columns[7], np.bool_),
         modified=np.array(columns[8], np.float64),
+        stays=np.array(columns[9], np.float64),
     )
 
 

@@ -265,8 +265,14 @@ def _poll_row(number: int, one: Finished, version: Version | None) -> tuple[Any,
         number, slot.element, float(one.began), max(since, 0.0) if since == since else None,  # noqa: PLR0124
         one.outcome or found.outcome, int(found.traffic), float(one.seconds), text_of(found.detail),
         None if version is None else version.id, bool(slot.planned), or_none(slot.predicted),
-        or_none(slot.cost),
+        or_none(slot.cost), _stays(found),
     )  # fmt: skip
+
+
+def _stays(found: Found) -> float | None:
+    """Return for how long an element stays as it is, as its source promises."""
+    said = found.stays
+    return float(said) if said is not None and isfinite(said) and said > 0 else None
 
 
 def _stand(work: Work, polled: Sequence[Finished], found: Mapping[int, Version]) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 6
+VERSION = 7
 """Of this schema; `unstale.mirror.store.sql.migrations` has a step to each version from the one before."""
 
 METADATA = MetaData()
@@ -104,7 +104,9 @@ learned = Table(
     Column("failures", _Number, nullable=False),
     Column("size", Double),
     Column("evidence", LargeBinary, nullable=False),
+    Column("stays", Double),
 )
+"""``stays``: for how many seconds after the last poll its source promises that it stays; since version 7."""
 
 versions = Table(
     "versions",
@@ -136,8 +138,10 @@ polls = Table(
     Column("planned", Boolean, nullable=False),
     Column("predicted", Double),
     Column("cost", Double),
+    Column("stays", Double),
     Index("ix_polls_element", "element", "id"),
 )
+"""``stays``: as in ``learned``, as the poll heard it; since version 7."""
 
 leases = Table(
     "leases",
