@@ -69,7 +69,8 @@ class Mirror:
     settings
         What mirror.toml says, as a value; without a budget there are 1000 polls a day.
     copies
-        The folder of the copies; by default the one called ``copies`` beside the SQLite file.
+        The folder of the copies, or a bucket (``s3://bucket/prefix``); by default the folder called
+        ``copies`` beside the SQLite file.
     clock, sources, tick
         For tests: the time, the sources by name, and the seconds between two choices.
     sample_every, tidy_every
@@ -117,7 +118,7 @@ class Mirror:
         self._url = fspath(store)
         if settings.shared not in {"no", "group"}:
             raise InvalidInput(f"shared must be 'no' or 'group'; it is {settings.shared!r}")
-        self.copies = Copies(_folder(self._url, copies), shared=settings.shared == "group")
+        self.copies = Copies(_copies_of(self._url, copies), shared=settings.shared == "group")
         self.store = open_store(self._url, copies=self.copies)
         if clock is None:
             with self.store.begin() as t:
@@ -554,18 +555,13 @@ class Mirror:
         return result
 
 
-def _folder(url: str, copies: str | PathLike[str] | None) -> Path:
-    """Return the folder of copies."""
+def _copies_of(url: str, copies: str | PathLike[str] | None) -> str | PathLike[str]:
+    """Return where the copies are."""
     if copies is not None:
-        if "://" in fspath(copies):
-            raise InvalidInput(
-                f"copies must be a folder that this machine sees; {fspath(copies)!r} is an address, and "
-                "object stores are not supported"
-            )
-        return Path(copies)
+        return copies
     place = place_of(url)
     if not isinstance(place, Path):
         raise InvalidInput(
-            "copies must be given for a mirror in PostgreSQL: a folder that all its workers share"
+            "copies must be given for a mirror in PostgreSQL: a folder or a bucket that all its workers share"
         )
     return place.absolute().parent / "copies"

@@ -169,7 +169,7 @@ def test_a_broken_store_is_told(ask, folder):
 
 def test_copies_that_were_moved(ask, refuse, polled, folder):
     (folder / "copies").rename(folder / "elsewhere")
-    assert "if that folder was moved, say where it is: copies = ..." in refuse("show", polled.host + "/a")
+    assert "if that was moved, say where it is: copies = ..." in refuse("show", polled.host + "/a")
     found = [one for one in ask("doctor", code=1)["checks"] if one["subject"] == "store"]
     assert sorted(one["found"].partition(": its copy")[0] for one in found) == [
         polled.host + path for path in ("/a", "/b", "/c")

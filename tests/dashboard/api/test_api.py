@@ -148,7 +148,7 @@ def test_a_difference_needs_both_copies(client, mirror, web):
     mirror.step()
     path = f"/api/elements/{number(mirror)}"
     digest = client.get(f"{path}/versions").json()["versions"][1]["digest"]
-    mirror.copies.path(digest).unlink()
+    mirror.copies.place.path(digest).unlink()
     assert client.get(f"{path}/difference").status_code == 409
 
 

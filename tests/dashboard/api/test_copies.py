@@ -277,7 +277,7 @@ def test_moments_that_cannot_be_do_no_harm(get, mirror):
 
 
 def test_paths_do_not_leave_the_mirror(get, mirror):
-    secret = mirror.copies.folder.parent / "secret"
+    secret = mirror.copies.place.folder.parent / "secret"
     secret.write_text("secret")
     for path in ("../secret", "..%2fsecret", "%2e%2e/secret", str(secret), f"file://{secret}", "scratch/x"):
         answer = get(f"/copies/{path}")
@@ -299,7 +299,7 @@ def test_reads_are_counted(ask, mirror):
 
 def test_a_copy_that_is_damaged_or_lost_is_not_served(get, mirror):
     digest = get("/copies/python:news").headers["etag"].strip('"')
-    path = mirror.copies.path(digest)
+    path = mirror.copies.place.path(digest)
     path.write_bytes(b"something else")
     answer = get("/copies/python:news")
     assert answer.status_code == 503
@@ -315,7 +315,7 @@ def test_a_large_copy_that_is_damaged_is_not_begun(get, mirror, packed, how):
     size = 3 * _BLOCK_BYTES
     body = bytes(range(256)) * (size // 256) if packed else random.Random(1).randbytes(size)  # noqa: S311
     add(mirror, "big", body)
-    path = mirror.copies.path(hashlib.sha256(body).hexdigest())
+    path = mirror.copies.place.path(hashlib.sha256(body).hexdigest())
     whole = path.read_bytes()
     assert path.suffix == (".zst" if packed else ".raw")
     if how == "lost":
@@ -334,7 +334,7 @@ def test_a_large_copy_that_is_damaged_is_not_begun(get, mirror, packed, how):
 def test_a_large_copy_that_is_damaged_later_on_breaks_off(get, mirror):
     body = random.Random(1).randbytes(_BLOCK_BYTES // 2) * 8  # noqa: S311
     add(mirror, "big", body)
-    path = mirror.copies.path(hashlib.sha256(body).hexdigest())
+    path = mirror.copies.place.path(hashlib.sha256(body).hexdigest())
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(EOFError, match="a copy that is being sent is damaged"):
         get("/copies/python:big")

@@ -327,7 +327,7 @@ MISTAKES = [
     ("[databases]\nx = 1", 2, "[databases.x] must be a section with url = ..."),
     ('[databases."a b"]\nurl = "x"', 1, "a database must have a name of letters"),
     ('[mirror]\nstore = "postgresql://h/db"', 2, "[mirror] copies must be given if the store is not"),
-    ('[mirror]\ncopies = "s3://bucket/copies"', 2, "copies must be a folder that this machine sees"),
+    ('[mirror]\ncopies = "ftp://host/copies"', 2, "copies must be a folder that this machine sees, or"),
     ('[mirror]\ncopies = "c"\nstore = "mysql://h/db"', 3, "store must be a file or begin with postgresql://"),
     ('[databases.x]\nurl = "${NOT_SET_HERE}"', 2, "needs the environment variable NOT_SET_HERE,"),
     ('[databases.x]\nurl = "${a b}"', 2, "must name variables of the environment like ${PASSWORD}"),

@@ -10,7 +10,7 @@ from .worlds import DAY, add, make, run
 
 def damage(mirror, key):
     """Spoil the copy of an element."""
-    path = mirror.copies.path(mirror.read(key).version.digest)
+    path = mirror.copies.place.path(mirror.read(key).version.digest)
     path.write_bytes(b"x" + path.read_bytes()[1:])
 
 
@@ -56,7 +56,7 @@ def test_what_a_process_has_put_a_moment_ago_is_read_again_if_there_is_doubt(tmp
 
     copies = Copies(tmp_path / "copies")
     digest, _ = copies.put(b"content")
-    copies.path(digest).write_bytes(b"other")
+    copies.place.path(digest).write_bytes(b"other")
     copies.put(b"content")  # it was whole a moment ago, and is believed
     assert copies.is_damaged(digest)
     copies._sure.add(digest)

@@ -1,5 +1,6 @@
 """Stores to test: each test runs on SQLite and on PostgreSQL."""
 
+import itertools
 from contextlib import closing
 
 import pytest
@@ -7,6 +8,10 @@ import pytest
 from unstale.mirror.store.copies import Copies
 from unstale.mirror.store.sql import schema
 from unstale.mirror.store.sql.store import open_store
+
+from .s3_server import KEY, SECRET, s3_server
+
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture
@@ -59,3 +64,21 @@ def url(request, tmp_path):
 def store(url, copies):
     with open_store(url, copies=copies, run=True) as store:
         yield store
+
+
+@pytest.fixture(scope="session")
+def s3_address():
+    """The address of a real S3 server."""
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def bucket(s3_address, monkeypatch):
+    """The address of a place in a bucket that holds nothing, with the rights to use it in the environment."""
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": s3_address,
+        "AWS_REGION": "us-east-1",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    return f"s3://unstale/{next(_NUMBERS)}"

@@ -39,7 +39,7 @@ def test_what_was_put_is_read_whether_given_as_bytes_or_as_a_file(copies, body):
     assert copies.put(file) == (digest, size)
     assert copies.read(digest) == body
     assert not file.exists()
-    assert len(files(copies.folder)) == 1
+    assert len(files(copies.place.folder)) == 1
 
 
 @given(st.lists(st.binary(max_size=200) | st.text().map(str.encode), max_size=20))
@@ -47,14 +47,14 @@ def test_any_bodies_come_back(tmp_path_factory, bodies):
     copies = Copies(tmp_path_factory.mktemp("copies"))
     digests = [copies.put(body)[0] for body in bodies]
     assert [copies.read(digest) for digest in digests] == bodies
-    assert len(files(copies.folder)) == len(set(bodies))
+    assert len(files(copies.place.folder)) == len(set(bodies))
 
 
 def test_text_is_compressed_and_what_is_compressed_already_is_not(copies):
-    assert copies.path(copies.put(TEXT)[0]).suffix == ".zst"
-    assert copies.path(copies.put(TEXT)[0]).stat().st_size < len(TEXT) / 20
+    assert copies.place.path(copies.put(TEXT)[0]).suffix == ".zst"
+    assert copies.place.path(copies.put(TEXT)[0]).stat().st_size < len(TEXT) / 20
     for body in (NOISE, b"PAR1" + TEXT):
-        assert copies.path(copies.put(body)[0]).read_bytes() == body
+        assert copies.place.path(copies.put(body)[0]).read_bytes() == body
 
 
 def test_a_large_file_is_not_read_into_memory_at_once(copies):
@@ -101,7 +101,7 @@ def test_a_name_appears_only_when_the_content_is_on_disk(copies, monkeypatch):
 
     copies.put(b"first")  # folders are there
     digest = hashlib.sha256(TEXT).hexdigest()
-    (copies.folder / digest[:2]).mkdir(exist_ok=True)
+    (copies.place.folder / digest[:2]).mkdir(exist_ok=True)
     monkeypatch.setattr(os, "fsync", noted_sync)
     monkeypatch.setattr(Path, "replace", noted_replace)
     copies.put(TEXT)
@@ -113,7 +113,7 @@ def test_a_name_appears_only_when_the_content_is_on_disk(copies, monkeypatch):
 
 def test_a_damaged_copy_is_named_and_healed_when_it_is_put_again(copies):
     digest, _ = copies.put(TEXT)
-    path = copies.path(digest)
+    path = copies.place.path(digest)
     whole = path.read_bytes()
     for damage in (whole[:-5], b"", b"garbage", whole[:20] + bytes([whole[20] ^ 1]) + whole[21:]):
         path.write_bytes(damage)
@@ -146,11 +146,11 @@ def test_orphans_are_swept_when_they_are_old(copies):
     assert copies.sweep(referred, older_than=3600.0) == 0
     assert asked == []
     for digest in digests:
-        os.utime(copies.path(digest), (0, 0))
+        os.utime(copies.place.path(digest), (0, 0))
     copies.put(b"19")  # counts as put now
     assert copies.sweep(referred, older_than=3600.0) == 14
     assert [copies.has(digest) for digest in digests] == [True] * 5 + [False] * 14 + [True]
-    (copies.folder / "README").write_text("a file of somebody else")
+    (copies.place.folder / "README").write_text("a file of somebody else")
     assert copies.sweep(referred, older_than=-10.0) == 1
 
 
@@ -182,7 +182,7 @@ def test_threads_put_the_same_content_at_the_same_time(copies):
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert len(files(copies.folder)) == 7
+    assert len(files(copies.place.folder)) == 7
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path):
@@ -208,7 +208,7 @@ def test_after_a_trouble_nothing_is_half_written_and_it_can_be_tried_again(copie
         for body in (TEXT, file):
             with pytest.raises(Trouble, match="No space left on device; make room"):
                 copies.put(body)
-        assert files(copies.folder) == ["body"]
+        assert files(copies.place.folder) == ["body"]
     assert copies.read(copies.put(file)[0]) == TEXT
 
 

@@ -34,7 +34,7 @@ time.sleep(100)
 def test_a_second_runner_is_refused_until_the_first_is_dead(tmp_path, copies):
     path = tmp_path / "mirror.db"
     other = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", RUN, path, copies.folder], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", RUN, path, copies.place.folder], stdout=subprocess.PIPE, text=True
     )  # fmt: skip
     try:
         assert other.stdout.readline() == "running\n"
@@ -314,13 +314,15 @@ def test_many_open_a_new_store_at_the_same_time(url, copies):
     code = RUN.replace(", run=True", "").replace(
         'print("running", flush=True)\ntime.sleep(100)', "store.close()"
     )
-    command = [sys.executable, "-c", code, url, copies.folder]
+    command = [sys.executable, "-c", code, url, copies.place.folder]
     others = [subprocess.Popen(command) for _ in range(2)]  # noqa: S603
     assert [other.wait() for other in others] == [0, 0]
     open_store(url, copies=copies, create=False).close()
 
 
-def test_copies_are_in_a_folder(tmp_path):
-    with pytest.raises(InvalidInput, match="copies must be a folder that this machine sees; 's3://b/c' is"):
-        Mirror(tmp_path / "mirror.db", copies="s3://b/c")
+@pytest.mark.parametrize("wrong", ["ftp://b/c", "s3://", "s3://key:secret@b/c"])
+def test_copies_are_in_a_folder_or_a_bucket(tmp_path, wrong):
+    with pytest.raises(InvalidInput, match=r"copies must be (a folder or a bucket|the address)") as told:
+        Mirror(tmp_path / "mirror.db", copies=wrong)
+    assert "secret@" not in str(told.value)
     assert list(tmp_path.iterdir()) == []

@@ -120,7 +120,9 @@ def test_a_disk_that_is_full_for_every_file(tmp_path, copies):
     (tmp_path / "body").write_bytes(body)
     said = in_child(work)
     assert len(said) == 3
-    assert said[0] == said[1] == f"the folder of copies '{copies.folder}': File too large; make room there"
+    assert (
+        said[0] == said[1] == f"the folder of copies '{copies.place.folder}': File too large; make room there"
+    )
     assert said[2].startswith(f"the store '{path}': ")
     with open_store(path, copies=copies, run=True) as store:
         assert store.check() == []
@@ -178,7 +180,7 @@ def test_a_read_only_mirror_can_be_read_and_says_that_it_cannot_be_written(other
     assert said[3].startswith(
         f"'{path}.lock', which locks the mirror for one runner, cannot be used: Permission"
     )
-    assert said[4].startswith(f"the folder of copies '{copies.folder}': Permission denied")
+    assert said[4].startswith(f"the folder of copies '{copies.place.folder}': Permission denied")
     assert len(said) == 5
     with open_store(path, copies=copies, run=True) as store:  # it goes on when it can
         assert store.check() == []
@@ -187,14 +189,14 @@ def test_a_read_only_mirror_can_be_read_and_says_that_it_cannot_be_written(other
 def test_a_folder_of_copies_that_is_gone_is_told_and_what_was_recorded_stays(tmp_path, copies):
     path = tmp_path / "mirror.db"
     taken = filled(path, copies)
-    copies.folder.rename(tmp_path / "away")
-    copies.folder.write_bytes(b"")
+    copies.place.folder.rename(tmp_path / "away")
+    copies.place.folder.write_bytes(b"")
     with open_store(path, copies=copies, run=True) as store:
         with pytest.raises(Trouble, match="the folder of copies"):
             changed(taken[1], copies, b"new")
         assert len(store.check()) == 1
-        copies.folder.unlink()
-        (tmp_path / "away").rename(copies.folder)
+        copies.place.folder.unlink()
+        (tmp_path / "away").rename(copies.place.folder)
         assert store.check() == []
         with store.begin() as t:
             assert len(t.record("w", [changed(taken[1], copies, b"new")])) == 1

@@ -29,6 +29,7 @@ from unstale.mirror.sources.registry import source_named
 from unstale.mirror.sources.sql.database import error_words, open_database
 from unstale.mirror.sources.sql.reading_only import rights_beyond_reading
 from unstale.mirror.sql_engine import close_engine
+from unstale.mirror.store.bucket import Bucket
 from unstale.mirror.store.contract import Element
 from unstale.quantities import show_duration
 from unstale.wording import plural, show_budget, show_size, show_time
@@ -177,7 +178,7 @@ def _check_store(opened: Opened) -> list[Check]:
 
 def check_copies(opened: Opened) -> list[Check]:
     """Read the latest copy of each element; have those that are damaged fetched again."""
-    mirror, folder = opened.mirror, opened.mirror.copies.folder
+    mirror, where = opened.mirror, opened.mirror.copies.place.address
     damaged: list[int] = []
     after, count = 0, 0
     while True:
@@ -188,13 +189,13 @@ def check_copies(opened: Opened) -> list[Check]:
         after, count = some[-1][0], count + len(some)
         damaged += [element for element, digest in some if mirror.copies.is_damaged(digest)]
     if not damaged:
-        return [Check("ok", "copies", f"{folder}: {plural(count, 'latest copy')} read, none is damaged")]
+        return [Check("ok", "copies", f"{where}: {plural(count, 'latest copy')} read, none is damaged")]
     with mirror.store.begin() as t:
         t.refetch(damaged)
         keys = [element.key for element in t.numbered(damaged[:_MOST_FAULTS_SHOWN]).values()]
-    told = f"{folder}: {len(damaged):,} of {plural(count, 'latest copy')} damaged: {', '.join(keys)}"
+    told = f"{where}: {len(damaged):,} of {plural(count, 'latest copy')} damaged: {', '.join(keys)}"
     more = f" and {len(damaged) - len(keys):,} more" if len(damaged) > len(keys) else ""
-    todo = "the next poll of each brings it again; look at the disk that holds them"
+    todo = "the next poll of each brings it again; look at what holds them"
     return [Check("error", "copies", told + more, todo)]
 
 
@@ -202,9 +203,10 @@ def _check_file_rights(opened: Opened) -> list[Check]:
     """Check that nobody can read the store and the copies but those who should."""
     mirror = opened.mirror
     shared = mirror.copies.shared
-    names = (mirror.store.url.removeprefix("sqlite:///"), str(mirror.copies.folder))
+    store = mirror.store.url.removeprefix("sqlite:///")
+    ours = [Path(store)] if "://" not in store else []
     checks = []
-    for path in (Path(name) for name in names if "://" not in name and os.name != "nt"):
+    for path in [*ours, *mirror.copies.place.own_files] if os.name != "nt" else []:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0
         if mode & (0o007 if shared else 0o077):
             all_in_it = "-R " if path.is_dir() else ""
@@ -250,8 +252,13 @@ def _check_secrets(opened: Opened) -> list[Check]:
 
 def _check_space(opened: Opened) -> list[Check]:
     """Check that copies can be written, and that there is room for them."""
-    folder = opened.mirror.copies.folder
-    place = folder
+    copies = opened.mirror.copies.place
+    if isinstance(copies, Bucket):
+        try:
+            return [Check("ok", "copies", copies.try_out())]
+        except Trouble as error:
+            return [Check("error", "copies", str(error))]
+    place = folder = copies.own_files[0]
     while not place.exists() and place != place.parent:
         place = place.parent
     if not os.access(place, os.W_OK):
@@ -463,7 +470,7 @@ def _check_database_rights(opened: Opened) -> list[Check]:
 async def _polled(opened: Opened, elements: list[Element]) -> list[Found]:
     mirror = opened.mirror
     limit = min(mirror.settings.timeout, 30.0)
-    own = (mirror.copies.folder, *mirror.store.own_files)
+    own = (*mirror.copies.place.own_files, *mirror.store.own_files)
     terms = Terms(mirror.copies.scratch, mirror.settings.max_size, limit, own=own)
 
     async def poll(element: Element) -> Found:

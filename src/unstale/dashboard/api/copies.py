@@ -382,12 +382,8 @@ async def _opened(gateway: MirrorGateway, version: Version, start: int, stop: in
 
 def _begun(mirror: Mirror, version: Version, start: int, stop: int) -> tuple[BinaryIO, bytes]:
     """Open a large copy, and read a block."""
-    path = mirror.copies.path(version.digest)
-    try:
-        whole = path.suffix != ".raw" or path.stat().st_size == version.size
-    except FileNotFoundError:  # it has been deleted just now
-        whole = False
-    if not whole:
+    found = mirror.copies.stored(version.digest)
+    if not found.is_packed and found.size != version.size:
         raise EOFError
     file = mirror.copies.open(version.digest)
     try:

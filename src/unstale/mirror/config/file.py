@@ -52,7 +52,8 @@ class Config:
     """Not in the repr, since addresses of databases hold passwords."""
     store: str = field(repr=False)
     """Path of an SQLite file, or address of a PostgreSQL database."""
-    copies: Path | None
+    copies: Path | str | None
+    """Path of a folder, or address of a bucket."""
     path: Path
     lines: Mapping[TomlPath, int] = field(default_factory=dict, repr=False, compare=False)
     """The line of each key."""
@@ -183,7 +184,8 @@ class _ConfigReader:
             notify=tuple(self._notify()),
             hint_file=self._section("hints").get("file"),
         )
-        return Config(settings, store, None if copies is None else Path(copies), self.path, self.lines)
+        where = copies if copies is None or "://" in copies else Path(copies)
+        return Config(settings, store, where, self.path, self.lines)
 
     def _fail(self, toml_path: TomlPath, complaint: str) -> NoReturn:
         line = None

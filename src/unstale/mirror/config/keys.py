@@ -50,8 +50,9 @@ _TIME_OR_NOTHING = values.span(nothing=True)
 _MIRROR = (
     Key("store", values.secret, "mirror.db", '"mirror.db"',
         "Where all is kept: an SQLite file, or the address of a PostgreSQL database.", path=True),
-    Key("copies", values.folder, "copies, beside the SQLite file", '"copies"',
-        "Folder of the copies. With PostgreSQL it must be given, and all workers must see the same one.",
+    Key("copies", values.place_of_copies, "copies, beside the SQLite file", '"copies"',
+        "Folder of the copies, or a bucket (`s3://bucket/prefix`; also `gs://` and `az://`). With PostgreSQL "
+        "it must be given, and all workers must see the same one.",
         path=True),
     Key("shared", values.choice("no", "group"), '"no"', '"group"',
         "Who may use the files of the mirror: their owner alone (files have the mode 0600, folders 0700), or "

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from unstale.errors import InvalidInput
 from unstale.mirror.secrets import expanded
 from unstale.mirror.source import Json
+from unstale.mirror.store.bucket import BUCKET_SCHEMES
 from unstale.quantities import duration, flow, frequency, share
 
 Read = Callable[[str, object], object]
@@ -51,11 +52,12 @@ def any_text(name: str, value: object) -> str:
     return value
 
 
-def folder(name: str, value: object) -> str:
-    """Read the path of a folder of this machine."""
+def place_of_copies(name: str, value: object) -> str:
+    """Read the path of a folder of this machine, or the address of a bucket."""
     text = any_text(name, value)
-    if "://" in text:
-        _reject(name, "a folder that this machine sees; addresses of object stores are not supported", value)
+    if "://" in text and text.partition("://")[0] not in BUCKET_SCHEMES:
+        known = " or ".join(f"{scheme}://..." for scheme in BUCKET_SCHEMES)
+        _reject(name, f"a folder that this machine sees, or a bucket ({known})", value)
     return text
 
 

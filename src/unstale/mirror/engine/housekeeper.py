@@ -256,7 +256,9 @@ class Housekeeper:
         self._damaged.extend(wrong)
         if new := set(wrong) - self._told_damaged:
             self._told_damaged |= new
-            told = f"{_copies_are(len(new))} damaged in {self._copies.folder}: the next polls fetch them"
+            told = (
+                f"{_copies_are(len(new))} damaged in {self._copies.place.address}: the next polls fetch them"
+            )
             self._events.emit("trouble", told)
 
     def _look_for_copies(self) -> None:
@@ -285,7 +287,7 @@ class Housekeeper:
         lost = [element for element, digest in missing.items() if latest.get(element) == digest]
         if lost:
             t.refetch(lost)
-            told = f"{_copies_are(len(lost))} missing in {self._copies.folder}: fetched again"
+            told = f"{_copies_are(len(lost))} missing in {self._copies.place.address}: fetched again"
             self._events.emit("trouble", told)
 
 

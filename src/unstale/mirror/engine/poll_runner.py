@@ -363,7 +363,8 @@ class PollRunner:
         """Tell whether it is our own folder of copies that kept a source from polling."""
         if not isinstance(error, OSError) or isinstance(error, Trouble):
             return isinstance(error, Trouble)
-        return error.errno in _NO_ROOM or str(error.filename or "").startswith(str(self._copies.folder))
+        held = tuple(map(str, self._copies.place.own_files))
+        return error.errno in _NO_ROOM or str(error.filename or "").startswith(held)
 
     async def _copy(self, begun: _Begun, found: Found) -> Finished:
         """Put content into the folder of copies, if it is new."""

@@ -127,7 +127,7 @@ class Worker:
             sources, copies, settings, clock, finished=self._poll_finished,
             trouble=lambda error: self._troubles.add("copies", error, clock.now()),
             copied=lambda began: self._troubles.end("copies", began),
-            own=(copies.folder, *store.own_files),
+            own=(*copies.place.own_files, *store.own_files),
         )  # fmt: skip
         self._discovery = Discovery(settings, sources)
         self._housekeeper = Housekeeper(

@@ -229,9 +229,8 @@ def _ours(work: Work, worker: str, finished: Sequence[Finished]) -> list[Finishe
         work.connection.execute(_DROP, {"some": as_numbers(one.lease.slot.element for one in ours)})
     # A copy may have been deleted since it was put: another version had it, and was let go. Then the poll is
     # repeated.
-    return [
-        one for one in ours if one.found is not None and (one.digest is None or work.copies.has(one.digest))
-    ]
+    there = work.copies.have({one.digest for one in ours if one.digest is not None})
+    return [one for one in ours if one.found is not None and (one.digest is None or one.digest in there)]
 
 
 def _versions(polled: Sequence[Finished], number: int) -> dict[int, Version]:

@@ -30,7 +30,8 @@ from sqlalchemy.engine import URL
 
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.sql_engine import close_engine
-from unstale.mirror.store.copies import Copies, new_file, sync_folder
+from unstale.mirror.store.copies import IDENTITY, Copies
+from unstale.mirror.store.folder import new_file, sync_folder
 
 from .connection import (
     check_file,
@@ -291,13 +292,11 @@ class SqlStore:
         may_be_new = self._path is not None or connection.scalar(select(versions.c.id).limit(1)) is None
         if known is None or found == known or (found is None and may_be_new):
             return None, known
-        file = self.copies.identity_file
         says = "is not there" if found is None else f"says {found}"
         return (
-            f"the folder of copies {str(self.copies.folder)!r} is not the one of this mirror, which all its "
-            f"workers must see: its file {file.name} {says}, where the mirror knows {known}; mount that "
-            "folder here, or set copies to where it is; if its copies are lost for good, write "
-            f"{known} into {str(file)!r}"
+            f"{self.copies.place.address} is not the one of this mirror, which all its workers must see: its "
+            f"{IDENTITY} {says}, where the mirror knows {known}; mount the right one here, or set copies to "
+            f"where it is; if its copies are lost for good, write {known} into {IDENTITY} there"
         ), known
 
     def discard(self, digests: Sequence[str], *, enough: Callable[[], bool] = lambda: False) -> int:

@@ -1,0 +1,207 @@
+"""Copies in a bucket of a real S3 server: as in a folder, and with its own troubles."""
+
+import gc
+import hashlib
+import os
+import re
+import socket
+import threading
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from unstale import InvalidInput, Mirror
+from unstale.cli import main
+from unstale.errors import Trouble
+from unstale.mirror.clock import SimulatedClock
+from unstale.mirror.config.file import load
+from unstale.mirror.store import bucket as bucket_module
+from unstale.mirror.store.copies import Copies
+
+TEXT = b"<p>some text that repeats itself</p>\n" * 1000
+NOISE = os.urandom(5000)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def anywhere(request, tmp_path):
+    return Copies(tmp_path / "copies" if request.param == "folder" else request.getfixturevalue("bucket"))
+
+
+@pytest.mark.parametrize("body", [b"", b"a", TEXT, NOISE, b"PAR1" + TEXT], ids=range(5))
+def test_what_was_put_is_read_as_bytes_as_a_file_and_in_parts(anywhere, body):
+    digest, size = anywhere.put(body)
+    assert (digest, size) == (hashlib.sha256(body).hexdigest(), len(body))
+    assert anywhere.read(digest) == body
+    with anywhere.open(digest) as stream:
+        assert stream.read(3) == body[:3]
+        assert stream.read() == body[3:]
+    assert anywhere.delete([digest]) == 1
+    assert not anywhere.has(digest)
+    file = anywhere.scratch / "body"
+    file.write_bytes(body)
+    assert anywhere.put(file) == (digest, size)
+    assert anywhere.read(digest) == body
+    assert list(anywhere.scratch.iterdir()) == []
+    assert list(anywhere.digests(older_than=-10.0)) == [[digest]]
+
+
+def test_a_part_of_a_plain_copy_is_found_by_its_place(anywhere):
+    digest, _ = anywhere.put(NOISE)
+    with anywhere.open(digest) as stream:
+        stream.seek(4000)
+        assert stream.read(100) == NOISE[4000:4100]
+        assert stream.read() == NOISE[4100:]
+
+
+def test_copies_that_are_there_are_not_put_again(anywhere):
+    digest, _ = anywhere.put(TEXT)
+    for _ in range(3):
+        assert anywhere.put(TEXT)[0] == digest
+    assert anywhere.written == 1
+    others = {anywhere.put(b"%d" % n)[0] for n in range(10)}
+    assert anywhere.have([digest, "0" * 64, *others]) == {digest, *others}
+
+
+def test_what_is_missing_or_damaged_is_named_and_healed_when_it_is_put_again(anywhere):
+    with pytest.raises(InvalidInput, match="no copy with the digest '0000"):
+        anywhere.read("0" * 64)
+    digest, _ = anywhere.put(TEXT)
+    for damage in (b"", b"garbage"):
+        anywhere.place.put(anywhere.stored(digest).name, damage)
+        assert anywhere.is_damaged(digest)
+        with pytest.raises(InvalidInput, match=r"\.zst' in .* is damaged"):
+            anywhere.read(digest)
+        assert len(anywhere.check([digest, "0" * 64])) == 2
+        anywhere.put(TEXT, doubt=True)
+        assert anywhere.read(digest) == TEXT
+
+
+def test_orphans_are_swept_and_what_is_not_ours_is_left(anywhere):
+    kept, lost = anywhere.put(b"kept")[0], anywhere.put(b"lost")[0]
+    anywhere.identify("mine")
+    anywhere.place.put("ab/notes.txt", b"somebody's")
+    assert anywhere.sweep(lambda some: {kept} & set(some), older_than=3600.0) == 0
+    assert anywhere.sweep(lambda some: {kept} & set(some), older_than=-10.0) == 1
+    assert (anywhere.has(kept), anywhere.has(lost)) == (True, False)
+    assert anywhere.identity() == "mine"
+    assert anywhere.place.note("ab/notes.txt") == "somebody's"
+
+
+def test_a_mirror_keeps_its_copies_in_a_bucket(tmp_path, bucket):
+    clock = SimulatedClock(1.7e9)
+    with Mirror(tmp_path / "mirror.db", copies=bucket, budget="1/h", clock=clock, tick=600.0) as mirror:
+        mirror.add("python:a", poll=lambda: TEXT if clock.now() > 1.7e9 + 9000.0 else b"%d" % clock.now())
+        mirror.run(1.7e9 + 6 * 3600.0)
+        assert mirror.read("python:a").body == TEXT
+        assert len(list(mirror.changes())) > 2
+        assert mirror.store.check() == []
+    assert not (tmp_path / "copies").exists()
+    with Mirror(tmp_path / "other.db", copies=bucket) as other:
+        other.add("python:a", poll=lambda: b"one")
+        other.step()
+        assert other.read("python:a").body == b"one"
+
+
+def test_workers_that_do_not_see_the_same_bucket_are_refused(postgres_url, bucket):
+    with Mirror(postgres_url, copies=bucket) as one:
+        one.add("python:a", poll=lambda: "something")
+        assert one.step() == 1
+    with Mirror(postgres_url, copies=f"{bucket}/elsewhere") as other:
+        other.add("python:a", poll=lambda: "something")
+        with pytest.raises(InvalidInput, match="elsewhere is not the one of this mirror"):
+            other.step()
+
+
+def test_a_bucket_that_may_not_be_used_or_cannot_be_reached_is_told_in_one_line(bucket, monkeypatch):
+    monkeypatch.setattr(bucket_module, "_RETRIES", {"max_retries": 0})
+    with monkeypatch.context() as patch:
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+        with pytest.raises(Trouble, match=r"it may not be used .*set credentials in the environment") as told:
+            Copies(bucket).put(b"content")
+    with closing(socket.socket()) as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        with pytest.raises(Trouble, match="see to it that it can be reached"):
+            Copies(bucket).put(b"content")
+    assert "wrong" not in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@contextmanager
+def through(address, wrong):
+    """A way to a server that does wrong for the first requests: ``cut`` in the middle, or answer 500."""
+    host, port = address.removeprefix("http://").split(":")
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        left = [wrong]
+
+        def pass_on(source, target):
+            try:
+                while block := source.recv(65536):
+                    target.sendall(block)
+            except OSError:
+                pass
+            finally:
+                target.close()
+
+        def serve():
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return
+                kind = left.pop() if left else "fine"
+                if kind == "cut":
+                    client.recv(100)
+                    client.close()
+                elif kind == "500":
+                    client.recv(65536)
+                    client.sendall(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                    client.close()
+                else:
+                    other = socket.create_connection((host, int(port)))
+                    for ends in ((client, other), (other, client)):
+                        threading.Thread(target=pass_on, args=ends, daemon=True).start()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("wrong", ["cut", "500"])
+def test_a_server_that_fails_once_is_asked_again(s3_address, bucket, wrong, monkeypatch):
+    with through(s3_address, wrong) as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        copies = Copies(bucket)
+        digest, _ = copies.put(TEXT)
+        assert copies.read(digest) == TEXT
+
+
+def test_scratch_goes_with_the_copies(bucket):
+    copies = Copies(bucket)
+    scratch = copies.scratch
+    assert scratch.stat().st_mode & 0o777 == 0o700
+    del copies
+    gc.collect()
+    assert not scratch.exists()
+
+
+def test_the_how_to_page_works(bucket, tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "copies-in-a-bucket.md").read_text()
+    (said,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("mirror.toml").write_text(said.replace("s3://unstale/copies", bucket))
+    Path("page.txt").write_bytes(TEXT)
+    config = load(Path("mirror.toml"))
+    with Mirror(config.store, settings=config.settings, copies=config.copies) as mirror:
+        mirror.add(str(tmp_path / "page.txt"))
+        mirror.step()
+    for command in (["show", str(tmp_path / "page.txt")], ["doctor", "--deep"]):
+        with suppress(SystemExit):
+            main(command)
+    told = capsys.readouterr().out
+    assert TEXT.decode() in told
+    assert f"the bucket {bucket}: an object was put, read and deleted" in " ".join(told.split())
+    assert "1 latest copy read, none is damaged" in " ".join(told.split())
+    assert not Path("copies").exists()
