@@ -46,8 +46,8 @@ $(STAMP): pyproject.toml
 	fi
 	@echo "setup: upgrading pip"
 	@$(PIP) install --upgrade 'pip>=25.1'
-	@echo "setup: installing unstale, its extras and the development tools: about 380 MB to download, unless pip has" \
-	    "them in its cache, and 1.4 GB on disk; a minute or two"
+	@echo "setup: installing unstale, its extras and the development tools: about 430 MB to download, unless pip has" \
+	    "them in its cache, and 1.6 GB on disk; a minute or two"
 	@$(BIN)/python .ci/install.py --editable '.[all]' --group dev
 	@touch $@
 
