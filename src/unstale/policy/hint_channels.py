@@ -1,12 +1,16 @@
 """How much hints are worth, learned from what polls saw after them.
 
-A channel gives hints: a feed, a sitemap, a caller. A hint multiplies the probability that a copy
-is fresh by some factor f: 0 if it never errs, 1 if it says nothing. Of polls after a hint, whose copies were
-fresh with probability s but for the hint, the sum of s times f is how many should have seen no change; so f
-is learned as their number over that sum. The recall of a channel is the share of changes, of the elements
-that it speaks of, that come with a hint. It is learned from polls without a hint: what they see has come
-without one. (Of the changes that polls see after hints nobody knows how they came; if most polls follow
-hints, nearly all changes are seen after one.) A channel that is new is believed half.
+A channel gives hints: a feed, a sitemap, a caller. Its recall q is the share of changes, of the elements
+that it speaks of, that come with a hint; its precision p = 1 - f is the share of hints that come of a change.
+If an element changes at the rate r, a time t without hints says that nothing has come that gives one, and n
+hints are p n of such changes. So a gamma law of r, with shape a and time b, is after both one with a + p n
+and b + q t, and the copy is fresh with probability
+
+    f^n ((b + q t) / (b + t))^(a + p n).
+
+Both numbers follow what makes the outcomes of polls likeliest (Fisher scoring): the precision those after
+hints, the recall those without, as what they see has come without one. A channel that is new is believed
+half.
 
 Both go into `unstale.HintedChanges`, which knows what a poll is worth then for freshness, and into
 `HintedCosts`, which knows it for other objectives: for them it matters, too, when hints came.
@@ -17,10 +21,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import expm1, log
+from math import exp, log, log1p
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unstale.arguments import Floats
 from unstale.estimation import HintedChanges
@@ -30,31 +35,32 @@ from unstale.objectives import Harmonic, Objective, SourcePenalty, UpdatePenalty
 
 MOST_MOMENTS = 8
 """Hints about an element since its last poll whose moments are kept; of more, the last counts for all."""
+Hints = NDArray[np.integer]
+"""Numbers of hints."""
+_FIRST_HINTS = 2.0
+"""As many hints a channel that is new is taken to have given, of which half were true."""
+_FIRST_KNOWN = 4.0
+"""Fisher's information of the recall of a channel that is new."""
+_LEAST_SHARE = 1e-3
+"""Of hints that are false, or true."""
 _MEMORY_POLLS = 500.0
 """Polls after which what a channel did counts 1/e."""
-_MOST_PASSED = 20.0
-"""Changes to expect since the last poll, beyond which more make no difference."""
 
 
 @dataclass(slots=True)
 class Channel:
-    """What is known of a channel; it begins with an opinion worth two polls."""
+    """What is known of a channel; it begins with an opinion worth two hints."""
 
-    unchanged: float = 1.0
-    """Polls after a hint that saw no change."""
-    expected: float = 2.0
-    """How many there would have been if hints said nothing."""
+    factor: float = 0.5
+    """By how much a hint makes a fresh copy less likely: the share of hints that come without a change."""
+    hints: float = _FIRST_HINTS
+    """How well that is known: as if so many hints had come, each followed by a poll of its own."""
     silent: float = 0.5
     """Share of changes that come without a hint."""
-    known: float = 4.0
+    known: float = _FIRST_KNOWN
     """How well that is known: Fisher's information."""
     polls: int = 0
     """Polls after a hint, ever."""
-
-    @property
-    def factor(self) -> float:
-        """By how much a hint makes a fresh copy less likely."""
-        return min(max(self.unchanged / self.expected, 1e-6), 1.0)
 
     @property
     def recall(self) -> float:
@@ -66,19 +72,34 @@ class Channel:
         """What a hint adds to the evidence that a copy is stale."""
         return -log(self.factor)
 
-    def learn(self, hints: int, fresh: float, *, changed: bool) -> None:
-        """Take in a poll of one of its elements, which was fresh with this probability but for hints."""
+    def learn(self, hints: int, shape: float, passed: float, *, changed: bool) -> None:
+        """Take in a poll of one of its elements.
+
+        Parameters
+        ----------
+        hints
+            That it followed.
+        shape, passed
+            The shape of the law of the element, and the time since its last poll over that of the law.
+        changed
+            Whether it saw a change.
+        """
         fade = 1.0 - 1.0 / _MEMORY_POLLS
+        least = (shape + (1.0 - self.factor) * hints) * log1p(-self.silent * passed / (1.0 + passed))
+        unhinted = min(exp(least), 1.0 - 1e-12)
         if hints:
+            none = min(self.factor**hints * unhinted, 1.0 - _LEAST_SHARE)
+            odds, true = none / (1.0 - none), hints * max(1.0 - self.factor, _LEAST_SHARE)
+            told = hints * true * odds / self.factor
             self.polls += 1
-            self.expected = fade * self.expected + fresh
-            self.unchanged = fade * self.unchanged + (not changed)
-            return
-        passed = min(-log(max(fresh, 1e-30)), _MOST_PASSED)  # changes to expect, with hints and without
-        if passed > 0:
-            here = max(-expm1(-self.silent * passed), 1e-12)
-            self.known = fade * self.known + passed**2 * (1.0 - here) / here
-            score = passed * ((1.0 - here) / here if changed else -1.0)
+            self.hints = max(fade * self.hints + told, _FIRST_HINTS)
+            score = true * (-odds if changed else 1.0)
+            self.factor = min(max(self.factor + score / self.hints, _LEAST_SHARE), 1.0)
+        elif passed > 0:
+            slope = shape * passed / (1.0 + self.recall * passed)
+            odds = unhinted / (1.0 - unhinted)
+            self.known = max(fade * self.known + slope**2 * odds, _FIRST_KNOWN)
+            score = slope * (odds if changed else -1.0)
             self.silent = min(max(self.silent + score / self.known, 0.01), 0.999)
 
 
@@ -99,7 +120,7 @@ class Channels:
     def worths(
         self,
         objective: Objective,
-        channel: Floats,
+        channel: NDArray[np.integer],
         rate: Floats,
         since: Floats,
         hints: Floats,
@@ -123,8 +144,8 @@ class Channels:
             How long after the last polls they came: a row for each element, nan where there is no other. It
             is asked for by all objectives but freshness.
         """
-        factor = np.array([one.factor for one in self.channels])[channel.astype(np.intp)]
-        recall = np.array([max(one.recall, 1e-3) for one in self.channels])[channel.astype(np.intp)]
+        recall, factor = self.reliability(channel)
+        recall = np.maximum(recall, 1e-3)
         rate = np.clip(rate, 1e-100, 1e100)
         with np.errstate(divide="ignore"):
             false = recall * rate * factor / np.maximum(1.0 - factor, 1e-9)
@@ -136,15 +157,60 @@ class Channels:
         costs = HintedCosts(changes, objective)
         return costs.worth(costs.cost(since, moments))
 
-    def fresh(self, channel: Floats, hints: Floats) -> Floats:
-        """Return the factors of hints to the probability that copies are fresh."""
-        factor = np.array([one.factor for one in self.channels])[channel.astype(np.intp)]
-        return np.asarray(factor**hints, float)
+    def law(
+        self, channel: NDArray[np.integer], shape: Floats, time: Floats, since: Floats, hints: Hints
+    ) -> tuple[Floats, Floats]:
+        """Return the laws of rates, shapes and times, after so many hints since the last polls.
+
+        Parameters
+        ----------
+        channel
+            The number of the channel of each element, or 0.
+        shape, time
+            The laws but for that.
+        since, hints
+            The time since the last poll of each, and the hints in it.
+        """
+        recall, factor = self.reliability(channel)
+        return shape + np.where(recall > 0, 1.0 - factor, 0.0) * hints, time + recall * since
+
+    def unhinted(
+        self, channel: NDArray[np.integer], shape: Floats, time: Floats, since: Floats, hints: Hints
+    ) -> Floats:
+        """Return the probabilities that no change has come that gives no hint.
+
+        Parameters
+        ----------
+        channel, shape, time, since, hints
+            As for `law`.
+        """
+        recall, _ = self.reliability(channel)
+        shape, time = self.law(channel, shape, time, since, hints)
+        return np.asarray(np.exp(-shape * np.log1p((1.0 - recall) * since / time)), float)
+
+    def fresh(
+        self, channel: NDArray[np.integer], shape: Floats, time: Floats, since: Floats, hints: Hints
+    ) -> Floats:
+        """Return the probabilities that copies are fresh.
+
+        Parameters
+        ----------
+        channel, shape, time, since, hints
+            As for `law`.
+        """
+        _, factor = self.reliability(channel)
+        return np.asarray(factor**hints * self.unhinted(channel, shape, time, since, hints), float)
+
+    def reliability(self, channel: NDArray[np.integer]) -> tuple[Floats, Floats]:
+        """Return recalls and factors of channels; hints of nobody say nothing."""
+        recall = np.array([0.0, *(one.recall for one in self.channels[1:])])
+        factor = np.array([1.0, *(one.factor for one in self.channels[1:])])
+        return recall[channel], factor[channel]
 
     def text(self) -> bytes:
         """Return all that is known, to be kept."""
         rows = {
-            name: [one.unchanged, one.expected, one.polls, one.silent, one.known]
+            name: [one.factor * one.hints, one.hints, one.polls, one.silent, one.known]
             for name, one in zip(self.names[1:], self.channels[1:], strict=True)
         }
         return json.dumps(rows).encode()
@@ -159,8 +225,9 @@ class Channels:
 
 def _as_kept(row: Sequence[float]) -> Channel:
     """Return a channel as it was kept; older versions counted changes with a hint, and all changes."""
-    unchanged, expected, *rest = row
+    false, hints, *rest = row
+    factor = min(max(false / hints, _LEAST_SHARE), 1.0)
     if isinstance(rest[0], int):
-        return Channel(unchanged, expected, rest[1], rest[2], int(rest[0]))
+        return Channel(factor, hints, rest[1], rest[2], int(rest[0]))
     hinted, changes, polls = rest
-    return Channel(unchanged, expected, min(max(1.0 - hinted / changes, 0.01), 0.999), polls=int(polls))
+    return Channel(factor, hints, min(max(1.0 - hinted / changes, 0.01), 0.999), polls=int(polls))

@@ -1,8 +1,9 @@
 """Elements with hints: those that no poll has followed yet, and what polls that did follow them tell.
 
 A poll that follows a hint ends its interval because of a change. Taken for one that was made at any time, it
-would say that changes come far more often than they do. So it is learned in two parts: there was no change
-before the first hint, and one there. A change without a hint is one of those that give none.
+would say that changes come far more often than they do. With the recall q and the precision of the channel,
+n hints are n times the precision of changes that give hints, and those come q times as often as all. A change
+without a hint is one of those that give none.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from .knowledge import Knowledge
 
 _MOST_HINTS = 1000
 """Hints about an element that are counted."""
+_MOST_CHANGES = 20
+"""Changes with hints before a poll that tell what is typical of elements."""
 _LEAST_SHARE = 1e-6
-"""Share of an interval that is left for the change, however soon after the hint the poll came."""
+"""Share of an interval that is left for changes with hints, however few there seem to be."""
 
 ByLevel = tuple[Floats, Floats | None]
 """Intervals by the levels of classes, and how long before polls the last changes were."""
@@ -76,61 +79,79 @@ class HintedElements:
                 self.waiting.pop(element, None)
             self._table["hints"][places] = 0
 
-    def learn_before(
+    def learn(
         self,
         places: Places,
-        time: Floats | None,
         elapsed: Floats,
         changed: NDArray[np.bool_],
         ages: Floats | None,
+        lived: Floats,
         by_level: ByLevel | None,
-    ) -> tuple[Floats, Floats | None, ByLevel | None]:
-        """Learn that there was no change before hints; return what is left to be learned of polls.
+    ) -> None:
+        """Learn how elements change and how good hints are, from polls that saw something.
 
         Parameters
         ----------
-        places, time, elapsed, changed, ages
-            As for `LearningPolicy.learn`.
+        places, elapsed, changed, ages
+            As for `Learner.learn`.
+        lived
+            Intervals by the clocks that classes go by.
         by_level
             Intervals and ages by the levels of classes, if they have some.
         """
-        hinted = np.flatnonzero(changed & (elapsed > 0) & (self._table["channel"][places] > 0))
-        if not hinted.size:
-            return elapsed, ages, by_level
-        rest, found = elapsed.copy(), np.full(places.size, np.nan) if ages is None else ages.copy()
-        hinted = hinted[np.isnan(found[hinted])]
-        for k in hinted.tolist():
-            count, moments = self._hints(int(places[k]))
-            if not count:
-                rest[k] *= self._channel(int(places[k])).silent
-            elif time is not None and moments and moments[0] <= time[k]:
-                rest[k] = found[k] = np.clip(time[k] - moments[0], _LEAST_SHARE * elapsed[k], elapsed[k])
-        split = np.flatnonzero(rest < elapsed)
-        before = None
-        if by_level is not None:  # the same by the levels of classes
-            lived, told = by_level
-            share = rest[hinted] / elapsed[hinted]
-            told = np.full(places.size, np.nan) if told is None else told.copy()
-            told[hinted] = lived[hinted] * found[hinted] / elapsed[hinted]
-            left = lived.copy()
-            left[hinted] *= share
-            before, by_level = ((lived - left)[split], None), (left, told)
-        if split.size:
-            quiet = np.zeros(split.size, np.bool_)
-            self._table.learner.learn(places[split], (elapsed - rest)[split], quiet, by_level=before)
-        return rest, found, by_level
-
-    def judge(self, places: Places, elapsed: Floats, changed: NDArray[np.bool_]) -> None:
-        """Learn how good hints are, from polls of elements that had some."""
-        told = np.flatnonzero(self._table["channel"][places] > 0)
-        if not told.size:
+        learner = self._table.learner
+        if not self._table["channel"][places].any():
+            learner.learn(places, elapsed, changed, modified=ages, by_level=by_level)
             return
-        shape, time, _ = self._table.learner.gammas(elapsed[told], places[told])
-        fresh = np.exp(-shape * np.log1p(elapsed[told] / time))
-        for k, place in enumerate(places[told].tolist()):
-            count, _ = self._hints(place)
+        recall, factor = self._known.channels.reliability(self._table["channel"][places])
+        counts, unhinted = self._judge(places, lived, changed)
+        late = changed & (elapsed > 0) & (recall > 0)
+        if ages is not None:
+            late &= np.isnan(ages)
+        silent, hinted = late & (counts == 0), late & (counts > 0)
+        none = np.minimum(factor**counts * unhinted, 1.0 - 1e-9)
+        true = np.where(hinted, (1.0 - factor) * counts / (1.0 - none), 1.0)
+        share = np.where(silent, 1.0 - recall, np.where(hinted, np.maximum(recall, _LEAST_SHARE), 1.0))
+        times = np.where(hinted, np.clip(np.rint(true), 1, _MOST_CHANGES), 1).astype(np.intp)
+        each = np.repeat(np.arange(places.size), times)  # changes that gave hints, equally far apart
+        part, again = (share / times)[each], hinted[each]
+        if silent.any():
+            quiet = ((1.0 - share) * elapsed)[silent]
+            before = None if by_level is None else (((1.0 - share) * by_level[0])[silent], None)
+            learner.learn(places[silent], quiet, np.zeros(quiet.size, np.bool_), by_level=before)
+        learner.learn(
+            places[each],
+            part * elapsed[each],
+            changed[each],
+            modified=_ages(None if ages is None else ages[each], part * elapsed[each], again),
+            by_level=None if by_level is None else _by_level(by_level, each, part, again),
+        )
+        if hinted.any():
+            others = factor**counts * (1.0 - unhinted) / (1.0 - none)
+            back = np.stack([elapsed, elapsed if by_level is None else by_level[0]]) * (1.0 - recall)
+            learner.credit(
+                places[hinted], np.subtract(true, times, dtype=float)[hinted], others[hinted], back[:, hinted]
+            )
+
+    def _judge(
+        self, places: Places, lived: Floats, changed: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Learn how good hints are.
+
+        Return how many each poll followed, and how probably there was no change without a hint.
+        """
+        counts, channels = np.zeros(places.size, np.int64), self._table["channel"][places]
+        told = np.flatnonzero(channels)
+        for k, place in zip(told.tolist(), places[told].tolist(), strict=True):
+            counts[k] = self._hints(place).hints
             self._followed.pop(place, None)
-            self._channel(place).learn(count, float(fresh[k]), changed=bool(changed[told[k]]))
+        shape, time, _ = self._table.learner.gammas(lived, places)
+        unhinted = self._known.channels.unhinted(channels, shape, time, lived, counts)
+        for k in told.tolist():
+            self._channel(int(places[k])).learn(
+                int(counts[k]), float(shape[k]), float(lived[k] / time[k]), changed=bool(changed[k])
+            )
+        return counts, unhinted
 
     def _hints(self, place: int) -> _Followed:
         """Return the hints that the last poll of an element followed, or that it has now."""
@@ -164,6 +185,17 @@ class HintedElements:
         self._followed = {place: _Followed(count, []) for place, count in counts}
         for place, moment in np.reshape(state.get("followed_moments", ()), (-1, 2)).tolist():
             self._followed[int(place)].moments.append(moment)
+
+
+def _ages(told: Floats | None, gone: Floats, hinted: NDArray[np.bool_]) -> Floats:
+    """Return the ages of changes: as told, or all the time that a change with a hint took."""
+    return np.where(hinted, gone, np.nan if told is None else told)
+
+
+def _by_level(by_level: ByLevel, each: Places, part: Floats, hinted: NDArray[np.bool_]) -> ByLevel:
+    """Return the same by the levels of classes: intervals, and ages."""
+    gone, told = part * by_level[0][each], by_level[1]
+    return gone, _ages(None if told is None else told[each], gone, hinted)
 
 
 def _listed(moments: Mapping[int, Sequence[float]]) -> Floats:

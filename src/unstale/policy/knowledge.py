@@ -148,7 +148,7 @@ class Knowledge:
                 rest = (1.0 - believed * (1.0 - overdue)) * hope[own] + _TIE_SHARE
                 values[own] = believed * unit[own] * by_clock + rest * values[own]
                 hope[own] = 1.0
-        hinted = self._hinted_worths(objective, places, since, elapsed, shape / time)
+        hinted = self._hinted_worths(objective, places, since, elapsed, (shape, time))
         return hope * np.where(np.isnan(hinted), values, unit * hinted)
 
     def growth(self, places: Places) -> Floats:
@@ -161,7 +161,7 @@ class Knowledge:
         return found
 
     def _hinted_worths(
-        self, objective: Objective, places: Places, since: Floats, elapsed: Floats, rate: Floats
+        self, objective: Objective, places: Places, since: Floats, elapsed: Floats, law: tuple[Floats, Floats]
     ) -> Floats:
         """Return what polls of elements that have a channel of hints are worth; nan for others.
 
@@ -173,16 +173,18 @@ class Knowledge:
             The elements.
         since, elapsed
             The time since the last poll of each, and the same in operational time.
-        rate
-            Its change rate.
+        law
+            The laws of rates, shapes and times, but for hints.
         """
         table, found = self.table, np.full(places.size, np.nan)
         told = np.flatnonzero(table["channel"][places] > 0)
         if told.size:
             which = places[told]
             part = elapsed[told] / np.maximum(since[told], 1e-300)
+            channel, hints = table["channel"][which], table["hints"][which]
+            shape, time = self.channels.law(channel, law[0][told], law[1][told], elapsed[told], hints)
             worths = self.channels.worths(
-                objective, table["channel"][which], rate[told], elapsed[told], table["hints"][which],
+                objective, channel, shape / time, elapsed[told], hints,
                 self._moments(which) * part[:, None],
             )  # fmt: skip
             if worths is not None:
@@ -307,11 +309,7 @@ class Knowledge:
         since = self.operational_since(places, now)
         shape, time, hope = table.learner.gammas(since, places)
         told = table["channel"][places]
-        exposed = since
-        if told.any():  # without a hint, only changes that give none can have come
-            recall = np.array([0.0, *(one.recall for one in self.channels.channels[1:])])
-            exposed = since * (1.0 - recall[told])
-        fresh = hope * np.exp(-shape * np.log1p(exposed / time))
+        fresh = hope * self.channels.fresh(told, shape, time, since, table["hints"][places])
         if self.clocks is not None and (own := self.clocks.have_own(table, places)).any():
             end = np.full(np.count_nonzero(own), now)
             by_clock = self.clocks.own_fresh(table, places[own], end - table.since(places[own], now), end)
@@ -321,8 +319,6 @@ class Knowledge:
             fresh[own] += self.clocks.clockworks.credence(table["clockwork"][places[own]]) * (
                 by_clock - fresh[own]
             )
-        if told.any():
-            fresh *= self.channels.fresh(told, table["hints"][places])
         return np.where(np.isnan(table["last"][places]) | (table["state"][places] == DROPPED), 0.0, fresh)
 
     def share(self, places: Places, weights: Floats, now: float) -> Share:

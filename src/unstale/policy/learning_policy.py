@@ -52,6 +52,8 @@ _RESCALE_FACTOR = 2.5
 """Factor by which a round may become longer or shorter before the learner is told."""
 _LONGEST_LOOK_AHEAD_HOURS = 48.0
 """Hours for which it is worked out in advance when a poll comes to be worth the price."""
+_LOOKED_AT_SHARE = 0.8
+"""Share of the price from which on elements are looked at."""
 _STATE_AFTER = {
     "new": OK,
     "changed": OK,
@@ -312,9 +314,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         lived, by_level = gone, None
         if time is not None and places.size:
             lived, by_level = learn_levels(self.known, places, time, gone, changed, ages)
-        gone, ages, by_level = self.hinted.learn_before(places, time, gone, changed, ages, by_level)
-        self.hinted.judge(places, lived, changed)
-        learner.learn(places, gone, changed, modified=ages, by_level=by_level)
+        self.hinted.learn(places, gone, changed, ages, lived, by_level)
         self.known.levels.follow(learner.by_level)
 
     def begin(self, places: Places, ages: Floats) -> None:
@@ -411,8 +411,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         table, limits = self.table, self.limits
         if room <= 0 or not len(table) or not limits.next(now) < end:
             return Chosen(np.empty(0, np.intp), np.empty(0), np.empty(0))
-        most = int(min(limits.affordable(now, end, self.known.mean_size) + 2.0, room, 1e15))
-        new, old, values = self._candidates(now, end)
+        affordable = limits.affordable(now, end, self.known.mean_size)
+        most = int(min(affordable + 2.0, room, 1e15))
+        new, old, values = self._candidates(now, end, affordable)
         offered, worth_it, floor = old, values, 0.0
         if saving := limits.reserve > 0:
             if self._reserve_price.base <= 0:
@@ -511,8 +512,22 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.audit = {i: self.audit[i] for i in self.table["id"][places].tolist()}
         return places[~self.table["busy"][places]]
 
-    def _candidates(self, now: float, end: float) -> tuple[Places, Places, Floats]:
-        """Return elements that may be polled: those without a copy; others, and what that is worth."""
+    def _candidates(self, now: float, end: float, affordable: float) -> tuple[Places, Places, Floats]:
+        """Return elements that may be polled: those without a copy; others, and what that is worth.
+
+        If too few are worth the price, those are looked at, too, that were to be looked at later: the budget
+        is spent in any case, unless there is a reserve.
+        """
+        new, old, values = self._looked_at(now, end)
+        worth_it = new.size + np.count_nonzero(values >= _LOOKED_AT_SHARE * self._marked)
+        if self._marked > 0 and not self.limits.reserve and worth_it < affordable:
+            self._marked = 0.0
+            self.table.look_again()
+            return self._looked_at(now, end)
+        return new, old, values
+
+    def _looked_at(self, now: float, end: float) -> tuple[Places, Places, Floats]:
+        """Return elements that are looked at now, as `_candidates` does."""
         table = self.table
         self._shares.count()
         places = table.due(now, end)
@@ -616,7 +631,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         At constant rates worth grows at most with a power of time, so it takes that long to reach the price.
         """
         table = self.table
-        if short or self.price < 0.8 * self._marked:  # there is budget left, or polls are cheaper now
+        if (
+            short or self.price < _LOOKED_AT_SHARE * self._marked
+        ):  # there is budget left, or polls are cheaper now
             table.look_again()
             self._marked = self.price
             return
@@ -626,14 +643,16 @@ class LearningPolicy(Generic[AnyLimits_co]):
         since = table.since(places, end)
         growth = self.known.growth(places)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            reach = 0.9 * (0.8 * self._marked / values) ** (1.0 / growth)
+            reach = 0.9 * (_LOOKED_AT_SHARE * self._marked / values) ** (1.0 / growth)
         soon = 0.1 * float(table.learner.half_life.min())
         worked = table.worked_since(places, end)
         wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * worked, 0.0, soon)
         wait = table.after(places, np.full(places.size, end), wait) - end
         if self.known.clocks is not None and self.known.timed:
             horizon = min(soon, _LONGEST_LOOK_AHEAD_HOURS * self.known.clocks.rhythms.hour)
-            moments = self.known.next_polls(places, np.full(places.size, end), 0.8 * self._marked, horizon)
+            moments = self.known.next_polls(
+                places, np.full(places.size, end), _LOOKED_AT_SHARE * self._marked, horizon
+            )
             wait = np.where(np.isnan(moments), wait, np.maximum(moments - end, 0.2 * self.known.clocks.step))
         patience = SHORTEST_ROUNDS * self.round
         wait = np.minimum(wait, np.where(since < patience, patience - since, patience))

@@ -63,15 +63,17 @@ def learn_levels(
     end = known.by_clock(classes, time)
     start = end - elapsed
     lived = levels.elapsed(classes, start, end) if levels.any else elapsed
-    _learn_errors(known, places, lived, changed, time)
+    plain = known.table["channel"][places] == 0  # polls that follow hints see changes because of that
+    _learn_errors(known, places[plain], lived[plain], changed[plain], time[plain])
     if not learner.can_follow:
         return lived, None
     by_level = levels.elapsed(classes, start, end, in_any_case=True)
     told, told_by_level = np.empty(0), None
     if ages is not None:
         told, told_by_level = ages, levels.elapsed(classes, end - ages, end, in_any_case=True)
-    laws = learner.gammas(by_level, places, by_level=True)
-    levels.learn(PollsOfElements(classes, start, end, changed, *laws, ages=told))
+    laws = learner.gammas(by_level[plain], places[plain], by_level=True)
+    told = told[plain] if told.size else told
+    levels.learn(PollsOfElements(classes[plain], start[plain], end[plain], changed[plain], *laws, ages=told))
     return lived, (by_level, told_by_level)
 
 

@@ -339,6 +339,24 @@ class Learner:
         quiet = np.where(faded > 0, -np.expm1(-faded) / np.where(decay > 0, decay, 1.0), ages[:, None])
         self._evidence[elements, :, 3] += quiet
 
+    def credit(self, elements: NDArray[np.integer], changes: Floats, others: Floats, back: Floats) -> None:
+        """Take in parts of changes that are known otherwise than by polls, such as by hints.
+
+        Parameters
+        ----------
+        elements
+            Whose they are.
+        changes
+            Changes to be counted besides those that polls saw; less than 0 if those were not sure.
+        others, back
+            Polls, or parts of them, that saw a change, and how far they had looked back: by time, and by the
+            levels of classes.
+        """
+        for k, clock in enumerate(self._clocks.tolist()):
+            for column, more in ((0, changes), (1, others), (2, others * back[clock])):
+                np.add.at(self._evidence[:, k, column], elements, more.astype(np.float32))
+            self._evidence[elements, k, 0] = np.maximum(self._evidence[elements, k, 0], 0.0)
+
     def checked(
         self, elements: ArrayLike, elapsed: ArrayLike, changed: ArrayLike
     ) -> tuple[NDArray[np.intp], Floats, NDArray[np.bool_]]:

@@ -7,7 +7,8 @@ this is done for each of several half-lives.
 
 A fifth number is the case for an element being hopeless: one that changes all the time, such as a page with
 the time of day on it. No gamma law would tell that from a fast one. Each change that was seen makes it
-likelier by as much as the gamma law had thought it unlikely, and one poll without a change refutes it.
+likelier by as much as the gamma law had thought it unlikely, and one poll without a change refutes it. A
+change whose time is known does not make it likelier.
 """
 
 import math
@@ -157,7 +158,6 @@ def hear(
             if changed[j]:
                 surprise[group, k] -= math.log(1.0 - hope * (1.0 - stir))
                 by = odds
-                seen[4] -= math.log(stir)
                 if ages.size > 0 and ages[clocks[k], j] >= 0.0:
                     x = min(ages[clocks[k], j], t)
                     seen[0] += 1.0
@@ -167,6 +167,7 @@ def hear(
                     to_shape = shape_p / a - time_p - shape_p * log + part * time_p
                     to_rate = shape_q / a - time_q - shape_q * log + part * time_q
                 else:
+                    seen[4] -= math.log(stir)
                     _add_change(seen, a, b, t)
             else:
                 surprise[group, k] += here - (math.log(hope) if seen[4] > 0.0 else _LOG_FIRST_HOPE)
