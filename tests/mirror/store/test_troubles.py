@@ -12,8 +12,9 @@ import warnings
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
-from sqlalchemy import exc
+from sqlalchemy import exc, make_url
 
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.mirror import Mirror
@@ -369,3 +370,21 @@ def test_a_store_that_is_deleted_or_replaced_while_it_is_open_is_trouble(tmp_pat
         (tmp_path / "elsewhere.db").replace(file)
         with store.begin() as t:
             assert t.count() == {"new": 3}
+
+
+def test_a_server_that_only_looks_like_postgresql_is_told(postgres_url, copies):
+    """As some do that speak its language: locks are accepted, and keep nobody out."""
+    with open_store(postgres_url, copies=copies) as store:
+        assert store.lacking() is None
+    name, held = make_url(postgres_url).database, "FUNCTION public.pg_try_advisory_xact_lock(bigint)"
+    for lacks, told in {
+        f"{held} RETURNS boolean LANGUAGE sql AS 'SELECT true'": "keep nobody out",
+        "VIEW public.pg_stat_activity AS SELECT * FROM pg_catalog.pg_stat_activity LIMIT 1": "cannot see",
+    }.items():
+        with closing(psycopg.connect(postgres_url, autocommit=True)) as connection:
+            connection.execute(f"CREATE {lacks}")
+            connection.execute(f"ALTER DATABASE {name} SET search_path = public, pg_catalog")
+        with open_store(postgres_url, copies=copies) as store:
+            assert told in store.lacking()
+        with closing(psycopg.connect(postgres_url, autocommit=True)) as connection:
+            connection.execute(f"DROP {lacks.split(' RETURNS')[0].split(' AS')[0]}")

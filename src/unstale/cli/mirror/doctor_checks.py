@@ -155,6 +155,9 @@ def check_all(opened: Opened) -> list[Check]:
 
 
 def _check_store(opened: Opened) -> list[Check]:
+    if (lacking := opened.mirror.store.lacking()) is not None:
+        todo = "use PostgreSQL itself: on this one two planners could run at the same time"
+        return [Check("error", "store", f"it only looks like PostgreSQL: {lacking}", todo)]
     if (foreign := opened.mirror.store.foreign_copies()) is not None:
         told, _, todo = foreign.partition("; ")
         return [Check("error", "copies", told, todo)]

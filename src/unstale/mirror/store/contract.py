@@ -528,6 +528,9 @@ class Store(Protocol):
     def claim_copies(self) -> None:
         """Refuse to work with a folder of copies that is not the mirror's; one that is new becomes it."""
 
+    def lacking(self) -> str | None:
+        """Say what the server lacks that workers rely on; None if it has all."""
+
     def foreign_copies(self) -> str | None:
         """Say why the folder of copies is not the one that the mirror's workers have; None if it is."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Engine, create_engine, event, exc
+from sqlalchemy import Engine, create_engine, event, exc, func, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import QueuePool
 
@@ -173,6 +173,26 @@ def postgres_engine(url: URL, session: str) -> Engine:
             raise
 
     return engine
+
+
+def lacking(engine: Engine) -> str | None:
+    """Say what a server lacks that workers rely on, if it only looks like PostgreSQL; None: it has all.
+
+    Some databases that speak its language accept advisory locks and keep nobody out by them, or show a
+    session only its own.
+    """
+    key = secrets.randbits(62)
+    with engine.connect() as one, engine.connect() as other:
+        ask = select(func.pg_try_advisory_xact_lock(key))
+        if not one.scalar(ask):
+            return "a lock that nobody has cannot be had"
+        if other.scalar(ask):
+            return "its advisory locks keep nobody out"
+        of_ours = "SELECT count(*) FROM pg_stat_activity WHERE application_name = :session"
+        session = one.scalar(text("SELECT current_setting('application_name')"))
+        if int(other.scalar(text(of_ours), {"session": session}) or 0) < 2:
+            return "sessions cannot see one another in pg_stat_activity"
+    return None
 
 
 def run_lock(path: Path, *, shared: bool = False) -> FileLock | None:

@@ -36,6 +36,7 @@ from unstale.mirror.store.folder import new_file, sync_folder
 from .connection import (
     check_file,
     files_of,
+    lacking,
     place_of,
     postgres_engine,
     run_lock,
@@ -271,6 +272,11 @@ class SqlStore:
                     transaction.connection.execute(insert(meta), {"name": "copies", "value": mine})
                 if found is None:
                     self.copies.identify(mine)
+
+    def lacking(self) -> str | None:
+        """Say what the server lacks that workers rely on; None if it has all, or the store is a file."""
+        with troubles(self._name):
+            return lacking(self._engine) if self._path is None else None
 
     def foreign_copies(self) -> str | None:
         """Say why the folder of copies is not the one that the mirror's workers have; None if it is."""
