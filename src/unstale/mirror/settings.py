@@ -130,6 +130,8 @@ class DiscoveryLimits:
     """Elements of the mirror up to which lists may discover more."""
     waiting: int = 10_000
     """Elements of one list that wait for their first poll."""
+    pattern: int = 1000
+    """Pages found by following links whose addresses differ only in numbers and in values of a query."""
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ host = 2
 via = 3
 total = 4
 waiting = 5
+pattern = 6
 
 [[group]]
 match = "http:a.example"
@@ -191,7 +192,7 @@ def test_everything_can_be_said(write, monkeypatch):
             verify=False,
             ca_file="ca.pem",
         ),
-        discovery=DiscoveryLimits(list=1, host=2, via=3, total=4, waiting=5),
+        discovery=DiscoveryLimits(list=1, host=2, via=3, total=4, waiting=5, pattern=6),
         composed=(Composed("monthly report", ("shop#orders", "shop#people"), 5.0),),
         reads=Reads(0.1, 5.0, "header:X-User", 30 * 86400.0, {"billing": 3.0}),
         databases={"shop": Database("postgresql://me:s3cret@db/shop", 10.0)},

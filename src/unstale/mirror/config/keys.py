@@ -165,16 +165,20 @@ _OPTIONS = (
     Key("headers", values.headers, "none", '{ Authorization = "Bearer ${TOKEN}" }',
         "Pages: further headers, sent to the host of the page alone. `${NAME}` is that variable of the "
         "environment.", option=True),
+    Key("links", values.count(0, 8), "0", "2",
+        "Pages: how many steps links are followed from the page. What they lead to becomes an element, "
+        "within `only`, `skip`, `hosts` and `[discovery]`; `nofollow` is obeyed.", option=True),
     # what names others
     Key("discover", values.wanted, "true", '"https://example.org/news/*"',
-        "Feeds, sitemaps and folders: whether what they name becomes an element; or patterns of what does.",
+        "Feeds, sitemaps, folders and links: whether what they name becomes an element; or patterns of what "
+        "does.",
         option=True),
     Key("only", values.several, "everything", '["https://example.org/*"]',
-        "Feeds, sitemaps and folders: patterns; what matches none is left out.", option=True),
-    Key("skip", values.several, "nothing", '["*.tmp"]', "Folders: patterns; what matches one is left out.",
-        option=True),
-    Key("hosts", values.choice("own", "any"), '"own" for sitemaps, "any" for feeds', '"any"',
-        "Feeds and sitemaps: whether addresses of other hosts count.", option=True),
+        "Feeds, sitemaps, folders and links: patterns; what matches none is left out.", option=True),
+    Key("skip", values.several, "nothing", '["*.tmp"]',
+        "Folders and links: patterns; what matches one is left out.", option=True),
+    Key("hosts", values.choice("own", "any"), '"own" for sitemaps and links, "any" for feeds', '"any"',
+        "Feeds, sitemaps and links: whether addresses of other hosts count.", option=True),
     # files
     Key("follow", values.flag, "false", "true",
         "Folders: whether links to files count that lead out of the folder.", option=True),
@@ -210,6 +214,9 @@ _DISCOVERY = (
         "Elements of the mirror, up to which lists discover more."),
     Key("waiting", values.count(1), "10000", "50000",
         "Elements of one list that wait for their first poll. Others come in after them."),
+    Key("pattern", values.count(1), "1000", "100",
+        "Pages found by following links whose addresses differ only in numbers and in values of a query: "
+        "calendars and the like have no end."),
 )  # fmt: skip
 
 _COMPOSED = (

@@ -1,4 +1,4 @@
-"""Discovery: step 7 of a poll, elements that feeds, sitemaps and folders name, and hints about them.
+"""Discovery: step 7 of a poll, elements that lists, folders and links name, and hints about them.
 
 It also makes elements of what users name, by the same rules.
 
@@ -173,7 +173,8 @@ class Discovery:
         for keys in _batches(list(additions)):
             known = t.find(keys)
             new_ones += [additions[key] for key in keys if key not in known]
-        admitted, left_out = self._room.admitted(t, via, new_ones, now)
+        followed = via in lists and lists[via].source == "http"
+        admitted, left_out = self._room.admitted(t, via, new_ones, now, followed=followed)
         t.add(admitted, now)
         if via in lists:
             note_left_out(t, via, lists[via].key, left_out, self._settings.discovery)

@@ -10,8 +10,10 @@ a few at a time until one is seen.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from glob import escape
 
 from unstale.mirror.settings import DiscoveryLimits
 from unstale.mirror.store.contract import Addition, Transaction
@@ -34,6 +36,7 @@ _ABOUT = {
     "via": "all that goes back to one list may be {:,} elements",
     "total": "all lists together may discover {:,} elements",
     "waiting": "{:,} elements of a list may wait for their first poll",
+    "pattern": "{:,} pages may differ only in numbers and in values of a query",
     "useless": "none of its elements has a copy, of many that were tried",
 }
 
@@ -45,11 +48,16 @@ class DiscoveryRoom:
         self._limits = limits
         self._counts: dict[int, tuple[float, int]] = {}
         """Large counts, by the list, or 0 for all: when they were made."""
+        self._shapes: dict[str, tuple[float, int]] = {}
+        """How many elements have addresses of a shape, and when that was counted."""
 
     def admitted(
-        self, t: Transaction, via: int, new: Sequence[Addition], now: float
+        self, t: Transaction, via: int, new: Sequence[Addition], now: float, *, followed: bool = False
     ) -> tuple[list[Addition], dict[str, int]]:
-        """Return the elements that get in, in the order in which they were named; why how many do not."""
+        """Return the elements that get in, in the order in which they were named; why how many do not.
+
+        ``followed``: whether links name them, which may go on without an end.
+        """
         left_out: Counter[str] = Counter()
         root = self._first_list(t, via)
         room = self._places(t, via, root, now)
@@ -59,15 +67,31 @@ class DiscoveryRoom:
             why = next((name for name, places in room.items() if places <= len(got)), "")
             if not why and hosts.get(one.group, 0) >= self._limits.host:
                 why = "host"
+            shape = shape_of(one.key) if followed and not why else None
+            if shape is not None and self._alike(t, shape, now) >= self._limits.pattern:
+                why = "pattern"
             if why:
                 left_out[why] += 1
                 continue
             hosts[one.group] = hosts.get(one.group, 0) + 1
             got.append(one)
+            if shape is not None:
+                moment, count = self._shapes[shape]
+                self._shapes[shape] = moment, count + 1
         for number, (moment, count) in list(self._counts.items()):
             if number in {0, root}:
                 self._counts[number] = moment, count + len(got)
         return got, dict(left_out)
+
+    def _alike(self, t: Transaction, shape: str, now: float) -> int:
+        """Return how many elements have addresses of a shape, up to the limit."""
+        moment, count = self._shapes.get(shape, (-_COUNT_SECONDS, 0))
+        if not 0.0 <= now - moment < _COUNT_SECONDS:
+            if len(self._shapes) > 1000:
+                self._shapes.clear()
+            count = len(t.elements(0, self._limits.pattern, pattern=shape))
+            self._shapes[shape] = now, count
+        return count
 
     def _places(self, t: Transaction, via: int, root: int, now: float) -> dict[str, int]:
         """Return how many more elements each limit allows for."""
@@ -113,6 +137,25 @@ class DiscoveryRoom:
         t.remove(gone, now)
         t.forget(gone)
         return len(waiting) - len(gone)
+
+
+def shape_of(key: str) -> str | None:
+    """Return a pattern of the addresses that differ from this one only in numbers and values of a query.
+
+    It is None if there are none of these: such addresses do not go on without an end.
+
+    >>> shape_of("http://a/calendar/2024/5?view=day&x=1"), shape_of("http://a/about")
+    ('http://a/calendar/*/*[?]view=*&x=*', None)
+    """
+    start, _, rest = key.partition("://")
+    host, slash, path = rest.partition("/")
+    plain, question, query = path.partition("?")
+    names = [escape(one.partition("=")[0]) for one in query.split("&")] if question else []
+    shape = re.sub(r"[0-9]+", "*", escape(plain))
+    if shape == escape(plain) and not names:
+        return None
+    asked = "[?]" + "&".join(f"{name}=*" for name in names) if names else ""
+    return f"{start}://{escape(host)}{slash}{shape}{asked}"
 
 
 def note_left_out(

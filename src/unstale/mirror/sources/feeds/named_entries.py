@@ -19,7 +19,7 @@ from hashlib import sha256
 
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
-from unstale.mirror.sources.http.urls import host_of
+from unstale.mirror.sources.http.urls import site_of
 from unstale.mirror.sources.option_values import discovery, patterns_of
 
 
@@ -97,12 +97,3 @@ class EntryFilter:
     def adds(self, key: str) -> bool:
         """Tell whether an entry becomes an element."""
         return self.discover and (not self.wanted or any(fnmatchcase(key, one) for one in self.wanted))
-
-
-def site_of(address: str) -> str:
-    """Return the host of an address with its port, without ``www.``.
-
-    >>> site_of("https://www.example.org/a"), site_of("http://example.org:8080/")
-    ('example.org', 'example.org:8080')
-    """
-    return host_of(address, port=True).removeprefix("www.")

@@ -24,12 +24,12 @@ from unstale.mirror.contained import LimitExceeded, parsers
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, New, Source, Terms, WarmSource
 from unstale.mirror.sources.bloom_filter import BloomFilter
-from unstale.mirror.sources.http.urls import host_of
+from unstale.mirror.sources.http.urls import host_of, site_of
 from unstale.mirror.sources.threads import GivenUp, Threads
 from unstale.quantities import show_duration
 
 from .formats import read_feed
-from .named_entries import EntryFilter, NamedEntries, site_of
+from .named_entries import EntryFilter, NamedEntries
 from .sitemaps import read_sitemap
 
 _SMALL_DOCUMENT_BYTES = 1 << 15

@@ -22,7 +22,7 @@ from unstale.mirror.sources.option_values import truth
 
 from .fingerprint import check_content_options
 
-OPTIONS = ("change", "selector", "ignore", "conditional", "headers")
+OPTIONS = ("change", "selector", "ignore", "conditional", "headers", "links")
 """Names of the options of a page."""
 
 _HEADERS_OF_UNSTALE = frozenset({
@@ -49,6 +49,10 @@ def check_options(options: Mapping[str, Json]) -> None:
     check_content_options(options)
     is_conditional(options)
     own_headers(options)
+    if "links" in options:
+        from .links import LinkOptions
+
+        LinkOptions.of(options)
 
 
 def is_conditional(options: Mapping[str, Json]) -> bool:

@@ -299,7 +299,9 @@ class Poller:
             moved=visit.moved,
             spacing=visit.spacing,
             origins=tuple(sorted(set(map(origin_of, visit.seen)))) if len(visit.seen) > 1 else (),
-            meta={} if same else version_meta(response, visit.url, title_of(head, kind)),
+            meta={}
+            if same and "links" not in visit.known.options
+            else version_meta(response, visit.url, title_of(head, kind)),
         )
 
     async def _digested(

@@ -70,7 +70,12 @@ class HttpSource:
 
     async def poll(self, known: Known, terms: Terms) -> Found:
         """Ask for a page."""
-        return await (self._poller or self._loaded()).poll(known, terms)
+        found = await (self._poller or self._loaded()).poll(known, terms)
+        if found.outcome != "changed" or "links" not in known.options:
+            return found
+        from .links import with_links
+
+        return await with_links(found, known, private=self._settings.http.private)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -101,6 +101,15 @@ def host_of(url: str, *, port: bool = False) -> str:
     return _pieces(_start(url))[port]
 
 
+def site_of(address: str) -> str:
+    """Return the host of an address with its port, without ``www.``.
+
+    >>> site_of("https://www.example.org/a"), site_of("http://example.org:8080/")
+    ('example.org', 'example.org:8080')
+    """
+    return host_of(address, port=True).removeprefix("www.")
+
+
 def _split(text: str, shown: str) -> SplitResult:
     try:
         parts = urlsplit(text.strip())

@@ -1,0 +1,88 @@
+"""Following links in the real loop: a site on loopback, to a depth, within limits."""
+
+import asyncio
+import threading
+
+import pytest
+
+from mirror.sources.http.hostile import Hostile, answer
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.settings import DiscoveryLimits, GroupLimit, Settings
+
+
+def page(*links):
+    body = "".join(f'<a href="{link}">x</a>' for link in links).encode()
+    return answer(body, Content_Type="text/html")
+
+
+SITE = {
+    "/": page("/one", "/two", "/private/x", "/cal/1"),
+    "/one": page("/deep", "/", "/two?utm_source=one"),
+    "/two": page("/one"),
+    "/deep": page("/deeper"),
+    "/deeper": page("/deepest"),
+    "/robots.txt": answer(b"User-agent: *\nDisallow: /private", Content_Type="text/plain"),
+    **{f"/cal/{day}": page(f"/cal/{day + 1}", f"/cal/{day + 2}") for day in range(1, 60)},
+}
+
+
+@pytest.fixture
+def site():
+    """Serve the site in a thread, and return its address."""
+    started, stop, found = threading.Event(), None, {}
+
+    async def serve():
+        nonlocal stop
+        stop = asyncio.Event()
+        found["loop"] = asyncio.get_running_loop()
+        async with Hostile(SITE) as server:
+            found["url"] = server.url("")
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert started.wait(30.0)
+    yield found["url"]
+    found["loop"].call_soon_threadsafe(stop.set)
+    thread.join(30.0)
+
+
+def crawled(folder, url, *, links, turns=30, **limits):
+    """Follow links from the root; return the paths of elements with their states, and what status tells."""
+    settings = Settings(
+        budget=1000.0,
+        reserve=0.0,
+        groups=(GroupLimit("*", concurrency=20),),
+        discovery=DiscoveryLimits(**limits),
+    )
+    with Mirror(folder / "mirror.db", settings=settings) as mirror:
+        mirror.add(f"{url}/", links=links)
+        for _ in range(turns):
+            before = [(one.key, one.state) for one in mirror.elements()]
+            for _ in range(2):
+                mirror.step()
+            if before == [(one.key, one.state) for one in mirror.elements()]:
+                break
+        return {one.key.removeprefix(url): one.state for one in mirror.elements()}, mirror.status().trouble
+
+
+def test_links_are_followed_to_a_depth_and_robots_are_obeyed(tmp_path, site):
+    found, _ = crawled(tmp_path, site, links=2)
+    assert found == {
+        "/": "ok", "/one": "ok", "/two": "ok", "/deep": "ok", "/private/x": "refused",
+        "/cal/1": "ok", "/cal/2": "ok", "/cal/3": "ok",
+    }  # fmt: skip
+
+
+def test_a_calendar_has_an_end_and_so_has_the_site(tmp_path, site):
+    found, trouble = crawled(tmp_path, site, links=8, pattern=4)
+    assert sum(key.startswith("/cal/") for key in found) == 4
+    assert {"/deeper", "/one"} <= set(found)
+    assert any("pages may differ only in numbers" in words and "set pattern" in words for words in trouble)
+
+
+def test_all_that_a_root_leads_to_is_limited(tmp_path, site):
+    found, trouble = crawled(tmp_path, site, links=8, via=3)
+    assert len(found) <= 4
+    assert any("set via below [discovery]" in words for words in trouble)
