@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from distributed import Client
 from numpy.typing import NDArray
 
 from benchmarks import peak
@@ -356,16 +357,23 @@ def _load(path: Path) -> dict[str, Floats]:
     return {"rates": rates, "weights": weights}
 
 
+def _cluster(workers: int) -> Client:
+    """Start a cluster of Dask on this machine; its workers load each shard once."""
+    return Client(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+
+
 def shards() -> None:
     rates, weights = elements(SHARDS * MILLION)
     budget, total = float(rates.size), weights.sum()
     whole = plan(rates, budget, weights=weights)
     print(f"\n{SHARDS} shards of {MILLION:,} elements, read from files; yardstick: one plan for all")
     spawn = multiprocessing.get_context("spawn")
-    ways: list[tuple[str, Callable[[], Executor | nullcontext[None]]]] = [
+    ways: list[tuple[str, Callable[[], Executor | Client | nullcontext[None]]]] = [
         ("one after the other", nullcontext),
         ("two threads", lambda: ThreadPoolExecutor(2)),
         ("two processes", lambda: ProcessPoolExecutor(2, mp_context=spawn)),
+        ("a Dask worker", lambda: _cluster(1)),
+        ("two Dask workers", lambda: _cluster(2)),
     ]
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, f"{i}.npy") for i in range(SHARDS)]
@@ -376,7 +384,7 @@ def shards() -> None:
         for name, start in ways:
             with start() as executor:
 
-                def sharded(executor: Executor | None = executor) -> object:
+                def sharded(executor: Executor | Client | None = executor) -> object:
                     return plan_shards(sources, budget, executor=executor)
 
                 found = plan_shards(sources, budget, executor=executor)

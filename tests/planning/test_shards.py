@@ -329,6 +329,44 @@ def test_executors(executor):
             assert_allclose(found.frequencies(shards[2]), expected.frequencies(parts[2]), rtol=1e-9)
 
 
+def in_a_cluster(**options):
+    """A client of a Dask cluster on this machine."""
+    from distributed import Client
+
+    return Client(n_workers=2, threads_per_worker=1, dashboard_address=None, **options)
+
+
+def load_and_note(log, seed):
+    with log.open("a") as file:
+        file.write(f"{seed} ")
+    return load(seed)
+
+
+def test_workers_of_a_cluster_load_each_shard_once(tmp_path):
+    log = tmp_path / "log"
+    parts = [load(seed) for seed in range(5)]
+    expected = plan_shards(parts, 5e3)
+    with in_a_cluster(processes=False) as client:
+        shards = [functools.partial(load_and_note, log, seed) for seed in range(5)]
+        found = plan_shards(shards, 5e3, executor=client)
+        assert sorted(log.read_text().split()) == ["0", "1", "2", "3", "4"]
+        assert found.price == pytest.approx(expected.price, rel=1e-12)
+        again = plan_shards([*parts, {"rates": []}], 5e3, executor=client)
+        assert again.price == pytest.approx(expected.price, rel=1e-12)
+        there = client.submit(found.frequencies, functools.partial(load, 2)).result()
+        assert_allclose(there, expected.frequencies(parts[2]), rtol=1e-9)
+        with pytest.raises(InvalidInput, match=r"shards\[1\]: rates"):
+            plan_shards([parts[0], {"rates": [-1.0]}], 1.0, executor=client)
+
+
+@pytest.mark.long
+def test_a_cluster_of_processes_finds_the_same():
+    parts = [load(seed) for seed in range(5)]
+    with in_a_cluster(processes=True) as client:
+        found = plan_shards([functools.partial(load, seed) for seed in range(5)], 5e3, executor=client)
+    assert found.price == pytest.approx(plan_shards(parts, 5e3).price, rel=1e-12)
+
+
 def test_more_shards_than_are_handed_out_at_once():
     columns = elements(1000)
     with ThreadPoolExecutor(2) as pool:

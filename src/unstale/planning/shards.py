@@ -29,9 +29,11 @@ from .search import Clearing, meet
 from .summary import Outlook, Summary, summarise
 
 if TYPE_CHECKING:
+    from distributed import Client
+    from distributed import Future as ClusterFuture
     from numpy.typing import ArrayLike
 
-    Shard = Mapping[str, ArrayLike] | Callable[[], Mapping[str, ArrayLike]]
+    Shard = Mapping[str, ArrayLike] | Callable[[], Mapping[str, ArrayLike]] | Problem | None
 
 _WAITING_SHARDS = 16
 """Shards that are handed to an executor before the first answer is awaited."""
@@ -106,7 +108,7 @@ def plan_shards(
     shards: Iterable[Shard],
     budget: float,
     *,
-    executor: Executor | None = None,
+    executor: Executor | Client | None = None,
     objective: str | Objective = "freshness",
     order: Order = "fixed",
 ) -> ShardedPlan:
@@ -122,7 +124,8 @@ def plan_shards(
     budget
         What may be spent per unit of time, over all shards.
     executor
-        Where summaries are made; None: here, one after the other.
+        Where summaries are made: a `concurrent.futures.Executor`, or a ``dask.distributed.Client``, whose
+        workers load each shard once and keep it until the plan is made. None: here, one after the other.
     objective, order
         As in `plan`.
 
@@ -135,6 +138,7 @@ def plan_shards(
     order_code(order)
     total = scalar("budget", budget, at_least=0)
     _check(shards, executor)
+    shards = _held(executor, shards, goal)
     summary = _total(one for one in _map(executor, _summarise, shards, goal) if one is not None)
     cells = summary.cells
     cells.check_budget(total)
@@ -175,7 +179,20 @@ def _check(shards: object, executor: object) -> None:
             f"shards must be a list, or something else to go through several times; it is {shards!r}"
         )
     if executor is not None and not hasattr(executor, "submit"):
-        raise InvalidInput(f"executor must be a concurrent.futures.Executor; it is {executor!r}")
+        raise InvalidInput(
+            f"executor must be a concurrent.futures.Executor or a dask.distributed.Client; it is {executor!r}"
+        )
+
+
+def _held(executor: Any, shards: Iterable[Shard], goal: Goal) -> Iterable[Shard]:  # noqa: ANN401
+    """Return shards as the workers of a cluster of Dask hold them, read and checked; else as they are."""
+    if type(executor).__module__.partition(".")[0] != "distributed" or not hasattr(executor, "scatter"):
+        return shards
+
+    def sent(shard: Shard) -> Any:  # noqa: ANN401
+        return shard if callable(shard) else executor.scatter([shard])[0]
+
+    return [executor.submit(_problem, sent(shard), goal, pure=False) for shard in shards]
 
 
 def _total(summaries: Iterator[Summary]) -> Summary:
@@ -197,7 +214,7 @@ def _joint(summaries: list[Summary]) -> Summary:
 
 
 def _gap(
-    executor: Executor | None, shards: Iterable[Shard], goal: Goal, clearing: Clearing, left: float
+    executor: Executor | Client | None, shards: Iterable[Shard], goal: Goal, clearing: Clearing, left: float
 ) -> float:
     if not 0.0 < clearing.under < np.inf:
         return 0.0
@@ -208,7 +225,7 @@ def _gap(
 
 
 def _map(
-    executor: Executor | None,
+    executor: Executor | Client | None,
     work: Callable[..., Answer],
     shards: Iterable[Shard],
     *arguments: Any,  # noqa: ANN401
@@ -219,7 +236,7 @@ def _map(
             with _named(i):
                 yield work(shard, *arguments)
         return
-    waiting: deque[tuple[int, Future[Answer]]] = deque()
+    waiting: deque[tuple[int, Future[Answer] | ClusterFuture[Answer]]] = deque()
     for i, shard in enumerate(shards):
         waiting.append((i, executor.submit(work, shard, *arguments)))
         if len(waiting) >= _WAITING_SHARDS:
@@ -228,7 +245,7 @@ def _map(
         yield _answer(*waiting.popleft())
 
 
-def _answer(i: int, answer: Future[Answer]) -> Answer:
+def _answer(i: int, answer: Future[Answer] | ClusterFuture[Answer]) -> Answer:
     with _named(i):
         return answer.result()
 
@@ -244,6 +261,8 @@ def _named(i: int) -> Iterator[None]:
 
 def _problem(shard: Shard, goal: Goal) -> Problem | None:
     """The problem of a shard; None if it has no elements."""
+    if shard is None or isinstance(shard, Problem):  # a worker of a cluster holds it
+        return shard
     columns: object = shard() if callable(shard) else shard
     known = {"rates", "weights", "sizes", "change_sizes", "min_frequency", "max_frequency"}
     if not isinstance(columns, Mapping) or "rates" not in columns or not set(columns) <= known:
