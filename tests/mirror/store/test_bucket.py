@@ -88,6 +88,19 @@ def test_orphans_are_swept_and_what_is_not_ours_is_left(anywhere):
     assert anywhere.place.note("ab/notes.txt") == "somebody's"
 
 
+def test_new_content_is_put_in_a_bucket_with_one_request(bucket, monkeypatch):
+    copies, looks = Copies(bucket), []
+    find = bucket_module.Bucket.find
+    monkeypatch.setattr(
+        bucket_module.Bucket, "find", lambda self, digest: looks.append(digest) or find(self, digest)
+    )
+    digest, _ = copies.put(TEXT)
+    assert looks == []
+    copies.put(TEXT)
+    assert looks == [digest]
+    assert copies.written == 1
+
+
 def test_a_mirror_keeps_its_copies_in_a_bucket(tmp_path, bucket):
     clock = SimulatedClock(1.7e9)
     with Mirror(tmp_path / "mirror.db", copies=bucket, budget="1/h", clock=clock, tick=600.0) as mirror:

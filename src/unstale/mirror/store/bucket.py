@@ -51,7 +51,7 @@ class Bucket:
                 "from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL and so on)"
             )
         self.url = address.rstrip("/")
-        self.address = f"the bucket {self.url}"
+        self.address, self.is_near = f"the bucket {self.url}", False
         self._made: tuple[ObjectStore, Path] | None = None
         self._pool: ThreadPoolExecutor | None = None
 

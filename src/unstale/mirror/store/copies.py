@@ -109,7 +109,7 @@ class Copies:
 
     def _put_bytes(self, body: bytes, *, doubt: bool) -> tuple[str, int]:
         digest = hashlib.sha256(body).hexdigest()
-        there = self._find(digest)
+        there = self._looked_for(digest)
         if not self._is_healthy(digest, there, doubt=doubt):
             packed = body if body.startswith(_COMPRESSED_STARTS) else self._compressor().compress(body)
             if len(packed) < _LARGEST_SHARE * len(body):
@@ -137,7 +137,7 @@ class Copies:
                 if suffix == PACKED:
                     target.write(compressor.flush())
             digest = sha.hexdigest()
-            there = self._find(digest)
+            there = self._looked_for(digest)
             if not self._is_healthy(digest, there, doubt=doubt):
                 self._settle(digest, suffix, temporary, there)
         finally:
@@ -145,6 +145,10 @@ class Copies:
         if ours:
             unlink(path)
         return digest, size
+
+    def _looked_for(self, digest: str) -> Stored | None:
+        """Return what there is of a copy that is to be put, if that matters."""
+        return self._find(digest) if self.place.is_near or digest in self._sure else None
 
     def _settle(self, digest: str, suffix: str, content: bytes | Path, there: Stored | None) -> None:
         """Put content in its place, for good."""

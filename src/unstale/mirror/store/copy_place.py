@@ -41,6 +41,8 @@ class CopyPlace(Protocol):
 
     address: str
     """What messages call it."""
+    is_near: bool
+    """Whether to look for a copy costs nothing; else it is put without a look, if it was not put lately."""
 
     @property
     def scratch(self) -> Path:

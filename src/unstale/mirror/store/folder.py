@@ -27,6 +27,7 @@ class Folder:
     def __init__(self, folder: str | os.PathLike[str], *, shared: bool = False) -> None:
         self.folder, self.shared = Path(folder), shared
         self.address = f"the folder of copies {str(self.folder)!r}"
+        self.is_near = True
         self._start = f"{self.folder}/"
         self._made: set[Path] = set()
 
