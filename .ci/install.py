@@ -11,11 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from tempfile import TemporaryFile
 
 _LARGE_MB = 5.0
 """A package of this size has a line of its own."""
 _LINE_SECONDS = 3.0
 """Smaller ones, and those of which pip reads what they need, are told of together, so often at most."""
+_FEW_PACKAGES = 20
+"""That are unpacked in a moment."""
 _UNITS_MB = {"bytes": 1e-6, "kB": 1e-3, "MB": 1.0, "GB": 1e3}
 _DOWNLOAD = re.compile(r"\s*Downloading (\S+?)(?<!\.metadata) \(([\d.]+) (bytes|kB|MB|GB)\)")
 
@@ -43,7 +46,8 @@ def told(lines: Iterable[str], clock: Callable[[], float] = time.monotonic) -> I
         elif line.startswith("Installing collected packages:"):
             packages = line.count(",") + 1
             got = f"{count} of them downloaded, {total:.0f} MB" if count else "none had to be downloaded"
-            yield f"unpacking {packages} package{'s' * (packages > 1)} ({got})"
+            long = ", about half a minute" if packages > _FEW_PACKAGES else ""
+            yield f"unpacking {packages} package{'s' * (packages > 1)} ({got}){long}"
         elif line.startswith("Successfully installed"):
             yield f"installed, in {clock() - began:.0f} s"
 
@@ -52,17 +56,22 @@ def main() -> int:
     """Run pip."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off"]
     with (
+        TemporaryFile() as complaints,  # most are of how pip is set up, and matter only if it fails
         subprocess.Popen(  # noqa: S603  (pip, with the arguments of the Makefile)
             [*command, *sys.argv[1:]],
             stdout=subprocess.PIPE,
+            stderr=complaints,
             text=True,
             errors="replace",
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        ) as process
+        ) as process,
     ):
         assert process.stdout is not None  # noqa: S101  (it is a pipe)
         for line in told(process.stdout):
             print(f"setup: {line}", flush=True)  # noqa: T201
+        if process.wait():
+            complaints.seek(0)
+            sys.stderr.write(complaints.read().decode("utf-8", "replace"))
     return process.returncode
 
 
