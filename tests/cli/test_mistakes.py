@@ -19,6 +19,7 @@ FLOW = "must be an amount per time, such as 1000/day or 20MB/h; it is"
         (["plan"], "Missing argument 'FILE'; see unstale plan --help"),
         (["plan", "pages.csv"], "Missing option '--budget'; see unstale plan --help"),
         (["frobnicate"], "No such command 'frobnicate'; see unstale --help"),
+        (["wach"], "No such command 'wach'. Did you mean 'watch'? See unstale --help"),
         (["plan", "pages.csv", "--budget", "10"], f"--budget {FLOW} '10'"),
         (
             ["plan", "pages.csv", "--budget", "10/moon"],

@@ -3,6 +3,9 @@
 Heavy modules load inside the commands, so that ``--help`` is quick.
 """
 
-from .program import cli, main
+try:
+    from .program import cli, main
+except KeyboardInterrupt:  # in the first tenth of a second
+    raise SystemExit(130) from None
 
 __all__ = ["cli", "main"]

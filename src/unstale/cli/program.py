@@ -91,8 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if context and error.message == context.get_help():  # no command at all
             click.echo(error.message, err=True)
             return 2
-        hint = f"; see {context.command_path} --help" if context else ""
-        message = error.format_message().rstrip(".") + hint
+        message = error.format_message().rstrip(".")
+        if context:
+            more = f"ee {context.command_path} --help"
+            message += f" S{more}" if message.endswith("?") else f"; s{more}"
     except (click.ClickException, UnstaleError) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
     except click.Abort:

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 
 from .engine.worker import Worker
 
-_FINISH_SECONDS = 1.0
-"""For polls that could be stopped, after an interruption."""
+_FINISH_SECONDS, _ANSWER_SECONDS = 1.0, 3.0
+"""For polls that could be stopped, after an interruption; and for all others."""
 
 
 @contextmanager
@@ -20,8 +20,8 @@ def stopped_by_signals(
 ) -> Iterator[None]:
     """Let SIGINT and SIGTERM end a worker cleanly; a second one has its usual effect, and ends it at once.
 
-    Polls that can be stopped and are not over soon are stopped (``stop_polls``); others are waited for. At a
-    SIGHUP ``on_hangup`` is called, if it is given.
+    Polls that can be stopped and are not over soon are stopped (``stop_polls``); others are waited for a
+    little longer. At a SIGHUP ``on_hangup`` is called, if it is given.
     """
     handled: list[signal.Signals] = []
     running = asyncio.get_running_loop()
@@ -33,6 +33,7 @@ def stopped_by_signals(
     def stop() -> None:
         worker.stop()
         running.call_later(_FINISH_SECONDS, stop_polls)
+        running.call_later(_ANSWER_SECONDS, worker.give_up_polls)
         let_go()
 
     if threading.current_thread() is threading.main_thread():

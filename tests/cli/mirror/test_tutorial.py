@@ -98,6 +98,7 @@ def shape(text):
     text = re.sub(r"\(port \d+\)|Python/[\d.]+|SimpleHTTP/[\d.]+", "", text)
     text = re.sub(r'"(date|last-modified)": "[^"]*"', "", text)
     text = re.sub(r"\d[\d.,e+-]*( ms| (second|minute|hour|day|week|month|year)s?)", "TIME", text)
+    text = re.sub(r"(?<=in the last )(second|minute|hour)\b", "TIME", text)
     text = re.sub(r"changes?/(second|minute|hour|day|week|month|year)", "RATE", text)
     text = re.sub(r"\d[\d.,e+-]*( [kM]?B)?", "0", text)
     return " ".join(text.split())

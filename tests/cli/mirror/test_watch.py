@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -65,7 +66,7 @@ def test_it_polls_and_serves_at_once_ctrl_c_ends_it_and_the_next_call_goes_on(pa
 def test_a_mirror_that_is_here_is_the_one(pages, run):
     run("init")
     out, err = run("watch", "pages/a.txt", "--for", "1s", "--no-open", "--port", "0")
-    assert "The mirror is in ." in err
+    assert "The mirror is in this folder." in err
     assert re.search(r"^The page: http://127\.0\.0\.1:\d+/$", err, re.MULTILINE)
     assert err.endswith("To go on: unstale watch\n")
     assert "Ran for" in out
@@ -120,3 +121,33 @@ def test_a_browser_is_opened_only_where_somebody_sees_it(run, monkeypatch):
 def test_words_for_budgets():
     assert _often(1 / 3600) == "24 polls a day"
     assert _often(1.0) == "1 poll a second"
+
+
+def test_another_watch_leaves_the_polls_to_the_first(pages, run):
+    with watch(pages, "pages/a.txt") as process:
+        for line in process.stdout:
+            if json.loads(line)["event"] == "change":
+                break
+        told = run("watch", "pages/b.txt")[1]
+        assert "Another process polls this mirror already" in told
+        assert "It polls what you named, too. 2 addresses in all" in " ".join(told.split())
+        for line in process.stdout:  # the first does
+            if (event := json.loads(line))["event"] == "change" and event["key"].endswith("b.txt"):
+                break
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert "Start with: unstale watch" in run("status")[0]
+
+
+def test_ctrl_c_does_not_wait_for_a_page_that_never_answers(pages):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "http://{}:{}/".format(*silent.getsockname())
+        with watch(pages, address) as process:
+            connection, _ = silent.accept()
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=120)
+        connection.close()
+    assert process.returncode == 0
+    (poll,) = (one for one in map(json.loads, out.splitlines()) if one["event"] == "poll")
+    assert re.search(r"no answer in \d+ seconds, when the mirror was stopped", poll["detail"])

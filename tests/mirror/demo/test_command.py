@@ -1,5 +1,6 @@
 """The command, as it is run: in real time, as a process of its own."""
 
+import io
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -183,9 +185,20 @@ def test_its_page_has_an_address_before_it_can_answer(tmp_path, monkeypatch, cap
         told.append(capsys.readouterr().out)
         raise errors.InvalidInput("it ends here")
 
-    monkeypatch.setattr(sys.modules["unstale.cli.mirror.serve"], "_server", server)
+    serve = sys.modules["unstale.cli.mirror.serve"]
+    monkeypatch.setattr(serve, "_server", server)
+    monkeypatch.setattr(serve, "_follow", lambda _: None)
     assert main(["serve", "--json", "--with-parent", "--port", "0"]) == 2
     assert json.loads(told[0])["address"].startswith("http://127.0.0.1:")
+
+
+def test_its_page_ends_with_it_also_while_it_is_loaded(monkeypatch):
+    """Whoever ends a demo in its first seconds does not wait for what nobody will see."""
+    ended = threading.Event()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    monkeypatch.setattr(os, "_exit", lambda code: code == 0 and ended.set())
+    sys.modules["unstale.cli.mirror.serve"]._follow([])
+    assert ended.wait(60.0)
 
 
 def test_make_run_runs_it():

@@ -69,7 +69,8 @@ def run(
     On a terminal a screen tells how it goes. Elsewhere each change is a line, so is the first failure of an
     element, and each minute has a summary.
     Ctrl-C or SIGTERM ends it: polls that have begun are finished and recorded, but queries of databases that
-    take more than a second longer are cancelled, and made again later. A second Ctrl-C ends it at once.
+    take more than a second longer, and others that take more than three, are given up and made again later. A
+    second Ctrl-C ends it at once.
     SIGHUP makes it read mirror.toml again, unless it runs on a terminal: polls that have begun are finished,
     and it goes on as the file says now. A file with a mistake is told of, and changes nothing.
     """

@@ -93,7 +93,9 @@ class Seen:
             self.trouble = ""
         elif event.kind == "tick":
             self.next = float(event.data.get("next", 0.0))
-            self.first_copies = _first_copies(event.data.get("first_copies"))
+            self.first_copies = _first_copies(
+                event.data.get("first_copies"), int(event.data.get("in_flight", 0))
+            )
 
     def waits(self, now: float) -> str:
         """Return for how long there is no poll and why, in words; empty if not for long."""
@@ -332,10 +334,13 @@ class Screen:
                 self.out.print(f"{name}: {value}", soft_wrap=True)
 
 
-def _first_copies(told: Any) -> str:  # noqa: ANN401  (what an event carries)
+def _first_copies(told: Any, in_flight: int) -> str:  # noqa: ANN401  (what an event carries)
     """Return how far it is with first copies, in words; empty if there are all."""
     if not told:
         return ""
+    left = int(told["total"]) - int(told["done"])
+    if in_flight >= left:  # how long an answer takes nobody knows
+        return f"{told['done']:,} of {told['total']:,}; waiting for {plural(left, 'answer')}"
     seconds = math.inf if told["seconds"] is None else float(told["seconds"])
     return show_first_copies(int(told["done"]), int(told["total"]), seconds)
 

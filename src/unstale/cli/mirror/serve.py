@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 PORT = 8321
 WEB_MODULES = ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn")
 """What the dashboard needs."""
-_END_SECONDS = 10.0
-"""In which a dashboard has ended."""
+_ENDING_SECONDS, _END_SECONDS = 2.0, 10.0
+"""For which a dashboard may go on with what it is doing when it is to end, and in which it has ended."""
 _NICENESS = 5
 """By how much the server gives way to the runner of the mirror."""
 _EXAMPLES = """\b
@@ -85,8 +86,10 @@ def serve(
     for module in WEB_MODULES:
         need(module, extra="web", needed_for="the dashboard and the API")
     with _listening(host, port, secret=token is not None) as listening:
+        started: list[Server] = []
         if with_parent:  # which has opened the mirror, and shows the address at once
             _begin(listening, as_json=as_json)
+            _follow(started)
         config = configured(mirror_file)
         from unstale.dashboard.guard import AccessRules
 
@@ -95,8 +98,7 @@ def serve(
             _begin(listening, as_json=as_json)
         if hasattr(os, "nice"):
             os.nice(_NICENESS)
-        if with_parent:
-            _follow(server)
+        started.append(server)
         with suppress(KeyboardInterrupt):
             try:
                 server.run(sockets=[listening])
@@ -182,14 +184,17 @@ def _begin(listening: socket.socket, *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _follow(server: Server) -> None:
-    """End when the process that started this one ends."""
+def _follow(started: list[Server]) -> None:
+    """End when the process that started this one ends, soon, whatever is being loaded or computed."""
 
     def wait() -> None:
         with suppress(OSError, ValueError):
             while sys.stdin.buffer.read(1024):
                 pass
-        server.should_exit = True
+        for server in started:
+            server.should_exit = True
+            time.sleep(_ENDING_SECONDS)
+        os._exit(0)
 
     threading.Thread(target=wait, daemon=True).start()
 

@@ -36,7 +36,7 @@ _MOST_ELEMENTS = 20_000
 """That are looked at one by one."""
 _ROUND_SECONDS = 600.0
 """If all elements of a group can be polled in this time, nobody complains of its spacing."""
-_SPELLING = "look at how it is spelt"
+_SPELLING = "look at how it is spelt, or take it out: unstale remove KEY"
 _EXAMPLES = """\b
 Examples:
   unstale status
@@ -141,7 +141,7 @@ def _used(got: Status) -> str:
         parts.append(_part(show_size(moved), got.traffic, None, got.byte_budget))
         text = f"{', '.join(parts)}; in the last 24 hours"
     else:
-        lately = show_duration(float(round(got.span)))
+        lately = show_duration(float(round(got.span))).removeprefix("1 ")
         text = f"{show_budget(got.budget, got.byte_budget)}; {plural(polls, 'poll')}, {show_size(moved)} "
         text += f"in the last {lately}"
     if got.instead_of is not None:
@@ -197,7 +197,10 @@ def _print(
     for name, rows in [*odd, ("Trouble", [(line, "") for line in got.trouble[: max(top, 1)]])]:
         _print_list(out, name, rows)
     if not got.running:
-        say(out, f"Nobody is polling. Start with: unstale run{opened.again}")
+        from unstale.mirror.config.file import WATCHED
+
+        verb = "watch" if opened.config.path.parent.name == WATCHED else "run"
+        say(out, f"Nobody is polling. Start with: unstale {verb}{opened.again}")
     elif got.starting:
         say(out, "A runner is starting: it reads the elements and plans its first polls.")
     elif got.neglected:

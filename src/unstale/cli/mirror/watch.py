@@ -73,11 +73,15 @@ def watch(
     file = _found_or_made(mirror_file, budget, keys)
     out = console(stderr=True)
     if not as_json:
-        say(out, f"The mirror is in {printable(str(file.parent))}.", apart=False)
+        where = "this folder" if file.parent == Path() else printable(str(file.parent))
+        say(out, f"The mirror is in {where}.", apart=False)
     with ExitStack() as stack:
         opened = stack.enter_context(open_mirror(str(file)))
+        if _is_run_elsewhere(opened):
+            _leave_it_to_the_other(opened, keys, feed=feed, sitemap=sitemap, as_json=as_json)
+            return
         started = _serve(stack, file, port)  # while we go on
-        _add(opened, [_named(key, "feed" if feed else "sitemap" if sitemap else None) for key in keys])
+        _add(opened, _all_named(keys, feed=feed, sitemap=sitemap))
         count = sum(1 for _ in opened.mirror.elements())
         if not count:
             raise InvalidInput(
@@ -98,6 +102,38 @@ def watch(
         run_until(stack, opened, None if length is None else time.time() + length, as_json=as_json)
     if not as_json:
         say(out, f"To go on: unstale watch{_again(mirror_file)}", apart=False)
+
+
+def _is_run_elsewhere(opened: Opened) -> bool:
+    """Tell whether another process polls this mirror, and only one may."""
+    from unstale.mirror.store.sql.connection import place_of, run_lock
+
+    place = place_of(opened.config.store)
+    if not opened.mirror.store.single_runner or not isinstance(place, Path):
+        return False
+    if (lock := run_lock(place, shared=opened.config.settings.shared != "no")) is None:
+        return True
+    lock.release()
+    return False
+
+
+def _leave_it_to_the_other(
+    opened: Opened, keys: tuple[str, ...], *, feed: bool, sitemap: bool, as_json: bool
+) -> None:
+    """Add what is named: who polls this mirror already polls that, too."""
+    _add(opened, _all_named(keys, feed=feed, sitemap=sitemap))
+    count = sum(1 for _ in opened.mirror.elements())
+    added = f"{'It polls' if len(keys) == 1 else 'It polls all of'} what you named, too. " if keys else ""
+    words = (
+        f"Another process polls this mirror already, for instance unstale watch in another terminal. {added}"
+        f"{plural(count, 'address')} in all; see the page that it serves, or: unstale status{opened.again}"
+    )
+    if as_json:
+        click.echo(
+            json.dumps({"event": "watched already", "mirror": str(opened.config.path), "words": words})
+        )
+    else:
+        say(console(stderr=True), words, apart=False)
 
 
 def _again(mirror_file: str | None) -> str:
@@ -128,6 +164,10 @@ def _found_or_made(mirror_file: str | None, budget: str | None, keys: tuple[str,
     values.poll_flow("--budget", budget or _BUDGET)
     write_template(path, budget=budget or _BUDGET)
     return path
+
+
+def _all_named(keys: tuple[str, ...], *, feed: bool, sitemap: bool) -> list[New]:
+    return [_named(key, "feed" if feed else "sitemap" if sitemap else None) for key in keys]
 
 
 def _named(key: str, source: str | None) -> New:

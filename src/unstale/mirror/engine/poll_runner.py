@@ -27,6 +27,7 @@ from unstale.mirror.source import Found, Late, Outcome, Source, Terms, WarmSourc
 from unstale.mirror.sources.registry import source_named
 from unstale.mirror.store.contract import Finished, Lease
 from unstale.mirror.store.copies import Copies
+from unstale.quantities import show_duration
 
 from .load_policy import GRACE_SECONDS
 
@@ -66,8 +67,8 @@ class _Begun:
 
     lease: Lease
     began: float
-    stopped: bool = False
-    """Whether the runner has stopped it, because it took too long."""
+    stopped: str = ""
+    """Why the runner has stopped it; empty if it has not."""
     moved: float = 0.0
     """By how many seconds the clock has been set since it began."""
 
@@ -194,7 +195,7 @@ class PollRunner:
                 if not begun.stopped:
                     raise
                 me.uncancel()
-                found = Found("failed", f"no answer within {self._timeout:g} seconds")
+                found = Found("failed", begun.stopped)
                 finished = self._over(begun, found, outcome="failed")
             finally:
                 self._pollers[me] = None
@@ -235,7 +236,16 @@ class PollRunner:
             if begun is None or begun.stopped:
                 continue
             if now - begun.moved > begun.began + self._timeout + PATIENCE_SECONDS:
-                begun.stopped = True
+                begun.stopped = f"no answer within {self._timeout:g} seconds"
+                poller.cancel()
+
+    def give_up_polls(self) -> None:
+        """Stop all polls that have begun: the mirror is to end, and nobody waits longer."""
+        for poller, begun in self._pollers.items():
+            if begun is not None and not begun.stopped:
+                waited = self._clock.now() - begun.moved - begun.began
+                span = show_duration(float(max(round(waited), 1)))
+                begun.stopped = f"no answer in {span}, when the mirror was stopped"
                 poller.cancel()
 
     async def finish(self) -> None:

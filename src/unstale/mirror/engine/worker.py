@@ -170,6 +170,10 @@ class Worker:
         self._stopping = True
         self._wake.set()
 
+    def give_up_polls(self) -> None:
+        """Wait no longer for polls that have begun; they have failed, and are made again."""
+        self._runner.give_up_polls()
+
     async def run(self, until: float | None = None) -> None:
         """Work until told to stop, or until a moment."""
         end = inf if until is None else until

@@ -457,7 +457,7 @@ def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
             f"{times}: {element.detail}; tried again in {show_duration(max(element.not_before - now, 1.0))}"
         )
     if group.blocked > now:
-        return f"{group.name} asked to wait for {show_duration(group.blocked - now)} more: {group.why}"
+        return f"{group.name} is left alone for {show_duration(group.blocked - now)} more: {group.why}"
     if group.paid > now + _LONG_BLOCK_SECONDS:
         return f"polls of {group.name} fail, so it is left alone for {show_duration(group.paid - now)}"
     if state == NEW:

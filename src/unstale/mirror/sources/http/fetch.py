@@ -408,6 +408,8 @@ def _reason(error: BaseException) -> str:
         text: object = error.message
     elif isinstance(error, aiohttp.ClientConnectorCertificateError):
         text = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+    elif isinstance(error, ConnectionRefusedError):
+        text = "nobody listens there, or it is refused"
     else:
         text = getattr(error, "strerror", None) or str(error)
     line = " ".join(str(text).split()) or type(error).__name__

@@ -223,6 +223,8 @@ class Poller:
         if rules.trouble:
             host = host_of(url, port=True)
             detail = f"robots.txt of {host} cannot be fetched, so nothing is polled: {rules.trouble}"
+            if rules.unreachable:  # so is the page, and that is what matters
+                detail = f"{rules.trouble} (robots.txt of {host} is asked for first)"
             if rules.refused:
                 raise Failure(detail, "refused")
             raise Failure(detail, wait=max(self._robots.left(rules), 1.0))

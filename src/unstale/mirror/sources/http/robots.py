@@ -82,6 +82,8 @@ class RobotsRules:
     """When to fetch robots.txt again."""
     trouble: str = ""
     """Why the rules are not known; if not empty, nothing is allowed."""
+    unreachable: bool = False
+    """Whether that is because there was no answer at all."""
     failures: int = 0
     refused: bool = False
     characters: int = 0
@@ -203,7 +205,13 @@ class Robots:
             return replace(before, until=now + (answer.wait or _STALE_RULES_SECONDS))
         failures = (before.failures if before else 0) + 1
         wait = answer.wait or doubling_wait(failures, first=_FIRST_WAIT_SECONDS, longest=_MAX_WAIT_SECONDS)
-        return RobotsRules(until=now + wait, trouble=answer.detail, failures=failures, refused=answer.refused)
+        return RobotsRules(
+            until=now + wait,
+            trouble=answer.detail,
+            unreachable=status is None and not answer.refused,
+            failures=failures,
+            refused=answer.refused,
+        )
 
     def _read(self, text: str, until: float) -> RobotsRules:
         from protego import Protego
