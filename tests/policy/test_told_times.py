@@ -63,6 +63,34 @@ def test_what_faded_since_the_last_change_does_not_count() -> None:
     assert quiet == pytest.approx(4.0 / np.log(2.0))
 
 
+@pytest.mark.parametrize("half_life", [1e9, 4.0])
+def test_several_changes_before_the_first_copy_are_exact_evidence(half_life: float) -> None:
+    """As many, over the time since the first of them, of which so much counts as has not faded."""
+    ages, learner = np.array([0.5, 3.0, 2.0]), Learner(2, round=1.0, half_life=half_life)
+    learner.begin(np.array([1, 1, 1]), ages)
+    nothing, (changes, _, _, quiet, _) = learner.evidence[:, 0]
+    span = np.linspace(0.0, 3.0, 10_001)
+    assert changes == pytest.approx((0.5 ** (ages / half_life)).sum(), rel=1e-6)
+    assert quiet == pytest.approx(np.trapezoid(0.5 ** (span / half_life), span), rel=1e-6)
+    assert (nothing == 0.0).all()
+
+
+def test_changes_wait_for_the_first_poll() -> None:
+    told = ToldTimes()
+    for element, moment in ((7, 10.0), (7, 14.0), (8, 13.0), (9, 12.0)):
+        told.wait(element, moment)
+    again = ToldTimes()
+    again.resume(told.state())
+    for one in (told, again):
+        elements, now = np.array([5, 7, 8, 9]), np.full(4, 16.0)
+        which, ages = one.before_first(elements, now, np.array([2.0, 1.0, 3.5, np.nan]))
+        assert which.tolist() == [0, 1, 1, 2, 3]
+        assert ages.tolist() == [2.0, 6.0, 2.0, 3.5, 4.0]  # of several, all; of one, its own word
+        assert one.before_first(elements[3:], now[3:], np.array([np.nan]))[1].tolist() != [
+            4.0
+        ]  # they are used up
+
+
 class Lying(LearningAtPlay):
     """A policy that is told the time of each poll for that of the last change."""
 

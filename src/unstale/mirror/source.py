@@ -91,6 +91,8 @@ class New:
     source: str | None = None
     """Name of its source; None: the mirror chooses by the form of the key."""
     options: Mapping[str, Json] = field(default_factory=dict)
+    modified: float | None = None
+    """When it changed last, as who names it says (seconds since 1970); its own word counts more."""
 
 
 @dataclass(slots=True)
@@ -113,6 +115,9 @@ class Found:
     """When the content changed last, as the other side says (seconds since 1970)."""
     stays: float | None = None
     """For how many seconds it stays as it is, as the other side promises (Cache-Control, Expires)."""
+    changes: tuple[float, ...] = ()
+    """When it changed, the last time included, if the other side tells of several changes, such as a feed of
+    dated entries: all from the first of them on. The first poll learns from it how often that is."""
     moved: str | None = None
     """The new key of the element, after a permanent redirect."""
     wait: float | None = None

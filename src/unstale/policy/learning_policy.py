@@ -262,8 +262,10 @@ class LearningPolicy(Generic[AnyLimits_co]):
         first = np.array([heard.outcome[i] == "new" for i in which.tolist()])
         saw = (outcome == OK) & np.isfinite(elapsed) & (table["state"][places] != GONE) & ~first
         ages = None if heard.modified is None else time - heard.modified[which]
-        if ages is not None and first.any():
-            self.begin(places[first], ages[first])
+        if first.any():
+            own = np.full(time.size, np.nan) if ages is None else ages
+            again, told = self.told_times.before_first(heard.element[which][first], time[first], own[first])
+            self.begin(places[first][again], told)
         self.learn(places[saw], elapsed[saw], changed[saw], time[saw], None if ages is None else ages[saw])
         if heard.stays is not None:
             table["stays"][places[outcome == OK]] = np.nan_to_num(heard.stays[which][outcome == OK])
@@ -318,7 +320,10 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.known.levels.follow(learner.by_level)
 
     def begin(self, places: Places, ages: Floats) -> None:
-        """Take in how long before their first copies elements had changed, as it is told; nan: unknown."""
+        """Take in how long before their first copies elements had changed, as it is told; nan: unknown.
+
+        An element may be there several times: then these are all its changes from the first of them on.
+        """
         learner = self.table.learner
         known = np.isfinite(ages) & (ages > 0) & self.told_times.trusted(self.table["group"][places])
         learner.begin(places[known], np.minimum(ages[known], 1e11 * learner.round))

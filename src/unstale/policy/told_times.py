@@ -5,6 +5,9 @@ from a change is exact: one change, and nothing since then. But many servers sen
 of their last restart. So what is told must prove true, group by group: a told time is wrong if it lies before
 the poll before although the element has changed, or after it although it has not, or if it is that of the
 poll itself. Where one in five is wrong, what is told says nothing.
+
+Others may tell of changes before the first poll of an element: a feed by the dates of its entries, a sitemap
+by the dates of its pages. They wait for that poll.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ _FIRST_RIGHT_AND_WRONG = (1.8, 0.2)
 _LEAST_RIGHT_SHARE = 0.8
 _NOW_SHARE = 1e-3
 """Share of the time between two polls: what is told to have changed so short a time ago is the poll."""
+_MOST_WAITING, _MOST_KEPT = 100_000, 1_000
+"""Elements whose changes wait for their first polls, and those of them that a state has."""
 _SLACK_SHARE = 1e-6
 """Share of the time between two polls by which a told time may be off."""
 
@@ -33,6 +38,35 @@ class ToldTimes:
 
     def __init__(self) -> None:
         self._counts = np.tile(np.array(_FIRST_RIGHT_AND_WRONG), (1, 1))
+        self._waiting: dict[int, list[float]] = {}
+
+    def wait(self, element: int, moment: float) -> None:
+        """Take in when an element has changed, as it is told before its first poll."""
+        self._waiting.setdefault(element, []).append(moment)
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+
+    def before_first(
+        self, elements: NDArray[np.int64], time: Floats, ages: Floats
+    ) -> tuple[NDArray[np.intp], Floats]:
+        """Return how long before first polls elements had changed: which polls, several times each, and that.
+
+        What was told before counts: all changes from the first of them on. Elsewhere it is the ages of the
+        last changes that polls were told; nan: unknown. What an element says of itself counts more than what
+        another says of its last change.
+        """
+        if not self._waiting:
+            return np.arange(ages.size), ages
+        which: list[int] = []
+        found: list[float] = []
+        for k, (element, now, age) in enumerate(
+            zip(elements.tolist(), time.tolist(), ages.tolist(), strict=True)
+        ):
+            told = [now - moment for moment in sorted(set(self._waiting.pop(element, [])))]
+            past = [age] if len(told) < 2 and age == age else told  # noqa: PLR0124
+            which += [k] * len(past)
+            found += past
+        return np.array(which, np.intp), np.array(found, np.float64)
 
     def believed(
         self,
@@ -75,8 +109,13 @@ class ToldTimes:
 
     def state(self) -> dict[str, Any]:
         """Return all that is needed to go on later."""
-        return {"told_times": self._counts.copy()}
+        some = list(self._waiting.items())[:_MOST_KEPT]
+        rows = [(element, moment) for element, moments in some for moment in moments]
+        return {"told_times": self._counts.copy(), "told_waiting": np.array(rows).reshape(-1, 2)}
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken; older versions did not count."""
         self._counts = np.array(state.get("told_times", [_FIRST_RIGHT_AND_WRONG]), np.float64).reshape(-1, 2)
+        self._waiting = {}
+        for element, moment in np.reshape(state.get("told_waiting", ()), (-1, 2)).tolist():
+            self.wait(int(element), moment)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from unstale.mirror.engine.planner_state import PlannerState
-from unstale.mirror.source import Found
+from unstale.mirror.source import Found, New
 from unstale.policy.told_times import ToldTimes
 
-from .worlds import DAY, add, make, run
+from .worlds import DAY, START, add, make, run
 
 HOUR = 3600.0
 
@@ -53,3 +53,39 @@ def test_what_is_told_is_learned_from_and_liars_are_found_out(mirror):
     told = ToldTimes()
     told.resume(kept)
     assert told.trusted(np.array([numbers["group:true"], numbers["group:now"]])).tolist() == [True, False]
+
+
+def test_a_feed_says_at_once_how_often_it_changes_and_its_pages_when_they_did(tmp_path):
+    """First polls tell it; a page says it better itself than the feed. A restart in between loses nothing."""
+
+    def feed(gap, pages=()):
+        def content(now):
+            last = gap * np.floor(now / gap)
+            times = tuple(last - gap * np.arange(20.0))
+            return Found("changed", body=str(last).encode(), modified=now, changes=times, discovered=pages)
+
+        return content
+
+    pages = (
+        New("python:b/old", "python", modified=START - 300 * DAY),
+        New("python:b/new", "python", modified=START - HOUR),
+        New("python:b/corrected", "python", modified=START - HOUR),
+        New("python:b/unknown", "python"),
+    )
+    content = {
+        "python:a/hourly": feed(HOUR),
+        "python:a/monthly": feed(30 * DAY, pages),
+        "python:b/corrected": Found("changed", body=b"old", modified=START - 300 * DAY),
+    }
+    found, world = make(tmp_path, content=content, budget=24 / DAY)
+    add(found, "a/hourly", "a/monthly")
+    run(found, 1.5 * HOUR)
+    assert [key for _, key in world.polls] == ["python:a/hourly", "python:a/monthly"]
+    assert changes_a_day(found, "python:a/hourly") == pytest.approx(24.0, rel=0.2)
+    assert changes_a_day(found, "python:a/monthly") < 0.1
+    found, world = make(tmp_path, content=content, budget=24 / DAY, clock=world.clock)
+    while len({key for _, key in world.polls if key.startswith("python:b")}) < len(pages):
+        run(found, HOUR)
+    old, new, corrected, unknown = (changes_a_day(found, page.key) for page in pages)
+    assert old < 0.5 * unknown < 0.5 * new
+    assert corrected == pytest.approx(old, rel=0.1)

@@ -331,13 +331,17 @@ class Learner:
         """Take in how long ago elements had changed last when they were first looked at.
 
         At constant rates the time since the last change has the density rate exp(-rate age): that is one
-        change, and quiet since then, of which so much counts as has not faded.
+        change, and quiet since then, of which so much counts as has not faded. An element may be there
+        several times, for its last changes: n of them have the density rate^n exp(-rate age) of the first.
         """
         decay = np.log(2.0) / self._half_lives
-        faded = ages[:, None] * decay
-        self._evidence[elements, :, 0] += np.exp(-faded)
-        quiet = np.where(faded > 0, -np.expm1(-faded) / np.where(decay > 0, decay, 1.0), ages[:, None])
-        self._evidence[elements, :, 3] += quiet
+        np.add.at(self._evidence[:, :, 0], elements, np.exp(-ages[:, None] * decay))
+        places, which = np.unique(elements, return_inverse=True)
+        span = np.zeros((places.size, 1))
+        np.maximum.at(span[:, 0], which, ages)
+        self._evidence[places, :, 3] += np.where(
+            decay > 0, -np.expm1(-span * decay) / np.where(decay > 0, decay, 1.0), span
+        )
 
     def credit(self, elements: NDArray[np.integer], changes: Floats, others: Floats, back: Floats) -> None:
         """Take in parts of changes that are known otherwise than by polls, such as by hints.

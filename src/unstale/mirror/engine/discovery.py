@@ -135,6 +135,8 @@ class Discovery:
             if found.discovered and named > DISCOVERED_AT_ONCE:
                 t.read_again([one.lease.slot.element])
                 continue
+            if found.changes and one.outcome == "new":
+                t.edit([("told", one.lease.slot.element, moment, "") for moment in found.changes])
             new: set[str] = set()
             if found.discovered:
                 named += len(found.discovered)
@@ -158,6 +160,7 @@ class Discovery:
     ) -> set[str]:
         """Add what is new among what a list named; return the keys of all that is new."""
         additions: dict[str, Addition] = {}
+        told: dict[str, float] = {}
         lists = t.numbered([via])
         if via in lists and "author" in lists[via].given:  # who named the list has a part in what it names
             authors = (*authors, str(lists[via].given["author"]))
@@ -169,13 +172,20 @@ class Discovery:
             except InvalidInput:  # what others write may be anything; what is no element is left out
                 continue
             additions[addition.key] = addition
+            if new.modified is not None:
+                told[addition.key] = new.modified
         new_ones: list[Addition] = []
         for keys in _batches(list(additions)):
             known = t.find(keys)
             new_ones += [additions[key] for key in keys if key not in known]
         followed = via in lists and lists[via].source == "http"
         admitted, left_out = self._room.admitted(t, via, new_ones, now, followed=followed)
-        t.add(admitted, now)
+        numbers = t.add(admitted, now)
+        t.edit([
+            ("told", number, told[one.key], "")
+            for number, one in zip(numbers, admitted, strict=True)
+            if one.key in told
+        ])  # fmt: skip
         if via in lists:
             note_left_out(t, via, lists[via].key, left_out, self._settings.discovery)
         if "waiting" in left_out:  # they come in later, though the list may stay as it is

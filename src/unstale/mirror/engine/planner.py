@@ -233,6 +233,8 @@ class Planner:
         for edit in edits:
             if edit.kind == "hint":
                 self.policy.hint(edit.subject, edit.channel, edit.time or now)
+            elif edit.kind == "told":
+                self.policy.told_times.wait(edit.subject, edit.time)
             elif edit.kind == "read":
                 self.policy.on_read.ask(edit.subject, edit.time, edit.time + self.settings.reads.wait)
             elif edit.kind == "audit":

@@ -194,11 +194,11 @@ class Edit(NamedTuple):
     """Something that the planner should know of."""
 
     id: int
-    kind: Literal["element", "group", "hint", "settings", "audit", "read"]
+    kind: Literal["element", "group", "hint", "told", "settings", "audit", "read"]
     subject: int
     """Number of the element or group; 0 for settings."""
     time: float
-    """Of the edit; of the change that is hinted at, as far as is known."""
+    """Of the edit; of the change that is hinted at, as far as is known, or told of before the first poll."""
     channel: str
     """Of a hint: who gave it (the key of a feed, ``api``, ``command``, ``file``). Of an audit: its name."""
 

@@ -112,6 +112,13 @@ class TestFeeds:
         found = site.poll(feed_source, changed)
         assert found.hints == ((f"{site.url}/b", 0.0),)
 
+    def test_its_dates_say_when_it_changed_and_when_its_entries_did(self, site):
+        dates = [f"<pubDate>Wed, 0{day} May 2024 12:00:{day}0 GMT</pubDate>" for day in (3, 1, 1)]
+        found = site.poll(feed_source, rss("/a", "/b", "/c", "/d", dates=dates))
+        assert found.changes == (1714737630.0, 1714564810.0)  # two at once are one change
+        assert [new.modified for new in found.discovered] == [1714737630.0, 1714564810.0, 1714564810.0, None]
+        assert site.poll(feed_source, rss("/e", "/a", dates=dates)).changes == ()  # polls have told since
+
     def test_an_answer_that_is_not_modified_tells_nothing(self, site):
         first = site.poll(feed_source, rss("/a"))
         known = site.memory
@@ -297,7 +304,10 @@ class TestFeeds:
 class TestSitemaps:
     def test_it_names_all_there_is(self, site):
         found = site.poll(sitemap_source, urls(("{host}/a", "2024-05-01"), ("{host}/b", "2024-05-02")))
-        assert found.discovered == (New(f"{site.url}/a", "http"), New(f"{site.url}/b", "http"))
+        assert found.discovered == (
+            New(f"{site.url}/a", "http", modified=1714521600.0),
+            New(f"{site.url}/b", "http", modified=1714608000.0),
+        )
         assert found.complete
         assert found.hints == ()
 
@@ -314,6 +324,12 @@ class TestSitemaps:
         assert found.hints == ((f"{site.url}/a", 1714737600.0), (f"{site.url}/c", 0.0))
         assert found.complete
 
+    def test_a_date_that_most_pages_share_is_that_of_the_sitemap(self, site):
+        pages = [(f"{{host}}/{i}", "2024-05-02" if i else "2024-05-01") for i in range(6)]
+        found = site.poll(sitemap_source, urls(*pages))
+        assert [new.modified for new in found.discovered] == [1714521600.0, *[None] * 5]
+        assert found.changes == (1714608000.0, 1714521600.0)
+
     def test_it_names_its_own_host_only(self, site):
         body = urls(("{host}/a", ""), ("https://example.org/", ""), ("http://127.0.0.1/x", ""))
         found = site.poll(sitemap_source, body)
@@ -325,7 +341,7 @@ class TestSitemaps:
         body = urls(("{host}/s1.xml", "2024-05-01"), ("{host}/doc", ""), kind="sitemapindex")
         found = site.poll(sitemap_source, body, only="*.xml", conditional=False, headers={"X-A": "1"})
         options = {"only": "*.xml", "conditional": False, "nested": 1}  # no headers: they may be secrets
-        assert found.discovered == (New(f"{site.url}/s1.xml", "sitemap", options),)
+        assert found.discovered == (New(f"{site.url}/s1.xml", "sitemap", options, modified=1714521600.0),)
         assert found.complete
         body = urls(("{host}/s1.xml", "2024-05-02"), ("{host}/doc", ""), kind="sitemapindex")
         found = site.poll(sitemap_source, body, only="*.xml", conditional=False, headers={"X-A": "1"})

@@ -7,13 +7,17 @@ or ``selector`` say otherwise. A poll discovers the entries, and gives a hint fo
 has another time than at the last poll; `named_entries` has the options. Private addresses in a document from
 a public address, or from a private one that redirects to a public one, are left out.
 
+The times of entries say when the document has changed, and when its entries have; the first polls of both
+learn from that. A time that most entries share is that of the document, not of its entries.
+
 A sitemap names all there is, so the mirror soon polls what it no longer names.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -38,6 +42,10 @@ _MAX_INDEXES = 3
 """Sitemap indexes that may lead from one to the next."""
 _CHANGE_OPTIONS = frozenset({"change", "ignore", "selector"})
 """Options that say what counts as a change."""
+_MOST_CHANGES, _CHANGE_SECONDS = 50, 60.0
+"""Changes of a document that its entries tell of, at most; entries within so many seconds are one change."""
+_FEW_ENTRIES = 4
+"""Entries that may all have one time."""
 _INHERITED = _CHANGE_OPTIONS | {"conditional"}
 """Options that a sitemap gets from its index, besides those that choose among entries."""
 
@@ -90,6 +98,7 @@ class _DocumentReading:
     count: int
     left_out: int
     meta: Mapping[str, Json]
+    changes: tuple[float, ...]
 
 
 class DocumentSource:
@@ -193,6 +202,7 @@ class DocumentSource:
             discovered=reading.discovered,
             hints=reading.hints,
             complete=reading.complete,
+            changes=() if known.fingerprint else reading.changes,
             meta={**found.meta, **reading.meta},
         )
 
@@ -221,6 +231,7 @@ class DocumentSource:
         inside = self._private or not base or all(named_private(host_of(one)) for one in (key, base))
         seen = BloomFilter.read(memory.get("seen"))
         states: list[str] = []
+        times: list[float | None] = []
         discovered: dict[str, New] = {}
         hints: dict[str, float] = {}
         left_out = 0
@@ -234,16 +245,23 @@ class DocumentSource:
                 continue
             state = f"{name}\n{entry.state}"
             states.append(state)
+            times.append(entry.time)
             if address is None or address == key:
                 continue
             if filter_.adds(address):
-                discovered[address] = _new(address, entry.source, filter_)
+                discovered[address] = replace(_new(address, entry.source, filter_), modified=entry.time)
             if seen is not None and state not in seen:
                 hints[address] = max(hints.get(address, 0.0), entry.time or 0.0)
         if filter_.nested >= _MAX_INDEXES and any(new.source == self._name for new in discovered.values()):
             raise InvalidInput(
                 f"it is a sitemap index, the {_MAX_INDEXES + 1}th that leads from one to the next"
             )
+        written = _shared_time(times)
+        if written is not None:
+            discovered = {
+                name: replace(new, modified=None) if new.modified == written else new
+                for name, new in discovered.items()
+            }
         return _DocumentReading(
             fingerprint=sha256("\0".join(sorted(states)).encode("utf-8", "surrogatepass")).hexdigest(),
             discovered=tuple(discovered.values()),
@@ -253,6 +271,7 @@ class DocumentSource:
             count=len(states),
             left_out=left_out,
             meta=document.meta,
+            changes=_changes(times),
         )
 
     def _key_of(self, name: str) -> str:
@@ -284,6 +303,21 @@ async def _read_apart(read: Callable[[], NamedEntries], seconds: float) -> Named
             return await parsers.run(read)
     except TimeoutError:
         raise GivenUp(f"it cannot be read within {show_duration(seconds)}") from None
+
+
+def _shared_time(times: Sequence[float | None]) -> float | None:
+    """Return the time that more than half of the entries have; None if there is none, or there are few."""
+    (time, count), *_ = Counter(times).most_common(1) or [(None, 0)]
+    return time if count > max(0.5 * len(times), _FEW_ENTRIES) else None
+
+
+def _changes(times: Sequence[float | None]) -> tuple[float, ...]:
+    """Return when a document changed last, by the times of its entries."""
+    found: list[float] = []
+    for time in sorted({time for time in times if time is not None and time > 0}, reverse=True):
+        if not found or found[-1] - time >= _CHANGE_SECONDS:
+            found.append(time)
+    return tuple(found[:_MOST_CHANGES])
 
 
 def _is_address(text: str) -> bool:
