@@ -117,7 +117,13 @@ class TestFeeds:
         found = site.poll(feed_source, rss("/a", "/b", "/c", "/d", dates=dates))
         assert found.changes == (1714737630.0, 1714564810.0)  # two at once are one change
         assert [new.modified for new in found.discovered] == [1714737630.0, 1714564810.0, 1714564810.0, None]
-        assert site.poll(feed_source, rss("/e", "/a", dates=dates)).changes == ()  # polls have told since
+        assert found.modified is None  # of the first poll there is more
+        later = ["<pubDate>Sat, 04 May 2024 12:00:00 GMT</pubDate>", *dates]
+        found = site.poll(feed_source, rss("/e", "/a", dates=later))
+        assert (found.changes, found.modified) == ((), 1714824000.0)
+        assert (
+            site.poll(feed_source, rss("/e", "/f", dates=later)).modified is None
+        )  # that was not the reason
 
     def test_an_answer_that_is_not_modified_tells_nothing(self, site):
         first = site.poll(feed_source, rss("/a"))
@@ -329,6 +335,11 @@ class TestSitemaps:
         found = site.poll(sitemap_source, urls(*pages))
         assert [new.modified for new in found.discovered] == [1714521600.0, *[None] * 5]
         assert found.changes == (1714608000.0, 1714521600.0)
+        assert site.poll(sitemap_source, urls(*pages, ("{host}/new", "2024-05-03"))).modified is None
+        assert (
+            site.poll(sitemap_source, urls(*pages, ("{host}/new", "2024-05-03T09:00Z"))).modified
+            == 1714726800.0
+        )
 
     def test_it_names_its_own_host_only(self, site):
         body = urls(("{host}/a", ""), ("https://example.org/", ""), ("http://127.0.0.1/x", ""))

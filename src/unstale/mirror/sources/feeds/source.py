@@ -8,7 +8,8 @@ has another time than at the last poll; `named_entries` has the options. Private
 a public address, or from a private one that redirects to a public one, are left out.
 
 The times of entries say when the document has changed, and when its entries have; the first polls of both
-learn from that. A time that most entries share is that of the document, not of its entries.
+learn from that. A time that most entries share is that of the document, not of its entries. Later a document
+without Last-Modified has changed when its latest entry did, if that is another one than at the last poll.
 
 A sitemap names all there is, so the mirror soon polls what it no longer names.
 """
@@ -193,12 +194,15 @@ class DocumentSource:
             )
             words = f"it was fetched, but cannot be read: {kind}{error}"
             return Found("failed", words, traffic=found.traffic, wait=found.wait, spacing=found.spacing)
+        newest = reading.changes[0] if reading.changes else None
+        if found.modified is None and memory and newest and newest != memory.get("newest"):
+            found.modified = newest if newest % 86400 else None  # a date alone does not say when on that day
         same_as_page = _CHANGE_OPTIONS & filter_.rest.keys() and found.fingerprint is not None
         return replace(
             found,
             detail=_detail(found.detail, reading),
             fingerprint=found.fingerprint if same_as_page else reading.fingerprint,
-            validators={**kept, "options": filter_.digest, "seen": reading.seen},
+            validators={**kept, "options": filter_.digest, "seen": reading.seen, "newest": newest},
             discovered=reading.discovered,
             hints=reading.hints,
             complete=reading.complete,
