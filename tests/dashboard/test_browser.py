@@ -16,7 +16,7 @@ from unstale import Mirror
 from unstale.dashboard.app import create_app
 from unstale.dashboard.guard import AccessRules
 from unstale.dashboard.mirror_gateway import MirrorGateway
-from unstale.mirror.settings import Settings
+from unstale.mirror.settings import Composed, Reads, Settings
 
 playwright_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: pip install playwright"
@@ -37,7 +37,8 @@ class Running:
 
     def __init__(self, folder):
         self.contents = {}
-        settings = Settings(budget=30.0)
+        made = Composed("the quarterly report of everything that is on these pages", ("python:page 0*",))
+        settings = Settings(budget=30.0, composed=(made,), reads=Reads(users="header:X-User"))
         self.mirror = Mirror(folder / "mirror.db", settings=settings, sample_every=0.5)
         for n in range(60):
             key = f"python:page {n:02d}"
@@ -252,6 +253,17 @@ def test_an_element_is_added_by_touch(browser, running):
     assert running.reader.find("https://example.org/docs/touched").group == "http:example.org"
     running.reader.remove(["https://example.org/docs/touched"])
     context.close()
+
+
+def test_what_is_made_from_several_and_who_reads_are_shown(page):
+    for _ in range(3):
+        page.request.get("/copies/python:page%2003", headers={"X-User": "ann"})
+    page.goto("/")
+    page.wait_for_selector("#readers")
+    page.wait_for_selector(".reader")
+    row = page.locator("section[aria-labelledby=composed] tbody tr")
+    assert re.fullmatch(r"the quarterly report .*\s+10\s+[\d.]+\s?%", row.inner_text())
+    assert "ann" in page.locator("section[aria-labelledby=readers]").inner_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

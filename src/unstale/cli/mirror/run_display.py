@@ -308,7 +308,8 @@ class Screen:
         since = ("since the start", self.seen.summary())
         waits = self.seen.waits(time.time())
         soon = [("next poll", waits)] if waits else []
-        pairs = [] if self.seen.status is None else status_pairs(self.seen.status)
+        told_soon = [("fresh now", "is told in a moment: what learns is loaded, or compiled once")]
+        pairs = told_soon if self.seen.status is None else status_pairs(self.seen.status)
         pairs = [pair for pair in pairs if pair[0] != "first copies"]
         first = [("first copies", self.seen.first_copies)] if self.seen.first_copies else []
         return [*first, *pairs, since, *soon]
