@@ -275,6 +275,14 @@ class TestFolders:
             new.key for new in found.discovered
         ]
 
+    def test_times_of_its_files_say_when_it_changed(self, tree, poll):
+        files = sorted(one for one in tree.rglob("*") if one.is_file())
+        for number, file in enumerate(files):
+            os.utime(file, (1e9, 1e9 + 86400.0 * max(number, 1)))
+        assert poll(tree).changes == tuple(1e9 + 86400.0 * day for day in range(len(files) - 1, 0, -1))
+        files[0].write_bytes(b"another")
+        assert poll(tree).changes == ()  # polls have told since
+
     def test_what_looks_different_gets_a_hint(self, tree, poll):
         poll(tree)
         (tree / "deep" / "c.csv").write_text("2")

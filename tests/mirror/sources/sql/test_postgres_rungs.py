@@ -291,6 +291,9 @@ def test_cursor(pg_poller, once):
     once("UPDATE orders SET total = 5 WHERE id = 1")  # as is known: an update that leaves the column alone
     assert outcomes() == ("unchanged", "unchanged")
     assert deciding(careful.poll()) == "cursor"
+    once("UPDATE orders SET updated_at = '2999-01-02 03:04:05+01' WHERE id = 1")
+    assert careful.poll().modified == 32472237845.0  # as it says
+    quick.poll()
     once("DELETE FROM orders WHERE id = 2")  # as is known: deletes, if rows are not counted
     assert outcomes() == ("changed", "unchanged")
 

@@ -175,6 +175,20 @@ def test_rungs_to_ask_for(lite, lite_poller):
     assert outcomes() == ["changed"] * 5
 
 
+def test_a_cursor_that_is_a_time_says_when_the_table_changed(lite, lite_poller):
+    lite.execute("CREATE TABLE t (id, at)")
+    lite.execute("INSERT INTO t VALUES (1, '2024-05-01 12:00:00'), (2, '2024-05-01 10:00:00')")
+    table, numbered = (lite_poller.element("shop#t", cursor=name) for name in ("at", "id"))
+    assert table.poll().modified == 1714564800.0
+    assert numbered.poll().modified is None
+    lite.execute("DELETE FROM t WHERE id = 2")
+    assert (table.poll().modified, table.poll().outcome) == (None, "unchanged")  # nobody says when that was
+    lite.execute("INSERT INTO t VALUES (3, '2024-05-02 12:00:00+02:00')")
+    assert table.poll().modified == 1714644000.0
+    lite.execute("INSERT INTO t VALUES (4, '2024-05-03 00:00:00')")
+    assert table.poll().modified is None  # a day
+
+
 def test_partitions(lite, lite_poller):
     lite.execute("CREATE TABLE t (k, n)")
     lite.executemany(

@@ -17,9 +17,10 @@ from urllib.parse import urljoin
 
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
+from unstale.mirror.sources.told_dates import moment_of
 
 from .named_entries import NamedEntries, NamedEntry
-from .sitemaps import gunzip, moment_of
+from .sitemaps import gunzip
 
 MAX_ENTRIES = 10_000
 """Entries that are read; the rest of a feed is ignored."""

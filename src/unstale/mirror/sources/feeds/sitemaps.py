@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from urllib.parse import urljoin
 
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
+from unstale.mirror.sources.told_dates import moment_of
 
 from .named_entries import NamedEntries, NamedEntry
 from .safe_xml import XmlElement, read_xml
@@ -21,7 +21,6 @@ from .safe_xml import XmlElement, read_xml
 MAX_ADDRESSES = 50_000
 """Addresses that are read from one sitemap."""
 _FEEDS = frozenset({"rss", "feed", "rdf"})
-_SHORT = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _ZEROS = re.compile(rb"\0*")
 _PIECE_BYTES = 4096
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
@@ -60,22 +59,6 @@ def gunzip(body: bytes, max_size: int) -> bytes:
             at += len(piece) - len(stream.unused_data)
         at = _ZEROS.match(body, at).end()  # type: ignore[union-attr]  # they fill the last block
     return bytes(out)
-
-
-def moment_of(text: str) -> float | None:
-    """Return the time of a lastmod in seconds since 1970; None if it is not a time.
-
-    >>> moment_of("2024-05-01T12:00:00+02:00"), moment_of("1970"), moment_of("yesterday")
-    (1714557600.0, 0.0, None)
-    """
-    text = text.strip()
-    if short := _SHORT.fullmatch(text):
-        text = f"{short[1]}-{short[2] or '01'}-01"
-    try:
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _from_xml(elements: Iterator[XmlElement], base: str) -> NamedEntries:

@@ -31,6 +31,7 @@ from unstale.mirror.source import Found, Json, Known, New, Source, Terms, WarmSo
 from unstale.mirror.sources.bloom_filter import BloomFilter
 from unstale.mirror.sources.http.urls import host_of, site_of
 from unstale.mirror.sources.threads import GivenUp, Threads
+from unstale.mirror.sources.told_dates import change_times, to_the_minute
 from unstale.quantities import show_duration
 
 from .formats import read_feed
@@ -43,8 +44,6 @@ _MAX_INDEXES = 3
 """Sitemap indexes that may lead from one to the next."""
 _CHANGE_OPTIONS = frozenset({"change", "ignore", "selector"})
 """Options that say what counts as a change."""
-_MOST_CHANGES, _CHANGE_SECONDS = 50, 60.0
-"""Changes of a document that its entries tell of, at most; entries within so many seconds are one change."""
 _FEW_ENTRIES = 4
 """Entries that may all have one time."""
 _INHERITED = _CHANGE_OPTIONS | {"conditional"}
@@ -195,8 +194,8 @@ class DocumentSource:
             words = f"it was fetched, but cannot be read: {kind}{error}"
             return Found("failed", words, traffic=found.traffic, wait=found.wait, spacing=found.spacing)
         newest = reading.changes[0] if reading.changes else None
-        if found.modified is None and memory and newest and newest != memory.get("newest"):
-            found.modified = newest if newest % 86400 else None  # a date alone does not say when on that day
+        if found.modified is None and memory and newest != memory.get("newest"):
+            found.modified = to_the_minute(newest)
         same_as_page = _CHANGE_OPTIONS & filter_.rest.keys() and found.fingerprint is not None
         return replace(
             found,
@@ -275,7 +274,7 @@ class DocumentSource:
             count=len(states),
             left_out=left_out,
             meta=document.meta,
-            changes=_changes(times),
+            changes=change_times(times),
         )
 
     def _key_of(self, name: str) -> str:
@@ -313,15 +312,6 @@ def _shared_time(times: Sequence[float | None]) -> float | None:
     """Return the time that more than half of the entries have; None if there is none, or there are few."""
     (time, count), *_ = Counter(times).most_common(1) or [(None, 0)]
     return time if count > max(0.5 * len(times), _FEW_ENTRIES) else None
-
-
-def _changes(times: Sequence[float | None]) -> tuple[float, ...]:
-    """Return when a document changed last, by the times of its entries."""
-    found: list[float] = []
-    for time in sorted({time for time in times if time is not None and time > 0}, reverse=True):
-        if not found or found[-1] - time >= _CHANGE_SECONDS:
-            found.append(time)
-    return tuple(found[:_MOST_CHANGES])
 
 
 def _is_address(text: str) -> bool:

@@ -36,6 +36,7 @@ from unstale.mirror.source import Found, Json, Known, New, Terms
 from unstale.mirror.sources.bloom_filter import BloomFilter
 from unstale.mirror.sources.option_values import discovery, patterns_of, truth
 from unstale.mirror.sources.threads import GivenUp, Threads
+from unstale.mirror.sources.told_dates import change_times
 
 from .folders import TreeListing, child_key, list_tree, own_files
 from .locations import is_local
@@ -218,6 +219,7 @@ def _poll_tree(known: Known, terms: Terms, given_up: threading.Event) -> Found:
         validators={"options": digest, "seen": str(BloomFilter.of(states))},
         traffic=len(body),
         modified=max((listed.status.modified or 0.0 for listed in files), default=None),
+        changes=() if known.fingerprint else change_times(listed.status.modified for listed in files),
         discovered=tuple(discovered),
         hints=tuple(hints),
         complete=discover and not listing.unreadable,

@@ -11,6 +11,7 @@ from json import dumps
 from pathlib import Path
 
 from unstale.mirror.source import Found, Json, New, Terms
+from unstale.mirror.sources.told_dates import moment_of, to_the_minute
 
 from .arrow_types import as_text
 from .database import DatabaseEngine
@@ -89,6 +90,7 @@ class TablePoll:
             media_type="application/vnd.apache.parquet",
             validators=validators,
             traffic=extract.traffic,
+            modified=_told_by_cursor(self.known.get("cursor"), validators.get("cursor")),
             meta={
                 "rows": extract.rows,
                 "columns": [{"name": name, "type": kind} for name, kind in extract.columns],
@@ -114,6 +116,15 @@ class TablePoll:
             complete=True,
             meta={"partitions": len(keys), "rung": "partitions"},
         )
+
+
+def _told_by_cursor(before: Json, now: Json) -> float | None:
+    """Return when a table changed, if its cursor is a time, and another one than at the last poll."""
+    greatest = now[0] if isinstance(now, list) else None
+    if not isinstance(greatest, str) or ":" not in greatest:
+        return None
+    same = isinstance(before, list) and before[:1] == [greatest]
+    return None if same else to_the_minute(moment_of(greatest))
 
 
 def _many(count: int, what: str) -> str:
