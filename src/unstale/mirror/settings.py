@@ -24,6 +24,7 @@ __all__ = [
     "Http",
     "Notify",
     "Reads",
+    "Replicas",
     "Rule",
     "Settings",
 ]
@@ -151,6 +152,18 @@ class Reads:
 
 
 @dataclass(frozen=True)
+class Replicas:
+    """Mirrors of the same elements that take turns."""
+
+    folder: str | None = None
+    """Where they tell each other of polls; None: there is no other."""
+    number: int = 1
+    """Which of them this one is, from 1 on."""
+    count: int = 1
+    """How many there are."""
+
+
+@dataclass(frozen=True)
 class Database:
     """A database that elements are tables of."""
 
@@ -215,6 +228,7 @@ class Settings:
     discovery: DiscoveryLimits = DiscoveryLimits()
     composed: tuple[Composed, ...] = ()
     reads: Reads = Reads()
+    replicas: Replicas = Replicas()
     databases: Mapping[str, Database] = field(default_factory=dict)
     notify: tuple[Notify, ...] = ()
     hint_file: str | None = None

@@ -1,7 +1,7 @@
-"""What a policy keeps of each element, as columns: at most 264 bytes each, with what is learned of it.
+"""What a policy keeps of each element, as columns: at most 273 bytes each, with what is learned of it.
 
 Columns are as narrow as what they hold allows, so that ten million elements fit into one process: 160 bytes
-are the evidence of the learner, and 101 are these columns. An element that seems to change by a clock of its
+are the evidence of the learner, and 110 are these columns. An element that seems to change by a clock of its
 own has 232 bytes more.
 """
 
@@ -43,6 +43,7 @@ _COLUMNS: Mapping[str, tuple[type, float]] = {
     "soon": (np.bool_, 0), "list": (np.int32, 0), "clockwork": (np.int32, 0), "day_bet": (np.float32, 0.0),
     "week_bet": (np.float32, 0.0), "terms": (np.int16, 0),
     "composed": (np.float32, 0.0), "stays": (np.float32, 0.0),
+    "elsewhere": (np.float64, -inf), "replica": (np.int8, 0),
 }  # fmt: skip
 _STORED_COLUMNS = (
     "id", "group", "added", "last", "not_before", "failures", "weight", "size", "max_age", "min_interval",
@@ -50,7 +51,9 @@ _STORED_COLUMNS = (
 )  # fmt: skip
 
 
-_NEW_COLUMNS = frozenset({"clockwork", "day_bet", "week_bet", "terms", "composed", "stays"})
+_NEW_COLUMNS = frozenset(
+    {"clockwork", "day_bet", "week_bet", "terms", "composed", "stays", "elsewhere", "replica"}
+)
 """Columns that states of older versions do not have."""
 
 
@@ -105,6 +108,7 @@ class ElementTable:
     its own has bet without one.
     ``terms``: what it is polled for, by number. ``composed``: what is added to its weight, as it is a part of
     something. ``stays``: for how long after the last poll its source promises that it stays as it is.
+    ``elsewhere`` and ``replica``: when another replica has polled it, and which.
     """
 
     def __init__(self) -> None:

@@ -42,6 +42,7 @@ from .poll_outcomes import PollOutcomes
 from .polls_on_read import PollsOnRead, askable
 from .promises import Promises
 from .ranking import far_apart, leading_within, turns
+from .replicas import ReplicaTurns
 from .reserve_price import ReservePrice
 from .terms import Aim
 from .told_times import ToldTimes
@@ -153,6 +154,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Elements that readers wait for."""
         self.composed = ComposedElements(self.known, {})
         """What is made from several elements."""
+        self.replicas = ReplicaTurns(table)
+        """Which of several replicas this policy polls for."""
         self.promises = Promises(self.known)
         """What rules promise of elements."""
 
@@ -544,9 +547,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         is_new = np.isnan(table["last"][places])
         new, old = places[is_new], places[~is_new & (not self.first_only)]
         old = old[table.since(old, now) >= table["min_interval"][old]]
-        since = table.since(old, end)
-        worked = since if self.known.timed else table.worked_since(old, end)
-        values = self.known.worths_in_step(old, worked, now, end)
+        since = self.replicas.since(old, table.since(old, end), end)
+        worked = since if self.known.timed else self.replicas.since(old, table.worked_since(old, end), end)
+        values = self.known.worths_in_step(old, worked, now, end) * self.replicas.factors(old)
         overdue = since >= table["max_age"][old]
         if not self.first_only:
             self.patience.reckon(now, self.round)
@@ -645,12 +648,12 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self._marked = max(self._marked, self.price)
         rest = np.isfinite(values) & ~table["busy"][places]
         places, values = places[rest], values[rest]
-        since = table.since(places, end)
+        since = self.replicas.since(places, table.since(places, end), end)
         growth = self.known.growth(places)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             reach = 0.9 * (_LOOKED_AT_SHARE * self._marked / values) ** (1.0 / growth)
         soon = 0.1 * float(table.learner.half_life.min())
-        worked = table.worked_since(places, end)
+        worked = self.replicas.since(places, table.worked_since(places, end), end)
         wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * worked, 0.0, soon)
         wait = table.after(places, np.full(places.size, end), wait) - end
         if self.known.clocks is not None and self.known.timed:

@@ -41,6 +41,7 @@ VALUES = [
     (models.FirstCopies, "a part of a status"),
     (models.ReaderFreshness, "a part of a status"),
     (models.ComposedFreshness, "a part of a status"),
+    (models.ReplicaHeard, "a part of a status"),
     (models.RoomTaken, "a part of a status"),
     (models.Sample, "`GET /api/samples`, `Mirror.samples()`"),
     (models.WhatIf, "`GET /api/what-if`, `Mirror.what_if().to_json()`"),

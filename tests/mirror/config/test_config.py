@@ -20,6 +20,7 @@ from unstale.mirror.settings import (
     Http,
     Notify,
     Reads,
+    Replicas,
     Rule,
     Settings,
 )
@@ -118,6 +119,11 @@ timeout = "5s"
 command = "logger -t 'a mirror'"
 match = "x*"
 
+[replicas]
+folder = "turns"
+number = 2
+count = 3
+
 [hints]
 file = "hints.txt"
 """
@@ -195,6 +201,7 @@ def test_everything_can_be_said(write, monkeypatch):
         discovery=DiscoveryLimits(list=1, host=2, via=3, total=4, waiting=5, pattern=6),
         composed=(Composed("monthly report", ("shop#orders", "shop#people"), 5.0),),
         reads=Reads(0.1, 5.0, "header:X-User", 30 * 86400.0, {"billing": 3.0}),
+        replicas=Replicas("turns", 2, 3),
         databases={"shop": Database("postgresql://me:s3cret@db/shop", 10.0)},
         notify=(
             Notify(webhook="https://example.org/s3cret", secret="s3cret", timeout=5.0),  # noqa: S106
@@ -226,6 +233,7 @@ def test_all_settings_can_be_said():
     assert sections["notify"] == named(Notify)
     assert sections["discovery"] == named(DiscoveryLimits)
     assert sections["reads"] == named(Reads)
+    assert sections["replicas"] == named(Replicas)
     assert sections["composed"] == named(Composed)
     elsewhere = {
         "rules",
@@ -234,6 +242,7 @@ def test_all_settings_can_be_said():
         "databases",
         "discovery",
         "reads",
+        "replicas",
         "composed",
         "notify",
         "hint_file",
@@ -288,6 +297,8 @@ MISTAKES = [
     ("[[mirror]]\n", 1, "'mirror' must be a section: write [mirror]"),
     ('mirror = "x"', 1, "'mirror' must be a section: write [mirror]"),
     ("rule = [1]", 1, "there can be several [[rule]]"),
+    ("[replicas]\nnumber = 1\ncount = 2", 1, "[replicas] folder must be given"),
+    ('[replicas]\nfolder = "x"\nnumber = 3\ncount = 2', 3, "number must be from 1 to 2, the count; it is 3"),
     # quantities
     ('[[rule]]\n[[rule]]\nmax_age = "soon"', 3, "[[rule]] max_age must be a time, such as 90s,"),
     ('[[rule]]\nmax_age = "soon"', 2, "2 weeks or \"none\"; it is 'soon'"),

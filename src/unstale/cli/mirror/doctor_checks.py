@@ -99,6 +99,8 @@ def check_settings(config: Config) -> list[Check]:
     if not settings.http.verify:
         todo = "name your own certificates with ca_file instead"
         checks.append(Check("warn", "certificates", "they are not checked (verify = false)", todo))
+    if settings.replicas.folder is not None and not Path(settings.replicas.folder).is_dir():
+        checks.append(Check("error", "replicas", f"{settings.replicas.folder}: it is not there", "make it"))
     if settings.hint_file is not None and not Path(settings.hint_file).parent.is_dir():
         checks.append(Check("error", "hints", f"{settings.hint_file}: its folder is not there", "make it"))
     for one in settings.notify:

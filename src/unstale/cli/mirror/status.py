@@ -105,10 +105,7 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
     ]
     if gone := got.elements.get("gone", 0):
         pairs.append(("gone", f"{plural(gone, 'element')}, not counted as stale; no copy is deleted"))
-    if got.room is not None:
-        away = f"; {plural(got.room.dropped, 'element')} dropped" if got.room.dropped else ""
-        taken = f"{show_size(got.room.taken)} of {show_size(got.room.space)} taken by copies{away}"
-        pairs.append(("room", taken))
+    pairs += [*_replicas(got), *_room(got)]
     pairs.append(("budget", _used(got)))
     if got.reserve is not None:
         kept = show_reserve(got.reserve.level, got.reserve.polls, got.reserve.traffic)
@@ -123,6 +120,27 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
         told = f"{found} were fresh, {show_share(audit.predicted)} expected"
         pairs.append(("last audit", f"{distance(audit.time, got.now)}: {told}; that {judged}"))
     return pairs
+
+
+def _replicas(got: Status) -> list[tuple[str, str]]:
+    """Return with whom the mirror takes turns."""
+    told = [
+        f"number {one.number} polled {distance(one.last, got.now)}"
+        if math.isfinite(one.last)
+        else f"number {one.number} was never heard of"
+        for one in got.replicas
+    ]
+    return (
+        [("replicas", f"it takes turns with {plural(len(told), 'other')}: {', '.join(told)}")] if told else []
+    )
+
+
+def _room(got: Status) -> list[tuple[str, str]]:
+    """Return how much room copies take, if they may have only so much."""
+    if got.room is None:
+        return []
+    away = f"; {plural(got.room.dropped, 'element')} dropped" if got.room.dropped else ""
+    return [("room", f"{show_size(got.room.taken)} of {show_size(got.room.space)} taken by copies{away}")]
 
 
 def _spent_when(got: Status) -> str:

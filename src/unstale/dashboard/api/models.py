@@ -147,6 +147,13 @@ class ComposedFreshness(BaseModel):
     freshness: Share = Field(description="Probability that all of them are fresh.")
 
 
+class ReplicaHeard(BaseModel):
+    """Another mirror of the same elements, with which this one takes turns."""
+
+    number: int = Field(description="Which one it is.")
+    last: datetime | None = Field(description="When it told of a poll last; null if it never did.")
+
+
 class RoomTaken(BaseModel):
     """How much room copies take, if they may have only so much."""
 
@@ -189,6 +196,7 @@ class Status(BaseModel):
     composed: list[ComposedFreshness] = Field(
         description="How fresh that is which is made from several elements."
     )
+    replicas: list[ReplicaHeard] = Field(description="The other replicas, if there are any.")
     room: RoomTaken | None = Field(description="How much room copies take; null if there is no limit.")
     first_copies: FirstCopies | None = Field(
         description="How far it is with first copies; null if no element waits for its first poll."

@@ -24,6 +24,7 @@ from unstale.mirror.settings import (
     Http,
     Notify,
     Reads,
+    Replicas,
     Rule,
     Settings,
 )
@@ -177,6 +178,7 @@ class _ConfigReader:
             http=Http(**self._section("http")),
             discovery=DiscoveryLimits(**self._section("discovery")),
             reads=Reads(**self._section("reads")),
+            replicas=self._replicas(),
             composed=tuple(self._composed()),
             groups=tuple(self._groups()),
             rules=tuple(self._rules()),
@@ -186,6 +188,21 @@ class _ConfigReader:
         )
         where = copies if copies is None or "://" in copies else Path(copies)
         return Config(settings, store, where, self.path, self.lines)
+
+    def _replicas(self) -> Replicas:
+        """Return which of several replicas the mirror is."""
+        said = self._section("replicas")
+        if not said:
+            return Replicas()
+        for name in ("folder", "number", "count"):
+            if name not in said:
+                self._fail(("replicas",), f"[replicas] {name} must be given")
+        if said["number"] > said["count"]:
+            self._fail(
+                ("replicas", "number"),
+                f"[replicas] number must be from 1 to {said['count']}, the count; it is {said['number']}",
+            )
+        return Replicas(**said)
 
     def _fail(self, toml_path: TomlPath, complaint: str) -> NoReturn:
         line = None

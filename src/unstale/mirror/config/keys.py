@@ -239,6 +239,13 @@ _READS = (
         'How much users count, by name, with `importance = "reads"`: each as a whole, however many reads.'),
 )  # fmt: skip
 
+_REPLICAS = (
+    Key("folder", values.any_text, "must be given", '"/srv/shared/replicas"',
+        "A folder that all replicas see: each writes down there which elements it has polled.", path=True),
+    Key("number", values.count(1, 100), "must be given", "1", "Which of the replicas this mirror is."),
+    Key("count", values.count(1, 100), "must be given", "2", "How many replicas there are."),
+)  # fmt: skip
+
 _DATABASE = (
     Key("url", values.secret, "must be given", '"postgresql://reader:${PASSWORD}@db.example.org/shop"',
         "Address, as SQLAlchemy writes it. `${PASSWORD}` is that variable of the environment."),
@@ -296,6 +303,13 @@ SECTIONS = (
         many=True,
     ),
     Section("reads", "[reads]", "What readers of copies may ask for.", _READS),
+    Section(
+        "replicas",
+        "[replicas]",
+        "Several mirrors of the same elements that take turns, each with its own store and budget: together "
+        "they are as fresh as one mirror with all budgets, for readers that ask the freshest.",
+        _REPLICAS,
+    ),
     Section(
         "databases", "[databases.NAME]", "A database that elements are tables of.", _DATABASE, named=True
     ),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import inf, isfinite
@@ -23,13 +23,14 @@ from unstale.mirror.reports.freshness import sampled
 from unstale.mirror.reports.gone import LossAlarm, lost_groups
 from unstale.mirror.reports.status import TOLD_SKEW_SECONDS, skew_words
 from unstale.mirror.settings import Settings
-from unstale.mirror.store.contract import Sample, Store, Transaction
+from unstale.mirror.store.contract import Finished, Sample, Store, Transaction
 from unstale.mirror.store.copies import Copies
 
 from .events import EventEmitter
 from .hint_file import read_hints
 from .load_policy import MirrorPolicy
 from .planner_state import PollCounts
+from .replica_files import ReplicaFiles
 from .room import RoomKeeper
 from .worker_state import Chore, Chores
 
@@ -108,6 +109,7 @@ class Housekeeper:
         """Why the folder of copies is not the mirror's, as an event has said."""
         self._losses = LossAlarm()
         self._room = RoomKeeper(settings.space)
+        self._replicas = ReplicaFiles(settings.replicas)
         self._orphans: list[str] = []
         """Digests of copies that no version has any more, once the transaction is committed."""
         self._files = ThreadPoolExecutor(1, thread_name_prefix="unstale-copies")
@@ -213,6 +215,20 @@ class Housekeeper:
             self._events.emit("trouble", words)
         for words in over:
             self._events.emit("recovered", words)
+
+    def hear_replicas(self, policy: MirrorPolicy, t: Transaction, now: float) -> None:
+        """Let the policy know of polls that other replicas have made."""
+        try:
+            self._replicas.hear(policy, t, now)
+        except OSError as error:
+            self._events.emit("trouble", f"the folder of replicas: {error.strerror}")
+
+    def tell_replicas(self, finished: Sequence[Finished]) -> None:
+        """Tell other replicas of polls that were recorded."""
+        try:
+            self._replicas.tell(finished)
+        except OSError as error:
+            self._events.emit("trouble", f"the folder of replicas: {error.strerror}")
 
     def make_room(self, policy: MirrorPolicy, t: Transaction, now: float) -> None:
         """Drop copies if all together have more bytes than they may; tell of it."""

@@ -353,6 +353,7 @@ class Worker:
         """Count what was recorded, and emit events."""
         self.polls += sum(one.found is not None for one in finished)
         self._new_versions = self._new_versions or bool(versions)
+        self._housekeeper.tell_replicas(finished)
         self._events.recorded(finished, versions)
         now = self._clock.now()
         if self._events.heard and self._progress.is_due("tell", now):
@@ -474,6 +475,7 @@ class Worker:
         planner.take_in(t, now, None if first_only else self._housekeeper.sample(t, now))
         self._housekeeper.look_for_losses(planner.policy, now)
         self._housekeeper.make_room(planner.policy, t, now)
+        self._housekeeper.hear_replicas(planner.policy, t, now)
         self._next_choice = now + self._span if horizon > now else -inf
         now = self._clock.now()
         start = now + self._lead + (0.0 if alone else HAND_OUT_LEAD_SECONDS)

@@ -14,6 +14,7 @@ from unstale.arguments import Floats
 from unstale.mirror.engine.discovery_limits import told_left_out
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.engine.planner_state import BudgetPair, BudgetsSet, PlannerState
+from unstale.mirror.engine.replica_files import last_told
 from unstale.mirror.json_values import as_json, fields_json
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json
@@ -103,6 +104,15 @@ class ComposedFreshness:
 
 
 @dataclass(frozen=True)
+class ReplicaHeard:
+    """Another mirror of the same elements, with which this one takes turns."""
+
+    number: int
+    last: float
+    """When it told of a poll last; nan if it never did."""
+
+
+@dataclass(frozen=True)
 class RoomTaken:
     """How much room copies take, if they may have only so much."""
 
@@ -175,6 +185,8 @@ class Status:
     """How fresh that is which is made from several elements."""
     room: RoomTaken | None = None
     """How much room copies take; None if there is no limit."""
+    replicas: Sequence[ReplicaHeard] = ()
+    """The other replicas, if there are any."""
 
     def to_json(self, top: int = TOP) -> dict[str, Json]:
         """Return it as JSON, as `unstale.mirror.json_values` says.
@@ -256,6 +268,7 @@ def status(
         readers=readers,
         composed=[ComposedFreshness(name, *one) for name, one in policy.composed.freshness(now).items()],
         room=room,
+        replicas=[ReplicaHeard(*one) for one in last_told(settings.replicas)],
         starting=bool(workers) and all(name.endswith(STARTING) for name in workers),
     )
 
