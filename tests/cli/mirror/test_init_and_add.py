@@ -247,3 +247,13 @@ def test_a_mirror_of_another_user_must_be_named(ask, refuse, monkeypatch, site):
     assert ask("add", site.host + "/a", "--mirror", "mirror.toml")["added"] == 1
     monkeypatch.setenv("UNSTALE_MIRROR", "mirror.toml")
     assert ask("add", site.host + "/b")["added"] == 1
+
+
+@pytest.mark.usefixtures("mirror")
+def test_what_looks_like_a_list_is_told_to_be_added_alone(run, tmp_path):
+    out = " ".join(run("add", "https://example.org/feed.xml")[0].split())
+    assert "https://example.org/feed.xml looks like a feed: --feed adds what it names as well." in out
+    assert "looks like" not in run("add", "--feed", "https://example.org/rss")[0]
+    assert "looks like" not in run("add", "https://example.org/data.xml")[0]
+    (tmp_path / "folder").mkdir()
+    assert "--option tree=true adds what is in it" in " ".join(run("add", tmp_path / "folder")[0].split())

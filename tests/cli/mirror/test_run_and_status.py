@@ -22,6 +22,7 @@ from unstale.mirror.config.file import load
 from unstale.mirror.engine.events import Event
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.audit import Audit
+from unstale.mirror.reports.first_copies import InReserve
 from unstale.wording import show_budget
 
 from .conftest import QUICK
@@ -287,7 +288,7 @@ def test_audit(run, ask, refuse, site):
 
 
 def test_an_audit_says_how_long_it_takes(run, mirror, monkeypatch, polled):
-    mirror.write_text('[mirror]\nbudget = "10/day"\n')
+    mirror.write_text('[mirror]\nbudget = "10/day"\nreserve = "0"\n')
     monkeypatch.setattr(Mirror, "audit", lambda *_, **__: Audit(0.0, 3, 0.5, 0.5, 0.4, 0.6, True, 0))
     told = run("audit")[1]
     between = "with as many for others in between, will take up to"
@@ -305,7 +306,7 @@ def test_an_audit_waits_for_groups_that_have_asked_to_be_left_alone():
         )
 
     status = SimpleNamespace(
-        now=1000.0, budget=10.0, byte_budget=None, elements={"ok": 100, "gone": 3},
+        now=1000.0, budget=10.0, byte_budget=None, reserve=None, elements={"ok": 100, "gone": 3},
         groups=[group("a", 90, math.nan), group("b", 13, 1000.0 + 3600.0)],
     )  # fmt: skip
     told = audit_duration(status, 20)
@@ -313,6 +314,22 @@ def test_an_audit_waits_for_groups_that_have_asked_to_be_left_alone():
     assert "up to 1 hour" in told
     status.groups.pop()
     assert "20 polls at the spacing of a, with as many" in audit_duration(status, 20)
+
+
+def test_an_audit_that_the_reserve_pays_for_is_soon_over():
+    group = SimpleNamespace(
+        name="a", elements=100, polls=10, traffic=1000, blocked_until=math.nan, fastest=math.inf
+    )
+    status = SimpleNamespace(
+        now=1000.0, budget=0.01, byte_budget=None, elements={"ok": 100}, groups=[group],
+        reserve=InReserve(86400.0, 1.0, 864.0, math.nan),
+    )  # fmt: skip
+    assert audit_duration(status, 100) == ""
+    status.reserve = InReserve(86400.0, 0.1, 100.0, math.nan)  # of 200
+    assert "100 polls at 864 polls/day" in audit_duration(status, 100)
+    assert "up to 2.78 hours" in audit_duration(status, 100)
+    status.reserve = InReserve(86400.0, 0.1, math.nan, 0.0)
+    assert "up to 5.56 hours" in audit_duration(status, 100)
 
 
 @contextmanager

@@ -82,7 +82,8 @@ def _duration(got: Status, sample: int) -> str:
     if got.byte_budget is not None and made:
         mean = max(sum(group.traffic for group in got.groups) / made, 1.0)
         rates[show_budget(None, got.byte_budget)] = got.byte_budget / mean
-    takes = {f" at {why}": 2.0 * polls / rate for why, rate in rates.items()}
+    beyond = 2.0 * polls * (1.0 - _in_reserve(got, polls))  # every second poll is not the audit's
+    takes = {f" at {why}": beyond / rate for why, rate in rates.items()}
     for group in got.groups:  # each has its part of the sample
         part = 2.0 * polls * group.elements / count
         blocked = group.blocked_until - got.now if group.blocked_until > got.now else 0.0
@@ -91,7 +92,17 @@ def _duration(got: Status, sample: int) -> str:
             why += f", which is not polled for {show_duration(blocked)}"
         takes[why] = blocked + part / group.fastest
     why, seconds = max(takes.items(), key=lambda one: one[1])
-    if seconds <= _SHORT_SECONDS:  # every second poll is not the audit's; with a reserve it is quicker
+    if seconds <= _SHORT_SECONDS:
         return ""
     told = f"{plural(polls, 'poll')}{why}, with as many for others in between, will take up to"
     return f"{told} {show_duration(round(seconds))}; --sample N makes fewer."
+
+
+def _in_reserve(got: Status, polls: int) -> float:
+    """Return which share of the polls of an audit, and of those in between, is paid from the reserve."""
+    if got.reserve is None:
+        return 0.0
+    made = sum(group.polls for group in got.groups)
+    mean = max(sum(group.traffic for group in got.groups) / made, 1.0) if made else math.inf
+    kept = [got.reserve.polls, got.reserve.traffic / mean]
+    return min([1.0, *(one / max(2.0 * polls, 1.0) for one in kept if not math.isnan(one))])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _KINDS = ("list", "opml", "sitemap", "csv")
 _MOST_REMOVED_UNASKED = 10
 """Elements that are removed without a question."""
+_FEED_ENDINGS = (".rss", ".atom", ".rdf", "/feed", "/rss", "/atom", "/feed.xml", "/rss.xml", "/atom.xml")
 _MOST_KEYS_SHOWN = 10
 """Of a list that is only an example."""
 _ADD = """\b
@@ -185,7 +187,35 @@ def add(
         parts = [f"source {source}"] if source else []
         parts += [f"{name} {_shown(name, value)}" for name, value in _agreed(lots)]
         _print_added(opened, got, parts + [f"{name}={_shown(name, value)}" for name, value in options])
+        if source is None and not options:
+            _say_what_else(keys)
     return 1 if refused else 0
+
+
+def looks_like(key: str) -> str | None:
+    """Return the source that an address looks like it is for, if not a page: a feed or a sitemap.
+
+    >>> looks_like("https://example.org/feed.xml"), looks_like("https://example.org/sitemap.xml.gz")
+    ('feed', 'sitemap')
+    >>> looks_like("https://example.org/data.xml")
+    """
+    path = key.partition("?")[0].lower().rstrip("/")
+    if not key.startswith(("http://", "https://")):
+        return None
+    if path.endswith(_FEED_ENDINGS):
+        return "feed"
+    return "sitemap" if path.endswith((".xml", ".xml.gz")) and "sitemap" in path.rpartition("/")[2] else None
+
+
+def _say_what_else(keys: tuple[str, ...]) -> None:
+    """Say of the first that looks like a list, or is a folder, what would add more than itself."""
+    for key in keys:
+        if kind := looks_like(key):
+            say(console(), f"{printable(key)} looks like a {kind}: --{kind} adds what it names as well.")
+            return
+        if "://" not in key and Path(key).is_dir():
+            say(console(), f"{printable(key)} is a folder: --option tree=true adds what is in it as well.")
+            return
 
 
 def _trusted(allow: tuple[str, ...], source: str | None, options: dict[str, Json]) -> set[str]:

@@ -21,6 +21,7 @@ from unstale.errors import InvalidInput, MissingExtra, need
 from unstale.quantities import show_number
 from unstale.wording import plural, show_budget
 
+from .elements import looks_like
 from .open import Opened, mirror_options, open_mirror
 from .run import run_until
 from .serve import PORT, WEB_MODULES, serving
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from unstale.mirror.source import New
 
 _BUDGET = "1000/day"
-_FEED_ENDINGS = (".rss", ".atom", ".rdf", "/feed", "/rss", "/atom", "/feed.xml", "/rss.xml", "/atom.xml")
 _EXAMPLES = """\b
 Examples:
   unstale watch https://example.org/ https://example.org/news
@@ -179,12 +179,8 @@ def _named(key: str, source: str | None) -> New:
         return New(str(local.resolve()), source, {"tree": True} if local.is_dir() else {})
     if "://" not in key and "." in key.partition("/")[0] and "#" not in key:
         key = f"https://{key}"
-    path = key.partition("?")[0].lower().rstrip("/")
-    if source is None and key.startswith(("http://", "https://")):
-        if path.endswith(_FEED_ENDINGS):
-            source = "feed"
-        elif path.endswith((".xml", ".xml.gz")) and "sitemap" in path.rpartition("/")[2]:
-            source = "sitemap"
+    if source is None:
+        source = looks_like(key)
     return New(key, source, {})
 
 

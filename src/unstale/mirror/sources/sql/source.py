@@ -276,4 +276,6 @@ def _failed(error: Exception, poll: TablePoll) -> Found:
         return Found("gone", f"there is no table {poll.table.name}", validators={})
     if isinstance(error, TooLarge):
         return Found("failed", f"its copy is larger than {poll.terms.max_size:,} bytes (max_size)")
+    if isinstance(error, FileNotFoundError):
+        return Found("failed", f"there is no file {error.filename}")
     return Found("failed", error_words(error, poll.database.secrets)[1])
