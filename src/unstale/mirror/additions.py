@@ -12,7 +12,7 @@ from unstale.errors import InvalidInput
 from unstale.policy.terms import aim_of
 from unstale.schedule import Windows
 
-from .engine.discovery import FILE_AUTHOR, Discovery, differs
+from .engine.discovery import FILE_AUTHOR, Discovery, differs, note_told
 from .json_values import fields_json
 from .settings import Settings
 from .source import Json, New
@@ -62,6 +62,7 @@ def add_elements(  # noqa: PLR0917  (a face for `Mirror.add_many`)
     for batch in batches(news):
         additions: dict[str, Addition] = {}
         named: dict[str, str | None] = {}
+        told: dict[str, float] = {}
         for new in batch:
             try:
                 addition = discovery.addition(new, given, authors=authors)
@@ -72,6 +73,8 @@ def add_elements(  # noqa: PLR0917  (a face for `Mirror.add_many`)
             else:
                 known += addition.key in additions
                 additions[addition.key], named[addition.key] = addition, new.source
+                if new.modified is not None:
+                    told[addition.key] = new.modified
         with store.begin() as t:
             there = {k: one for k, one in t.find(list(additions)).items() if one.state != "removed"}
             for key, before in there.items():
@@ -85,7 +88,8 @@ def add_elements(  # noqa: PLR0917  (a face for `Mirror.add_many`)
             withheld += sum(map(discovery.withholds_secrets, additions.values()))
             added += len(additions.keys() - there.keys())
             known += len(there)
-            t.add(list(additions.values()), now())
+            wishes = list(additions.values())
+            note_told(t, t.add(wishes, now()), wishes, {k: v for k, v in told.items() if k not in there})
     return Added(added, known, refused, changed, withheld)
 
 

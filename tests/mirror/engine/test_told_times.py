@@ -84,8 +84,43 @@ def test_a_feed_says_at_once_how_often_it_changes_and_its_pages_when_they_did(tm
     assert changes_a_day(found, "python:a/hourly") == pytest.approx(24.0, rel=0.2)
     assert changes_a_day(found, "python:a/monthly") < 0.1
     found, world = make(tmp_path, content=content, budget=24 / DAY, clock=world.clock)
-    while len({key for _, key in world.polls if key.startswith("python:b")}) < len(pages):
+    pages = (*pages, New("python:c/old", "python", modified=START - 300 * DAY))
+    found.add_many(pages[-1:])
+    while len({key for _, key in world.polls if key[:8] in {"python:b", "python:c"}}) < len(pages):
         run(found, HOUR)
-    old, new, corrected, unknown = (changes_a_day(found, page.key) for page in pages)
+    old, new, corrected, unknown, listed = (changes_a_day(found, page.key) for page in pages)
     assert old < 0.5 * unknown < 0.5 * new
-    assert corrected == pytest.approx(old, rel=0.1)
+    assert [corrected, listed] == pytest.approx([old, old], rel=0.1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_dates_of_feeds_are_worth_days_of_polls(seed, tmp_path):
+    """How far the logarithms of rates are off after a day: less by half than without dates."""
+    count, past = 120, 400 * DAY
+    rng = np.random.default_rng(seed)
+    rates = rng.gamma(0.5, 2.0 / DAY, count)
+    changes = [
+        np.sort(START - past + rng.uniform(0.0, past + 30 * DAY, rng.poisson(rate * (past + 30 * DAY))))
+        for rate in rates
+    ]
+
+    def feed(own, dates):
+        def content(now):
+            before = own[own <= now]
+            told = tuple(before[::-1][:20]) if dates else ()
+            return Found("changed", body=str(before.size).encode(), changes=told)
+
+        return content
+
+    off = {}
+    for dates in (False, True):
+        content = {f"python:{i % 20}/{i}": feed(own, dates) for i, own in enumerate(changes)}
+        (folder := tmp_path / str(dates)).mkdir()
+        found, _ = make(folder, content=content, budget=count / 2 / DAY, tick=1800.0, reserve=2 * DAY)
+        add(found, *(key.removeprefix("python:") for key in content))
+        run(found, DAY)
+        learned = np.array([changes_a_day(found, key) for key in content])
+        logs = np.log(np.maximum(learned, 0.02)) - np.log(np.maximum(rates * DAY, 0.02))
+        off[dates] = np.sqrt(np.mean(logs**2))
+    assert off[True] < 0.5 * off[False]

@@ -35,6 +35,14 @@ _LARGEST_VANISHED_SHARE = 0.5
 """Share of the elements of a list that may vanish from it at once and be believed gone."""
 
 
+def note_told(
+    t: Transaction, numbers: Sequence[int], additions: Sequence[Addition], told: Mapping[str, float]
+) -> None:
+    """Note when elements that are new changed last, by key, as who names them says."""
+    both = zip(numbers, additions, strict=True)
+    t.edit([("told", number, told[one.key], "") for number, one in both if one.key in told])
+
+
 class Discovery:
     """Turns what users and sources name into elements, by the rules of the mirror."""
 
@@ -180,12 +188,7 @@ class Discovery:
             new_ones += [additions[key] for key in keys if key not in known]
         followed = via in lists and lists[via].source == "http"
         admitted, left_out = self._room.admitted(t, via, new_ones, now, followed=followed)
-        numbers = t.add(admitted, now)
-        t.edit([
-            ("told", number, told[one.key], "")
-            for number, one in zip(numbers, admitted, strict=True)
-            if one.key in told
-        ])  # fmt: skip
+        note_told(t, t.add(admitted, now), admitted, told)
         if via in lists:
             note_left_out(t, via, lists[via].key, left_out, self._settings.discovery)
         if "waiting" in left_out:  # they come in later, though the list may stay as it is

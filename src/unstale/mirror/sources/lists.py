@@ -252,7 +252,8 @@ def _lines(text: IO[str]) -> Iterator[tuple[int, str]]:
 
 def _sitemap(body: bytes) -> list[Listed]:
     """Return what a sitemap names."""
-    return [Listed(New(one.name, one.source)) for one in read_sitemap(body).entries if one.name.isprintable()]
+    entries = read_sitemap(body).entries
+    return [Listed(New(one.name, one.source, modified=one.time)) for one in entries if one.name.isprintable()]
 
 
 def _printable(key: str) -> str:
