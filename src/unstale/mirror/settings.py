@@ -144,7 +144,8 @@ class Reads:
     wait: float = 10.0
     """Seconds for which a reader waits for such a poll."""
     users: str = "no"
-    """What tells users apart: ``header:NAME``, ``cookie:NAME``; ``no``: nothing does."""
+    """What tells users apart: ``header:NAME``, ``cookie:NAME``, ``token`` (the user name that comes with it);
+    ``no``: nothing does."""
     half_life: float = 7 * 86400.0
     """Seconds in which reads count half."""
     weights: Mapping[str, float] = field(default_factory=dict)

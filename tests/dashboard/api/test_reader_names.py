@@ -36,6 +36,17 @@ def test_a_cookie_is_hashed(mirror):
     assert name.startswith("#")
 
 
+def test_the_name_that_comes_with_the_token_is_kept(mirror):
+    assert readers(mirror, "token", auth=("billing", "the token itself")) == [("billing", 1)]
+    ((name, _), *_) = readers(mirror, "token", auth=("ann@example.org", "the token itself"))
+    assert name.startswith("#")
+
+
+@pytest.mark.parametrize("wrong", ["Bearer abc", "Basic ???", "Basic YQ==", "Basic", "Basic /w=="])
+def test_a_token_without_a_name_is_nobody(mirror, wrong):
+    assert readers(mirror, "token", headers={"Authorization": wrong}) == []
+
+
 def test_without_a_name_or_a_setting_nobody_is_kept(mirror):
     assert readers(mirror, "header:X-User") == []
     assert readers(mirror, "no", headers={"X-User": "billing"}) == []

@@ -232,7 +232,8 @@ _READS = (
         "(`Cache-Control: max-age=60` or `X-Unstale-Min-Fresh: 0.9` in the request). With 0 there are none."),
     Key("wait", _TIME, "10s", '"10s"', "Time for which a reader waits for such a poll."),
     Key("users", values.users, '"no"', '"header:X-User"',
-        "What tells readers apart: a header (`header:NAME`) or a cookie (`cookie:NAME`) of the request. "
+        "What tells readers apart: a header (`header:NAME`) or a cookie (`cookie:NAME`) of the request, or "
+        "the user name that comes with the token (`token`). "
         "Plain names are kept; cookies, and whatever may be the address of a person, are kept as hashes."),
     Key("half_life", _TIME, "7 days", '"30 days"', "Time in which reads count half."),
     Key("weights", values.user_weights, "1 for each", "{ billing = 3 }",

@@ -113,11 +113,11 @@ def target(name: str, value: object) -> float:
 
 def users(name: str, value: object) -> str:
     """Read what tells users apart."""
-    rule = '"no", "header:NAME" or "cookie:NAME"'
+    rule = '"no", "token", "header:NAME" or "cookie:NAME"'
     if not isinstance(value, str):
         _reject(name, rule, value)
     kind, _, header = value.partition(":")
-    if value != "no" and not (kind in {"header", "cookie"} and _TOKEN.fullmatch(header)):
+    if value not in {"no", "token"} and not (kind in {"header", "cookie"} and _TOKEN.fullmatch(header)):
         _reject(name, rule, value)
     return value
 
