@@ -22,9 +22,9 @@ NAMES = (
     "add-an-experiment", "estimate", "hints", "lab", "plan", "profile", "schedule", "simulate"
 )  # fmt: skip
 MIRROR = (
-    "add-a-source", "be-told-of-changes", "copies-in-a-bucket", "import-and-export", "mirror-feeds",
-    "mirror-files", "mirror-pages", "mirror-python", "mirror-tables", "nightly-tables", "python",
-    "read-the-dashboard", "serve",
+    "add-a-source", "be-told-of-changes", "bring-your-own-fetcher", "copies-in-a-bucket",
+    "import-and-export", "mirror-feeds", "mirror-files", "mirror-pages", "mirror-python", "mirror-tables",
+    "nightly-tables", "python", "read-the-dashboard", "serve",
 )  # fmt: skip
 PAGES = [HOWTO / f"{name}.md" for name in NAMES]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -220,6 +220,8 @@ class Settings:
     """Bytes that all copies may have together, before they are compressed; None: any number."""
     keep_polls: float = inf
     """Seconds for which the record of each poll is kept."""
+    fetch: str = "here"
+    """``here``: workers poll. ``elsewhere``: they only plan, and fetchers take leases and report."""
     importance: str = "weights"
     """``weights``: as given. ``reads``: times how often copies are read."""
     rules: tuple[Rule, ...] = ()

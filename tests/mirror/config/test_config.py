@@ -42,6 +42,7 @@ keep = 0
 space = "2GB"
 keep_polls = "90 days"
 importance = "reads"
+fetch = "elsewhere"
 shared = "group"
 lease = "1min"
 
@@ -160,6 +161,7 @@ def test_everything_can_be_said(write, monkeypatch):
         space=2_000_000_000,
         keep_polls=90 * 86400.0,
         importance="reads",
+        fetch="elsewhere",
         shared="group",
         lease=60.0,
         rules=(

@@ -84,6 +84,9 @@ _MIRROR = (
         "asks (see `poll_share`), or when there is room. Copies of what is gone stay."),
     Key("keep_polls", values.span(endless="forever"), '"forever"', '"forever"',
         "Time for which the record of each poll is kept."),
+    Key("fetch", values.choice("here", "elsewhere"), '"here"', '"elsewhere"',
+        "Who polls: the workers of the mirror, or fetchers of your own, which take leases from "
+        "`unstale serve` and report what they saw. Then `unstale run` only plans."),
     Key("importance", values.choice("weights", "reads"), '"weights"', '"weights"',
         "How much freshness of an element matters: its weight, or (`reads`) its weight times how often its "
         "copy is read."),

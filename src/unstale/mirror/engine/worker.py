@@ -378,7 +378,8 @@ class Worker:
     @property
     def _alone(self) -> bool:
         """Whether this worker plans, for itself alone."""
-        return self.planner is not None and self._housekeeper.workers <= 1
+        here = self._settings.fetch == "here"
+        return here and self.planner is not None and self._housekeeper.workers <= 1
 
     def _transact(self, finished: list[Finished], horizon: float, room: int) -> _Turn:
         """Do all of a turn that concerns the store; it happens whole or not at all."""
@@ -408,6 +409,8 @@ class Worker:
     def _share(self, t: Transaction, room: int) -> int:
         """Return how many polls to take: of a fleet the planner, who comes first, leaves others theirs."""
         workers = self._housekeeper.workers
+        if self._settings.fetch == "elsewhere":
+            return 0
         if self.planner is not None and workers > 1:
             free = sum(not worker for _, _, worker in t.leased())
             room = min(room, -(-free // workers))

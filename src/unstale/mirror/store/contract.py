@@ -382,6 +382,9 @@ class Transaction(Protocol):
     def lease(self, worker: str, count: int, now: float, expires: float) -> list[Lease]:
         """Take slots that were handed out, the earliest first; they are the worker's until they expire."""
 
+    def held(self, worker: str, some: Sequence[int]) -> list[Lease]:
+        """Return those leases of a worker that are about some elements."""
+
     def expire(self, now: float, *, everything: bool = False) -> list[int]:
         """Drop leases that have expired (taken or not), or all; return the numbers of their elements."""
 

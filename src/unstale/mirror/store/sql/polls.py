@@ -151,8 +151,19 @@ def lease(work: Work, worker: str, count: int, now: float, expires: float) -> li
         return []
     some = as_numbers(mine)
     work.connection.execute(_TAKE, {"some": some, "new_worker": worker, "until": float(expires)})
+    return _leases(work, mine)
+
+
+def held(work: Work, worker: str, some: Sequence[int]) -> list[Lease]:
+    """Return those leases of a worker that are about some elements."""
+    rows = _HELD_BY.run(work.connection, some=as_numbers(some), worker=worker)
+    return _leases(work, [element for element, _ in rows])
+
+
+def _leases(work: Work, some: Sequence[int]) -> list[Lease]:
+    """Return leases of elements, with all that is needed to make the polls."""
     taken = []
-    for row in _LEASE_ROWS.run(work.connection, some=some):
+    for row in _LEASE_ROWS.run(work.connection, some=as_numbers(some)):
         (
             element, start, late, group, predicted, planned, cost, last, key, options, validators,
             fingerprint, source,

@@ -120,6 +120,7 @@ class SqlTransaction:
     hand_out = sql_polls.hand_out
     hand_to = sql_polls.hand_to
     lease = sql_polls.lease
+    held = sql_polls.held
     expire = sql_polls.expire
     leased = sql_polls.leased
     record = sql_polls.record

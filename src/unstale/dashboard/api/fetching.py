@@ -1,0 +1,162 @@
+"""``/api/leases`` and ``/api/outcomes``: polls for fetchers of others, such as a crawler."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, HTTPException
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse, Response
+
+from unstale.dashboard.mirror_gateway import LARGEST_NUMBER, MirrorGateway
+from unstale.mirror.engine.fetchers import (
+    LONGEST_LEASE_SECONDS,
+    MOST_LEASES,
+    FetchOutcome,
+    report,
+    take_leases,
+    worker_name,
+)
+from unstale.mirror.json_values import moment, number
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.source import Json
+from unstale.mirror.store.contract import Lease
+
+from .models import problems
+
+_Fetcher = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[A-Za-z0-9._-]+$")]
+_Moment = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
+_Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+
+
+class LeaseWish(BaseModel):
+    """Polls that a fetcher wants to make."""
+
+    model_config = ConfigDict(extra="forbid")
+    fetcher: _Fetcher = Field(description="The name of who asks; the same when it reports.")
+    count: int = Field(100, ge=1, le=MOST_LEASES, description="How many, at most.")
+    seconds: float = Field(
+        60.0,
+        ge=1,
+        le=LONGEST_LEASE_SECONDS,
+        description="For how long they are its own.",
+    )
+
+
+class LeasedPoll(BaseModel):
+    """A poll that was planned and paid for."""
+
+    element: int = Field(description="Number of the element.")
+    slot: float = Field(description="When it may begin, in seconds since 1970; tells this lease from others.")
+    key: str = Field(description="Its address.")
+    source: str
+    validators: dict[str, Any] = Field(description="What the last report gave: ETag and the like.")
+    fingerprint: str | None = Field(description="Of what was seen last; null: nothing yet.")
+    predicted: float | None = Field(description="Probability that nothing has changed; null: not seen yet.")
+
+
+class Leases(BaseModel):
+    """Polls that are the fetcher's now."""
+
+    leases: list[LeasedPoll]
+    until: datetime = Field(description="When they are its own no more.")
+
+
+class PollOutcome(BaseModel):
+    """What a fetcher saw of an element."""
+
+    model_config = ConfigDict(extra="forbid")
+    element: int = Field(ge=1, le=LARGEST_NUMBER, description="Number of the element.")
+    slot: _Moment = Field(description="As in the lease.")
+    outcome: Literal["changed", "unchanged", "gone", "failed"]
+    fingerprint: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        None, description="With changed: a digest of what counts, if the content stays with the fetcher."
+    )
+    content: str | None = Field(None, description="With changed: the content in base64, for a copy.")
+    began: _Moment | None = Field(None, description="When it began; null: when it might.")
+    seconds: _Seconds = Field(0.0, description="How long it took.")
+    traffic: int = Field(0, ge=0, le=10**12, description="Bytes that it moved.")
+    detail: str = Field("", max_length=300, description="Words for people.")
+    media_type: str = Field("application/octet-stream", max_length=200)
+    validators: Annotated[dict[str, str], Field(max_length=10)] | None = None
+    modified: _Moment | None = Field(None, description="When it changed last, as the other side says.")
+    stays: _Seconds | None = Field(None, description="Seconds for which it stays, as is promised.")
+    wait: Annotated[float, Field(ge=0, le=86400)] | None = Field(
+        None, description="Seconds for which nobody may poll its whole group (Retry-After)."
+    )
+
+
+class PollOutcomesReport(BaseModel):
+    """What a fetcher saw."""
+
+    model_config = ConfigDict(extra="forbid")
+    fetcher: _Fetcher
+    outcomes: list[PollOutcome] = Field(min_length=1, max_length=MOST_LEASES)
+
+
+class RefusedOutcome(BaseModel):
+    """An outcome that was not recorded."""
+
+    element: int = Field(description="Number of the element.")
+    why: str
+
+
+class RecordedOutcomes(BaseModel):
+    """What became of a report."""
+
+    recorded: int = Field(description="How many were recorded.")
+    again: int = Field(description="Reported before, and recorded then.")
+    refused: list[RefusedOutcome]
+
+
+def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
+    """Add the routes."""
+
+    def described(model: type[BaseModel]) -> dict[str, Any]:
+        return {"response_model": model, "responses": problems(edit=True), "tags": ["fetchers"]}
+
+    @routes.post("/api/leases", **described(Leases))
+    async def leases(wish: LeaseWish) -> Response:
+        """Take polls that are due; what is not reported in time is planned again."""
+
+        def work(mirror: Mirror) -> tuple[list[Lease], float]:
+            until = mirror.clock.now() + wish.seconds
+            return take_leases(mirror.store, mirror.clock, wish.fetcher, wish.count, wish.seconds), until
+
+        taken, until = await gateway.change(work, forget=False)
+        return JSONResponse({"leases": [_lease_json(one) for one in taken], "until": moment(until)})
+
+    @routes.post("/api/outcomes", **described(RecordedOutcomes))
+    async def outcomes(told: PollOutcomesReport) -> Response:
+        """Record what a fetcher saw: each outcome by itself, in one transaction."""
+        worker_name(told.fetcher)
+        some = [_outcome(one) for one in told.outcomes]
+        done = await gateway.change(
+            lambda mirror: report(mirror.store, mirror.copies, mirror.clock, told.fetcher, some), forget=False
+        )
+        refused = [{"element": element, "why": why} for element, why in done.refused]
+        return JSONResponse({"recorded": done.recorded, "again": done.again, "refused": refused})
+
+
+def _lease_json(lease: Lease) -> dict[str, Json]:
+    """Return a lease without options, which may hold secrets."""
+    slot, known = lease.slot, lease.known
+    return {
+        "element": int(slot.element), "slot": float(slot.start), "key": known.key, "source": lease.source,
+        "validators": dict(known.validators), "fingerprint": known.fingerprint,
+        "predicted": number(slot.predicted),
+    }  # fmt: skip
+
+
+def _outcome(told: PollOutcome) -> FetchOutcome:
+    content = None
+    if told.content is not None:
+        try:
+            content = b64decode(told.content, validate=True)
+        except (NotBase64, ValueError):
+            raise HTTPException(422, f"outcomes: content of element {told.element} is no base64") from None
+    given = told.model_dump(exclude={"content"})
+    return FetchOutcome(**given, content=content)
