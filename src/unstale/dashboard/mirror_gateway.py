@@ -29,7 +29,7 @@ from unstale.mirror.store.contract import Element
 
 from .copy_freshness import CopyFreshness, FreshnessEstimator
 from .next_polls import NextPoll, next_polls
-from .reader_names import reader_name, reader_secret
+from .reader_names import reader_name, secret_of
 
 _T = TypeVar("_T")
 LARGEST_NUMBER = 2**62
@@ -174,7 +174,7 @@ class MirrorGateway:
         users = self.mirror.settings.reads.users
         if users == "no":
             return None
-        secret = await self.kept("reader secret", reader_secret, fresh_for=_SECRET_SECONDS)
+        secret = await self.kept("reader secret", secret_of, fresh_for=_SECRET_SECONDS)
         return reader_name(request, users, secret)
 
     async def freshness_estimator(self) -> FreshnessEstimator:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unstale import quantities
+from unstale.cli.profile.into_mirror import read_into_mirror
 from unstale.cli.shared.options import (
     SHARE,
     Count,
@@ -122,6 +123,12 @@ def _status(name: str, text: str) -> int:
     "--elements", "elements_file", metavar="FILE", help="Give weights to these, as for unstale plan."
 )
 @column_option(ROLES, "What --elements calls a column: --column key=url.")
+@click.option(
+    "--into-mirror",
+    "mirror_file",
+    metavar="FILE",
+    help="Count the accesses as reads of copies of this mirror instead: mirror.toml.",
+)
 @click.option("--unseen", type=SHARE, help="Weight of all elements without an access.  [default: learned]")
 @click.option("--top", type=Count(0), default=20, help="Show so many.")
 @click.option(
@@ -144,6 +151,7 @@ def profile(
     by: str | None,
     user_weights: str | None,
     unseen: float | None,
+    mirror_file: str | None,
     top: int,
     most: int,
     out: str | None,
@@ -156,11 +164,25 @@ def profile(
     key and time, and perhaps user and count; it may be compressed, and - is standard input. Lines that cannot
     be read are counted, and the first ones shown.
 
+    With --into-mirror they become reads of a mirror: what was counted before is left out, so a log can be
+    given again when it has grown. Users are told apart if [reads] users of the mirror says so.
+
     The weights go to --out with the columns key and weight; with --elements, with all that is known of these
     elements, ready for unstale plan.
     """
     from .report import ProfileReport, WeightedElements
 
+    if mirror_file is not None:
+        read_into_mirror(
+            mirror_file,
+            logs,
+            _requests(**requests),
+            kind=kind,
+            fields=dict(fields),
+            until=until,
+            as_json=as_json,
+        )
+        return
     for file in (*logs, elements_file, user_weights):
         check_out(out, file)
     if user_weights is not None and by is None:
