@@ -435,7 +435,8 @@ class Worker:
         self.planner, self._clock_moved, self._next_choice = planner, 0.0, -inf
         if not self._introduced:
             self._introduced = True
-            self._events.emit("planner", f"planning for {plural(len(planner.policy.table), 'element')}")
+            who = "" if self._settings.fetch == "here" else ', which fetchers poll (fetch = "elsewhere")'
+            self._events.emit("planner", f"planning for {plural(len(planner.policy.table), 'element')}{who}")
         try:
             self._housekeeper.empty_scratch()
         except (Trouble, OSError) as error:  # polls will find out when it is over
