@@ -133,7 +133,7 @@ def guess_prices(starts, units, masses, limits, price, table, guesses, odd):
     the price, without those of elements near a cutoff; and how many these are. Writes their units and masses
     to ``odd``.
     """
-    h, size = _first_filled(starts), max(LANES * LARGE_LANE, _room(starts) + LANES)
+    h, size = _first_filled(starts), LANES * max(LARGE_LANE, _room(starts) // LANES + 1)
     x, m, paid = np.empty(size, _F32), np.empty(size, _F32), np.empty(size, _F32)
     near, steeps, prices = np.empty(size, np.int64), np.empty(size, _F32), np.ones(LANES, _F32)
     bounds = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
