@@ -105,7 +105,8 @@ def hear_rhythm(
                 surprise[k] += a * log
         # the sums follow the last model: the week, slowly forgotten
         if told:
-            counts[:, place] += hope[j]
+            for w in range(ways):  # here and below loops: slices of arrays take a second more to compile
+                counts[w, place] += hope[j]
             rate = (a + 1.0) / (b * math.exp(log))
             if a * (end - start) < _FEW_CHANGES * b:
                 since, rate = start, (a + 1.0) / (b + end - start)
@@ -118,8 +119,9 @@ def hear_rhythm(
         _cover(part[1], whole[1], hour, hope[j] * rate, since, end)
     shared, offered = _unfold(part[0], whole[0], hour), _unfold(part[1], whole[1], hour)
     for w in range(ways):
-        counts[w] += levels[w, 1] * shared
-        exposure[w] += offered
+        for k in range(BINS):
+            counts[w, k] += levels[w, 1, k] * shared[k]
+            exposure[w, k] += offered[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -130,8 +132,11 @@ def set_levels(hour, counts, exposure, levels, passed):
     the day times its day of the week.
     """
     for w in range(counts.shape[0]):
-        total = exposure[w].sum()
-        mean = (counts[w].sum() + _PRIOR_CHANGES) / (total + _PRIOR_CHANGES)
+        changes, total = 0.0, 0.0
+        for k in range(BINS):
+            changes += counts[w, k]
+            total += exposure[w, k]
+        mean = (changes + _PRIOR_CHANGES) / (total + _PRIOR_CHANGES)
         seen, offered = np.zeros(DAY_BINS), np.zeros(DAY_BINS)
         days_seen, days_offered = np.zeros(7), np.zeros(7)
         for k in range(BINS):
@@ -153,11 +158,13 @@ def set_levels(hour, counts, exposure, levels, passed):
             levels[w, 0, k] = day[k % DAY_BINS]
             levels[w, 1, k] = (counts[w, k] + _PRIOR_CHANGES * expected) / (exposure[w, k] + _PRIOR_CHANGES)
         for m in range(2):
-            for _ in range(2):
-                levels[w, m] /= levels[w, m].mean()
+            for turn in range(3):
+                total = 0.0
                 for k in range(BINS):
-                    levels[w, m, k] = max(levels[w, m, k], LEAST_LEVEL)
-            levels[w, m] /= levels[w, m].mean()
+                    total += levels[w, m, k]
+                least = LEAST_LEVEL if turn < 2 else 0.0
+                for k in range(BINS):
+                    levels[w, m, k] = max(levels[w, m, k] / (total / BINS), least)
             passed[w, m, 0] = 0.0
             for k in range(BINS):
                 passed[w, m, k + 1] = passed[w, m, k] + levels[w, m, k] * hour
