@@ -327,7 +327,8 @@ def ask_given(n, columns, codes, asked, change, off, fine, out, sums):
         low = _piece(columns[0], start, m, fills[0])
         high = _piece(columns[1], start, m, fills[1])
         cost = _piece(columns[2], start, m, fills[2])
-        free_cost[:m] = cost
+        for i in range(m):  # a slice takes a second more to compile
+            free_cost[i] = cost[i]
         settle(
             asked[start:][:m],
             change[start:][:m],

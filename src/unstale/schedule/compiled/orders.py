@@ -117,7 +117,10 @@ def put_in_order(times, elements, points, start, end):
         buckets[:] = 0
         for k in range(low, high):
             buckets[_bucket(dealt_times[k], start, scale, n) - (p << _SORTED_POLLS_BITS) + 1] += 1
-        buckets_crowded = buckets.max() > _MOST_POLLS_PER_BUCKET
+        most = 0
+        for b in range(buckets.size):
+            most = max(most, buckets[b])
+        buckets_crowded = most > _MOST_POLLS_PER_BUCKET
         buckets[0] = low
         for b in range(buckets.size - 1):
             buckets[b + 1] += buckets[b]
