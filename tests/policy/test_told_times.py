@@ -46,6 +46,18 @@ def test_one_wrong_time_among_many_says_little() -> None:
     assert not believed(again, np.nan)
 
 
+@pytest.mark.parametrize("every", [0.3, 3.0, 30.0])
+def test_who_tells_when_the_site_was_built_is_not_believed(every: float) -> None:
+    rng, told, trusted = np.random.default_rng(1), ToldTimes(), []
+    time = np.zeros(20)
+    for _ in range(1000):  # polls of twenty elements, each of which changes about once between two of them
+        element, elapsed = rng.integers(20), rng.exponential(1.0)
+        time[element] += elapsed
+        age, changed = np.array([time[element] % every]), np.array([rng.random() < -np.expm1(-elapsed)])
+        trusted.append(np.isfinite(told.believed(HOST, np.array([elapsed]), changed, age))[0])
+    assert np.mean(trusted) < 0.02
+
+
 def test_a_first_copy_that_is_old_says_that_the_element_is_slow() -> None:
     learner = Learner(3, round=1.0, half_life=np.inf)
     learner.begin(np.array([0, 1]), np.array([100.0, 0.5]))

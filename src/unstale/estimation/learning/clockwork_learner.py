@@ -90,11 +90,14 @@ class ClockworkLearner:
         self.told_share = 0.0
         """Share of the changes of late whose times were told."""
         self._heard = 0
+        self.may_follow = True
+        """Whether elements may follow their own clocks; without, shoot-outs show what these are good for."""
 
     def followed(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Tell which rows are clocks that their elements follow."""
         classes = self._classes[rows]
-        return np.asarray((classes >= 0) & (self.numbers[rows, BET] > self._stakes(classes)))
+        ahead = self.numbers[rows, BET] > self._stakes(classes)
+        return np.asarray((classes >= 0) & ahead & self.may_follow)
 
     def credence(self, rows: NDArray[np.integer]) -> Floats:
         """Return the probabilities that elements change by their own clocks and by nothing else."""
@@ -124,7 +127,7 @@ class ClockworkLearner:
         Polls that are about a period apart say nothing: they see a change whatever the phase is, unless its
         time is told.
         """
-        if self.told_share > _MOSTLY_TOLD:
+        if self.told_share > _MOSTLY_TOLD or not self.may_follow:
             return np.zeros(rows.size, np.bool_)
         classes, turns = self._classes[rows], round / (day * np.maximum(self.numbers[rows, PERIOD_DAYS], 1.0))
         alike = (turns > _ALIKE_TURNS[0]) & (turns < _ALIKE_TURNS[1])

@@ -120,6 +120,8 @@ class Learner:
         self._evidence = np.zeros((n, self._half_lives.size, 5), np.float32)
         self._heard = 0.0
         self._fixed = prior is not None
+        self.may_follow = True
+        """Whether classes may go by their levels; without, shoot-outs show what levels are good for."""
         self._unsaid_round = self._round
         """Under which rows of evidence were written that do not say it."""
         self._count()
@@ -168,7 +170,7 @@ class Learner:
     @property
     def by_level(self) -> NDArray[np.bool_]:
         """Of each class, whether its operational time is that of its level, because that has bet better."""
-        if not self._clocks.any():
+        if not (self._clocks.any() and self.may_follow):
             return np.zeros(self._surprise.shape[0], np.bool_)
         by_time, by_level = (self._surprise[:, self._clocks == clock].min(axis=-1) for clock in (0, 1))
         return np.asarray(by_level < np.minimum(by_time - _LEVEL_STAKE, _LEVEL_LOSS_RATIO * by_time))
@@ -482,7 +484,7 @@ class Learner:
         self._clocks = _clocks_of(self._half_lives)
         self._round, self._heard = float(self._round), float(self._heard)
         self._evidence = self._evidence.astype(np.float32, copy=False)
-        self._fixed = bool(state.get("fixed", False))
+        self._fixed, self.may_follow = bool(state.get("fixed", False)), True
         self._unsaid_round = float(state.get("unsaid_round", self._round))
         n, lives, groups = len(self), self._half_lives.size, int(self._classes.max(initial=0)) + 1
         shapes = {
