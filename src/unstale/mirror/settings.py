@@ -223,7 +223,7 @@ class Settings:
     fetch: str = "here"
     """``here``: workers poll. ``elsewhere``: they only plan, and fetchers take leases and report."""
     importance: str = "weights"
-    """``weights``: as given. ``reads``: times how often copies are read."""
+    """``weights``: as given. ``reads``: times how often copies are read. ``links``: times their PageRank."""
     rules: tuple[Rule, ...] = ()
     groups: tuple[GroupLimit, ...] = (GroupLimit("http:*", spacing=1.0, concurrency=2),)
     """Groups of pages are called ``http:HOST``, those of databases ``sql:NAME``, of files ``file:PLACE``."""

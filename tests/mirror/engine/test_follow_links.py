@@ -3,9 +3,14 @@
 import asyncio
 import threading
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mirror.sources.http.hostile import Hostile, answer
+from unstale.mirror.engine.link_importance import page_rank
+from unstale.mirror.engine.planner import Planner
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import DiscoveryLimits, GroupLimit, Settings
 
@@ -80,6 +85,39 @@ def test_a_calendar_has_an_end_and_so_has_the_site(tmp_path, site):
     assert sum(key.startswith("/cal/") for key in found) == 4
     assert {"/deeper", "/one"} <= set(found)
     assert any("pages may differ only in numbers" in words and "set pattern" in words for words in trouble)
+
+
+def test_pages_matter_by_the_links_that_lead_to_them(tmp_path, site):
+    settings = Settings(
+        budget=1000.0, reserve=0.0, groups=(GroupLimit("*", concurrency=20),), importance="links"
+    )
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        mirror.add(f"{site}/", links=2)
+        for _ in range(6):
+            mirror.step()
+        with mirror.store.begin() as t:
+            planner = Planner(settings, t, mirror.clock.now())
+            planner.plan(t, mirror.clock.now(), end=mirror.clock.now() + 1.0, room=0)
+        table = planner.policy.table
+        matters = {
+            mirror.numbered(int(number)).key.removeprefix(site): float(share)
+            for number, share in zip(table["id"], table["reads"], strict=True)
+        }
+    assert matters["/one"] > matters["/private/x"] > 0  # two pages link to it, and the root alone to this
+    assert sum(matters.values()) / len(matters) == pytest.approx(1.0)
+
+
+@given(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=30, unique=True))
+def test_the_rank_is_the_share_of_time_of_a_random_reader(links):
+    pages, targets = np.array(links).T
+    elements, ranks = page_rank(pages, targets)
+    moves = np.zeros((elements.size, elements.size))
+    for page, target in links:
+        moves[np.searchsorted(elements, target), np.searchsorted(elements, page)] = 1.0
+    moves[:, moves.sum(axis=0) == 0] = 1.0
+    moves = 0.85 * moves / moves.sum(axis=0) + 0.15 / elements.size
+    assert moves @ ranks == pytest.approx(ranks, abs=1e-6)
+    assert ranks.mean() == pytest.approx(1.0)
 
 
 def test_all_that_a_root_leads_to_is_limited(tmp_path, site):

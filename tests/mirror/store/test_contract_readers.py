@@ -117,6 +117,22 @@ def test_copies_are_dropped_for_want_of_room_and_come_back(store, copies):
         assert [column.tolist() for column in t.room_of_copies()] == [[1, 2], [6.0, 5.0]]
 
 
+def test_links_of_a_page_are_those_of_its_last_look_and_forgotten_with_elements(store):
+    with store.begin() as t:
+        ids = t.add(additions(4), 1.0)
+        t.set_links(ids[0], [ids[1], ids[2], ids[1]])
+        t.set_links(ids[1], [ids[0]])
+        t.set_links(ids[0], [ids[2], ids[3]])
+    with store.begin() as t:
+        pairs = sorted(zip(*(column.tolist() for column in t.links()), strict=True))
+        assert pairs == [(1, 3), (1, 4), (2, 1)]
+        t.remove([ids[3], ids[1]], 2.0)
+        t.forget([ids[3], ids[1]])
+        assert [column.tolist() for column in t.links()] == [[1], [3]]
+        t.set_links(ids[0], [])
+        assert [column.tolist() for column in t.links()] == [[], []]
+
+
 def test_old_polls_are_pruned(store):
     taken = handed_out(store, 6)
     with store.begin() as t:

@@ -87,9 +87,9 @@ _MIRROR = (
     Key("fetch", values.choice("here", "elsewhere"), '"here"', '"elsewhere"',
         "Who polls: the workers of the mirror, or fetchers of your own, which take leases from "
         "`unstale serve` and report what they saw. Then `unstale run` only plans."),
-    Key("importance", values.choice("weights", "reads"), '"weights"', '"weights"',
-        "How much freshness of an element matters: its weight, or (`reads`) its weight times how often its "
-        "copy is read."),
+    Key("importance", values.choice("weights", "reads", "links"), '"weights"', '"weights"',
+        "How much freshness of an element matters: its weight; its weight times how often its copy is read "
+        "(`reads`); or its weight times its PageRank by the links that are followed (`links`)."),
     Key("lease", _TIME, "5min", '"5min"',
         "Time after which polls that a worker has taken go to another, if it has not been heard of."),
 )  # fmt: skip

@@ -183,12 +183,17 @@ class Discovery:
             if new.modified is not None:
                 told[addition.key] = new.modified
         new_ones: list[Addition] = []
+        linked: list[int] = []
         for keys in _batches(list(additions)):
             known = t.find(keys)
             new_ones += [additions[key] for key in keys if key not in known]
+            linked += [element.id for element in known.values() if element.state != "removed"]
         followed = via in lists and lists[via].source == "http"
         admitted, left_out = self._room.admitted(t, via, new_ones, now, followed=followed)
-        note_told(t, t.add(admitted, now), admitted, told)
+        added = t.add(admitted, now)
+        note_told(t, added, admitted, told)
+        if followed and self._settings.importance == "links":
+            t.set_links(via, linked + added)
         if via in lists:
             note_left_out(t, via, lists[via].key, left_out, self._settings.discovery)
         if "waiting" in left_out:  # they come in later, though the list may stay as it is

@@ -19,6 +19,7 @@ from unstale.mirror.store.contract import Edit, Lease, Sample, Slot, Transaction
 from unstale.policy.element_table import FAILING, GONE, Places
 from unstale.policy.learning_policy import STEPS_PER_ROUND
 
+from .link_importance import page_rank
 from .load_policy import MirrorPolicy, backoff, know_groups, load_policy
 from .planner_state import BudgetPair, HintsLeft, PlannerState, PollCounts
 from .rehearsal import rehearse
@@ -142,8 +143,8 @@ class Planner:
         if self._dirty is None:
             self.take_in(t, now)
         self._see_handed_out(t)
-        if self.settings.importance == "reads" and now >= self._count_reads_at:
-            self._count_reads(t, now)
+        if self.settings.importance != "weights" and now >= self._count_reads_at:
+            self._weigh(t, now)
         policy.limits.crowd(crowd or {})
         slots = self._slots(now, end, room)
         assert self._dirty is not None  # noqa: S101
@@ -254,9 +255,14 @@ class Planner:
         table["busy"][table.places(self._busy)] = True
         self.policy.limits.hand_out(group for _, group, _ in leased)
 
-    def _count_reads(self, t: Transaction, now: float) -> None:
-        """Let what is read often matter more; reads fade."""
+    def _weigh(self, t: Transaction, now: float) -> None:
+        """Let what is read often matter more, or what many links lead to; reads fade."""
         self._count_reads_at = now + _COUNT_READS_SECONDS
+        if self.settings.importance == "links":
+            elements, ranks = page_rank(*t.links())
+            if elements.size:
+                self.policy.read(dict(zip(elements.tolist(), ranks.tolist(), strict=True)))
+            return
         profile, _ = profile_of_reads(t, self.settings.reads, now)
         if profile is not None:
             self.policy.read(dict(zip(profile.keys, profile.accesses.tolist(), strict=True)))

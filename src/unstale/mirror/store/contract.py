@@ -301,6 +301,12 @@ class Transaction(Protocol):
     def count_in_groups(self, names: Sequence[str]) -> dict[str, int]:
         """Return how many elements groups have, by name; those without any are left out."""
 
+    def set_links(self, page: int, targets: Sequence[int]) -> None:
+        """Keep which elements a page links to, instead of those before."""
+
+    def links(self) -> tuple[Ids, Ids]:
+        """Return pages and the elements that they link to, a pair for each link."""
+
     def read_again(self, ids: Sequence[int]) -> None:
         """Forget the validators of lists, so that their next polls read them whole."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Select, cast, func, literal, select, update
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import BigInteger, Select, cast, delete, func, insert, literal, select, update
 
 from unstale.mirror.store.contract import NamedBy
 
-from .schema import elements, groups, learned, standing
+from .schema import elements, groups, learned, links, standing
 from .session import Work, chunks, numbers_of
 
 
@@ -47,6 +49,21 @@ def count_in_groups(work: Work, names: Sequence[str]) -> dict[str, int]:
         )
         found.update(map(tuple, work.connection.execute(query)))
     return found
+
+
+def set_links(work: Work, page: int, targets: Sequence[int]) -> None:
+    """Keep which elements a page links to, for discovery."""
+    work.write()
+    work.connection.execute(delete(links).where(links.c.page == int(page)))
+    rows = [{"page": int(page), "target": target} for target in sorted(set(numbers_of(targets)))]
+    if rows:
+        work.connection.execute(insert(links), rows)
+
+
+def list_links(work: Work) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pages and the elements that they link to, a pair for each link, for the planner."""
+    rows = work.connection.execute(select(links.c.page, links.c.target)).all()
+    return np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.int64)
 
 
 def read_again(work: Work, ids: Sequence[int]) -> None:

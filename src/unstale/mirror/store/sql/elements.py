@@ -15,7 +15,19 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, insert, l
 from unstale.mirror.store.contract import Addition, Element, Group
 from unstale.mirror.store.storable import check_key, text_of
 
-from .schema import edits, elements, groups, learned, leases, polls, reads, standing, user_reads, versions
+from .schema import (
+    edits,
+    elements,
+    groups,
+    learned,
+    leases,
+    links,
+    polls,
+    reads,
+    standing,
+    user_reads,
+    versions,
+)  # fmt: skip
 from .session import Many, Work, among, as_numbers, chunks, from_json, json_of, numbers_of, or_nan
 
 _ELEMENT_ROWS = (
@@ -191,6 +203,7 @@ def forget(work: Work, ids: Sequence[int]) -> list[str]:
         digests.update(connection.scalars(select(versions.c.digest).where(versions.c.element.in_(there))))
         for table in (versions, polls, reads, user_reads, leases, standing, learned):
             connection.execute(delete(table).where(table.c.element.in_(there)))
+        connection.execute(delete(links).where(links.c.page.in_(there) | links.c.target.in_(there)))
         connection.execute(delete(elements).where(elements.c.id.in_(there)))
     return unreferred(work, digests)
 

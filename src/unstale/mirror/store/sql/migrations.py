@@ -54,6 +54,11 @@ def _expiries(connection: Connection) -> None:
     _add(connection, schema.polls.c.stays)
 
 
+def _links(connection: Connection) -> None:
+    """Version 8 keeps which elements pages link to."""
+    schema.links.create(connection)
+
+
 def _add(connection: Connection, column: Column[Any]) -> None:
     """Add a column that may be NULL."""
     kind = column.type.compile(connection.dialect)
@@ -71,6 +76,7 @@ STEPS: dict[int, Callable[[Connection], None]] = {
     5: _terms_and_users,
     6: _room,
     7: _expiries,
+    8: _links,
 }
 """By the version that they lead to."""
 

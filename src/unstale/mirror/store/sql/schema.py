@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 7
+VERSION = 8
 """Of this schema; `unstale.mirror.store.sql.migrations` has a step to each version from the one before."""
 
 METADATA = MetaData()
@@ -217,6 +217,14 @@ user_reads = Table(
 )
 """How often users read copies, by the hour, if they are told apart; since version 5."""
 Index("ix_user_reads_hour", user_reads.c.hour)
+
+links = Table(
+    "links",
+    METADATA,
+    Column("page", _Number, primary_key=True, autoincrement=False),
+    Column("target", _Number, primary_key=True, autoincrement=False),
+)
+"""Which elements pages link to, if links are followed and importance comes from them; since version 8."""
 
 history = Table(
     "history",

@@ -97,6 +97,8 @@ class SqlTransaction:
     going_back_to = sql_discovered.going_back_to
     count_in_groups = sql_discovered.count_in_groups
     read_again = sql_discovered.read_again
+    set_links = sql_discovered.set_links
+    links = sql_discovered.list_links
     page = sql_listing.page
     sources = sql_elements.sources
     count = sql_elements.count
