@@ -217,14 +217,19 @@ def test_sorted_groups_agree_with_unsorted_ones(case, tight, monkeypatch):
     assert abs(quick.cost - other.cost) <= quick.gap + other.gap + 1e-12 * other.cost
 
 
-@pytest.mark.parametrize("case", ["even limits", "uneven limits", "near ties"])
+@pytest.mark.parametrize("case", ["even limits", "uneven limits", "limits far apart", "near ties"])
 @pytest.mark.parametrize("share", [0.2, 1.1, 1.53, 4.0])
 def test_sorting_by_group_leads_to_a_plan(share, case):
     """Most elements of most plans are such: the quick way must not leave them to another one."""
     rng = np.random.default_rng(8)
     rates, weights = rng.lognormal(size=(2, 20_000))
     groups, limits = rng.integers(2_000, size=20_000), np.full(2_000, share * 10.0)
-    if case != "even limits":
+    if case == "limits far apart":  # some steps to the prices of groups would go to and fro
+        groups, limits = (
+            rng.integers(8_000, size=20_000),
+            max(share, 1.0) * rng.lognormal(sigma=2.0, size=8_000),
+        )
+    elif case != "even limits":
         limits *= rng.lognormal(size=2_000)
     if case == "near ties":  # their cutoffs are nearly the same
         rates, weights, groups = (np.repeat(column[:10_000], 2) for column in (rates, weights, groups))

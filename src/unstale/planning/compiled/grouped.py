@@ -375,7 +375,8 @@ def _search(which, starts, units, masses, limits, price, close, table, guesses, 
         if left == 0:
             return True, allowed, spending
         _step_all(left, at, spents, slopes, bows, goals, lows, highs, new)
-        if tries % 8 != 7:
+        halve = tries % 4 == 3  # as other steps may go to and fro
+        if not halve:
             for i in range(left):
                 first, after = begins[i], begins[i] + starts[which[i] + 1] - starts[which[i]]
                 cut[0][i], cut[1][i], cut[2][i], cut[3][i], cut[4][i] = _next_cutoff(
@@ -384,7 +385,9 @@ def _search(which, starts, units, masses, limits, price, close, table, guesses, 
                 )  # fmt: skip
             _step_by_cutoffs(left, at, goals, lows, highs, cut[0], cut[1], cut[2], cut[3], cut[4], new)
         for i in range(left):
-            if lows[i] == 0.0 and not new[i] > price:  # the price of all may be high enough
+            if halve and lows[i] > 0.0 and highs[i] < math.inf:
+                new[i] = math.sqrt(lows[i]) * math.sqrt(highs[i])
+            elif lows[i] == 0.0 and not new[i] > price:  # the price of all may be high enough
                 new[i] = price
             elif new[i] == 0.0:
                 new[i] = _newton(at[i], spents[i], slopes[i], goals[i], lows[i], highs[i])
