@@ -5,7 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from unstale.cli.program import cli
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import Reads
 from unstale.planning.space import plan_within
@@ -127,3 +129,15 @@ def test_old_versions_go_first(tmp_path):
         with mirror.store.begin() as t:
             assert 1 <= len(t.versions(element=1)) <= 4
         assert mirror.status().room.dropped == 0
+
+
+def test_the_command_tells_of_a_copy_that_was_dropped(tmp_path, monkeypatch):
+    mirror, _, _ = large_and_small(tmp_path)
+    mirror.close()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mirror.toml").write_text('[mirror]\nstore = "mirror.db"\nspace = "7KB"\n')
+    told = CliRunner().invoke(cli, ["explain", "python:g/6"], catch_exceptions=False).output
+    assert "its copy was dropped for want of room" in told
+    assert "any price" not in told
+    told = CliRunner().invoke(cli, ["status"], catch_exceptions=False).output
+    assert "of 7 kB taken by copies; 1 element dropped" in " ".join(told.split())

@@ -136,7 +136,7 @@ def _memory(got: Explanation) -> list[tuple[str, str]]:
 
 def _copy(got: Explanation, now: float) -> str:
     if got.element.version is None:
-        return "none yet" if got.element.state != "removed" else "none"
+        return "none yet" if got.element.state not in {"removed", "dropped"} else "none"
     seen = f"seen {distance(got.element.last, now)}"
     return f"{seen}; fresh with probability {show_share(got.fresh)}" if math.isfinite(got.fresh) else seen
 
@@ -151,7 +151,9 @@ def _weight(got: Explanation) -> str:
 
 
 def _worth(got: Explanation, objective: str) -> list[tuple[str, str]]:
-    if got.element.state == "removed" or (got.element.version is None and got.element.state == "gone"):
+    if got.element.state in {"removed", "dropped"} or (
+        got.element.version is None and got.element.state == "gone"
+    ):
         return []
     if got.element.version is None:
         return [("worth", "without a copy, a poll is worth any price")]
