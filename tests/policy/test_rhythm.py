@@ -107,9 +107,8 @@ def own_clocks(learning):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("told", "seed", "least"), [(True, 1, 0.95), (False, 1, 0.85), (True, 2, 0.90), (False, 2, 0.77)]
-)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("told", "least"), [(True, 0.95), (False, 0.85)])
 def test_tables_that_are_filled_at_night(told, least, seed):
     learning = Learning(40, 40.0, reserve=1.0, day=1.0)
     fresh, _ = play(learning, nightly(40, 45, seed), 45.0, told=told, since=14.0)

@@ -167,3 +167,23 @@ def test_a_state_of_another_shape_is_refused():
         ClockworkLearner.resume({**state, "phases": state["phases"][:, 1:]})
     assert ClockworkLearner.resume(state).any
     assert not ClockworkLearner.resume({}).any
+
+
+def test_where_most_have_clocks_others_get_a_row_though_their_polls_say_nothing_of_phases():
+    _, changes = clockworks(10, 60)
+    for share, has_row in ((0.02, False), (0.8, True)):
+        polled = Polled(changes)
+        polled.learner.set_shares(np.array([share]))
+        for night in range(1, 6):
+            polled.poll(np.full(10, 3.0 * night), told=False, rate=1.0)
+        assert (polled.rows > 0).all() == has_row
+
+
+def test_clocks_that_are_switched_off_are_not_followed():
+    _, changes = clockworks(5, 30)
+    polled = Polled(changes)
+    for night in range(1, 20):
+        polled.poll(np.full(5, night + 0.0), told=True, rate=1.0)
+    assert polled.followed.all()
+    polled.learner.may_follow = False
+    assert not polled.followed.any()

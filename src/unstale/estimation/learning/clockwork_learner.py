@@ -53,6 +53,9 @@ _FIRST_SHARE, _FIRST_ELEMENTS = 0.02, 5.0
 """Share of a class that is taken to have clocks of their own before any poll, and for how many elements that
 counts."""
 
+_MOSTLY_CLOCKS = 0.5
+"""Share of a class with clocks of their own from which on others get a row for a day before polls could tell
+their phases: what changes before each poll would else be given up, and never be seen to have a clock."""
 _LEAST_SHARE, _MOST_SHARE = 1e-3, 0.95
 _HEARD_PER_WEIGHING = 0.02
 """Polls after which shares of classes are reckoned anew, per row."""
@@ -200,6 +203,10 @@ class ClockworkLearner:
                 places[rest], PERIODS_DAYS, day, last[rest], time[rest], changed[rest], ages[rest],
                 against[rest], self._stakes(classes[rest]) - _ROW_BEHIND, bets,
             )  # fmt: skip
+            by_day, by_week = (bet[places[rest]] for bet in bets)
+            alike = self.shares[np.minimum(classes[rest], self.shares.size - 1)] > _MOSTLY_CLOCKS
+            early = by_day > np.maximum(self._stakes(classes[rest]) - _ROW_BEHIND, by_week)
+            found[alike & early] = 1
             worth_a_row, which = np.unique(places[rest][found > 0], return_index=True)
             for place, kind, one in zip(
                 worth_a_row.tolist(),
