@@ -46,6 +46,8 @@ class GreedyNcis:
         self._last = -round_ * generator_of(seed, PHASES).random(n)
         self._hints, self._hints_then = np.zeros(n), np.zeros(n)
         self._now = self._paid_until = 0.0
+        self._steps = 0
+        self._ahead = Polls(np.empty(0), np.empty(0, np.int64))
         self._law: HintedChanges | None = None
         self._seen: list[tuple[NDArray[np.intp], Floats, Floats, NDArray[np.bool_]]] = []
         self._heard, self._estimated = 0, 0
@@ -55,9 +57,17 @@ class GreedyNcis:
         return float(self._sizes.sum() / self.budget) / _STEPS_PER_ROUND if self.budget > 0 else np.inf
 
     def polls(self, end: float) -> Polls:
-        start, self._now = self._now, end
-        if not self.budget > 0:
-            return Polls(np.empty(0), np.empty(0, np.int64))
+        while self.budget > 0 and self._steps * self.step < end * (1.0 - 1e-12):
+            self._decide(self._steps * self.step, (self._steps + 1) * self.step)
+            self._steps += 1
+        start, self._now, ahead = self._now, end, self._ahead
+        due = int(np.searchsorted(ahead.times, end))
+        self._ahead = Polls(ahead.times[due:], ahead.elements[due:])
+        return Polls(np.maximum(ahead.times[:due], start), ahead.elements[:due])  # steps are rounded
+
+    def _decide(self, start: float, end: float) -> None:
+        """Choose the polls of one step, wherever the simulation pauses."""
+        self._estimate()
         since = np.maximum(0.5 * (start + end) - self._last, 0.0)
         worth = since if self._law is None else self._law.worth(since, self._hints)
         best = np.argsort(-self._weights * worth / self._sizes, kind="stable")
@@ -69,7 +79,9 @@ class GreedyNcis:
             self._paid_until = float(paid[count - 1])
         self._last[chosen] = times
         self._hints_then[chosen], self._hints[chosen] = self._hints[chosen], 0.0
-        return Polls(times, chosen)
+        self._ahead = Polls(
+            np.concatenate([self._ahead.times, times]), np.concatenate([self._ahead.elements, chosen])
+        )
 
     def hinted(self, elements: NDArray[np.intp], times: Floats) -> None:
         """Take in that elements may have changed."""
@@ -77,10 +89,14 @@ class GreedyNcis:
         np.add.at(self._hints, elements[late], 1.0)
 
     def learn(self, outcomes: Outcomes) -> None:
-        ok, n = outcomes.ok, self._hints.size
+        ok = outcomes.ok
         elements = outcomes.elements[ok]
         self._seen.append((elements, outcomes.elapsed[ok], self._hints_then[elements], outcomes.changed[ok]))
         self._heard += elements.size
+
+    def _estimate(self) -> None:
+        """Learn from all polls so far, if they are many more than the last time."""
+        n = self._hints.size
         if self._heard < max(_MORE_TO_GO_BY * self._estimated, n):
             return
         places, elapsed, hints, changed = (np.concatenate(part) for part in zip(*self._seen, strict=True))
