@@ -4,8 +4,9 @@
     .venv/bin/python docs/parts_table.py write RESULTS
 
 The first plays what RESULTS, a JSON file, does not have yet: samples of the files NAME.parquet of HISTORIES,
-a folder, of the releases that come with unstale, and worlds with a known answer. It takes a quarter of an
-hour. The second writes each table between its two marks in the page.
+a folder, of the releases that come with unstale, and worlds with a known answer. All of that takes an hour or
+more; it may be stopped, and goes on from where it was. The second writes each table between its two marks in
+the page.
 """
 
 import argparse
