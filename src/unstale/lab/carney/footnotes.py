@@ -1,5 +1,6 @@
 """Footnotes 2, 4 and 7 and the appendix: the formulas behind the plans, and what is wrong in their print."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -76,5 +77,5 @@ def _solved(prices: Floats) -> bool:
     """Whether Lambert's W gives the frequencies at which a poll is worth the price, for rate 1."""
     from scipy import special
 
-    closed = -1.0 / (1.0 + special.lambertw(-(1.0 - prices) / np.e, -1).real)
+    closed = -1.0 / (1.0 + special.lambertw(-(1.0 - prices) / math.e, -1).real)
     return bool(np.allclose(closed, unstale.poisson.curve_frequency(1.0, prices), rtol=1e-9))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -67,4 +68,4 @@ def figure_17(run: Run) -> Iterator[Claim | Panel | Table]:
 def _closed(rates: Floats, price: float) -> Floats:
     from scipy.special import lambertw
 
-    return np.asarray(-rates / (1.0 + lambertw(-(1.0 - price * rates) / np.e, -1).real))
+    return np.asarray(-rates / (1.0 + lambertw(-(1.0 - price * rates) / math.e, -1).real))
