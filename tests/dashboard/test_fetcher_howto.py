@@ -47,8 +47,8 @@ def test_the_example_fetches_what_the_mirror_plans(tmp_path, site):
     (tmp_path / "fetch.py").write_text(blocks["python"])
     with Mirror(tmp_path / "mirror.db") as mirror:
         mirror.add_many([New(f"{host}/{k}") for k in range(5)])
-    with running(tmp_path, "--serve", "--port", "0", "--for", "60s", command="run") as (_, address):
-        line = [sys.executable, "-u", str(tmp_path / "fetch.py"), address, "60"]
+    with running(tmp_path, "--serve", "--port", "0", "--for", "600s", command="run") as (_, address):
+        line = [sys.executable, "-u", str(tmp_path / "fetch.py"), address, "600"]
         with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as fetcher:  # noqa: S603
             recorded = 0
             while recorded < 5:

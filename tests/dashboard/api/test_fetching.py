@@ -32,15 +32,16 @@ def planned(tmp_path):
 
 def leased(plan, client, count=COUNT, fetcher="one", **more):
     """Let the planner hand out polls, and take them."""
-    found = []
-    for _ in range(20):
+    found = {}
+    for _ in range(50):
         plan()
-        answer = client.post("/api/leases", json={"fetcher": fetcher, "count": count - len(found), **more})
+        answer = client.post("/api/leases", json={"fetcher": fetcher, "count": count, **more})
         assert answer.status_code == 200, answer.text
-        found += answer.json()["leases"]
-        if len(found) == count:
-            time.sleep(max(max(one["slot"] for one in found) - time.time(), 0.0))  # when the last may begin
-            return found
+        found |= {one["element"]: one for one in answer.json()["leases"]}
+        if len(found) >= count:
+            some = list(found.values())[:count]
+            time.sleep(max(max(one["slot"] for one in some) - time.time(), 0.0))  # when the last may begin
+            return some
     pytest.fail(f"only {len(found)} of {count} polls were handed out")
 
 
@@ -144,6 +145,17 @@ def test_leases_that_are_not_reported_go_back(planned):
     assert len(late["refused"]) == COUNT
     assert told(client, [outcome(one, fingerprint="a") for one in again], fetcher="two")["recorded"] == COUNT
     assert len(mirror.polls()) == COUNT
+
+
+def test_a_mirror_that_polls_itself_takes_no_reports(ask, mirror):
+    client = ask()
+    for path, body in {
+        "/api/leases": {"fetcher": "one"},
+        "/api/outcomes": {"fetcher": "one", "outcomes": [{"element": 1, "slot": 1.0, "outcome": "gone"}]},
+    }.items():
+        answer = client.post(path, json=body)
+        assert (answer.status_code, "this mirror polls itself" in answer.text) == (409, True)
+    assert len(mirror.polls()) == 2
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from unstale.mirror.engine.fetchers import (
     FetchOutcome,
     report,
     take_leases,
-    worker_name,
 )
 from unstale.mirror.json_values import moment, number
 from unstale.mirror.mirror import Mirror
@@ -116,11 +115,20 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
     """Add the routes."""
 
     def described(model: type[BaseModel]) -> dict[str, Any]:
-        return {"response_model": model, "responses": problems(edit=True), "tags": ["fetchers"]}
+        responses = problems(
+            edit=True, on409='The mirror polls itself: it does not say `fetch = "elsewhere"`.'
+        )
+        return {"response_model": model, "responses": responses, "tags": ["fetchers"]}
+
+    def check_that_others_fetch() -> None:
+        """Refuse strangers where workers of the mirror poll: they could take polls away, or forge copies."""
+        if gateway.mirror.settings.fetch != "elsewhere":
+            raise HTTPException(409, 'this mirror polls itself; say fetch = "elsewhere" in mirror.toml')
 
     @routes.post("/api/leases", **described(Leases))
     async def leases(wish: LeaseWish) -> Response:
         """Take polls that are due; what is not reported in time is planned again."""
+        check_that_others_fetch()
 
         def work(mirror: Mirror) -> tuple[list[Lease], float]:
             until = mirror.clock.now() + wish.seconds
@@ -132,7 +140,7 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
     @routes.post("/api/outcomes", **described(RecordedOutcomes))
     async def outcomes(told: PollOutcomesReport) -> Response:
         """Record what a fetcher saw: each outcome by itself, in one transaction."""
-        worker_name(told.fetcher)
+        check_that_others_fetch()
         some = [_outcome(one) for one in told.outcomes]
         done = await gateway.change(
             lambda mirror: report(mirror.store, mirror.copies, mirror.clock, told.fetcher, some), forget=False
