@@ -41,6 +41,7 @@ CONSTRAINTS = {
     "groups": ("groups", "weights"),
     "groups and bounds": ("groups", "min_frequency", "max_frequency", "ties"),
     "costly changes": ("change_sizes", "weights"),
+    "groups and costly changes": ("groups", "change_sizes", "sizes", "weights"),
     "everything": EVERYTHING,
 }
 SOME = max(2, settings().max_examples // 8)  # examples of a test that is run for many constraints
@@ -71,6 +72,21 @@ def assert_good(instance):
 @given(st.data())
 def test_worth_equals_price_wherever_there_is_a_choice(constraints, data):
     assert_good(data.draw(instances(COMPILED + QUICK, constraints)))
+
+
+@pytest.mark.parametrize("weight", [1.0, 10.0])
+def test_groups_whose_intervals_are_searched_for_meet_their_limits_closely(weight):
+    """A price of the group that rough passes find is good for 3e-9 only."""
+    instance = Instance(np.array([1.0, 10.0, 1.0, 0.1]), 3.1832776601683794, "missed-updates", "random")
+    instance.options = {
+        "weights": np.array([1.0, 1.0, weight, 100.0]),
+        "sizes": np.array([1.0, 31.6227766, 1.0, 1.0]),
+        "change_sizes": 10.0,
+        "max_frequency": 0.2957810382415441,
+        "groups": np.array(["south", "north", "south", "south"]),
+        "limits": {"south": 0.03183277660168379},
+    }
+    assert_good(instance)
 
 
 @pytest.mark.parametrize("objective", OTHERS, ids=lambda objective: objective.name)

@@ -42,8 +42,8 @@ _SAMPLE_DISTANCE, _LAST_DISTANCE, _GROUPS_DISTANCE = 0.02, 0.02, 5e-3
 those of groups."""
 _NEAR_LIMIT = 0.9
 """Share of its limit from which on a group may turn out to be held at it."""
-_MOST_STEPS = 40
-"""Passes in search of a price."""
+_MOST_STEPS, _MOST_FINE_PASSES = 40, 8
+"""Passes in search of a price, and fine ones after it."""
 
 
 class Allocation(NamedTuple):
@@ -258,11 +258,15 @@ class _GroupPrices:
     prices: Floats
     unders: Floats
     mixes: Floats
+    """Share of the lower price, where there are two; a fine pass finds it."""
+    slopes: Floats
+    """Of what groups that are held spend, by the logarithm of the price, roughly."""
 
     @classmethod
     def of(cls, count: int, price: float) -> _GroupPrices:
         """No group is held yet."""
-        return cls(np.zeros(count, np.bool_), np.full(count, price), np.full(count, price), np.zeros(count))
+        prices = np.full(count, price)
+        return cls(np.zeros(count, np.bool_), prices, prices.copy(), np.zeros(count), np.zeros(count))
 
     def hold(
         self,
@@ -278,12 +282,13 @@ class _GroupPrices:
         The search begins at a price where the sums of the groups are known, and ends ``close`` to limits.
         """
         limits = asking.limits[groups]
-        own, bounds = np.full(groups.size, start), np.tile([0.0, np.inf, np.inf, 0.0], (groups.size, 1))
+        own, bounds = np.full(groups.size, start), np.tile([0.0, np.inf], (groups.size, 1))
         state = np.zeros(groups.size, np.int64)
         part, places = asking, np.arange(groups.size)  # what is searched for still: its elements, its groups
         numbers = groups  # of these groups in `part`
         for _ in range(4 * _MOST_STEPS):
             own_prices, edges, done = own[places], bounds[places], state[places]
+            self.slopes[groups[places]] = at[:, SLOPE]
             compiled.step_prices(at, limits[places], own_prices, edges, close, done)
             own[places], bounds[places], state[places] = own_prices, edges, done
             left = done == 0
@@ -296,12 +301,29 @@ class _GroupPrices:
             prices[numbers] = own[places]
             at = part.sums(prices)[numbers]
         jump = (state == 2) & (own > price)
-        with np.errstate(all="ignore"):
-            mixes = np.where(jump, (limits - bounds[:, 3]) / (bounds[:, 2] - bounds[:, 3]), 0.0)
         self.held[groups] = own > price
         self.prices[groups] = np.maximum(own, price)
         self.unders[groups] = np.where(jump, bounds[:, 0], np.maximum(own, price))
-        self.mixes[groups] = mixes
+        self.mixes[groups] = jump
+
+    def mix_anew(self, jump: NDArray[np.intp], limits: Floats, less: Floats, more: Floats) -> Floats:
+        """How to mix two prices of groups, as a fine pass sees it: where it sees no jump, not at all."""
+        mix = (limits - less) / (more - less)
+        self.mixes[jump] = np.where((mix > 0.0) & (mix <= 1.0), mix, 0.0)
+        return self.mixes[jump]
+
+    def improve(self, at: Floats, limits: Floats, close: float) -> bool:
+        """Step the prices of held groups that a fine pass finds farther from their limits than ``close``.
+
+        They were found by rough passes. Returns whether there are any.
+        """
+        spent = at[:, SPENT]
+        far = self.held & (self.mixes == 0.0) & (self.slopes < 0.0)
+        far &= np.abs(spent - limits) > np.maximum(close * at[:, FREE], 1e-15 * limits)
+        step = np.log(limits / spent) * spent / self.slopes
+        self.prices[far] *= np.exp(np.clip(step, -0.1, 0.1))[far]
+        self.unders[far] = self.prices[far]
+        return bool(far.any())
 
 
 # --- the allocation ----------------------------------------------------------------------------------
@@ -320,7 +342,7 @@ def _allocated(
         groups.hold(asking, near, price, before, np.ascontiguousarray(sums[near]), scaling)
     held, last = groups.held, None
     power = float(sums[~held, SLOPE].sum() / sums[~held, FREE].sum())
-    for _ in range(6):
+    for tries in range(_MOST_FINE_PASSES):
         at = _fine(asking, groups, f)
         crossed = np.flatnonzero(~held & (at[:, SPENT] > limits * (1.0 + 2.0 * scaling)))
         if crossed.size:
@@ -332,8 +354,12 @@ def _allocated(
         spent, free = (float(at[~held, k].sum()) for k in (SPENT, FREE))
         if not (power < 0.0 and 0.0 < spent < np.inf):
             return None
-        if abs(spent - room) <= scaling * free:
+        met = abs(spent - room) <= scaling * free
+        improved = tries + 1 < _MOST_FINE_PASSES and groups.improve(at, limits, scaling)
+        if met and not improved:
             break
+        if met:
+            continue
         if last is not None:  # two passes tell the slope better than one, where elements are cut off
             secant = np.log(spent / last[1]) * spent / (np.log(price / last[0]) * free)
             power = float(secant) if 2.0 * power < secant < 0.5 * power else power
@@ -347,7 +373,7 @@ def _allocated(
         return None
     total, factors, free_factor = scaled
     moved = free_factor ** (1.0 / power)  # of the price, by the scaling
-    most = _missed(groups.prices, at, factors, moved)
+    most = _missed(groups.prices, at, factors, moved, 1e-3 if scaling >= CHEAP_SCALING else 10.0 * scaling)
     if most is None or not abs(total - budget) <= 1e-13 * budget:
         return None
     return Allocation(f, price * moved, total, most)
@@ -364,24 +390,25 @@ def _sorted(asking: _Asking, budget: float, scaling: float) -> Allocation | None
     factors, common, residual, squares, paid, worst = sorted_.factors(found, budget)
     moved = common ** (1.0 / found.power)
     most = 2.02 * residual + 4.0 * squares
-    if not _good_enough(most, paid, worst, moved):
+    if not _good_enough(most, paid, moved) or worst > 1e-3:
         return None
     return Allocation(sorted_.frequencies(found.paid, factors), found.price * moved, budget, most)
 
 
-def _missed(prices: Floats, at: Floats, factors: Floats, moved: float) -> float | None:
+def _missed(prices: Floats, at: Floats, factors: Floats, moved: float, most_scaled: float) -> float | None:
     """An upper bound on what frequencies at these prices miss after scaling; None if that is too much."""
     missed = prices * (2.02 * at[:, RESIDUAL] + 4.0 * (factors - 1.0) ** 2 * at[:, FREE])
     # Twice the residual: for what frequencies miss at the price, and for the bound that the price gives.
     # A worth falls no faster than the third power of the frequency, so scaling misses less than four squares.
     most, paid = float(missed.sum()), float(prices @ at[:, SPENT])
     worst = float(np.abs(factors - 1.0).max(initial=0.0, where=at[:, FREE] > 0.0))
-    return most if _good_enough(most, paid, worst if prices.size > 1 else 0.0, moved) else None
+    good = _good_enough(most, paid, moved) and (prices.size == 1 or worst <= most_scaled)
+    return most if good else None
 
 
-def _good_enough(most: float, paid: float, worst: float, moved: float) -> bool:
-    """Whether so little is missed of what is paid, and groups and the price were scaled by so little."""
-    return abs(moved - 1.0) <= 1e-3 and most <= 1e-9 * paid and worst <= 1e-3
+def _good_enough(most: float, paid: float, moved: float) -> bool:
+    """Whether so little is missed of what is paid, and the price was moved by so little."""
+    return abs(moved - 1.0) <= 1e-3 and most <= 1e-9 * paid
 
 
 def _fine(asking: _Asking, groups: _GroupPrices, f: Floats) -> Floats:
@@ -393,7 +420,7 @@ def _fine(asking: _Asking, groups: _GroupPrices, f: Floats) -> Floats:
     index = asking.members(jump)
     part, more = asking.some_groups(jump), np.empty(index.size)
     under = part.sums(groups.unders[jump], more)
-    mix = groups.mixes[jump]
+    mix = groups.mix_anew(jump, asking.limits[jump], at[jump, SPENT], under[:, SPENT])
     f[index] += groups.mixes[asking.codes[index]] * (more - f[index])
     at[jump, SPENT] += mix * (under[:, SPENT] - at[jump, SPENT])
     at[jump, FREE] = np.maximum(at[jump, FREE], under[:, FREE])

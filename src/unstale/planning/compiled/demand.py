@@ -389,18 +389,15 @@ def _newton(price, spent, slope, goal, low, high):
 def step_prices(sums, goals, prices, bounds, close, state):
     """Step the price of each group towards the one at which it spends its goal.
 
-    ``bounds`` are the prices around it, with what is spent there: columns low, high, more, less. ``state`` of
-    a group is 0 while it is searched for; then 1, where it spends its goal to a relative ``close``; or 2,
-    where demand jumps, and the price is the upper one.
+    ``bounds`` are the prices around it: columns low and high. ``state`` of a group is 0 while it is searched
+    for; then 1, where it spends its goal to a relative ``close``; or 2, where demand jumps, and the price is
+    the upper one.
     """
     for h in range(goals.size):
         if state[h] != 0:
             continue
         spent, slope, goal = sums[h, SPENT], sums[h, SLOPE], goals[h]
-        if spent > goal:
-            bounds[h, 0], bounds[h, 2] = prices[h], spent
-        else:
-            bounds[h, 1], bounds[h, 3] = prices[h], spent
+        bounds[h, 0 if spent > goal else 1] = prices[h]
         low, high = bounds[h, 0], bounds[h, 1]
         if high <= low * (1.0 + _JUMP_WIDTH):
             prices[h], state[h] = high, 2
