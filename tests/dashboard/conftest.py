@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from unstale import Mirror
+from unstale.dashboard.access_rules import AccessRules
 from unstale.dashboard.app import create_app
-from unstale.dashboard.guard import AccessRules
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.mirror.settings import Settings
 

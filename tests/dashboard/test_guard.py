@@ -8,8 +8,9 @@ from starlette.datastructures import Headers
 
 from unstale import InvalidInput
 from unstale.dashboard import guard as guarding
+from unstale.dashboard.access_rules import ANY, LOOPBACK, AccessRules, ScopedToken, read_tokens
 from unstale.dashboard.api import metrics
-from unstale.dashboard.guard import ANY, COOKIE, LOOPBACK, AccessRules, GuardMiddleware, csrf_token
+from unstale.dashboard.guard import COOKIE, GuardMiddleware, csrf_token
 
 from .conftest import TestClient
 
@@ -409,3 +410,61 @@ def test_what_programs_do_wrong_is_said(ask):
     secret = ask(token=TOKEN)
     wrong = secret.get("/api/status", headers={"authorization": "Bearer wrong"})
     assert (wrong.status_code, wrong.json()) == (401, {"error": "that is not the token"})
+
+
+# --- what tokens are for
+
+
+def test_a_token_is_for_what_it_says(ask):
+    tokens = {scope: f"a-token-to-{scope}-only" for scope in ("read", "lease", "edit")}
+    more = tuple(ScopedToken(token, frozenset({scope})) for scope, token in tokens.items())
+    client = ask(token=TOKEN, more=more)
+    asked = {
+        "read": ("GET", "/api/status", None),
+        "lease": ("POST", "/api/leases", {"fetcher": "a"}),
+        "edit": ("POST", "/hints", {"keys": ["python:news"]}),
+    }
+    for shown, token in tokens.items():
+        for needed, (method, path, body) in asked.items():
+            answer = client.request(method, path, json=body, headers={"authorization": f"Bearer {token}"})
+            if shown == needed:
+                assert answer.status_code in {200, 409}  # this mirror polls itself
+            else:
+                assert answer.status_code == 403
+                assert answer.json()["error"] == (
+                    f"this token is to {shown} only; for this request it must be one to {needed}"
+                )
+    for method, path, body in asked.values():
+        answer = client.request(method, path, json=body, headers={"authorization": f"Bearer {TOKEN}"})
+        assert answer.status_code in {200, 409}
+
+
+def test_a_cookie_is_for_what_its_token_is_for(ask):
+    client = ask(more=(ScopedToken(TOKEN, frozenset({"read"})),))
+    assert client.get("/api/status").status_code == 401
+    entered = client.post("/login", data={"token": TOKEN}, headers={"origin": OURS})
+    assert entered.status_code == 303
+    assert client.get("/api/status").status_code == 200
+    assert hint(client).status_code == 403
+    assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "there is no token in it"),
+        ("# nothing\n\n", "there is no token in it"),
+        ("short", "line 1: a token must have at least 16"),
+        (f"# one\n{TOKEN} reed", r"line 2: a token must be for some of read, lease and edit; .*\['reed'\]"),
+        ("".join(f"{TOKEN}{i:03}\n" for i in range(101)), "101 tokens; 100 are allowed"),
+    ],
+)
+def test_files_of_tokens_that_cannot_be(text, why):
+    with pytest.raises(InvalidInput, match=why):
+        read_tokens(text, "tokens.txt")
+
+
+def test_tokens_are_told_apart_and_not_shown():
+    with pytest.raises(InvalidInput, match="given twice"):
+        AccessRules(TOKEN, more=(ScopedToken(TOKEN),))
+    assert TOKEN not in repr(AccessRules(TOKEN, more=(ScopedToken(TOKEN + "x"),)))

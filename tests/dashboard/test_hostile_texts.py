@@ -10,8 +10,8 @@ from aiohttp import web
 from mirror.sources.worlds import Server
 
 from unstale import Mirror
+from unstale.dashboard.access_rules import AccessRules
 from unstale.dashboard.app import create_app
-from unstale.dashboard.guard import AccessRules
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.mirror.settings import GroupLimit, Settings
 

@@ -17,7 +17,8 @@ import pytest
 from unstale import Mirror
 from unstale.dashboard import guard as guarding
 from unstale.dashboard import server as serving
-from unstale.dashboard.guard import AccessRules, GuardMiddleware
+from unstale.dashboard.access_rules import AccessRules
+from unstale.dashboard.guard import GuardMiddleware
 
 PATIENCE = 1.5
 """What a client has for its request, in seconds."""

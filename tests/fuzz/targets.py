@@ -416,8 +416,8 @@ def quantities(body: bytes) -> None:
 
 @cache
 def _dashboard() -> Any:
+    from unstale.dashboard.access_rules import AccessRules
     from unstale.dashboard.app import create_app
-    from unstale.dashboard.guard import AccessRules
     from unstale.dashboard.mirror_gateway import MirrorGateway
 
     made = mirror()

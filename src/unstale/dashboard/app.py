@@ -17,9 +17,10 @@ from starlette.staticfiles import StaticFiles
 
 from unstale.errors import InvalidInput, NoAnswer, Trouble
 
+from .access_rules import AccessRules
 from .api import api, copies, feeds, metrics
 from .error_responses import problem, wants_page
-from .guard import AccessRules, GuardMiddleware
+from .guard import GuardMiddleware
 from .mirror_gateway import MirrorGateway
 from .pages import pages
 
@@ -58,7 +59,7 @@ def create_app(gateway: MirrorGateway, rules: AccessRules, *, early: bool = Fals
     )
     app.add_middleware(GuardMiddleware, rules=rules)
     _tell_errors(app)
-    gateway.trusted = rules.token is not None
+    gateway.trusted = rules.needs_token
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
     for part in (pages, api, copies, feeds, metrics):

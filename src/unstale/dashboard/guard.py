@@ -19,11 +19,9 @@ import asyncio
 import hashlib
 import hmac
 import re
-import secrets
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import ceil
 from urllib.parse import parse_qs, urlsplit
 
@@ -31,20 +29,16 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from unstale.errors import InvalidInput
 from unstale.wording import plural
 
+from .access_rules import ANY, PROCESS_SECRET, AccessRules, cookie_of, same, scope_needed
 from .error_responses import page, problem, wants_page
 from .guess_limit import GuessLimit
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-ANY = "*"
-"""Instead of names of hosts: whatever name leads here."""
 COOKIE = "unstale-token"
 ADMITTED = "unstale.admitted"
 """Where the scope of a request says whether it shows the token, or none is needed."""
 
-_SECRET = secrets.token_bytes(32)
 _LONGEST_ADDRESS_BYTES = 8192
 """Of a path and query."""
 _LARGEST_BODY_BYTES = 1_000_000
@@ -52,8 +46,6 @@ _BODY_SECONDS = 30.0
 """In which a body must have come."""
 _MOST_REQUESTS, _MOST_STRANGERS, _MOST_HEALTH_REQUESTS = 200, 50, 50
 """That are answered at the same time."""
-_SHORTEST_TOKEN_LETTERS = 16
-"""Characters."""
 _READING_METHODS, _EDITING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"}), frozenset({"POST", "DELETE"})
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?").fullmatch
 _FORM_TYPE = "application/x-www-form-urlencoded"
@@ -83,38 +75,9 @@ _LOGIN = """<h1>unstale</h1>
 </form>"""
 
 
-@dataclass(frozen=True)
-class AccessRules:
-    """What a request must show: a token, or none, and the name of one of these hosts."""
-
-    token: str | None = None
-    hosts: frozenset[str] = LOOPBACK
-    """In lower case, without ports; `ANY` only together with a token."""
-
-    def __post_init__(self) -> None:
-        """Insist on a token that cannot be guessed."""
-        if self.token is not None and not (
-            len(self.token) >= _SHORTEST_TOKEN_LETTERS and self.token.isascii() and self.token.isprintable()
-        ):
-            raise InvalidInput(
-                f"a token must have at least {_SHORTEST_TOKEN_LETTERS} printable ASCII characters; make one "
-                "with: python3 -c 'import secrets; print(secrets.token_urlsafe())'"
-            )
-        if self.token is None and ANY in self.hosts:
-            raise InvalidInput("without a token the hosts that may be named must be given")
-
-    @property
-    def cookie(self) -> str:
-        """What the cookie of one who has given the token holds: not the token itself.
-
-        Who guesses the token cannot make it, since it depends on this process as well.
-        """
-        return hmac.new(_SECRET + (self.token or "").encode(), b"unstale cookie", hashlib.sha256).hexdigest()
-
-
 def csrf_token() -> str:
     """Return what forms of ours carry in the field ``csrf``."""
-    return hmac.new(_SECRET, b"csrf", hashlib.sha256).hexdigest()
+    return hmac.new(PROCESS_SECRET, b"csrf", hashlib.sha256).hexdigest()
 
 
 class _Refused(Exception):  # noqa: N818  (it never leaves this module)
@@ -175,7 +138,7 @@ class GuardMiddleware:
             scope[ADMITTED] = scope["path"] != "/login" and self._check_token(scope, headers)
         except _Refused as error:
             scope[ADMITTED], refused = False, error
-        known = scope[ADMITTED] or self._rules.token is None
+        known = scope[ADMITTED] or not self._rules.needs_token
         return "health" if health else "pages" if known else "strangers", refused
 
     def _is_full(self, room: str) -> bool:
@@ -210,7 +173,9 @@ class GuardMiddleware:
             safe = scope["method"] in _READING_METHODS
             if not safe:
                 _check_origin(headers)
-            if not safe or _has_body(headers):
+            if _is_content(scope):
+                _check_raw(headers)
+            elif not safe or _has_body(headers):
                 body = await _body(receive)
                 if scope["method"] in _EDITING_METHODS:  # others are refused for what they are
                     _check_content(scope, headers, body)
@@ -238,41 +203,45 @@ class GuardMiddleware:
 
     def _check_token(self, scope: Scope, headers: Headers) -> bool:
         """Tell whether the token is shown, or none is needed; refuse a client without it that needs it."""
-        path, token = scope["path"], self._rules.token
-        if token is None:
+        path = scope["path"]
+        if not self._rules.needs_token:
             return True
         given = _authorization(headers)
-        if any(_same(one, self._rules.cookie) for one in _cookies(headers)):
-            return True
-        if self._is_token(scope, given):
-            return True
+        scopes = frozenset[str]().union(*map(self._rules.scopes_of_cookie, _cookies(headers)))
+        scopes = scopes or self._scopes(scope, given)
         if path in _PATHS_WITHOUT_TOKEN or path.startswith("/static/"):
-            return False
+            return bool(scopes)
+        needed = scope_needed(scope["method"], path)
+        if needed in scopes:
+            return True
+        if scopes:
+            told = " and ".join(sorted(scopes))
+            raise _Refused(403, f"this token is to {told} only; for this request it must be one to {needed}")
         message = "that is not the token" if given else _HOW_TO_ENTER
         browser = "sec-fetch-mode" in headers  # which would ask for a name and a password, beside our page
         raise _Refused(
             401, message, {"WWW-Authenticate": "Bearer" + ("" if browser else ', Basic realm="unstale"')}
         )
 
-    def _is_token(self, scope: Scope, given: str) -> bool:
-        """Tell whether this is the token; refuse a client that has guessed too often."""
+    def _scopes(self, scope: Scope, given: str) -> frozenset[str]:
+        """Return what this token is for; refuse a client that has guessed too often."""
         if not given or self._guesses.known_wrong(given):
-            return False
+            return frozenset()
         address = (scope.get("client") or ("", 0))[0]
         wait = self._guesses.wait(address)
         if wait > 0.0:
             seconds = ceil(wait)
             message = f"too many wrong tokens; try again in {plural(seconds, 'second')}"
             raise _Refused(429, message, {"Retry-After": str(seconds)})
-        if _same(given, self._rules.token or ""):
+        if scopes := self._rules.scopes_of_token(given):
             self._guesses.right(address)
-            return True
-        self._guesses.wrong(address, given)
-        return False
+        else:
+            self._guesses.wrong(address, given)
+        return scopes
 
     async def _login(self, scope: Scope, headers: Headers, receive: Receive) -> Response:
         """Take the token from a person, whose browser keeps a cookie for it."""
-        if self._rules.token is None:
+        if not self._rules.needs_token:
             return RedirectResponse("/", 303)
         if scope["method"] in {"GET", "HEAD"}:
             return page("Enter", _LOGIN)
@@ -282,11 +251,11 @@ class GuardMiddleware:
         if _content_type(headers) != _FORM_TYPE:
             raise _Refused(415, f"the token must come as {_FORM_TYPE}")
         given = _fields(await _body(receive, self._logins)).get("token", "").strip()
-        if not self._is_token(scope, given):
+        if not self._scopes(scope, given):
             return page("Enter", '<p role="alert">That is not the token.</p>\n' + _LOGIN, 403)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
-            COOKIE, self._rules.cookie, httponly=True, samesite="strict", secure=scope["scheme"] == "https"
+            COOKIE, cookie_of(given), httponly=True, samesite="strict", secure=scope["scheme"] == "https"
         )
         return answer
 
@@ -347,8 +316,13 @@ def _check_size(scope: Scope, headers: Headers) -> None:
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()) or len(length) > 18:
         raise _Refused(400, "Content-Length must be a number")
-    if int(length) > _LARGEST_BODY_BYTES:
+    if int(length) > _LARGEST_BODY_BYTES and not _is_content(scope):
         raise _too_large()
+
+
+def _is_content(scope: Scope) -> bool:
+    """Tell whether a request brings the content of a copy: its route takes it in pieces, and bounds it."""
+    return scope["method"] == "PUT" and scope["path"].startswith("/api/contents/")
 
 
 def _has_body(headers: Headers) -> bool:
@@ -382,10 +356,16 @@ def _check_content(scope: Scope, headers: Headers, body: bytes) -> None:
     """Refuse what a form of another site could have sent."""
     kind, path = _content_type(headers), scope["path"]
     if kind == _FORM_TYPE and not (path.startswith("/api/") or path == "/hints"):
-        if not _same(_fields(body).get("csrf", ""), csrf_token()):
+        if not same(_fields(body).get("csrf", ""), csrf_token()):
             raise _Refused(403, "this form is not from here, or from before a restart: load the page again")
     elif kind != "application/json" and (body or scope["method"] != "DELETE"):
         raise _Refused(415, "the header Content-Type must be application/json")
+
+
+def _check_raw(headers: Headers) -> None:
+    """Refuse content that does not say that it is just bytes, as no form can."""
+    if _content_type(headers) != "application/octet-stream":
+        raise _Refused(415, "the header Content-Type must be application/octet-stream")
 
 
 def _content_type(headers: Headers) -> str:
@@ -465,8 +445,3 @@ def _cookies(headers: Headers) -> Iterator[str]:
             name, _, value = part.partition("=")
             if name.strip() == COOKIE:
                 yield value.strip()
-
-
-def _same(one: str, other: str) -> bool:
-    """Compare secrets in a time that says nothing about them."""
-    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())

@@ -2,13 +2,16 @@
 
 import asyncio
 import base64
+import hashlib
 import time
+from dataclasses import replace
 
 import pytest
 
 from dashboard.conftest import client_of
 from unstale import Mirror
-from unstale.mirror.settings import GroupLimit, Settings
+from unstale.mirror.settings import GroupLimit, Rule, Settings
+from unstale.mirror.source import New
 
 COUNT = 6
 SETTINGS = Settings(
@@ -30,12 +33,20 @@ def planned(tmp_path):
             yield mirror, plan, client
 
 
+@pytest.fixture
+def polled(planned):
+    """The same, when each element has been polled once."""
+    _, plan, client = planned
+    told(client, [outcome(one, fingerprint="a") for one in leased(plan, client)])
+    return planned
+
+
 def leased(plan, client, count=COUNT, fetcher="one", **more):
     """Let the planner hand out polls, and take them."""
     found = {}
     for _ in range(50):
         plan()
-        answer = client.post("/api/leases", json={"fetcher": fetcher, "count": count, **more})
+        answer = client.post("/api/leases", json={"fetcher": fetcher, "count": count - len(found), **more})
         assert answer.status_code == 200, answer.text
         found |= {one["element"]: one for one in answer.json()["leases"]}
         if len(found) >= count:
@@ -116,6 +127,120 @@ def test_what_was_not_leased_or_cannot_be_is_refused_with_a_reason(planned):
     assert mirror.polls() == []
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"content": base64.b64encode(b"a").decode(), "digest": "0" * 64}, "digest is not the SHA-256"),
+        ({"digest": "0" * 64}, "there is no content with this digest"),
+        ({"kind": "gone", "digest": "0" * 64}, "gone cannot come with content"),
+        ({"kind": "unchanged", "fingerprint": "b"}, "unchanged cannot come with another fingerprint"),
+        ({"fingerprint": "b", "seconds": 1e6}, "it would end in the future"),
+        ({"fingerprint": "b", "traffic": 10**12}, "traffic must be at most 200,000,000 bytes"),
+        ({"fingerprint": "b", "began": 1.0}, "began must be between its slot"),
+    ],
+)
+def test_what_a_fetcher_says_must_not_contradict_itself(polled, said, why):
+    mirror, plan, client = polled
+    (lease,) = leased(plan, client, count=1)
+    before = mirror.explain(lease["key"]).to_json(0)["rate"]
+    answer = told(client, [outcome(lease, **said)])
+    assert answer["refused"][0]["why"].startswith(why)
+    assert len(mirror.polls()) == COUNT
+    plan()
+    assert mirror.explain(lease["key"]).to_json(0)["rate"] == before
+    assert told(client, [outcome(lease, fingerprint="b")])["recorded"] == 1  # it can still be told as it is
+
+
+def test_leases_of_groups(tmp_path):
+    with Mirror(tmp_path / "mirror.db", settings=SETTINGS) as mirror:
+        for i in range(COUNT):
+            mirror.add(f"https://{'ab'[i % 2]}.example/{i}")
+        with mirror._working(lambda _: None) as worker, client_of(mirror.store.url, SETTINGS) as client:
+
+            def plan():
+                asyncio.run(worker.turn())
+
+            one = leased(plan, client, count=1, each=1, groups=["http:a.example", "http:none.example"])
+            assert one[0]["group"] == "http:a.example"
+            rest = leased(plan, client, count=2, groups=["http:a.example"])
+            assert {lease["group"] for lease in (*one, *rest)} == {"http:a.example"}
+            assert len({lease["key"] for lease in (*one, *rest)}) == COUNT // 2
+            none = client.post("/api/leases", json={"fetcher": "one", "groups": ["http:a.example"]})
+            assert none.json()["leases"] == []
+
+
+def test_links_become_elements_as_the_rule_says(tmp_path):
+    settings = replace(
+        SETTINGS,
+        rules=(Rule(match="https://a.example/", options={"links": 1}),),
+        discovery=replace(SETTINGS.discovery, list=2),
+    )
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        mirror.add("https://a.example/")
+        mirror.add("https://b.example/")
+        with mirror._working(lambda _: None) as worker, client_of(mirror.store.url, settings) as client:
+            both = leased(lambda: asyncio.run(worker.turn()), client, count=2)
+            links = [f"https://a.example/{name}" for name in ("x", "y", "z")]
+            links += ["https://c.example/", "file:///etc/passwd", "http://127.0.0.1/", "https://a.example/"]
+            assert told(client, [outcome(one, fingerprint="a", links=links) for one in both])["recorded"] == 2
+            keys = sorted(element.key for element in mirror.elements())
+            assert keys == ["https://a.example/", *links[:2], "https://b.example/"]
+            found = {element.key: element for element in mirror.elements()}
+            assert found[links[0]].via == found["https://a.example/"].id
+
+
+def test_content_is_put_and_named_by_its_digest(planned):
+    mirror, plan, client = planned
+    body = b"large " * 300_000
+    digest = hashlib.sha256(body).hexdigest()
+
+    def put(content, name=digest, **more):
+        headers = {"content-type": "application/octet-stream", **more}
+        return client.put(f"/api/contents/{name}", content=content, headers=headers)
+
+    assert put(body).json() == {"digest": digest, "size": len(body)}
+    lease, *_ = leased(plan, client)
+    assert told(client, [outcome(lease, digest=digest, media_type="text/plain")])["recorded"] == 1
+    assert mirror.read(lease["key"]).body == body
+    assert mirror.changes()[0].size == len(body)
+    wrong = put(b"another")
+    assert (wrong.status_code, "the body has the digest" in wrong.json()["error"]) == (422, True)
+    large = put(iter([b"x" * 1_000_000] * 21))
+    assert (large.status_code, "max_size" in large.json()["error"]) == (413, True)
+    assert put(b"", **{"content-length": str(10**9)}).status_code == 413
+    assert put(b"x", name="../../etc").status_code in {404, 405}
+    assert put(b"x", **{"content-type": "application/json"}).status_code == 415
+    assert put(b"x", origin="https://evil.example").status_code == 403
+    assert list(mirror.copies.scratch.iterdir()) == []
+
+
+def test_a_fetcher_that_dies_with_a_thousand_leases_keeps_nobody_out(tmp_path):
+    """Others go on with what is left, at the budget; what it had comes back when its leases expire."""
+    count = 1500
+    many = (GroupLimit("*", concurrency=10_000, spacing=0.0),)
+    settings = replace(SETTINGS, budget=50_000.0, reserve=0.0, groups=many)
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        mirror.add_many([New(f"https://example.org/{i}") for i in range(count)])
+        with mirror._working(lambda _: None) as worker, client_of(mirror.store.url, settings) as client:
+
+            def plan():
+                asyncio.run(worker.turn())
+
+            dead = leased(plan, client, count=1000, fetcher="dead", seconds=2.0)
+            alive = leased(plan, client, count=400, fetcher="alive")
+            assert not {one["element"] for one in dead} & {one["element"] for one in alive}
+            answer = told(client, [outcome(one, fingerprint="a") for one in alive], fetcher="alive")
+            assert answer["recorded"] == 400
+            ends = time.time() + 2.0
+            while time.time() < ends:
+                time.sleep(0.1)
+            again = leased(plan, client, count=1000, fetcher="alive")
+            assert {one["element"] for one in again} & {one["element"] for one in dead}
+            late = told(client, [outcome(one, fingerprint="a") for one in dead], fetcher="dead")
+            assert late["recorded"] == 0
+            assert len(mirror.polls(limit=5000)) == 400
+
+
 def test_a_report_that_comes_twice_counts_once(planned):
     mirror, plan, client = planned
     one, two, *_ = leased(plan, client)
@@ -163,7 +288,7 @@ def test_a_mirror_that_polls_itself_takes_no_reports(ask, mirror):
     [
         {"fetcher": ""}, {"fetcher": "a b"}, {"fetcher": "x" * 61}, {"fetcher": "a", "count": 0},
         {"fetcher": "a", "count": 1001}, {"fetcher": "a", "seconds": 0.1}, {"fetcher": "a", "seconds": 1e9},
-        {"fetcher": "a", "groups": 1}, {},
+        {"fetcher": "a", "groups": 1}, {"fetcher": "a", "groups": [""]}, {"fetcher": "a", "each": 0}, {},
     ],
 )  # fmt: skip
 def test_wishes_that_cannot_be_are_refused(planned, wrong):
@@ -175,6 +300,7 @@ def test_wishes_that_cannot_be_are_refused(planned, wrong):
     [
         {"outcome": "lost"}, {"slot": -1}, {"element": 0}, {"traffic": -1}, {"wait": 1e9}, {"began": "soon"},
         {"content": "%%%"}, {"validators": {str(k): "" for k in range(11)}}, {"more": 1},
+        {"validators": {"etag": "x" * 2001}}, {"digest": "0" * 63}, {"links": ["x"] * 2001}, {"links": [""]},
     ],
 )  # fmt: skip
 def test_outcomes_that_cannot_be_are_refused(planned, wrong):

@@ -9,8 +9,8 @@ import uvicorn
 from hypothesis import HealthCheck, Phase, given, settings
 
 from unstale import Mirror
+from unstale.dashboard.access_rules import AccessRules
 from unstale.dashboard.app import create_app
-from unstale.dashboard.guard import AccessRules
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.mirror.settings import Settings
 

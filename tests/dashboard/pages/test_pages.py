@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from dashboard.conftest import HOSTILE, TestClient, client_of, first_copies
 from unstale import Mirror, quantities
+from unstale.dashboard.access_rules import AccessRules
 from unstale.dashboard.app import create_app
-from unstale.dashboard.guard import AccessRules, csrf_token
+from unstale.dashboard.guard import csrf_token
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.dashboard.pages import filters
 from unstale.dashboard.pages import what_if_values as trying

@@ -48,9 +48,7 @@ Examples:
 @click.option("--quiet", is_flag=True, help="Print only trouble.")
 @click.option("--serve", is_flag=True, help="Serve the dashboard meanwhile, as unstale serve does.")
 @click.option("--port", type=Count(0, 65535), help=f"On which port; 0: any that is free.  [default: {PORT}]")
-@click.option(
-    "--token-file", metavar="FILE", help="With --serve: a file that has the token in its first line."
-)
+@click.option("--token-file", metavar="FILE", help="With --serve: a file of tokens, as for unstale serve.")
 @mirror_options
 def run(
     *,

@@ -24,7 +24,7 @@ from unstale.errors import InvalidInput, need
 from .open import configured, mirror_options
 
 if TYPE_CHECKING:
-    from unstale.dashboard.guard import AccessRules
+    from unstale.dashboard.access_rules import AccessRules, ScopedToken
     from unstale.dashboard.server import Server
     from unstale.mirror.config.file import Config
 
@@ -48,7 +48,11 @@ Examples:
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="On which address to listen.")
 @click.option("--port", type=Count(0, 65535), default=PORT, help="On which port; 0: any that is free.")
 @click.option("--token", metavar="T", help="What requests must show; the file is safer.")
-@click.option("--token-file", metavar="FILE", help="A file that has the token in its first line.")
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    help="A file of tokens, one in a line; behind each, if it is not for everything: read, lease, edit.",
+)
 @click.option(
     "--allow-host",
     "names",
@@ -81,19 +85,19 @@ def serve(
     """
     if token is not None and token_file is not None:
         raise InvalidInput("--token cannot be combined with --token-file")
-    if token_file is not None:
-        token = _first_line(token_file)
     for module in WEB_MODULES:
         need(module, extra="web", needed_for="the dashboard and the API")
-    with _listening(host, port, secret=token is not None) as listening:
+    from unstale.dashboard.access_rules import AccessRules
+
+    given = _tokens(token, token_file)
+    secret = bool(given)
+    with _listening(host, port, secret=secret) as listening:
         started: list[Server] = []
         if with_parent:  # which has opened the mirror, and shows the address at once
             _begin(listening, as_json=as_json)
             _follow(started)
         config = configured(mirror_file)
-        from unstale.dashboard.guard import AccessRules
-
-        server = _server(config, AccessRules(token, _hosts(host, names, secret=token is not None)))
+        server = _server(config, AccessRules(None, _hosts(host, names, secret=secret), given))
         if not with_parent:
             _begin(listening, as_json=as_json)
         if hasattr(os, "nice"):
@@ -107,15 +111,20 @@ def serve(
                     raise
 
 
-def _first_line(file: str) -> str:
+def _tokens(token: str | None, file: str | None) -> tuple[ScopedToken, ...]:
+    """Return the tokens that are given; none if none is needed."""
+    from unstale.dashboard.access_rules import ScopedToken, read_tokens
+
+    if token is not None:
+        return (ScopedToken(token),)
+    if file is None:
+        return ()
     try:
-        lines = Path(file).read_text("utf-8").splitlines()
+        text = Path(file).read_text("utf-8")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(f"--token-file {file!r}: cannot be read: {why}") from None
-    if not lines or not lines[0].strip():
-        raise InvalidInput(f"--token-file {file}: its first line is empty; it must have the token")
-    return lines[0].strip()
+    return read_tokens(text, f"--token-file {file}")
 
 
 @contextmanager
@@ -149,7 +158,7 @@ def _listening(host: str, port: int, *, secret: bool) -> Iterator[socket.socket]
 
 def _hosts(host: str, names: tuple[str, ...], *, secret: bool) -> frozenset[str]:
     """Return by which names requests may call this server."""
-    from unstale.dashboard.guard import ANY, LOOPBACK
+    from unstale.dashboard.access_rules import ANY, LOOPBACK
 
     given = {f"[{name}]" if ":" in name and not name.startswith("[") else name for name in names}
     if not given and secret:

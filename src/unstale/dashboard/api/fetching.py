@@ -1,32 +1,50 @@
-"""``/api/leases`` and ``/api/outcomes``: polls for fetchers of others, such as a crawler."""
+"""``/api/leases``, ``/api/outcomes`` and ``/api/contents``: polls for fetchers of others."""
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode
 from binascii import Error as NotBase64
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter, HTTPException, Request
+from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from unstale.dashboard.mirror_gateway import LARGEST_NUMBER, MirrorGateway
+from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.engine.fetchers import (
     LONGEST_LEASE_SECONDS,
     MOST_LEASES,
     FetchOutcome,
-    report,
+    FetchRecorder,
+    TakenLeases,
     take_leases,
 )
 from unstale.mirror.json_values import moment, number
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.source import Json
+from unstale.mirror.sources.http.links import MOST_LINKS
 from unstale.mirror.store.contract import Lease
 
+from .content_upload import receive_content
 from .models import problems
 
+_MOST_UPLOADS = 8
+"""Contents that come in at the same time; others wait."""
+_RAW_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 _Fetcher = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[A-Za-z0-9._-]+$")]
+_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Name = Annotated[str, Field(min_length=1, max_length=2048)]
+_Validators = dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=2000)]]
 _Moment = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 _Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
@@ -43,6 +61,12 @@ class LeaseWish(BaseModel):
         le=LONGEST_LEASE_SECONDS,
         description="For how long they are its own.",
     )
+    groups: Annotated[list[_Name], Field(max_length=100)] | None = Field(
+        None, description="Of these groups only, such as http:example.org; null: of all."
+    )
+    each: int | None = Field(
+        None, ge=1, le=MOST_LEASES, description="How many of each group, at most; null: no matter."
+    )
 
 
 class LeasedPoll(BaseModel):
@@ -50,8 +74,13 @@ class LeasedPoll(BaseModel):
 
     element: int = Field(description="Number of the element.")
     slot: float = Field(description="When it may begin, in seconds since 1970; tells this lease from others.")
+    late: float | None = Field(
+        description="Seconds after slot from which on it must not begin any more, for limits of its group; "
+        "null: it may begin at any time."
+    )
     key: str = Field(description="Its address.")
-    source: str
+    group: str = Field(description="Name of its group, most often a host.")
+    source: str = Field(description="What kind of element it is: http, feed, sitemap, file, sql, ...")
     validators: dict[str, Any] = Field(description="What the last report gave: ETag and the like.")
     fingerprint: str | None = Field(description="Of what was seen last; null: nothing yet.")
     predicted: float | None = Field(description="Probability that nothing has changed; null: not seen yet.")
@@ -70,21 +99,31 @@ class PollOutcome(BaseModel):
     model_config = ConfigDict(extra="forbid")
     element: int = Field(ge=1, le=LARGEST_NUMBER, description="Number of the element.")
     slot: _Moment = Field(description="As in the lease.")
-    outcome: Literal["changed", "unchanged", "gone", "failed"]
+    outcome: Literal["changed", "unchanged", "gone", "failed"] = Field(description="What was seen.")
     fingerprint: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         None, description="With changed: a digest of what counts, if the content stays with the fetcher."
     )
     content: str | None = Field(None, description="With changed: the content in base64, for a copy.")
+    digest: _Digest | None = Field(
+        None, description="SHA-256 of the content, here or put to /api/contents/ before, in hexadecimal."
+    )
     began: _Moment | None = Field(None, description="When it began; null: when it might.")
     seconds: _Seconds = Field(0.0, description="How long it took.")
     traffic: int = Field(0, ge=0, le=10**12, description="Bytes that it moved.")
     detail: str = Field("", max_length=300, description="Words for people.")
-    media_type: str = Field("application/octet-stream", max_length=200)
-    validators: Annotated[dict[str, str], Field(max_length=10)] | None = None
+    media_type: str = Field("application/octet-stream", max_length=200, description="Of the content.")
+    validators: Annotated[_Validators, Field(max_length=10)] | None = Field(
+        None, description="For the next poll, such as an ETag; null: those of the last report stay."
+    )
     modified: _Moment | None = Field(None, description="When it changed last, as the other side says.")
     stays: _Seconds | None = Field(None, description="Seconds for which it stays, as is promised.")
     wait: Annotated[float, Field(ge=0, le=86400)] | None = Field(
         None, description="Seconds for which nobody may poll its whole group (Retry-After)."
+    )
+    links: list[_Name] = Field(
+        default_factory=list,
+        max_length=MOST_LINKS,
+        description="Addresses that the page links to; they become elements if its option links says so.",
     )
 
 
@@ -92,15 +131,17 @@ class PollOutcomesReport(BaseModel):
     """What a fetcher saw."""
 
     model_config = ConfigDict(extra="forbid")
-    fetcher: _Fetcher
-    outcomes: list[PollOutcome] = Field(min_length=1, max_length=MOST_LEASES)
+    fetcher: _Fetcher = Field(description="The name under which it has taken the leases.")
+    outcomes: list[PollOutcome] = Field(
+        min_length=1, max_length=MOST_LEASES, description="In any order, each of another element."
+    )
 
 
 class RefusedOutcome(BaseModel):
     """An outcome that was not recorded."""
 
     element: int = Field(description="Number of the element.")
-    why: str
+    why: str = Field(description="In words, for people.")
 
 
 class RecordedOutcomes(BaseModel):
@@ -108,7 +149,14 @@ class RecordedOutcomes(BaseModel):
 
     recorded: int = Field(description="How many were recorded.")
     again: int = Field(description="Reported before, and recorded then.")
-    refused: list[RefusedOutcome]
+    refused: list[RefusedOutcome] = Field(description="What was not recorded, and why.")
+
+
+class StoredContent(BaseModel):
+    """Content that is here now."""
+
+    digest: str = Field(description="SHA-256, in hexadecimal.")
+    size: int = Field(description="Bytes.")
 
 
 def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
@@ -125,35 +173,55 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
         if gateway.mirror.settings.fetch != "elsewhere":
             raise HTTPException(409, 'this mirror polls itself; say fetch = "elsewhere" in mirror.toml')
 
+    mirror = gateway.mirror
+    recorder = FetchRecorder(
+        mirror.store, mirror.copies, mirror.settings, mirror.clock, Discovery(mirror.settings, mirror.sources)
+    )
+    uploads = asyncio.Semaphore(_MOST_UPLOADS)
+
     @routes.post("/api/leases", **described(Leases))
     async def leases(wish: LeaseWish) -> Response:
         """Take polls that are due; what is not reported in time is planned again."""
         check_that_others_fetch()
 
-        def work(mirror: Mirror) -> tuple[list[Lease], float]:
-            until = mirror.clock.now() + wish.seconds
-            return take_leases(mirror.store, mirror.clock, wish.fetcher, wish.count, wish.seconds), until
+        def work(mirror: Mirror) -> TakenLeases:
+            return take_leases(
+                mirror.store, mirror.clock, wish.fetcher, wish.count, wish.seconds,
+                groups=wish.groups, each=wish.each,
+            )  # fmt: skip
 
-        taken, until = await gateway.change(work, forget=False)
-        return JSONResponse({"leases": [_lease_json(one) for one in taken], "until": moment(until)})
+        taken = await gateway.change(work, forget=False)
+        found = [_lease_json(one, taken.groups) for one in taken.leases]
+        return JSONResponse({"leases": found, "until": moment(taken.until)})
 
     @routes.post("/api/outcomes", **described(RecordedOutcomes))
     async def outcomes(told: PollOutcomesReport) -> Response:
         """Record what a fetcher saw: each outcome by itself, in one transaction."""
         check_that_others_fetch()
         some = [_outcome(one) for one in told.outcomes]
-        done = await gateway.change(
-            lambda mirror: report(mirror.store, mirror.copies, mirror.clock, told.fetcher, some), forget=False
-        )
+        done = await gateway.change(lambda _: recorder.report(told.fetcher, some), forget=False)
         refused = [{"element": element, "why": why} for element, why in done.refused]
         return JSONResponse({"recorded": done.recorded, "again": done.again, "refused": refused})
 
+    @routes.put("/api/contents/{digest}", openapi_extra=_RAW_BODY, **described(StoredContent))
+    async def put_content(
+        digest: Annotated[str, PathParameter(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the body.")],
+        request: Request,
+    ) -> Response:
+        """Hand over content that is too large for an outcome, which then names it by its digest."""
+        check_that_others_fetch()
+        async with uploads:
+            path = await receive_content(request, mirror.copies, digest, mirror.settings.max_size)
+            _, size = await gateway.do(lambda mirror: mirror.copies.put(path))
+        return JSONResponse({"digest": digest, "size": size})
 
-def _lease_json(lease: Lease) -> dict[str, Json]:
+
+def _lease_json(lease: Lease, groups: Mapping[int, str]) -> dict[str, Json]:
     """Return a lease without options, which may hold secrets."""
     slot, known = lease.slot, lease.known
     return {
-        "element": int(slot.element), "slot": float(slot.start), "key": known.key, "source": lease.source,
+        "element": int(slot.element), "slot": float(slot.start), "late": number(slot.late), "key": known.key,
+        "group": groups.get(slot.group, ""), "source": lease.source,
         "validators": dict(known.validators), "fingerprint": known.fingerprint,
         "predicted": number(slot.predicted),
     }  # fmt: skip
@@ -166,5 +234,5 @@ def _outcome(told: PollOutcome) -> FetchOutcome:
             content = b64decode(told.content, validate=True)
         except (NotBase64, ValueError):
             raise HTTPException(422, f"outcomes: content of element {told.element} is no base64") from None
-    given = told.model_dump(exclude={"content"})
-    return FetchOutcome(**given, content=content)
+    given = told.model_dump(exclude={"content", "links"})
+    return FetchOutcome(**given, content=content, links=tuple(told.links))

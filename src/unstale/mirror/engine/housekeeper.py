@@ -77,6 +77,8 @@ class Housekeeper:
         self._worker, self._beside = worker, beside
         self.workers = 1
         """How many workers there are."""
+        self.expired = 0
+        """Slots that were not taken or not reported in time, as the last transaction of the planner found."""
         self.chores = Chores(
             Chore("say alive", ALIVE_SECONDS),
             Chore("read hints", _READ_HINTS_SECONDS),
@@ -126,7 +128,8 @@ class Housekeeper:
     def keep_house(self, t: Transaction, now: float, *, planning: bool, last_edit: int) -> None:
         """Do what is due; ``last_edit``: the last edit that no planner will ask for again."""
         if planning:
-            t.expire(now, everything=self._store.single_runner and not self._crash_cleared)
+            after_crash = self._store.single_runner and not self._crash_cleared
+            self.expired = len(t.expire(now, everything=after_crash))
         if self.chores.is_due("say alive", now):
             ahead = self._read_clock(t)
             alive = t.alive(self._worker, now, now + _BELIEVED_ALIVE * ALIVE_SECONDS, ahead=ahead)

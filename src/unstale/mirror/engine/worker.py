@@ -49,7 +49,7 @@ from .housekeeper import TIDY_SECONDS, Housekeeper
 from .planner import Planner
 from .poll_runner import PollRunner
 from .rehearsal import is_ready, rehearse_beside
-from .worker_state import Backlog, Chore, Chores, TroubleLog
+from .worker_state import Backlog, Chore, Chores, SlotsForFetchers, TroubleLog
 
 __all__ = ["SAMPLE_SECONDS", "Worker", "check_settings"]
 
@@ -136,6 +136,7 @@ class Worker:
         )  # fmt: skip
         self._progress = Chores(Chore("tell", every=1.0), now=self._started)
         self._backlog = Backlog(settings.concurrency)
+        self._for_fetchers = SlotsForFetchers()
         self._finished: list[Finished] = []
         """Polls that are over, and not recorded yet."""
         self._new_versions = False
@@ -486,6 +487,11 @@ class Worker:
         end = min(start + self._span + self._lead, horizon)  # the next transaction may take longer
         if horizon <= now:
             room = 0
+        elif self._settings.fetch == "elsewhere":
+            waiting = sum(not worker for _, _, worker in t.leased())
+            room = self._for_fetchers.room(
+                waiting=waiting, expired=self._housekeeper.expired, more=planner.more_to_come
+            )
         elif not alone:
             room = self._backlog.size * self._housekeeper.workers - len(t.leased())
         if not alone:

@@ -11,6 +11,8 @@ from math import inf
 
 _FEWEST_HELD, _MOST_HELD = 100, 5000
 """Polls that a worker holds, at least and at most."""
+_MOST_FOR_FETCHERS = 50_000
+"""Slots that wait for fetchers, at most."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 60.0
 """Between two transactions after trouble, at first and at most."""
 
@@ -43,6 +45,30 @@ class Backlog:
         """Tell whether it is time to take more, with so many left."""
         self._ran_dry = self._ran_dry or (self.more_to_come and held < self._concurrency)
         return self.more_to_come and held <= self.size // 2
+
+
+class SlotsForFetchers:
+    """How many slots wait for fetchers: so many that none goes away empty, and few if nobody takes them.
+
+    Slots are paid for when they are handed out, so those that nobody takes are a loss.
+
+    >>> slots = SlotsForFetchers()
+    >>> slots.room(waiting=0, expired=0, more=True), slots.room(waiting=150, expired=0, more=True)
+    (200, 50)
+    >>> slots.room(waiting=0, expired=50, more=True)
+    100
+    """
+
+    def __init__(self) -> None:
+        self._size = _FEWEST_HELD
+
+    def room(self, *, waiting: int, expired: int, more: bool) -> int:
+        """Return how many more to hand out; ``more``: the budget allowed for more than last time."""
+        if expired:
+            self._size = max(self._size // 2, _FEWEST_HELD)
+        elif more and waiting <= self._size // 2:
+            self._size = min(2 * self._size, _MOST_FOR_FETCHERS)
+        return max(self._size - waiting, 0)
 
 
 @dataclass(slots=True)

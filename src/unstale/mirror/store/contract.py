@@ -385,8 +385,26 @@ class Transaction(Protocol):
     def hand_to(self, worker: str, slots: Sequence[Slot], expires: float) -> list[Lease]:
         """Hand out slots that are this worker's own at once, until they expire; return its leases."""
 
-    def lease(self, worker: str, count: int, now: float, expires: float) -> list[Lease]:
-        """Take slots that were handed out, the earliest first; they are the worker's until they expire."""
+    def lease(
+        self,
+        worker: str,
+        count: int,
+        now: float,
+        expires: float,
+        *,
+        groups: Sequence[int] | None = None,
+        each: int | None = None,
+    ) -> list[Lease]:
+        """Take slots that were handed out, the earliest first; they are the worker's until they expire.
+
+        ``groups``: of these groups only. ``each``: so many of each group, at most.
+        """
+
+    def leases_held(self, worker: str) -> int:
+        """Return how many leases a worker has."""
+
+    def groups_named(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of groups, by name; those that there are not are left out."""
 
     def held(self, worker: str, some: Sequence[int]) -> list[Lease]:
         """Return those leases of a worker that are about some elements."""

@@ -36,7 +36,7 @@ from .urls import canonical, host_of, site_of
 
 MOST_STEPS = 8
 """That links may be followed from one page: as many lists may lead from one to the next."""
-_MOST_LINKS = 2000
+MOST_LINKS = 2000
 """Of one page."""
 _MOST_BYTES = 4_000_000
 """Of a page, in which links are looked for."""
@@ -156,7 +156,7 @@ class _LinkParser(HTMLParser):
             self._link(said["href"])
 
     def _link(self, reference: str) -> None:
-        if len(self.links) < _MOST_LINKS and (found := self._joined(reference)):
+        if len(self.links) < MOST_LINKS and (found := self._joined(reference)):
             self.links[found] = None
 
     def _joined(self, reference: str) -> str | None:
@@ -209,7 +209,7 @@ async def with_links(found: Found, known: Known, *, private: bool) -> Found:
             page = await parsers.run(_read, *arguments)
     except LimitExceeded as error:
         return replace(found, detail=f"{found.detail}; its links cannot be read: {error}")
-    news = _followed(page, known.key, base, options, private=private)
+    news = followed(page, known.key, base, options, private=private)
     return replace(found, discovered=news, detail=f"{found.detail}, {len(news):,} links")
 
 
@@ -221,9 +221,7 @@ def _read(body: bytes | Path, base: str, content_type: str) -> PageLinks:
     return read_links(body, base, content_type)
 
 
-def _followed(
-    page: PageLinks, key: str, base: str, options: LinkOptions, *, private: bool
-) -> tuple[New, ...]:
+def followed(page: PageLinks, key: str, base: str, options: LinkOptions, *, private: bool) -> tuple[New, ...]:
     """Return the pages to which links lead that are to be followed."""
     hosts = frozenset({site_of(key), site_of(base)})
     inside = private or all(named_private(host_of(one)) for one in (key, base))

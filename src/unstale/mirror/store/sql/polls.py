@@ -5,6 +5,7 @@ Versions, and what readers ask for of polls, are here as well.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 from typing import Any
@@ -63,16 +64,21 @@ _HELD_BY = Whole(
     .with_for_update()
 )
 """Asked by a worker that records polls: which of these leases are still its own; they are locked."""
-_FREE = Whole(
-    select(leases.c.element)
-    .where(leases.c.worker == literal_column("''"), leases.c.expires > bindparam("now"))
-    .order_by(leases.c.slot)
-    .limit(bindparam("count"))
-    .with_for_update(skip_locked=True)
+_free = select(leases.c.element, leases.c.group_id).where(
+    leases.c.worker == literal_column("''"), leases.c.expires > bindparam("now")
 )
-"""Asked by a worker that wants polls: the earliest slots that no other has, or is about to take."""
+_FREE, _FREE_OF = (
+    Whole(query.order_by(leases.c.slot).limit(bindparam("count")).with_for_update(skip_locked=True))
+    for query in (_free, _free.where(among(leases.c.group_id, "some")))
+)
+"""Asked by a worker that wants polls: the earliest slots that no other has, or is about to take; of all
+groups, or of some."""
+_COUNT_HELD = select(func.count()).select_from(leases).where(leases.c.worker == bindparam("worker"))
+"""Asked for a fetcher that wants more polls."""
 
 
+_MOST_LOOKED_AT = 10_000
+"""Slots that are looked at when only some of each group are wanted."""
 _names = tuple(column.name for column in leases.c)
 _HAND_OUT = {
     "sqlite": Many(sqlite.insert(leases).on_conflict_do_nothing(index_elements=["element"]), *_names),
@@ -143,10 +149,30 @@ def _slot_row(slot: Slot) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def lease(work: Work, worker: str, count: int, now: float, expires: float) -> list[Lease]:
+def lease(
+    work: Work,
+    worker: str,
+    count: int,
+    now: float,
+    expires: float,
+    *,
+    groups: Sequence[int] | None = None,
+    each: int | None = None,
+) -> list[Lease]:
     """Take slots that were handed out, the earliest first; those that it is too late for are left alone."""
     work.write()
-    mine = [element for (element,) in _FREE.run(work.connection, now=float(now), count=int(count))]
+    limit = int(count) if each is None else _MOST_LOOKED_AT
+    if groups is None:
+        free = _FREE.run(work.connection, now=float(now), count=limit)
+    else:
+        free = _FREE_OF.run(work.connection, now=float(now), count=limit, some=as_numbers(groups))
+    taken: Counter[int] = Counter()
+    mine: list[int] = []
+    for element, group in free:
+        if each is None or taken[group] < each:
+            taken[group] += 1
+            mine.append(element)
+    mine = mine[: int(count)]
     if not mine:
         return []
     some = as_numbers(mine)
@@ -158,6 +184,17 @@ def held(work: Work, worker: str, some: Sequence[int]) -> list[Lease]:
     """Return those leases of a worker that are about some elements."""
     rows = _HELD_BY.run(work.connection, some=as_numbers(some), worker=worker)
     return _leases(work, [element for element, _ in rows])
+
+
+def leases_held(work: Work, worker: str) -> int:
+    """Return how many leases a worker has."""
+    return int(work.connection.execute(_COUNT_HELD, {"worker": worker}).scalar_one())
+
+
+def groups_named(work: Work, names: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of groups, by name; those that there are not are left out."""
+    query = select(groups.c.name, groups.c.id).where(groups.c.name.in_(list(names)))
+    return {name: int(number) for name, number in work.connection.execute(query)}
 
 
 def _leases(work: Work, some: Sequence[int]) -> list[Lease]:

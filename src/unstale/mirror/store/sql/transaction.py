@@ -123,6 +123,8 @@ class SqlTransaction:
     hand_to = sql_polls.hand_to
     lease = sql_polls.lease
     held = sql_polls.held
+    leases_held = sql_polls.leases_held
+    groups_named = sql_polls.groups_named
     expire = sql_polls.expire
     leased = sql_polls.leased
     record = sql_polls.record
