@@ -39,6 +39,7 @@ from .processes import Poisson, Process
 from .quadrature import integrate, integrate_pieces, integrate_to
 
 __all__ = [
+    "Fading",
     "Harmonic",
     "Objective",
     "SourcePenalty",
@@ -291,6 +292,44 @@ class Harmonic:
 
     def slope(self, law: Process, t: Floats) -> Floats | None:
         return law.moment(0, t) / t
+
+
+@dataclass(frozen=True)
+class Fading:
+    """A copy loses its worth bit by bit after each poll, whether or not its source changes.
+
+    After the time ``lasts`` 1/e of it is left: g(t) = 1 - exp(-t / lasts), as of a source that is known to
+    change once in that time (Azar and others, PNAS 2018, Remark 4).
+
+    >>> float(Fading(2.0).cost(Poisson(3.0), 2.0).round(4))
+    0.6321
+    """
+
+    lasts: float
+    kernel = None
+
+    @property
+    def name(self) -> str:
+        return f"fading in {self.lasts:g}"
+
+    @property
+    def _law(self) -> Poisson:
+        return Poisson(1.0 / self.lasts)
+
+    def cost(self, law: Process, t: Floats) -> Floats:  # noqa: ARG002  (the same whatever changes)
+        return _STALE.cost(self._law, t)
+
+    def accrued(self, law: Process, t: Floats) -> Floats:  # noqa: ARG002
+        return _STALE.accrued(self._law, t)
+
+    def worth(self, law: Process, t: Floats) -> Floats:  # noqa: ARG002
+        return _STALE.worth(self._law, t)
+
+    def slope(self, law: Process, t: Floats) -> Floats | None:  # noqa: ARG002
+        return _STALE.slope(self._law, t)
+
+
+_STALE = SourcePenalty(named("1"))
 
 
 def ein(x: Floats) -> Floats:

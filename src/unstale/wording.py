@@ -195,8 +195,12 @@ def show_budget(polls: float | None, traffic: float | None) -> str:
 def show_price(price: float, objective: str) -> str:
     """Return what a poll must be worth: time that copies are fresh, times weight; or time times days of age.
 
+    If polls are shared by a policy that has no objective, its name stands for one.
+
     >>> show_price(2510.0, "freshness"), show_price(35.0, "age"), show_price(float("nan"), "age")
     ('2,510 s', '35 s\u00b7day', 'unknown')
+    >>> show_price(3.0, "proportional")
+    '3 expected changes'
     """
-    unit = "s\u00b7day" if objective == "age" else "s"
+    unit = {"age": "s\u00b7day", "proportional": "expected changes"}.get(objective, "s")
     return "unknown" if math.isnan(price) else f"{show_number(price)} {unit}"

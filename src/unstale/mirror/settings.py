@@ -16,7 +16,14 @@ from .source import Json
 _FASTEST_TIMES, _FASTEST_AT_LEAST = 10.0, 10.0
 """At which a reserve is spent, unless it is said: times the budget, and polls per second, at least."""
 
+POLICIES = ("optimal", "uniform", "proportional")
+"""How a mirror can share its budget."""
+ORDERS = ("fixed", "random", "purely-random")
+"""How a mirror can spread the polls of an element over time."""
+
 __all__ = [
+    "ORDERS",
+    "POLICIES",
     "Composed",
     "Database",
     "DiscoveryLimits",
@@ -63,12 +70,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Composed:
-    """Something that is made from several elements, and fresh if all of them are."""
+    """Something that is made from several elements, and fresh if all of them are, or if one is."""
 
     name: str
     of: tuple[str, ...]
     """Patterns of the keys of its parts."""
     weight: float = 1.0
+    needs: str = "all"
+    """``all``: it is fresh if all parts are. ``one``: if one of them is."""
 
     def matches(self, key: str) -> bool:
         """Tell whether an element is a part of it."""
@@ -204,6 +213,10 @@ class Settings:
     """Polls per second that no minute exceeds, whatever is in reserve; None: see `fastest`."""
     objective: str = "freshness"
     """What the budget is spent for: ``freshness``, ``age``, ...; see `unstale.policy.terms`."""
+    policy: str = "optimal"
+    """How polls are shared: ``optimal`` by the objective; ``uniform``; ``proportional`` to change rates."""
+    order: str = "fixed"
+    """How polls of an element are spread: ``fixed`` intervals, ``random``, or ``purely-random`` ones."""
     contact: str | None = None
     """Where the owners of sources can reach you: an address of a page or of mail, for the User-Agent."""
     concurrency: int = 50
@@ -253,6 +266,16 @@ class Settings:
         if self.max_rate is not None or self.budget is None or not self.reserve > 0:
             return self.max_rate
         return max(_FASTEST_TIMES * self.budget, _FASTEST_AT_LEAST)
+
+    @property
+    def worths_by(self) -> str:
+        """What worths and the price are by; another price is looked for if it changes.
+
+        >>> Settings().worths_by, Settings(policy="uniform").worths_by
+        ('freshness', 'freshness uniform fixed')
+        """
+        plain = (self.policy, self.order) == ("optimal", "fixed")
+        return self.objective if plain else f"{self.objective} {self.policy} {self.order}"
 
     def limit(self, group: str) -> GroupLimit:
         """Return what polls of a group must keep to.

@@ -3,6 +3,8 @@
 Its freshness is the product of theirs, so what one part adds to it is the product of the others: the weight
 of the report, times how fresh the other parts are on average, is added to the weight of the part. Nothing
 else changes: worths and the price do the rest, and a part whose companions are hardly ever fresh gets little.
+Where one fresh part suffices, as of several sources of the same data, a part adds as much as the others are
+stale: the weight, times the product of how stale they are.
 
 Reference: Li, Cline & Loguinov (INFOCOM 2015), section VI-C, for a result of several sources.
 """
@@ -21,7 +23,7 @@ _RECKONED_PER_ROUND = 10.0
 _MEMORY_RECKONINGS = 20.0
 """Reckonings after which what was seen counts 1/e."""
 _LEAST_FRESHNESS = 0.05
-"""That a part is taken to have at least: no report is given up for good."""
+"""That a part is taken to have at least, or staleness where one suffices: nothing is given up for good."""
 
 
 class ComposedElements:
@@ -31,6 +33,8 @@ class ComposedElements:
         self._known = known
         self.weights = dict(weights)
         """How much each composed element matters, by name."""
+        self.one_suffices: set[str] = set()
+        """Names of those that are fresh if one of their parts is."""
         self._mean: dict[int, float] = {}
         """How fresh parts are on average, by number."""
         self._until = -inf
@@ -58,7 +62,8 @@ class ComposedElements:
         extra = np.zeros(len(table))
         for name, places in self.parts().items():
             mean = self._averaged(places, now)
-            whole = np.log(np.maximum(mean, _LEAST_FRESHNESS))
+            share = 1.0 - mean if name in self.one_suffices else mean
+            whole = np.log(np.maximum(share, _LEAST_FRESHNESS))
             np.add.at(extra, places, self.weights[name] * np.exp(whole.sum() - whole))
         if not np.allclose(extra, table["composed"], rtol=0.05):
             table["composed"][:] = extra
@@ -74,7 +79,9 @@ class ComposedElements:
 
     def freshness(self, now: float) -> dict[str, tuple[int, float]]:
         """Return, by name, of how many parts composed elements are made and how probably each is fresh."""
-        return {
-            name: (places.size, float(np.prod(self._known.fresh(places, now))))
-            for name, places in self.parts().items()
-        }
+        found = {}
+        for name, places in self.parts().items():
+            fresh = self._known.fresh(places, now)
+            one = 1.0 - float(np.prod(1.0 - fresh))
+            found[name] = (places.size, one if name in self.one_suffices else float(np.prod(fresh)))
+        return found

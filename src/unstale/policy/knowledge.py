@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unstale import kernels, uncertain_kernels
-from unstale.arguments import Floats
+from unstale.arguments import Floats, Order, order_code
 from unstale.estimation.learning.common_error import CommonErrors
 from unstale.estimation.learning.level_learner import LevelLearner
-from unstale.objectives import Objective
+from unstale.objectives import Fading, Objective
 from unstale.polling import worth
 from unstale.processes import UncertainPoisson
 
 from .class_clocks import ClassClocks
-from .compiled.jitter import stretch
+from .compiled.jitter import spread, stretch
 from .element_table import DROPPED, ElementTable, Places
 from .expiries import Expiries
 from .hint_channels import MOST_MOMENTS, Channels
@@ -73,6 +73,10 @@ class Knowledge:
     """Factors to the weights of elements whose terms promise something, by number; see `Promises`."""
     hinted: dict[int, list[float]] = field(default_factory=dict)
     """Elements with hints that no poll has followed yet, by number, and when these came."""
+    policy: str = "optimal"
+    """How polls are shared: by the objective, or ``uniform``, or ``proportional`` to change rates."""
+    order: Order = "fixed"
+    """How polls of an element are spread over time."""
 
     def __post_init__(self) -> None:
         """Begin to learn how far sources keep what they promise."""
@@ -118,6 +122,8 @@ class Knowledge:
 
     def _worths_for(self, aim: Aim, places: Places, since: Floats, at: float | None) -> Floats:
         """Return what polls of elements that have one aim are worth."""
+        if self.policy != "optimal":
+            return self._even_worths(places, since)
         table, objective = self.table, aim.objective
         kind = objective.kernel
         elapsed, moments = self._operational(places, since, at, timed=self.timed)
@@ -127,10 +133,10 @@ class Knowledge:
             elapsed, time = elapsed / level, time / level
         unit = aim.factor * self._units(places)
         if kind is None:
-            values = np.asarray(worth(objective, UncertainPoisson(shape, 1.0 / time), elapsed))
+            values = np.asarray(worth(objective, UncertainPoisson(shape, 1.0 / time), elapsed, self.order))
         else:
             with np.errstate(all="ignore"):  # as in `unstale.worth`
-                values = time * uncertain_kernels.worth(kind, kernels.FIXED, shape, elapsed / time)
+                values = time * uncertain_kernels.worth(kind, order_code(self.order), shape, elapsed / time)
         if kind == kernels.AGE:
             values *= time
         values = unit * self.expiries.worths(kind, places, since, elapsed, (shape, time), values)
@@ -149,7 +155,16 @@ class Knowledge:
                 values[own] = believed * unit[own] * by_clock + rest * values[own]
                 hope[own] = 1.0
         hinted = self._hinted_worths(objective, places, since, elapsed, (shape, time))
+        if isinstance(objective, Fading):  # also what changes all the time fades no faster
+            return values
         return hope * np.where(np.isnan(hinted), values, unit * hinted)
+
+    def _even_worths(self, places: Places, since: Floats) -> Floats:
+        """Return what makes polls even: the time since the last ones; or the changes expected since then."""
+        if self.policy == "uniform":
+            return since.copy()
+        shape, time, _ = self.table.learner.gammas(np.zeros(places.size), places)
+        return np.asarray(since * self.level(places) * shape / time)
 
     def growth(self, places: Places) -> Floats:
         """Return the powers of time with which worths grow at most; inf where they may jump."""
@@ -225,6 +240,11 @@ class Knowledge:
 
     def stretched(self, places: Places, since: Floats) -> Floats:
         """Return intervals stretched by jitter: by a factor drawn for each element and its last poll."""
+        if self.order != "fixed":
+            found = np.empty(since.size)
+            numbers, last = self.table["id"][places], self.table["last"][places]
+            spread(since, order_code(self.order), numbers, last, found)
+            return found
         jitter, last = self.table["jitter"][places], self.table["last"][places]
         if self.can_wait and self.clocks is not None:
             varied = self.clocks.jitter(self.table, places)
@@ -246,6 +266,8 @@ class Knowledge:
     def can_wait(self) -> bool:
         """Whether polls could be timed, if there were a rhythm."""
         if self.clocks is None or self.aim.objective.kernel not in _BY_THE_CLOCK:
+            return False
+        if (self.policy, self.order) != ("optimal", "fixed"):
             return False
         return self.limits.reserve >= _SHORTEST_RESERVE_HOURS * self.clocks.rhythms.hour
 
@@ -393,7 +415,7 @@ def _growth(objective: Objective) -> float:
 
     At constant rates the worth of a lag penalty w grows with w and twice more with time.
     """
-    if objective.kernel in {kernels.FRESHNESS, kernels.HARMONIC}:
+    if objective.kernel in {kernels.FRESHNESS, kernels.HARMONIC} or isinstance(objective, Fading):
         return 2.0
     penalty = getattr(objective, "penalty", None)
     if getattr(penalty, "threshold", None) is not None:

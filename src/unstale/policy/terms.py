@@ -8,6 +8,7 @@ takes away, and costs of different kinds are made comparable by what one unit of
     missed-updates       a change that the copy lacks
     harmonic             the first change that the copy lacks; the n-th counts 1/n
     age                  a day of age
+    decay:TIME           a copy whose worth is gone: it fades after each poll, to 1/e in this time
     lag:PENALTY:UNIT     the weight of the lag behind the first missed change, counted in the unit (a day)
     missed:PENALTY:UNIT  the sum of the weights of the lags behind all missed changes
 
@@ -24,7 +25,7 @@ from math import isnan, nan
 from typing import Any, NamedTuple, Self
 
 from unstale.errors import InvalidInput
-from unstale.objectives import Objective, SourcePenalty, UpdatePenalty, currency, objective_named
+from unstale.objectives import Fading, Objective, SourcePenalty, UpdatePenalty, currency, objective_named
 from unstale.penalties import Penalty, decay, named, power, scaled
 from unstale.quantities import duration
 
@@ -32,7 +33,7 @@ __all__ = ["OBJECTIVES", "Aim", "ElementTerms", "aim_of"]
 
 DAY_SECONDS = 86400.0
 _PLAIN = ("freshness", "age", "missed-updates", "harmonic")
-OBJECTIVES = (*_PLAIN, "currency:TIME", "lag:PENALTY:UNIT", "missed:PENALTY:UNIT")
+OBJECTIVES = (*_PLAIN, "currency:TIME", "decay:TIME", "lag:PENALTY:UNIT", "missed:PENALTY:UNIT")
 """Objectives of a mirror, as they are written."""
 
 
@@ -88,6 +89,8 @@ def aim_of(text: str, name: str = "objective") -> Aim:
     kind, _, rest = text.partition(":")
     if kind == "currency" and rest:
         return Aim(currency(duration(f"{name} currency:TIME", rest)))
+    if kind == "decay" and rest:
+        return Aim(Fading(duration(f"{name} decay:TIME", rest)))
     if kind in {"lag", "missed"} and rest:
         written, _, unit = rest.partition(":")
         seconds = duration(f"{name} {kind}:PENALTY:UNIT", unit) if unit else DAY_SECONDS

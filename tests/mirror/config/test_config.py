@@ -34,6 +34,8 @@ bytes = "3.6MB/h"
 reserve = "6h"
 max_rate = "60/min"
 objective = "age"
+policy = "proportional"
+order = "random"
 contact = "https://example.org/bot"
 concurrency = 7
 timeout = "30s"
@@ -100,6 +102,7 @@ jitter = 0.25
 name = "monthly report"
 of = ["shop#orders", "shop#people"]
 weight = 5
+needs = "one"
 
 [reads]
 poll_share = "10%"
@@ -153,6 +156,8 @@ def test_everything_can_be_said(write, monkeypatch):
         reserve=21600.0,
         max_rate=1.0,
         objective="age",
+        policy="proportional",
+        order="random",
         contact="https://example.org/bot",
         concurrency=7,
         timeout=30.0,
@@ -201,7 +206,7 @@ def test_everything_can_be_said(write, monkeypatch):
             ca_file="ca.pem",
         ),
         discovery=DiscoveryLimits(list=1, host=2, via=3, total=4, waiting=5, pattern=6),
-        composed=(Composed("monthly report", ("shop#orders", "shop#people"), 5.0),),
+        composed=(Composed("monthly report", ("shop#orders", "shop#people"), 5.0, "one"),),
         reads=Reads(0.1, 5.0, "header:X-User", 30 * 86400.0, {"billing": 3.0}),
         replicas=Replicas("turns", 2, 3),
         databases={"shop": Database("postgresql://me:s3cret@db/shop", 10.0)},

@@ -1,11 +1,16 @@
-"""What is made from several elements: fresh if all of them are, and planned as such."""
+"""What is made from several elements: fresh if all of them are, or one is, and planned as such."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from unstale import plan
 from unstale.mirror.settings import Composed
+from unstale.policy.composed import ComposedElements
+from unstale.policy.element_table import OK, ElementTable
 from unstale.policy.terms import ElementTerms
+from unstale.renewal import some_fresh
 
 from .worlds import DAY, START, add, make, run
 
@@ -13,7 +18,7 @@ COUNT, DAYS, WARM, PARTS = 30, 40.0, 12.0, 4
 
 
 def played(folder, seed, budget, *composed):
-    """Return the rates, the freshness of each element, that of all parts together, and what status says."""
+    """Return the rates, the freshness of each element, when the parts are fresh, and what status says."""
     rng = np.random.default_rng(seed)
     rates = rng.gamma(2.0, 0.5, COUNT)
     changes = [np.sort(rng.uniform(0.0, DAYS, rng.poisson(rate * DAYS))) for rate in rates]
@@ -36,7 +41,7 @@ def played(folder, seed, budget, *composed):
         polls = np.array([(time - START) / DAY for time in world.times(key)])
         last = polls[np.searchsorted(polls, at, "right") - 1]
         fresh[i] = np.searchsorted(changes[i], at) == np.searchsorted(changes[i], last)
-    return rates, fresh.mean(axis=1), float(fresh[:PARTS].all(axis=0).mean()), status
+    return rates, fresh.mean(axis=1), fresh[:PARTS], status
 
 
 def best(rates, budget, weight):
@@ -53,14 +58,60 @@ def best(rates, budget, weight):
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_report_is_as_fresh_as_the_best_plan_for_it_says(tmp_path, seed):
     report = Composed("report", ("python:part/*",), weight=20.0)
-    rates, _, together, status = played(tmp_path, seed, 30.0, report)
+    rates, _, parts, status = played(tmp_path, seed, 30.0, report)
+    together = float(parts.all(axis=0).mean())
     assert together == pytest.approx(best(rates, 30.0, 20.0), abs=0.05)
     plain = plan(rates, 30.0).frequencies[:PARTS]
     ratio = rates[:PARTS] / np.maximum(plain, 1e-9)
     assert together > float(np.prod(-np.expm1(-ratio) / ratio)) + 0.1  # what it is without
     (told,) = status.composed
-    assert (told.name, told.parts) == ("report", PARTS)
+    assert (told.name, told.parts, told.needs) == ("report", PARTS, "all")
     assert 0.0 < told.freshness < 1.0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_where_one_source_suffices_the_others_get_less(tmp_path, seed):
+    """Sources of the same data: as fresh as the best plan for it says, by 1 - prod(1 - p)."""
+    data = Composed("data", ("python:part/*",), weight=20.0, needs="one")
+    rates, fresh, parts, status = played(tmp_path, seed, 20.0, data)
+    extra, mean = np.zeros(COUNT), np.full(PARTS, 0.5)
+    for _ in range(60):
+        extra[:PARTS] = 20.0 * np.prod(1.0 - mean) / (1.0 - mean)
+        often = plan(rates, 20.0, weights=1.0 + extra).frequencies[:PARTS]
+        ratio = rates[:PARTS] / np.maximum(often, 1e-9)
+        mean += 0.1 * (np.clip(-np.expm1(-ratio) / ratio, 0.0, 0.95) - mean)
+    got = float(parts.any(axis=0).mean())
+    assert got == pytest.approx(some_fresh(1.0 - mean), abs=0.02)
+    assert got == pytest.approx(some_fresh(1.0 - fresh[:PARTS]), abs=0.02)  # they do not go stale together
+    (told,) = status.composed
+    assert (told.parts, told.needs) == (PARTS, "one")
+    assert told.freshness > 0.8
+
+
+@pytest.mark.parametrize("needs", ["all", "one"])
+def test_a_part_weighs_what_it_adds(needs):
+    """That is the slope of the freshness of the whole by that of the part."""
+    table, fresh = ElementTable(), np.array([0.9, 0.5, 0.3, 0.7])
+    table.reserve(4, None)
+    table["id"][:], table["state"][:], table["last"][:] = np.arange(4), OK, 0.0
+    table["weight"][:] = 1.0
+    table.terms.append(ElementTerms(parts=("report",)))
+    table["terms"][:3] = 1
+    known = SimpleNamespace(table=table, fresh=lambda places, _: fresh[places])
+    composed = ComposedElements(known, {"report": 2.0})
+    composed.one_suffices = {"report"} if needs == "one" else set()
+
+    def whole():
+        return composed.freshness(0.0)["report"][1]
+
+    composed.reckon(0.0, 1.0)
+    assert whole() == pytest.approx(0.135 if needs == "all" else some_fresh([0.1, 0.5, 0.7]))
+    for part in range(3):
+        before, fresh[part] = whole(), fresh[part] + 0.01
+        slope, fresh[part] = (whole() - before) / 0.01, fresh[part] - 0.01
+        assert table["composed"][part] == pytest.approx(2.0 * slope, rel=1e-5)
+    assert table["composed"][3] == 0.0
 
 
 def test_terms_are_read_as_they_were_kept():

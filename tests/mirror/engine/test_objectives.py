@@ -1,4 +1,4 @@
-"""Objectives of mirrors and rules, and targets: the real loop does as well as the library's plan says."""
+"""Objectives, policies and orders of mirrors, and targets: the real loop does as well as the plan says."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ import pytest
 
 from unstale import InvalidInput, budget_for, plan
 from unstale.mirror.settings import Rule
-from unstale.objectives import SourcePenalty, currency
+from unstale.objectives import Fading, SourcePenalty, currency
 from unstale.penalties import named, scaled
 
 from .worlds import DAY, START, add, make, run
@@ -69,15 +69,20 @@ def played(folder, rates, seed, budget, **settings):
         run(mirror, DAYS * DAY)
         status = mirror.status()
         shown = mirror.what_if(points=3)
-    polls = [[] for _ in rates]
-    for time, key in world.polls:
-        polls[int(key.split("/")[1])].append((time - START) / DAY)
+    polls = polls_of(world, rates)
     assert len(world.polls) >= 0.96 * budget * DAYS
     return measured(polls, changes), status, shown
 
 
-def rates_of(seed):
-    return np.random.default_rng(50 + seed).gamma(1.0, 1.0, COUNT) + 0.02
+def polls_of(world, rates):
+    polls = [[] for _ in rates]
+    for time, key in world.polls:
+        polls[int(key.split("/")[1])].append((time - START) / DAY)
+    return polls
+
+
+def rates_of(seed, count=COUNT):
+    return np.random.default_rng(50 + seed).gamma(1.0, 1.0, count) + 0.02
 
 
 @pytest.mark.parametrize(
@@ -105,6 +110,84 @@ def test_a_mirror_does_what_the_plan_for_its_objective_says(tmp_path, objective,
     assert status.predicted == pytest.approx(float(found[:, 0].mean()), abs=0.04)
     assert shown.objective == objective
     assert (np.diff(shown.optimal) < 0).all()
+
+
+def by_plan(frequencies, order, changes, seed, draws=8):
+    """Return the freshness that polls of these frequencies have on average, at these changes."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(draws):
+        polls = []
+        for often in frequencies:
+            count = int(3 * often * DAYS) + 20
+            gaps = {
+                "fixed": np.ones(count), "random": 1.0 + rng.uniform(size=count) - rng.uniform(size=count),
+                "purely-random": rng.exponential(size=count),
+            }[order]  # fmt: skip
+            polls.append(np.concatenate([[0.0], rng.uniform() / often + np.cumsum(gaps) / often]))
+        polls = [own[own < DAYS] for own in polls]
+        found.append(measured(polls, changes)[:, 0].mean())
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize(
+    ("policy", "order", "seed", "count"),
+    [
+        ("uniform", "random", 1, 24),
+        *(
+            pytest.param(policy, order, seed, 2 * COUNT, marks=pytest.mark.long)
+            for policy, order in (
+                ("uniform", "fixed"), ("proportional", "fixed"), ("optimal", "random"),
+                ("optimal", "purely-random"),
+            )
+            for seed in (1, 6)
+        ),
+    ],
+)  # fmt: skip
+def test_a_mirror_does_what_its_policy_and_its_order_say(tmp_path, policy, order, seed, count):
+    rates, budget = rates_of(seed, count), float(count)
+    found, status, shown = played(tmp_path, rates, seed, budget, policy=policy, order=order)
+    plans = plan(rates, budget, policy=policy, order=order)
+    fresh = float(found[:, 0].mean())
+    expected = by_plan(np.maximum(plans.frequencies, 1e-2), order, world_of(rates, seed)[0], seed)
+    assert fresh == pytest.approx(expected, abs=0.02)
+    assert fresh == pytest.approx(plans.freshness, abs=0.04)  # with other changes
+    assert status.predicted == pytest.approx(fresh, abs=0.04)
+    assert shown.present_value == pytest.approx(status.predicted, abs=0.005)
+    best = plan(rates, budget).freshness
+    if order == "purely-random":
+        assert fresh < best - 0.05
+
+
+def test_a_policy_without_objective_takes_no_targets(tmp_path):
+    for rule in (Rule("*", target=0.9), Rule("*", objective="age")):
+        with pytest.raises(InvalidInput, match="policy 'uniform' looks at no objective, and the rule for"):
+            make(tmp_path, policy="uniform", rules=(rule,))
+    with pytest.raises(InvalidInput, match="order must be one of fixed, random, purely-random"):
+        make(tmp_path, order="shuffled")
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_copies_that_fade_are_polled_by_weight_whatever_they_change(tmp_path, seed):
+    rates = rates_of(seed)[:20]
+    rates[:2] = 50.0  # they differ at each look
+    _, content = world_of(rates, seed)
+    rules = (Rule("python:a/*", weight=4.0),)
+    mirror, world = make(
+        tmp_path, tick=7200.0, content=content, budget=20 / DAY, reserve=DAY, objective="decay:1 day",
+        rules=rules,
+    )  # fmt: skip
+    with mirror:
+        add(mirror, *(key.removeprefix("python:") for key in content))
+        run(mirror, DAYS * DAY)
+    weights = np.where(np.arange(20) % 2, 4.0, 1.0)
+    best = plan(rates, 20.0, objective=Fading(1.0), weights=weights)
+    polls = [np.array(own) for own in polls_of(world, rates)]
+    often = np.array([np.count_nonzero(own > WARM) for own in polls]) / (DAYS - WARM)
+    assert often == pytest.approx(best.frequencies, abs=0.15)
+    at = np.linspace(WARM, DAYS, 5000, endpoint=False)
+    kept = [np.exp(-(at - own[np.searchsorted(own, at, "right") - 1])).mean() for own in polls]
+    assert np.average(kept, weights=weights) == pytest.approx(1.0 - best.cost, abs=0.02)
 
 
 @pytest.mark.parametrize("seed", [2, pytest.param(3, marks=pytest.mark.long)])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from unstale.mirror.reports.explain import Explanation
+    from unstale.mirror.settings import Settings
 
 _EXAMPLES = """\b
 Examples:
@@ -42,6 +43,10 @@ _DOUBT_TOLD = 0.1
 """Probability that an element is hopeless, from which on the command says so."""
 _MOST_TIMES_PRICE = 10.0
 """Beyond that, how many times the price a poll is worth says nothing to anybody."""
+_POLICIES = {
+    "uniform": "uniform: every element is polled as often as any other",
+    "proportional": "proportional: the more often an element changes, the more often it is polled",
+}
 _NEVER_THERE = {"gone": "it is not there, and never was since it was added"}
 """The same of what has no copy."""
 
@@ -85,7 +90,7 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
             *_memory(got),
             ("copy", _copy(got, now)),
             ("weight", _weight(got)),
-            *_worth(got, opened.mirror.settings.objective),
+            *_worth(got, opened.mirror.settings),
             ("next poll", _next(got, now)),
             *_limits(got),
         ],
@@ -150,7 +155,7 @@ def _weight(got: Explanation) -> str:
     return text
 
 
-def _worth(got: Explanation, objective: str) -> list[tuple[str, str]]:
+def _worth(got: Explanation, settings: Settings) -> list[tuple[str, str]]:
     if got.element.state in {"removed", "dropped"} or (
         got.element.version is None and got.element.state == "gone"
     ):
@@ -160,7 +165,9 @@ def _worth(got: Explanation, objective: str) -> list[tuple[str, str]]:
     from unstale.policy.terms import ElementTerms
 
     own = ElementTerms.read(got.element.terms)
-    text = f"{show_price(got.worth, objective)} now; the price is {show_price(got.price, objective)}"
+    objective = settings.objective
+    unit = objective if settings.policy == "optimal" else settings.policy
+    text = f"{show_price(got.worth, unit)} now; the price is {show_price(got.price, unit)}"
     if math.isfinite(got.worth) and math.isfinite(got.price) and got.price > 0:
         reached = got.worth / got.price
         text += (
@@ -171,6 +178,10 @@ def _worth(got: Explanation, objective: str) -> list[tuple[str, str]]:
     if got.hints:
         text += f"; {plural(got.hints, 'hint')} since the last poll"
     aim = [("objective", own.objective or objective)] if own.objective or objective != "freshness" else []
+    if settings.policy != "optimal":
+        aim = [("policy", _POLICIES[settings.policy])]
+    if settings.order != "fixed":
+        aim.append(("order", f"{settings.order}: the next poll may come earlier or later than expected"))
     if math.isfinite(own.target):
         aim = [("target", f"{show_share(own.target)} of {own.rule} fresh, served first")]
     return [*aim, ("worth", text)]

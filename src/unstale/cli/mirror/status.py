@@ -100,7 +100,7 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
         users = "".join(f"; {show_share(one.freshness)} for {one.user}" for one in got.readers[:3])
         pairs.append(("fresh as read", f"{show_share(got.perceived)} of what is read{users}"))
     pairs += [
-        (one.name, f"{show_share(one.freshness)} fresh, made from {plural(one.parts, 'element')}")
+        (one.name, f"{show_share(one.freshness)} fresh, {_made(one.needs)} {plural(one.parts, 'element')}")
         for one in got.composed
     ]
     if gone := got.elements.get("gone", 0):
@@ -120,6 +120,11 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
         told = f"{found} were fresh, {show_share(audit.predicted)} expected"
         pairs.append(("last audit", f"{distance(audit.time, got.now)}: {told}; that {judged}"))
     return pairs
+
+
+def _made(needs: str) -> str:
+    """Return how something is made from several elements."""
+    return "made from" if needs == "all" else "as fresh as the freshest of"
 
 
 def _replicas(got: Status) -> list[tuple[str, str]]:

@@ -144,7 +144,10 @@ class ComposedFreshness(BaseModel):
 
     name: str = Field(description="As the configuration names it.")
     parts: int = Field(description="Elements that it is made from.")
-    freshness: Share = Field(description="Probability that all of them are fresh.")
+    freshness: Share = Field(
+        description="Probability that all of them are fresh, or one of them if that suffices."
+    )
+    needs: Literal["all", "one"] = Field(description="How many of them must be fresh.")
 
 
 class ReplicaHeard(BaseModel):

@@ -100,6 +100,7 @@ def _overview(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> 
             "chart": figures.freshness(samples, audits, status.now),
             "small": figures.small_multiples(samples, gateway.mirror.settings.objective, present=present),
             "objective": gateway.mirror.settings.objective,
+            "policy": gateway.mirror.settings.policy,
             "instead_of": show_budget(said.budget, said.byte_budget) if said else "",
             "outcomes": figures.outcomes(dict(status.polls)),
             "next_polls": view.next_polls,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unstale.mirror.settings import ORDERS, POLICIES
+
 from . import values
 from .values import Read
 
@@ -69,8 +71,17 @@ _MIRROR = (
     Key("objective", values.objective, '"freshness"', '"freshness"',
         "What the budget is spent for: that many copies are fresh; that stale ones are not old (`age`); that "
         "few changes are missed (`missed-updates`, or `harmonic`, where the n-th counts 1/n); that few "
-        "copies are further behind than a time (`currency:6h`); or a penalty of lags (`lag:log(1+x):1h`, and "
-        "`missed:log(1+x):1h` of all changes that are missed). [More](../explanation/objectives.md)."),
+        "copies are further behind than a time (`currency:6h`); that few have faded, which they do bit by "
+        "bit after a poll whether or not they change (`decay:6h`); or a penalty of lags (`lag:log(1+x):1h`, "
+        "and `missed:log(1+x):1h` of all changes that are missed). [More](../explanation/objectives.md)."),
+    Key("policy", values.choice(*POLICIES), '"optimal"', '"uniform"',
+        "How the budget is shared: so that the objective is best; every element as often as any other "
+        "(`uniform`); or in proportion to how often each changes (`proportional`, which is worse than both). "
+        "The last two look neither at the objective nor at weights and sizes."),
+    Key("order", values.choice(*ORDERS), '"fixed"', '"random"',
+        "How polls of an element are spread over time: at fixed intervals; once in each round, at a random "
+        "moment (`random`); or at any time with the same chance (`purely-random`), so that nobody can tell "
+        "when the next one comes. The more random, the less fresh: `unstale whatif mirror.toml`."),
     Key("contact", values.contact, "none", '"you@example.org"',
         "Where owners of sources can reach you: an address of mail or of a page. Each request tells it."),
     Key("concurrency", values.count(1, 100_000), "50", "50", "Polls at the same time, in one process."),
@@ -227,6 +238,8 @@ _COMPOSED = (
     Key("of", values.several, "must be given", '["shop#orders", "shop#people"]',
         "Keys of its parts, as patterns of a shell: it is fresh if all of them are."),
     Key("weight", values.weight, "1", "5", "How much it matters that it is fresh, beside its parts."),
+    Key("needs", values.choice("all", "one"), '"all"', '"one"',
+        "Whether it takes all parts to be fresh, or one of them suffices: several sources of the same data."),
 )  # fmt: skip
 
 _READS = (
@@ -302,7 +315,8 @@ SECTIONS = (
     Section(
         "composed",
         "[[composed]]",
-        "Something that is made from several elements, and is fresh if all of them are; as many as you like.",
+        "Something that is made from several elements, and is fresh if all of them are, or if one is; as "
+        "many as you like.",
         _COMPOSED,
         many=True,
     ),

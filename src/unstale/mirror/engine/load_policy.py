@@ -6,10 +6,12 @@ It is what step 1 of a poll asks, and what learns in step 8; reports ask the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unstale.arguments import Order
 from unstale.errors import InvalidInput
 from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.level_learner import LevelLearner
@@ -67,17 +69,19 @@ def new_policy(
         channels=channels,
         backoff=backoff,
         shortest_round=_SHORTEST_ROUND_SECONDS,
-        price=before.price if before.objective == settings.objective else 0.0,
+        price=before.price if before.objective == settings.worths_by else 0.0,
         mean_size=before.mean_size,
         clocks=_clocks(before, table.clockworks),
         levels=_levels(before),
     )
+    policy.known.policy, policy.known.order = settings.policy, cast("Order", settings.order)
     policy.told_times.resume(before.told or {})
     policy.known.expiries.resume(before.told or {})
     policy.known.errors.resume(before.levels or {})
     policy.replicas.number, policy.replicas.count = settings.replicas.number, settings.replicas.count
     policy.on_read.share = settings.reads.poll_share
     policy.composed.weights = {one.name: one.weight for one in settings.composed}
+    policy.composed.one_suffices = {one.name for one in settings.composed if one.needs == "one"}
     return policy
 
 

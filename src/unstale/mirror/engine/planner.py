@@ -289,7 +289,7 @@ class Planner:
             last_poll=self._last_poll,
             last_edit=self.last_edit,
             price=policy.price,
-            objective=self.settings.objective,
+            objective=self.settings.worths_by,
             paid=limits.paid,
             paid_bytes=limits.paid_bytes,
             paced=limits.paced,

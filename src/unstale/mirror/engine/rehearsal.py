@@ -48,13 +48,13 @@ def rehearse(policy: MirrorPolicy, now: float) -> None:
         _ready.set()
 
 
-def rehearse_all(objective: str) -> None:
+def rehearse_all(objective: str, order: str = "fixed") -> None:
     """Let a policy of made-up elements choose and learn, which takes all kernels of the planner."""
     table = ElementTable()
     table.reserve(_ELEMENTS, None)
     everyone = np.arange(_ELEMENTS)
     table["id"][:], table["state"][:], table["last"][:] = everyone, OK, 0.0
-    policy = new_policy(Settings(budget=1.0, objective=objective), table, Channels())
+    policy = new_policy(Settings(budget=1.0, objective=objective, order=order), table, Channels())
     policy.rescaled()
     hour = np.full(_ELEMENTS, _HOUR_SECONDS)
     policy.known.fresh(everyone, _HOUR_SECONDS)
@@ -65,27 +65,27 @@ def rehearse_all(objective: str) -> None:
     _ready.set()
 
 
-async def rehearse_beside(objective: str) -> None:
+async def rehearse_beside(objective: str, order: str = "fixed") -> None:
     """Do the same without being in the way of polls.
 
     What is in the cache is loaded in a thread. If something is not, a child process compiles it first: a
     compiler in this process would keep the event loop waiting.
     """
     try:
-        await asyncio.to_thread(_rehearse_without_compiler, objective)
+        await asyncio.to_thread(_rehearse_without_compiler, objective, order)
     except _NotCompiledError:
         with suppress(LimitExceeded):  # or else it is compiled here
-            await _compilers.run(rehearse_all, objective)
-        await asyncio.to_thread(rehearse_all, objective)
+            await _compilers.run(rehearse_all, objective, order)
+        await asyncio.to_thread(rehearse_all, objective, order)
 
 
 class _NotCompiledError(Exception):
     """Something has to be compiled."""
 
 
-def _rehearse_without_compiler(objective: str) -> None:
+def _rehearse_without_compiler(objective: str, order: str) -> None:
     with _no_compiler():
-        rehearse_all(objective)
+        rehearse_all(objective, order)
 
 
 def without_compiler(call: Callable[[], T]) -> T | None:

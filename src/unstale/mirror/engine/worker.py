@@ -36,7 +36,7 @@ from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.notify.notifier import Notifier
 from unstale.mirror.reports.status import STARTING, overview
-from unstale.mirror.settings import Settings
+from unstale.mirror.settings import ORDERS, POLICIES, Settings
 from unstale.mirror.source import Source
 from unstale.mirror.store.contract import Finished, Lease, Store, Transaction, Version
 from unstale.mirror.store.copies import Copies
@@ -455,7 +455,9 @@ class Worker:
         if planner is None or not planner.policy.first_only:
             return
         if self._rehearsal is None:
-            self._rehearsal = asyncio.create_task(rehearse_beside(self._settings.objective))
+            self._rehearsal = asyncio.create_task(
+                rehearse_beside(self._settings.objective, self._settings.order)
+            )
             self._rehearsal.add_done_callback(lambda _: self._wake.set())
         elif self._rehearsal.done():  # well or not: if not, the planner will say why
             planner.policy.first_only = False
@@ -514,5 +516,16 @@ def check_settings(settings: Settings) -> None:
     if not 0 <= settings.reserve <= _LONGEST_RESERVE_SECONDS:
         raise InvalidInput(f"reserve must be from 0 seconds to 10 years; it is {settings.reserve!r}")
     aim_of(settings.objective)
+    for name, said, allowed in (("policy", settings.policy, POLICIES), ("order", settings.order, ORDERS)):
+        if said not in allowed:
+            raise InvalidInput(f"{name} must be one of {', '.join(allowed)}; it is {said!r}")
+    if settings.policy != "optimal":
+        for rule in settings.rules:
+            if rule.target is not None or rule.objective is not None:
+                what = "a target" if rule.target is not None else "an objective"
+                raise InvalidInput(
+                    f"policy {settings.policy!r} looks at no objective, and the rule for {rule.match!r} has "
+                    f"{what}: leave it out, or let policy be 'optimal'"
+                )
     if settings.budget is None and settings.byte_budget is None:
         raise InvalidInput("a mirror needs a budget: of polls, such as 1000/day, or of bytes, such as 20MB/h")

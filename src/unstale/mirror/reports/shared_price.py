@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unstale.arguments import Floats
+from unstale.arguments import Floats, Order
 from unstale.objectives import Objective
 from unstale.policy.terms import Aim
 from unstale.polling import interval, mean_cost
@@ -46,6 +46,8 @@ class SharedPrice:
     limits: Floats
     """What groups may spend."""
     parts: Sequence[ElementsWithAim]
+    order: Order = "fixed"
+    """How polls are spread over time."""
 
     def frequencies(self, price: float) -> Floats:
         """Return how often elements are polled at a price."""
@@ -54,7 +56,7 @@ class SharedPrice:
             own = part.which
             at = min(price, part.most) * self.sizes[own] / (self.weights[own] * part.aim.factor)
             with np.errstate(divide="ignore"):
-                found[own] = 1.0 / interval(part.aim.objective, self.law.take(own), at)
+                found[own] = 1.0 / interval(part.aim.objective, self.law.take(own), at, self.order)
         spent = np.bincount(self.groups, self.sizes * found, self.limits.size)
         with np.errstate(divide="ignore", invalid="ignore"):
             part_left = np.where(spent > self.limits, self.limits / spent, 1.0)
@@ -89,5 +91,5 @@ class SharedPrice:
     def cost(self, objective: str | Objective, frequencies: Floats) -> float:
         """Return the weighted mean cost by an objective."""
         with np.errstate(all="ignore"):
-            costs = mean_cost(objective, self.law, frequencies)
+            costs = mean_cost(objective, self.law, frequencies, self.order)
         return float(self.weights @ costs / self.weights.sum())

@@ -100,7 +100,9 @@ class ComposedFreshness:
     name: str
     parts: int
     freshness: float
-    """Probability that all of its parts are fresh."""
+    """Probability that all of its parts are fresh, or one of them if that suffices."""
+    needs: str = "all"
+    """``all`` parts, or ``one`` of them."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +268,10 @@ def status(
         first_copies=first_copies(policy, now),
         perceived=seen_by_readers,
         readers=readers,
-        composed=[ComposedFreshness(name, *one) for name, one in policy.composed.freshness(now).items()],
+        composed=[
+            ComposedFreshness(name, *one, "one" if name in policy.composed.one_suffices else "all")
+            for name, one in policy.composed.freshness(now).items()
+        ],
         room=room,
         replicas=[ReplicaHeard(*one) for one in last_told(settings.replicas)],
         starting=bool(workers) and all(name.endswith(STARTING) for name in workers),

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isfinite, nan
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unstale.arguments import Floats, scalar, whole
+from unstale.arguments import Floats, Order, scalar, whole
 from unstale.errors import InvalidInput, NoAnswer
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.json_values import fields_json
@@ -30,6 +30,7 @@ from unstale.schedule.window_costs import windowed_cost
 
 from .shared_price import ElementsWithAim, SharedPrice
 
+Policy = Literal["optimal", "uniform", "proportional"]
 MOST_ELEMENTS = 20_000
 """Elements that are planned for; of more, a random sample."""
 _CERTAIN_SHAPE = 1e15
@@ -60,6 +61,10 @@ class PlannerInput:
     """Elements by what each is for; empty if all are for the same, and nothing is promised."""
     windows: Sequence[tuple[WindowClock, NDArray[np.bool_]]] = ()
     """Windows of elements, and which elements have them."""
+    policy: Policy = "optimal"
+    """How the mirror shares its budget."""
+    order: Order = "fixed"
+    """How its polls are spread over time."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -70,14 +75,16 @@ class PlannerInput:
     @cached_property
     def together(self) -> SharedPrice:
         """The elements at one price, each for its own objective."""
-        return SharedPrice(self.law, self.weights, self.sizes, self.groups, self.limits, self.parts)
+        return SharedPrice(
+            self.law, self.weights, self.sizes, self.groups, self.limits, self.parts, self.order
+        )
 
     @cached_property
     def bought(self) -> Floats:
         """How often elements are polled, at the present budget, by what each is for."""
         if self.parts:
             return self.together.at_budget(self.rate)[1]
-        return self.plan(self.aim.objective).frequencies
+        return self.plan(self.aim.objective, self.policy).frequencies
 
     def freshness(self, frequencies: Floats) -> float:
         """Return the mean freshness of elements that can be fresh, without what windows cost."""
@@ -86,10 +93,10 @@ class PlannerInput:
     def plan(
         self,
         objective: str | Objective = "freshness",
-        policy: Literal["optimal", "uniform", "proportional"] = "optimal",
+        policy: Policy = "optimal",
     ) -> Plan:
         """Return the plan for the present budget."""
-        return plan(self.law, self.rate, objective=objective, policy=policy, **self.options)
+        return plan(self.law, self.rate, objective=objective, policy=policy, order=self.order, **self.options)
 
     def lost_to_windows(self, frequencies: Floats) -> float:
         """Return the share of freshness that is lost as polls are made in windows, by rates as they seem."""
@@ -137,6 +144,8 @@ def planner_input(
         aim=policy.known.aim,
         parts=parts,
         windows=tuple((hours, own) for hours, own in table.windowed(places[able]) if _has_cycle(hours)),
+        policy=cast("Policy", policy.known.policy),
+        order=policy.known.order,
     )
 
 
@@ -254,7 +263,10 @@ class MirrorDemand:
         others = [self.elements.plan(self._goal, policy) for policy in ("uniform", "proportional")]
         optimal, uniform, proportional = (self._values(one, rates) for one in (self.plan, *others))
         present = float(self._values(self.plan, np.array([self.elements.rate]))[0])
-        if self.elements.parts:
+        if self.elements.policy != "optimal":
+            own = others[("uniform", "proportional").index(self.elements.policy)]
+            present = float(self._values(own, np.array([self.elements.rate]))[0])
+        elif self.elements.parts:
             optimal = np.array([self._together(rate) for rate in rates.tolist()])
             present = self._together(self.elements.rate)
         return WhatIf(
