@@ -44,7 +44,7 @@ class FreshnessEstimator:
         with mirror.store.begin() as t:
             state = PlannerState.read(t.state())
         self._settings = state.in_force(mirror.settings)
-        self._learner, self._channels = state.learner, state.channels
+        self._state, self._channels = state, state.channels
         self._hints = {one.element: (one.channel, one.hints) for one in state.hints}
         for channel, _ in self._hints.values():
             self._channels.number(channel)  # now: it is used by many threads
@@ -91,8 +91,8 @@ class FreshnessEstimator:
     def _for(self, elements: int) -> MirrorPolicy:
         """Return what has room for so many."""
         table = ElementTable()
-        table.reserve(elements, self._learner)
-        return new_policy(self._settings, table, self._channels)
+        table.reserve(elements, self._state.learner, self._state.classes)
+        return new_policy(self._settings, table, self._channels, self._state)
 
     def _one(self) -> MirrorPolicy:
         """Return one for this thread, with room for one element."""

@@ -22,6 +22,7 @@ from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.learner import Learner
 from unstale.schedule import Windows
 
+from .class_tree import ClassTree
 from .terms import ElementTerms
 
 Places = NDArray[np.intp]
@@ -43,7 +44,7 @@ _COLUMNS: Mapping[str, tuple[type, float]] = {
     "soon": (np.bool_, 0), "list": (np.int32, 0), "clockwork": (np.int32, 0), "day_bet": (np.float32, 0.0),
     "week_bet": (np.float32, 0.0), "terms": (np.int16, 0),
     "composed": (np.float32, 0.0), "stays": (np.float32, 0.0),
-    "elsewhere": (np.float64, -inf), "replica": (np.int8, 0),
+    "elsewhere": (np.float64, -inf), "replica": (np.int8, 0), "node": (np.uint16, 0),
 }  # fmt: skip
 _STORED_COLUMNS = (
     "id", "group", "added", "last", "not_before", "failures", "weight", "size", "max_age", "min_interval",
@@ -52,7 +53,7 @@ _STORED_COLUMNS = (
 
 
 _NEW_COLUMNS = frozenset(
-    {"clockwork", "day_bet", "week_bet", "terms", "composed", "stays", "elsewhere", "replica"}
+    {"clockwork", "day_bet", "week_bet", "terms", "composed", "stays", "elsewhere", "replica", "node"}
 )
 """Columns that states of older versions do not have."""
 
@@ -95,6 +96,8 @@ class ElementColumns:
     """What they are polled for, as `ElementTerms` writes it; None: nothing is said of any."""
     stays: Floats | None = None
     """For how long after the last poll sources promise that they stay as they are; None: they do not."""
+    path: Sequence[str] | None = None
+    """What they are, from coarse to fine, as `ClassTree` takes it; None: nothing is said of any."""
 
 
 class ElementTable:
@@ -109,6 +112,7 @@ class ElementTable:
     ``terms``: what it is polled for, by number. ``composed``: what is added to its weight, as it is a part of
     something. ``stays``: for how long after the last poll its source promises that it stays as it is.
     ``elsewhere`` and ``replica``: when another replica has polled it, and which.
+    ``node``: what it is, a node of `tree`.
     """
 
     def __init__(self) -> None:
@@ -131,6 +135,8 @@ class ElementTable:
         self.learner = Learner(0, round=1.0)
         self.clockworks = ClockworkLearner()
         """Clocks that elements have of their own."""
+        self.tree = ClassTree()
+        """What elements are, and which of that are classes."""
 
     def __len__(self) -> int:
         return int(self._columns["id"].size)
@@ -156,14 +162,20 @@ class ElementTable:
         """Return those of the elements that are there."""
         return [i for i, there in zip(ids, self.has(ids).tolist(), strict=True) if there]
 
-    def reserve(self, count: int, shared: Mapping[str, Any] | None) -> None:
-        """Make room for so many elements, all at once, and go on from what was learned of all together."""
+    def reserve(self, count: int, shared: Mapping[str, Any] | None, classes: bytes = b"") -> None:
+        """Make room for so many elements, all at once, and go on from what was learned of all together.
+
+        ``classes`` says which elements are alike, as `ClassTree` does.
+        """
+        self.tree = ClassTree.read(classes)
         learner = Learner(0, round=1.0)
         if shared is not None:
             learner = Learner.resume({**shared, "evidence": learner.evidence})
         self.start(count, learner)
         self["id"][:] = np.iinfo(np.int64).max
-        self.learner.add(count)
+        self._learn_of(count)
+        for one in range(learner.class_count, len(self.tree.classes)):
+            learner.split(one, 0)
 
     def start(self, count: int, learner: Learner) -> None:
         """Make room for so many elements, of which a learner may know something already."""
@@ -181,7 +193,7 @@ class ElementTable:
         """Take up elements, in the order of their numbers, where room was made; make more if need be."""
         if (more := start + columns.id.size - len(self)) > 0:
             self._extend(more)
-            self.learner.add(more)
+            self._learn_of(more)
         self._write(np.arange(start, start + columns.id.size), columns, np.arange(columns.id.size))
 
     def leave_out(self, start: int) -> None:
@@ -209,12 +221,25 @@ class ElementTable:
             return
         start = len(self)
         self._extend(new.size)
-        self.learner.add(new.size)
+        self._learn_of(new.size)
         self._write(np.arange(start, start + new.size), columns, new)
         if start and columns.id[new].min() < self["id"][start - 1]:
             order = np.argsort(self["id"], kind="stable")
             self._columns = {name: column[order] for name, column in self._columns.items()}
-            self.learner.evidence[:] = self.learner.evidence[order]
+            self.learner.reorder(order)
+
+    def _learn_of(self, more: int) -> None:
+        """Let the learner know of more elements, of the class of all until their nodes are known."""
+        self.learner.add(more, classes=np.zeros(more, np.intp) if self.learner.has_classes else None)
+
+    def settle_classes(self, places: Places | None = None) -> None:
+        """Let elements, all or these, belong to the classes of their nodes."""
+        if not self.tree.any and not self.learner.has_classes:
+            return
+        which = np.arange(len(self)) if places is None else places
+        classes = self.tree.class_of[self["node"][which]]
+        self.learner.assign(which, classes)
+        self.clockworks.move(self["clockwork"][which], classes)
 
     def _write(self, places: Places, columns: ElementColumns, which: Places) -> None:
         if not places.size:
@@ -235,6 +260,9 @@ class ElementTable:
             self.clockworks.release(self["clockwork"][places])
             self["clockwork"][places], rows = self.clockworks.write(rows)
             self.learner.write(places, rows)
+        if columns.path is not None:
+            self["node"][places] = [self.tree.number(columns.path[i]) for i in chosen]
+            self.settle_classes(places)
 
     def _named_by(self, via: Ids) -> NDArray[np.int32]:
         """Return the list that led to each element: the first one, if a list has named another list."""

@@ -31,6 +31,7 @@ from unstale.objectives import Objective, objective_named
 from .class_clocks import ClassClocks
 from .composed import ComposedElements
 from .discovered import STANDING_BACK_FACTOR, ListShares
+from .element_classes import ElementClasses
 from .element_table import DROPPED, FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Places
 from .hint_channels import Channels
 from .hinted_elements import HintedElements
@@ -158,6 +159,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Which of several replicas this policy polls for."""
         self.promises = Promises(self.known)
         """What rules promise of elements."""
+        self.classes = ElementClasses(self.known)
+        """Which elements are alike."""
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on later, besides the table and the limits."""
@@ -320,6 +323,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if time is not None and places.size:
             lived, by_level = learn_levels(self.known, places, time, gone, changed, ages)
         self.hinted.learn(places, gone, changed, ages, lived, by_level)
+        self.classes.reckon()
         self.known.levels.follow(learner.by_level)
 
     def begin(self, places: Places, ages: Floats) -> None:

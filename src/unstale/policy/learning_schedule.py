@@ -9,7 +9,7 @@ and as doubt keeps the worth growing with time, comes back to both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -28,6 +28,7 @@ from unstale.schedule.polls import Polls, later
 
 from .budget_and_limits import RateLimits
 from .class_clocks import ClassClocks
+from .class_tree import BETWEEN_LEVELS, ClassTree
 from .element_table import NEW, OK, ElementTable, OpeningHours
 from .learning_policy import STEPS_PER_ROUND, LearningPolicy
 
@@ -58,7 +59,10 @@ class Learning:
     objective
         What polls are chosen for: "freshness", "age", or an `Objective`.
     classes
-        A label for each element: elements of a class share a prior and a half-life, as in `Learner`.
+        A number for each element: elements of a class share a prior and a half-life, as in `Learner`.
+    paths
+        What each element is, from coarse to fine, such as "host/folder": instead of ``classes``, which are
+        then found, as fine as there is evidence for.
     half_life
         Time in which evidence counts half; None: it is learned.
     steps
@@ -107,6 +111,7 @@ class Learning:
         sizes: ArrayLike | None = None,
         objective: str | Objective = "freshness",
         classes: ArrayLike | None = None,
+        paths: Sequence[str] | None = None,
         half_life: float | None = None,
         steps: float = STEPS_PER_ROUND,
         groups: ArrayLike | None = None,
@@ -131,6 +136,8 @@ class Learning:
         self._times, self._elements, self._before = np.empty(0), np.empty(0, np.int64), np.empty(0)
         table = ElementTable()
         table.start(0, Learner(n, round=1.0, classes=classes, half_life=half_life))
+        if paths is not None and classes is not None:
+            raise InvalidInput("classes are found by the paths of elements; give one of the two")
         labels, codes = _groups(groups, n)
         table.extend(
             n,
@@ -140,6 +147,7 @@ class Learning:
             min_interval=_column("min_interval", min_interval, n),
             jitter=_column("jitter", jitter, n),
             group=codes,
+            node=_nodes(table, paths, n),
             added=self._now,
             state=OK if copies else NEW,
         )
@@ -352,6 +360,7 @@ class Learning:
         weights: ArrayLike | None = None,
         sizes: ArrayLike | None = None,
         classes: ArrayLike | None = None,
+        paths: Sequence[str] | None = None,
     ) -> None:
         """Add elements; they are soon polled for the first time.
 
@@ -359,7 +368,7 @@ class Learning:
         ----------
         count
             How many.
-        weights, sizes, classes
+        weights, sizes, classes, paths
             Of each of them, as in `Learning`.
         """
         whole("count", count, at_least=0)
@@ -369,9 +378,16 @@ class Learning:
             raise InvalidInput("sizes of new elements need sizes of all: give them when you start")
         if table["group"].any() or len(table.hours) > 2:
             raise InvalidInput("elements cannot be added to groups; start anew with all of them")
+        nodes = _nodes(table, paths, count)
+        if classes is None and self.learner.has_classes and len(table.tree) > 1:
+            classes = np.zeros(count, np.intp)
         self.learner.add(count, classes=classes)
         last, window = self._now - self._span, len(table.hours) - 1
-        table.extend(count, weight=weight, size=size, added=self._now, last=last, state=OK, window=window)
+        places = table.extend(
+            count, weight=weight, size=size, added=self._now, last=last, state=OK, window=window, node=nodes
+        )
+        if paths is not None:
+            table.settle_classes(places)
         self._measure()
 
     # --- to be continued ------------------------------------------------------------------------------------
@@ -394,6 +410,7 @@ class Learning:
             "levels": self._policy.known.levels.state(),
             "clockworks": self._policy.table.clockworks.state(),
             "rhythm": {} if self._policy.known.clocks is None else self._policy.known.clocks.state(),
+            "tree": {"text": np.frombuffer(self._policy.table.tree.text(every_node=True), np.uint8)},
         }
         kept = {f"{part}_{name}": value for part, values in parts.items() for name, value in values.items()}
         return {**mine, **kept}
@@ -420,6 +437,8 @@ class Learning:
             Learner.resume(_part(state, "learner")),
             ClockworkLearner.resume(_part(state, "clockworks")),
         )
+        kept_tree = np.asarray(_part(state, "tree").get("text", ()), np.uint8)
+        table.tree = ClassTree.read(kept_tree.tobytes())
         limits = RateLimits.resume(_part(state, "limits"))
         rhythm = _part(state, "rhythm")
         clocks = ClassClocks.resume(rhythm, table.clockworks) if rhythm else None
@@ -455,6 +474,15 @@ def _column(name: str, given: ArrayLike | None, n: int) -> Floats:
             f"{name} must be one number or one for each of the {n} elements; it has shape {column.shape}"
         )
     return np.array(np.broadcast_to(column, n))
+
+
+def _nodes(table: ElementTable, paths: Sequence[str] | None, n: int) -> NDArray[np.int64] | int:
+    """Return the nodes of elements, by their paths."""
+    if paths is None:
+        return 0
+    if isinstance(paths, str) or len(paths) != n or not all(isinstance(path, str) for path in paths):
+        raise InvalidInput(f"paths must be one text for each of the {n} elements; they are {paths!r}")
+    return np.array([table.tree.number(path.replace("/", BETWEEN_LEVELS)) for path in paths], np.int64)
 
 
 def _of_polls(name: str, given: ArrayLike | None, count: int) -> Floats | None:

@@ -95,6 +95,14 @@ class LocalRhythms:
             frame.know(classes)
         self._gather()
 
+    def split(self, one: int, parent: int) -> None:
+        """Let a class begin with all that is known of another."""
+        for frame in self._frames.values():
+            frame.split(one, parent)
+        self._gather()
+        self.zones[one] = self.zones[parent]
+        self._gather()
+
     def local(self, classes: Classes, time: Floats) -> Floats:
         """Return moments by the clocks that classes go by."""
         if not self.zones.any():

@@ -85,6 +85,7 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
             ("source", f"{element.source}, in the group {printable(element.group)}"),
             *([("moved", f"for good, to {printable(element.moved)}")] if element.moved else []),
             *_rate(got),
+            *([("alike", printable(got.alike))] if got.alike else []),
             *([("rhythm", f"it changes {got.rhythm}")] if got.rhythm else []),
             *_promise(got, now),
             *_memory(got),

@@ -350,6 +350,9 @@ class Explanation(BaseModel):
     rate: float | None = Field(description="Changes per second, as estimated.")
     low: float | None = Field(description="A 90 % interval of the rate.")
     high: float | None = Field(description="Its upper end.")
+    alike: str = Field(
+        description="To which elements it is alike, and how these change; empty if all are of one class."
+    )
     hopeless: Share = Field(description="Probability that it changes all the time, so that no poll helps.")
     stays_until: datetime | None = Field(
         description="Until when its source promises that it stays as it is; null if it does not."

@@ -243,6 +243,16 @@ class ClockworkLearner:
             free = np.flatnonzero(self._classes[1:] < 0) + 1
         return free[:count]
 
+    def split(self, one: int, parent: int) -> None:
+        """Let a class begin with the share of another."""
+        if (more := max(one, parent) + 1 - self.shares.size) > 0:
+            self.shares = np.concatenate([self.shares, np.full(more, _FIRST_SHARE)])
+        self.shares[one] = self.shares[parent]
+
+    def move(self, rows: Rows, classes: NDArray[np.integer] | int) -> None:
+        """Let rows be those of elements of classes; row 0 is that of nobody."""
+        self._classes[rows] = np.where(rows > 0, classes, -1)
+
     def release(self, rows: Rows) -> None:
         """Let rows be free for others."""
         self._classes[rows] = -1

@@ -49,6 +49,11 @@ class CommonErrors:
         found = excess / (self._sums[:classes, SQUARED_MOVES] + _FIRST_SQUARED_MOVES)
         return np.asarray(np.maximum(found, _LEAST_VARIANCE))
 
+    def split(self, one: int, parent: int) -> None:
+        """Let a class begin with all that is known of another."""
+        self.of(max(one, parent) + 1)
+        self._sums[one] = self._sums[parent]
+
     def learn(
         self,
         cell: float,

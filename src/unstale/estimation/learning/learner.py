@@ -118,6 +118,7 @@ class Learner:
         self._surprise = np.zeros((groups, self._half_lives.size))
         self._information = np.zeros((groups, self._half_lives.size, 2, 2))
         self._evidence = np.zeros((n, self._half_lives.size, 5), np.float32)
+        self._parents = np.full(groups, -1, np.int64)
         self._heard = 0.0
         self._fixed = prior is not None
         self.may_follow = True
@@ -139,6 +140,11 @@ class Learner:
         return self._classes[elements] if self._classes.size else np.zeros(elements.size, np.intp)
 
     @property
+    def has_classes(self) -> bool:
+        """Whether elements belong to several classes, or did."""
+        return bool(self._classes.size)
+
+    @property
     def class_sizes(self) -> Floats:
         """How many elements each class has."""
         return self._sizes
@@ -153,6 +159,21 @@ class Learner:
     def _opinion(self) -> Floats:
         """Logarithms of the shape and the mean rate that are expected before any poll."""
         return np.array([0.0, -np.log(self._round)])
+
+    @property
+    def _opinions(self) -> Floats:
+        """The same by class: one that was split off another is expected to be like that."""
+        if (self._parents < 0).all():
+            return self._opinion
+        found = np.broadcast_to(self._opinion, self._priors.shape).copy()
+        split = np.flatnonzero(self._parents >= 0)
+        found[split] = self._priors[self._parents[split]]
+        return found
+
+    @property
+    def heard(self) -> float:
+        """How many polls of each element it has heard of, on average."""
+        return self._heard
 
     @property
     def _chosen(self) -> NDArray[np.intp]:
@@ -271,8 +292,9 @@ class Learner:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What has been learned of all elements together: the `state` but for the evidence."""
-        return self._parts(*(name for name in _STATE if name != "evidence"))
+        """What has been learned of all elements together: the `state` but for the evidence and classes."""
+        shared = self._parts(*(name for name in _STATE if name not in {"evidence", "classes"}))
+        return {**shared, "classes": np.empty(0, np.intp)}
 
     def learn(
         self,
@@ -320,11 +342,11 @@ class Learner:
         )  # fmt: skip
         if self._fixed:
             return
-        size = self._sizes[:, None, None]
-        slope -= (1.0 - fade) * _PULL * size * (self._priors - self._opinion)
+        size = np.maximum(self._sizes, 1.0)[:, None, None]
+        slope -= (1.0 - fade) * _PULL * size * (self._priors - self._opinions)
         mean = np.exp(self._priors[..., 1]) * self._round
         silence = mean / (1.0 + mean / np.exp(self._priors[..., 0]))  # how it depends on log(mean)
-        slope[..., 1] -= (1.0 - fade) * _QUIET_POLLS * self._sizes[:, None] * silence
+        slope[..., 1] -= (1.0 - fade) * _QUIET_POLLS * size[..., 0] * silence
         stiff = self._information + _STIFF * size[..., None] * np.eye(2)
         move = np.linalg.solve(stiff, slope[..., None])[..., 0]
         self._priors += np.clip(move, -1.0, 1.0)
@@ -415,6 +437,60 @@ class Learner:
         )  # fmt: skip
         return shape, time, hope
 
+    def seen(self, elements: NDArray[np.integer]) -> tuple[Floats, Floats]:
+        """Return about how many changes were seen of elements, and in which time: 0 of those without polls.
+
+        A gamma law is its prior, and so many changes in so much time.
+        """
+        shape, time, _ = self.gammas(np.zeros(elements.size), elements)
+        classes, prior = self.classes_of(elements), self.prior
+        changes = np.maximum(shape - np.asarray(prior.shape)[classes], 0.0)
+        times = np.maximum(time - 1.0 / np.asarray(prior.scale)[classes], 0.0)
+        said = self._evidence[elements, self._chosen[classes], :4].any(axis=1)
+        return np.where(said, changes, 0.0), np.where(said, times, 0.0)
+
+    def split(self, one: int, parent: int, *, share: float = 0.0) -> None:
+        """Let a class begin with all that is known of another; its elements are told by `assign`.
+
+        Parameters
+        ----------
+        one
+            Its number: a new one, or that of a class that has no elements any more.
+        parent
+            The class that it is like.
+        share
+            Which share of that class's elements it takes, and of what these have told of the prior.
+        """
+        if (more := one + 1 - self.class_count) > 0:
+            for name in ("priors", "surprise", "information", "parents"):
+                former = getattr(self, f"_{name}")
+                setattr(self, f"_{name}", np.concatenate([former, np.repeat(former[:1], more, axis=0)]))
+        self._parents[one] = parent
+        self._priors[one], self._surprise[one] = self._priors[parent], self._surprise[parent]
+        self._information[one] = share * self._information[parent]
+        self._information[parent] *= 1.0 - share
+        self._count()
+
+    def set_prior(self, one: int, prior: Floats) -> None:
+        """Let a class have another prior, by logarithms of shape and mean rate."""
+        if not self._fixed:
+            self._priors[one] += prior - self._priors[one, self._chosen[one]]
+
+    def assign(self, elements: NDArray[np.integer], classes: NDArray[np.integer] | int) -> None:
+        """Let elements belong to classes that are there."""
+        if not self._classes.size:
+            if not np.any(classes):
+                return
+            self._classes = np.zeros(len(self), np.intp)
+        self._classes[elements] = classes
+        self._count()
+
+    def reorder(self, order: NDArray[np.integer]) -> None:
+        """Let elements have other numbers: the first is the one that was ``order[0]``, and so on."""
+        self._evidence[:] = self._evidence[order]
+        if self._classes.size:
+            self._classes = self._classes[order]
+
     def rescale(self, round: float) -> None:  # noqa: A002
         """Set another time between polls from now on; half-lives that are not given are multiples of it."""
         span = scalar("round", round, at_least=_SHORTEST_ROUND, at_most=_LONGEST_ROUND)
@@ -460,7 +536,7 @@ class Learner:
         return self._parts(*_STATE)
 
     def _parts(self, *names: str) -> dict[str, Any]:
-        own = {"fixed": self._fixed, "unsaid_round": self._unsaid_round}
+        own = {"fixed": self._fixed, "unsaid_round": self._unsaid_round, "parents": self._parents.copy()}
         return {**own, **{name: np.copy(getattr(self, f"_{name}")) for name in names}}
 
     def _take_former(self) -> None:
@@ -486,13 +562,16 @@ class Learner:
         self._evidence = self._evidence.astype(np.float32, copy=False)
         self._fixed, self.may_follow = bool(state.get("fixed", False)), True
         self._unsaid_round = float(state.get("unsaid_round", self._round))
-        n, lives, groups = len(self), self._half_lives.size, int(self._classes.max(initial=0)) + 1
+        n, lives = len(self), self._half_lives.size
+        groups = max(int(self._classes.max(initial=0)) + 1, self._priors.shape[0] if self._priors.ndim else 0)
+        self._parents = np.array(state.get("parents", np.full(groups, -1)), np.int64)
         shapes = {
             "evidence": (n, lives, 5),
             "priors": (groups, lives, 2),
             "surprise": (groups, lives),
             "information": (groups, lives, 2, 2),
             "classes": (n if self._classes.size else 0,),
+            "parents": (groups,),
         }
         for name, shape in shapes.items():
             found = getattr(self, f"_{name}")

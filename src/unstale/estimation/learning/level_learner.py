@@ -97,6 +97,13 @@ class LevelLearner:
         ):
             setattr(self, name, np.concatenate([getattr(self, name), blank]))
 
+    def split(self, one: int, parent: int) -> None:
+        """Let a class begin with all that is known of another."""
+        self.know(max(one, parent) + 1)
+        for name in (*_STATE, "after", "after_spread", "levels", "spreads", "passed"):
+            getattr(self, f"_{name}")[one] = getattr(self, f"_{name}")[parent]
+        self.model[one] = self.model[parent]
+
     def follow(self, by_level: NDArray[np.bool_]) -> None:
         """Let classes go by their levels, those that are said to, and by the best model of each."""
         self.know(by_level.size)

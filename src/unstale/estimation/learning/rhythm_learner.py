@@ -121,6 +121,15 @@ class RhythmLearner:
         ):
             setattr(self, name, np.concatenate([getattr(self, name), blank]))
 
+    def split(self, one: int, parent: int) -> None:
+        """Let a class begin with all that is known of another."""
+        self.know(max(one, parent) + 1)
+        for name in (*_STATE, "levels", "passed"):
+            getattr(self, f"_{name}")[one] = getattr(self, f"_{name}")[parent]
+        self.bins[one], self.levels[one], self.passed[one] = (
+            self.bins[parent], self.levels[parent], self.passed[parent],
+        )  # fmt: skip
+
     def learn(self, polls: PollsOfElements) -> None:
         """Take in what polls saw, in about the order of time."""
         if not polls.time.size:

@@ -127,7 +127,7 @@ def load_policy(
     table = ElementTable()
     counts = t.count()
     total = sum(counts.values()) - counts.get("removed", 0)
-    table.reserve(total if only is None else min(len(only), total), state.learner)
+    table.reserve(total if only is None else min(len(only), total), state.learner, state.classes)
     start = 0
     for columns in t.load(only):
         table.fill(start, columns)

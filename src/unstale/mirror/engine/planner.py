@@ -276,8 +276,8 @@ class Planner:
         if dirty.size:
             t.save(table.columns(dirty))
         kept = self._state().kept()
-        if kept != self._kept:
-            t.keep(kept)
+        if changed := {name: value for name, value in kept.items() if value != self._kept.get(name)}:
+            t.keep(changed)
             self._kept = kept
 
     def _state(self) -> PlannerState:
@@ -307,6 +307,7 @@ class Planner:
             audit=policy.audit,
             counts=self._counts,
             learner=table.learner.shared,
+            classes=table.tree.text() if table.learner.class_count > 1 else b"",
             rhythm=None if policy.known.clocks is None else policy.known.clocks.state(),
             levels={**policy.known.levels.state(), **policy.known.errors.state()},
             told={**policy.told_times.state(), **policy.known.expiries.state()},

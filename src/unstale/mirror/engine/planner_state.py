@@ -1,9 +1,9 @@
 """What the planner keeps in the store beside the rows of elements: one typed value.
 
 Whoever wants to know it (the planner itself, reports, the dashboard) calls `PlannerState.read` with what
-`Transaction.state` returns; nobody else decodes it. It is stored under seven names: ``planner`` (JSON),
-``learner``, ``rhythm``, ``levels`` and ``told`` (arrays), ``channels``, and ``budgets`` (JSON), which
-`Mirror.set_budget` writes.
+`Transaction.state` returns; nobody else decodes it. It is stored under eight names: ``planner`` (JSON),
+``learner``, ``rhythm``, ``levels`` and ``told`` (arrays), ``classes`` (JSON), ``channels``, and ``budgets``
+(JSON), which `Mirror.set_budget` writes.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ class PlannerState:
     counts: PollCounts = field(default_factory=PollCounts)
     learner: Mapping[str, Any] | None = None
     """What the learner knows of all elements together; None if nothing yet."""
+    classes: bytes = b""
+    """Which elements are alike, as `ClassTree` writes it; empty if nothing is known yet."""
     rhythm: Mapping[str, Any] | None = None
     """What is known of the hours at which classes change; None if nothing yet."""
     levels: Mapping[str, Any] | None = None
@@ -117,6 +119,7 @@ class PlannerState:
             audit={int(element): name for element, name in found.get("audit", {}).items()},
             counts=PollCounts(*found.get("counted", ())),
             learner=unpacked(kept["learner"]) if "learner" in kept else None,
+            classes=kept.get("classes", b""),
             rhythm=unpacked(kept["rhythm"]) if "rhythm" in kept else None,
             levels=unpacked(kept["levels"]) if "levels" in kept else None,
             told=unpacked(kept["told"]) if "told" in kept else None,
@@ -143,6 +146,8 @@ class PlannerState:
         if isfinite(self.paced):
             position["paced"] = self.paced
         kept = {"planner": json.dumps(position).encode(), "channels": self.channels.text()}
+        if self.classes:
+            kept["classes"] = self.classes
         learned = {"learner": self.learner, "rhythm": self.rhythm, "levels": self.levels, "told": self.told}
         return kept | {name: packed(arrays) for name, arrays in learned.items() if arrays is not None}
 

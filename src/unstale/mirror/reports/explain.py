@@ -19,7 +19,7 @@ from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, PollRecord, Transaction, Version
 from unstale.policy.element_table import DROPPED, FAILING, GONE, NEW, REFUSED, REMOVED, Places
 from unstale.quantities import show_duration, show_number
-from unstale.wording import plural
+from unstale.wording import plural, show_rate
 
 from .rhythm import own_clock, own_words, rhythm_of, rhythm_words
 
@@ -49,6 +49,8 @@ class Explanation:
     low: float
     """A 90 % interval of the rate."""
     high: float
+    alike: str
+    """To which elements it is alike, and how these change, in words; empty if all are of one class."""
     hopeless: float
     """Probability that it changes all the time, so that no poll helps."""
     rhythm: str
@@ -158,7 +160,7 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     if not table.has([element.id])[0]:
         return Explanation(
             element=element, why="It was removed, so it is polled no more.", rate=nan, low=nan, high=nan,
-            hopeless=nan, rhythm="", rhythm_levels=np.empty(0), stays_until=nan, promises_kept=nan,
+            alike="", hopeless=nan, rhythm="", rhythm_levels=np.empty(0), stays_until=nan, promises_kept=nan,
             half_life=nan, fresh=nan, weight=element.weight, size=element.size, worth=0.0, price=policy.price,
             next_poll=inf, hints=0, reads=reads, reads_per_day=reads / days,
             worths=(np.empty(0), np.empty(0)), polls=polls, versions=versions,
@@ -190,12 +192,13 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
         rate=rate,
         low=low,
         high=high,
+        alike=_alike(policy, at),
         hopeless=1.0 - float(hope[0]),
         rhythm=rhythm_words(levels) if own is None else own_words(own),
         rhythm_levels=levels,
         stays_until=promised,
         promises_kept=1.0 - float(policy.known.expiries.speeds(at)[0]) if promised > 0 else nan,
-        half_life=float(table.learner.half_life[0]),
+        half_life=float(table.learner.half_life[table.learner.classes_of(at)[0]]),
         fresh=nan if element.version is None or gone else float(policy.known.fresh(at, now)[0]),
         weight=float(table["weight"][at][0]) * float(table["reads"][at][0]),
         size=float(policy.known.sizes(at)[0]),
@@ -209,6 +212,21 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
         polls=polls,
         versions=versions,
     )
+
+
+def _alike(policy: MirrorPolicy, at: Places) -> str:
+    """Say of which class an element is, and why that is one."""
+    table = policy.table
+    if not table.tree.any:
+        return ""
+    number = int(table.learner.classes_of(at)[0])
+    one, rates = table.tree.classes[number], np.asarray(table.learner.prior.rate)
+    assert one is not None  # noqa: S101
+    typical = f"{plural(one.elements, 'element')} with about {show_rate(float(rates[number]))} each"
+    if not number:
+        return f"{typical}, of no narrower class"
+    above = f"{table.tree.name(one.parent) or 'others'}: {show_rate(float(rates[one.parent]))}"
+    return f"{table.tree.name(number)}, {typical} ({above})"
 
 
 def _worths(

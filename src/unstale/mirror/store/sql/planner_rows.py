@@ -13,8 +13,9 @@ import numpy as np
 from sqlalchemy import Integer, Select, bindparam, func, literal_column, select, update
 
 from unstale.mirror.store.contract import Edit, ElementColumns, PollOutcomes
+from unstale.mirror.store.element_path import path_of
 
-from .schema import edits, elements, kept, learned, polls, versions
+from .schema import edits, elements, groups, kept, learned, polls, versions
 from .session import Many, Whole, Work, among, as_numbers, chunks, numbers_of
 
 _POLICY_ROWS: Select[Any] = (
@@ -22,7 +23,7 @@ _POLICY_ROWS: Select[Any] = (
     elements.c.id, elements.c.group_id, elements.c.added, learned.c.last, learned.c.not_before,
     learned.c.failures, elements.c.weight, learned.c.size, elements.c.max_age, elements.c.min_interval,
     elements.c.jitter, elements.c.windows, learned.c.state, learned.c.evidence,
-    elements.c.via, elements.c.terms, learned.c.stays,
+    elements.c.via, elements.c.terms, learned.c.stays, elements.c.source, elements.c.key,
     )
     .join(learned, learned.c.element == elements.c.id)
     .where(learned.c.state != literal_column("'removed'"))
@@ -76,20 +77,30 @@ def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 10_000) -> I
         for some in chunks(sorted(set(numbers_of(ids))), chunk):
             rows = work.connection.execute(_SOME_POLICY_ROWS, {"some": as_numbers(some)}).all()
             if rows:
-                yield _columns(sorted(rows, key=itemgetter(0)))
+                names = _group_names(work, sorted({row.group_id for row in rows}))
+                yield _columns(sorted(rows, key=itemgetter(0)), names)
         return
-    after = 0
+    after, names = 0, _group_names(work)
     # Part by part, not with an open cursor: in between others may write.
     while rows := work.connection.execute(_NEXT_POLICY_ROWS, {"after": after, "count": chunk}).all():
         after = rows[-1].id
-        yield _columns(rows)
+        yield _columns(rows, names)
 
 
-def _columns(rows: Sequence[Any]) -> ElementColumns:
+def _group_names(work: Work, some: Sequence[int] | None = None) -> dict[int, str]:
+    """Return the names of groups, all or some, by number."""
+    query: Select[Any] = select(groups.c.id, groups.c.name)
+    if some is not None:
+        query = query.where(among(groups.c.id, "some"))
+    found = work.connection.execute(query, {} if some is None else {"some": as_numbers(some)})
+    return {row.id: row.name for row in found}
+
+
+def _columns(rows: Sequence[Any], names: Mapping[int, str]) -> ElementColumns:
     """Return rows as columns; NULL becomes nan."""
     (
         number, group, added, last, not_before, failures, weight, size, max_age, min_interval, jitter,
-        windows, state, evidence, via, terms, stays,
+        windows, state, evidence, via, terms, stays, source, key,
     ) = zip(*rows, strict=True)  # fmt: skip
     return ElementColumns(
         id=np.array(number, np.int64), group=np.array(group, np.int64), added=np.array(added, np.float64),
@@ -100,6 +111,7 @@ def _columns(rows: Sequence[Any]) -> ElementColumns:
         windows=windows, state=state, evidence=evidence,
         via=np.array([one or 0 for one in via], np.int64), terms=terms,
         stays=np.array([one or 0.0 for one in stays], np.float64),
+        path=[path_of(s, names.get(g, ""), k) for s, g, k in zip(source, group, key, strict=True)],
     )  # fmt: skip
 
 
