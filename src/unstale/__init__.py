@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .estimation import estimate_hints as estimate_hints
     from .estimation import estimate_rate as estimate_rate
     from .estimation import estimate_rates as estimate_rates
+    from .fetcher import AsyncFetcher as AsyncFetcher
+    from .fetcher import Fetcher as Fetcher
     from .mirror.mirror import Mirror as Mirror
     from .objectives import Harmonic as Harmonic
     from .objectives import Objective as Objective
@@ -69,6 +71,7 @@ _HOME = {
         "estimate_rate",
         "estimate_rates",
     ),
+    "fetcher": ("AsyncFetcher", "Fetcher"),
     "mirror.mirror": ("Mirror",),
     "objectives": (
         "Harmonic",
@@ -100,6 +103,7 @@ _MODULE = {name: module for module, names in _HOME.items() for name in names}
 _SUBMODULES = (
     "errors",
     "estimation",
+    "fetcher",
     "mirror",
     "objectives",
     "operational_time",

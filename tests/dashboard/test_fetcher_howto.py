@@ -54,7 +54,7 @@ def test_the_example_fetches_what_the_mirror_plans(tmp_path, site):
             while recorded < 5:
                 told = fetcher.stdout.readline()
                 assert told, "the fetcher has ended"
-                recorded += int(re.search(r"'recorded': (\d+)", told).group(1))
+                recorded += int(re.search(r"recorded=(\d+)", told).group(1))
             fetcher.kill()
     assert set(looks) == {f"/{k}" for k in range(5)}
     with Mirror(tmp_path / "mirror.db") as mirror:

@@ -137,7 +137,7 @@ def _context(ca_file: str | None, verify: bool) -> ssl.SSLContext:  # noqa: FBT0
     return context
 
 
-class Fetcher:
+class PageFetcher:
     """Makes requests; its connections belong to the event loop of the first request.
 
     Parameters

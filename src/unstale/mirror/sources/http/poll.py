@@ -19,7 +19,7 @@ from unstale.mirror.source import Found, Known, Late, Terms
 
 from .body import ResponseBody
 from .deadlines import Deadlines
-from .fetch import Failure, Fetcher, Progress, silence_words
+from .fetch import Failure, PageFetcher, Progress, silence_words
 from .fingerprint import (
     BYTES,
     ChangeDefinition,
@@ -116,7 +116,7 @@ class Poller:
         self._deadlines = Deadlines(settings.http.read_timeout)
         agent = user_agent(settings)
         common = {"User-Agent": agent, "Accept": "*/*"}
-        self._fetcher = Fetcher(settings, common, lookup=lookup, public=public)
+        self._fetcher = PageFetcher(settings, common, lookup=lookup, public=public)
         product = re.split(r"[\s/(]", agent.strip(), maxsplit=1)[0] or agent
         self._robots = Robots(self._fetch_robots, product, max_age=self._http.robots_max_age)
 
