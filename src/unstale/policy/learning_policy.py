@@ -478,7 +478,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         else:
             self._follow_paid(paid)
             short = chosen.size < room and limits.next(now) < end
-        self._look_later(old, values, end, short=short)
+        cheapest = inf if saving else float(paid.min(initial=inf, where=np.isfinite(paid)))
+        self._look_later(old, values, end, short=short, price=min(self.price, cheapest))
         return Chosen(chosen, slots.start, slots.late)
 
     def _first_price(self, places: Places, left: float) -> None:
@@ -637,19 +638,17 @@ class LearningPolicy(Generic[AnyLimits_co]):
             polls, worths = np.concatenate([polls, places[again]]), np.concatenate([worths, latest])
         return polls, worths
 
-    def _look_later(self, places: Places, values: Floats, end: float, *, short: bool) -> None:
-        """Note when others are worth looking at again, at the present price.
+    def _look_later(self, places: Places, values: Floats, end: float, *, short: bool, price: float) -> None:
+        """Note when others are worth looking at again, at a price that is not above the present one.
 
         At constant rates worth grows at most with a power of time, so it takes that long to reach the price.
         """
         table = self.table
-        if (
-            short or self.price < _LOOKED_AT_SHARE * self._marked
-        ):  # there is budget left, or polls are cheaper now
+        if short or self.price < _LOOKED_AT_SHARE * self._marked:  # budget is left, or polls are cheaper now
             table.look_again()
-            self._marked = self.price
+            self._marked = price
             return
-        self._marked = max(self._marked, self.price)
+        self._marked = max(self._marked, price)
         rest = np.isfinite(values) & ~table["busy"][places]
         places, values = places[rest], values[rest]
         since = self.replicas.since(places, table.since(places, end), end)
