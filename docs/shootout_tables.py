@@ -57,7 +57,6 @@ HISTORIES = {
         "Terms of service",
         "texts of web sites' terms and policies, as the Open Terms Archive saw them change",
         ("freshness", "age", "mirror"),
-        tuple(RULES),
     ),
     "wikipedia_a": History(
         "Wikipedia",

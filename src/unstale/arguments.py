@@ -5,6 +5,7 @@ A message names the argument, the place and the value: ``rates must be finite an
 
 import operator
 from collections.abc import Collection, Mapping
+from math import inf, isfinite
 from typing import Literal
 
 import numpy as np
@@ -117,6 +118,9 @@ def numbers_of_elements(
 
 def scalar(name: str, value: float, **rules: float | bool) -> float:
     """Return one float; the rules are those of `numbers`."""
+    least = rules.get("at_least", -inf)
+    if type(value) is float and isfinite(value) and value >= least and not rules.keys() - {"at_least"}:
+        return value  # what is asked often needs no arrays
     array = numbers(name, value, **rules)  # type: ignore[arg-type]
     if array.ndim:
         raise InvalidInput(f"{name} must be a single number; it has shape {array.shape}")

@@ -240,7 +240,9 @@ class RateLimits:
 
     def rate(self, size: float) -> float:
         """Return how many polls of such a size the budget pays for per unit time; inf without a budget."""
-        step = float(self.steps(np.array([size]))[0])
+        step = 0.0 if self.budget is None else self._cost(1.0, self.budget)
+        if self.byte_budget is not None:
+            step = max(step, size * self._cost(1.0, self.byte_budget))
         return 1.0 / step if step > 0 else inf
 
     def affordable(self, now: float, end: float, size: float) -> float:

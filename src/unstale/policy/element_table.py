@@ -440,7 +440,8 @@ class ElementTable:
 
     def touch(self, places: Places) -> None:
         """Look at these elements when polls are chosen next."""
-        self["look"][places] = np.where(np.isin(self["state"][places], (REMOVED, DROPPED)), inf, -inf)
+        state = self["state"][places]
+        self["look"][places] = np.where((state == REMOVED) | (state == DROPPED), inf, -inf)
         new = np.unique(places[~self["soon"][places]])
         if new.size:
             self["soon"][new] = True

@@ -439,7 +439,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             new, offered, worth_it, most, now=now, end=end, each=each, floor=floor
         )
         readers = self._readers(now)
-        asked = np.concatenate([readers, np.setdiff1d(self._audits(), readers)])
+        asked = self._audits(beside=readers)
         if asked.size:
             rest = ~np.isin(wanted, asked)
             order = turns(asked.size, int(np.count_nonzero(rest)), self._audited)
@@ -516,14 +516,14 @@ class LearningPolicy(Generic[AnyLimits_co]):
         places = askable(self.table, self.table.places(self.table.known(waiting)), now)
         return places[: self.on_read.affordable(now, self.limits.rate(self.known.mean_size))]
 
-    def _audits(self) -> Places:
-        """Return where elements are that an audit asks for."""
+    def _audits(self, beside: Places) -> Places:
+        """Return some elements, and where those are besides that an audit asks for."""
         if not self.audit:
-            return np.empty(0, np.intp)
+            return beside
         places = self.table.places(self.table.known(sorted(self.audit)))
         places = places[self.table["state"][places] != REMOVED]
         self.audit = {i: self.audit[i] for i in self.table["id"][places].tolist()}
-        return places[~self.table["busy"][places]]
+        return np.concatenate([beside, np.setdiff1d(places[~self.table["busy"][places]], beside)])
 
     def _candidates(self, now: float, end: float, affordable: float) -> tuple[Places, Places, Floats]:
         """Return elements that may be polled: those without a copy; others, and what that is worth.

@@ -44,6 +44,9 @@ class Conditions:
         return float(self.late), float(self.takes), float(self.fails)
 
 
+_IDEAL = Conditions()
+
+
 @dataclass(frozen=True, eq=False)
 class Visits:
     """Polls of each element in a span: when they start and end, and whether they succeed."""
@@ -100,7 +103,7 @@ class PollExecutor:
         """Carry out polls that are due before ``end``, and those that are late from earlier spans."""
         due = Events(np.zeros(self._count.size + 1, np.int64), np.empty(len(polls)))
         sort_by_element(polls.elements, polls.times, due.offsets, due.times)
-        if self._conditions == Conditions():
+        if self._conditions == _IDEAL:
             return Visits(due.offsets, due.times, due.times, np.ones(len(polls), np.bool_))
         most = len(polls) + int(np.count_nonzero(self._waiting[0] < end))
         offsets = np.zeros(self._count.size + 1, np.int64)

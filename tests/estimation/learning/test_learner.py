@@ -109,19 +109,29 @@ def test_quiet_times_do_not_make_bursts_forgotten() -> None:
     assert learner.half_life[0] == found
 
 
-def test_of_half_lives_that_are_about_as_good_the_longest_is_used() -> None:
+def having_lost(*losses: float) -> Learner:
+    """Return a learner whose half-lives have bet so badly: four by level, and four by time."""
     learner = Learner(2, round=1.0)
     learner.learn([0, 1], [1.0, 1.0], [True, False])
-    learner._surprise[:] = [200.0] * 4 + [100.0, 101.9, 102.1, 150.0]  # by level, and by time
-    assert learner.half_life[0] == 8.0
-    learner._surprise[0, 4] = 98.0
+    return Learner.resume({**learner.state(), "surprise": np.array([losses])})
+
+
+def test_of_half_lives_that_are_about_as_good_the_longest_is_used() -> None:
+    assert having_lost(200.0, 200.0, 200.0, 200.0, 100.0, 101.9, 102.1, 150.0).half_life[0] == 8.0
+    learner = having_lost(200.0, 200.0, 200.0, 200.0, 98.0, 101.9, 102.1, 150.0)
     assert learner.half_life[0] == 2.0
     assert not learner.by_level[0]
-    learner._surprise[0, 1] = 97.0  # less than 4 nats ahead
-    assert not learner.by_level[0]
-    learner._surprise[0, 1] = 93.0
-    assert learner.by_level[0]
-    assert learner.half_life[0] == 8.0
+
+
+def test_levels_are_followed_if_they_are_well_ahead() -> None:
+    near = having_lost(200.0, 97.0, 200.0, 200.0, 98.0, 101.9, 102.1, 150.0)  # less than 4 nats
+    assert not near.by_level[0]
+    ahead = having_lost(200.0, 93.0, 200.0, 200.0, 98.0, 101.9, 102.1, 150.0)
+    assert ahead.by_level[0]
+    assert ahead.half_life[0] == 8.0
+    ahead.may_follow = False
+    assert not ahead.by_level[0]
+    assert ahead.half_life[0] == 2.0
 
 
 @given(

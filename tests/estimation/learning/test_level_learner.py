@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from unstale import Learning
 from unstale.errors import InvalidInput
 from unstale.estimation.learning.common_error import CommonErrors
-from unstale.estimation.learning.learner import Learner
 from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.estimation.learning.rhythm_learner import PollsOfElements
 from unstale.simulation import LearningAtPlay, World, simulate
@@ -149,11 +148,3 @@ def test_the_common_variance_is_the_sum_over_pairs_of_the_time_they_share() -> N
         if classes[i] == classes[j]
     )
     assert errors.variance(classes, since, slopes) == pytest.approx(pairs * errors.of(1)[0])
-
-
-def test_levels_that_are_switched_off_are_not_followed() -> None:
-    learner = Learner(4, round=1.0)
-    learner._surprise[:] = np.where(learner._clocks == 1, 10.0, 100.0)
-    assert learner.by_level.all()
-    learner.may_follow = False
-    assert not learner.by_level.any()

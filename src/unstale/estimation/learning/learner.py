@@ -121,11 +121,11 @@ class Learner:
         self._parents = np.full(groups, -1, np.int64)
         self._heard = 0.0
         self._fixed = prior is not None
-        self.may_follow = True
-        """Whether classes may go by their levels; without, shoot-outs show what levels are good for."""
+        self._may_follow = True
         self._unsaid_round = self._round
         """Under which rows of evidence were written that do not say it."""
         self._count()
+        self._judge()
 
     def __len__(self) -> int:
         return int(self._evidence.shape[0])
@@ -176,25 +176,37 @@ class Learner:
         return self._heard
 
     @property
-    def _chosen(self) -> NDArray[np.intp]:
-        """For each class, the half-life that has lost least; of those that are about as good the longest."""
-        by_time = self._best_by(0)
-        return np.where(self.by_level, self._best_by(1), by_time) if self._clocks.any() else by_time
+    def may_follow(self) -> bool:
+        """Whether classes may go by their levels; without, shoot-outs show what levels are good for."""
+        return self._may_follow
 
-    def _best_by(self, clock: int) -> NDArray[np.intp]:
-        """Return the best half-life of each class, of those that go by a clock."""
+    @may_follow.setter
+    def may_follow(self, may: bool) -> None:
+        self._may_follow = may
+        self._judge()
+
+    def _judge(self) -> None:
+        """Find the half-life that has lost least of each class, and whether it goes by the class's level."""
+        self._chosen, least = self._best_by(0)
+        self._chosen_by_level = self._chosen
+        self.by_level = np.zeros(self.class_count, np.bool_)
+        """Of each class, whether its operational time is that of its level, because that has bet better."""
+        if self.can_follow:
+            self._chosen_by_level, least_by_level = self._best_by(1)
+            if self._may_follow:
+                self.by_level = least_by_level < np.minimum(least - _LEVEL_STAKE, _LEVEL_LOSS_RATIO * least)
+                self._chosen = np.where(self.by_level, self._chosen_by_level, self._chosen)
+
+    def _best_by(self, clock: int) -> tuple[NDArray[np.intp], Floats]:
+        """Return the best half-life of each class, of those that go by a clock, and what it has lost.
+
+        Of those that are about as good it is the longest.
+        """
         which = np.flatnonzero(self._clocks == clock)
         lost = self._surprise[:, which]
-        tied = lost[:, ::-1] <= _TIED_LOSS_RATIO * lost.min(axis=-1, keepdims=True)
-        return which[which.size - 1 - np.argmax(tied, axis=-1)]
-
-    @property
-    def by_level(self) -> NDArray[np.bool_]:
-        """Of each class, whether its operational time is that of its level, because that has bet better."""
-        if not (self._clocks.any() and self.may_follow):
-            return np.zeros(self._surprise.shape[0], np.bool_)
-        by_time, by_level = (self._surprise[:, self._clocks == clock].min(axis=-1) for clock in (0, 1))
-        return np.asarray(by_level < np.minimum(by_time - _LEVEL_STAKE, _LEVEL_LOSS_RATIO * by_time))
+        least = lost.min(axis=-1)
+        tied = lost[:, ::-1] <= _TIED_LOSS_RATIO * least[:, None]
+        return which[which.size - 1 - np.argmax(tied, axis=-1)], least
 
     @property
     def can_follow(self) -> bool:
@@ -340,6 +352,7 @@ class Learner:
             self._half_lives, self._clocks, self._priors, self._evidence, self._surprise, slope,
             self._information,
         )  # fmt: skip
+        self._judge()
         if self._fixed:
             return
         size = np.maximum(self._sizes, 1.0)[:, None, None]
@@ -430,7 +443,7 @@ class Learner:
             return shape, time, hope
         since = since.view()
         since.flags.writeable = False  # that of some callers is, and compiled code takes one kind
-        chosen = self._best_by(1) if by_level else self._chosen
+        chosen = self._chosen_by_level if by_level else self._chosen
         present(
             elements, since, self._classes, chosen, self._half_lives, self._priors, self._evidence,
             shape, time, hope,
@@ -470,6 +483,7 @@ class Learner:
         self._information[one] = share * self._information[parent]
         self._information[parent] *= 1.0 - share
         self._count()
+        self._judge()
 
     def set_prior(self, one: int, prior: Floats) -> None:
         """Let a class have another prior, by logarithms of shape and mean rate."""
@@ -501,6 +515,7 @@ class Learner:
             self._evidence = self._evidence[:, nearest].copy()
             for name in ("priors", "surprise", "information"):
                 setattr(self, f"_{name}", getattr(self, f"_{name}")[:, nearest].copy())
+            self._judge()
         self._round = span
         if self._heard == 0.0 and not self._fixed:
             self._priors[:] = self._opinion
@@ -560,7 +575,7 @@ class Learner:
         self._clocks = _clocks_of(self._half_lives)
         self._round, self._heard = float(self._round), float(self._heard)
         self._evidence = self._evidence.astype(np.float32, copy=False)
-        self._fixed, self.may_follow = bool(state.get("fixed", False)), True
+        self._fixed, self._may_follow = bool(state.get("fixed", False)), True
         self._unsaid_round = float(state.get("unsaid_round", self._round))
         n, lives = len(self), self._half_lives.size
         groups = max(int(self._classes.max(initial=0)) + 1, self._priors.shape[0] if self._priors.ndim else 0)
@@ -579,6 +594,7 @@ class Learner:
                 wrong = f"{name!r} has shape {found.shape}, not {shape}, or is not finite"
                 raise InvalidInput(f"state must be what Learner.state returned; {wrong}")
         self._count()
+        self._judge()
         return self
 
 
