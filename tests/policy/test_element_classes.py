@@ -90,6 +90,45 @@ def test_it_goes_on_after_a_state():
     np.testing.assert_array_equal(polls.elements, same.elements)
 
 
+def hourly(learning, hours, days, seed=0):
+    """Let 25 elements of each of two hosts be polled six times a day; they change once a day, at an hour."""
+    rng = np.random.default_rng(seed)
+    everyone, last = np.arange(50), np.zeros(50)
+    moments = np.concatenate([np.full(25, hour / 24.0) for hour in hours])
+    for day in range(days):
+        for k in range(6):
+            time = day + (k + rng.random(50)) / 6.0
+            change = np.floor(time - moments) + moments + 0.05 * rng.random(50)
+            changed = (change > last) & (change <= time)
+            ages = np.where(changed, time - change, np.nan)
+            learning.learn(everyone, time - last, changed, time=time, modified=ages)
+            last = time
+    return learning
+
+
+def test_hosts_with_other_hours_are_classes_of_their_own():
+    paths = ["a"] * 25 + ["b"] * 25
+    learning = hourly(Learning(50, 300.0, paths=paths, day=1.0), (3, 15), 5)
+    assert len(names(learning)) == 1
+    levels = learning.policy.known.clocks.rhythms.levels
+    night, noon = (levels[int(learning.learner.classes_of(np.array([k]))[0])] for k in (0, 49))
+    assert night[:24].argmax() in {3, 4}
+    assert noon[:24].argmax() in {15, 16}
+
+
+def test_hosts_with_the_same_hours_are_not():
+    learning = hourly(Learning(50, 300.0, paths=["a"] * 25 + ["b"] * 25, day=1.0), (3, 3), 5)
+    assert not names(learning)
+    assert learning.policy.known.clocks.trials.leads()
+
+
+def test_trials_go_on_after_a_state():
+    learning = hourly(Learning(50, 300.0, paths=["a"] * 25 + ["b"] * 25, day=1.0), (3, 3), 3)
+    again = Learning.resume(learning.state())
+    assert again.policy.known.clocks.trials.leads() == learning.policy.known.clocks.trials.leads()
+    assert len(again.policy.known.clocks.trials.leads()) == 2
+
+
 def test_paths_are_checked():
     with pytest.raises(InvalidInput, match="paths must be one text for each of the 2 elements"):
         Learning(2, 1.0, paths=["a"])

@@ -16,9 +16,11 @@ from unstale.arguments import Floats
 from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.rhythm_learner import PollsOfElements, RhythmLearner
 
+from .class_tree import ClassTree
 from .compiled.class_clocks import elapsed_of, moments_of, own_changes, own_moments, own_worths, worths_of
 from .element_table import ElementTable, Places
 from .local_time import LocalRhythms
+from .trial_rhythms import TrialRhythms, losses
 
 STEPS_PER_HOUR = 12.0
 """Times that polls are chosen in an hour, at least, if there is a rhythm."""
@@ -46,10 +48,13 @@ class ClassClocks:
     ) -> None:
         self.rhythms = LocalRhythms(rhythms, epoch=epoch) if isinstance(rhythms, RhythmLearner) else rhythms
         self.clockworks = ClockworkLearner() if clockworks is None else clockworks
+        self.trials = TrialRhythms(self._day)
+        """Rhythms of parts of classes, on trial."""
 
     def state(self) -> dict[str, Any]:
         """Return what has been learned of classes, as arrays; clocks of elements are kept with them."""
-        return {**self.rhythms.state(), "clockwork_shares": self.clockworks.shares.copy()}
+        shares = self.clockworks.shares.copy()
+        return {**self.rhythms.state(), "clockwork_shares": shares, **self.trials.state()}
 
     @classmethod
     def resume(
@@ -58,7 +63,12 @@ class ClassClocks:
         """Go on where `state` was taken, with these clocks of elements; older states have no epoch."""
         if "clockwork_shares" in state:
             clockworks.set_shares(np.asarray(state["clockwork_shares"], float))
-        return cls(LocalRhythms.resume(state, epoch=epoch), clockworks)
+        of_classes = {name: state[name] for name in state if not name.startswith("trial_")}
+        return cls(LocalRhythms.resume(of_classes, epoch=epoch), clockworks)
+
+    def resume_trials(self, state: Mapping[str, Any], tree: ClassTree) -> None:
+        """Go on with the rhythms that were on trial when `state` was taken."""
+        self.trials.resume(state, tree.trials, tree.parents)
 
     @property
     def any(self) -> bool:
@@ -249,7 +259,8 @@ class ClassClocks:
             scale /= pace
         polls = PollsOfElements(classes, last, time, changed, shape, scale, hope, told)
         self.rhythms.know(int(classes.max(initial=0)) + 1)
-        self._learn_own(table, places, polls, gone, ages)
+        lost = self._learn_own(table, places, polls, gone, ages)
+        self.trials.learn(table["node"][places], polls, lost)
         self.rhythms.learn(polls)
         if ages is not None:
             ages = np.where(self.have_own(table, places) & ~np.isnan(ages), gone, ages)
@@ -257,8 +268,11 @@ class ClassClocks:
 
     def _learn_own(
         self, table: ElementTable, places: Places, polls: PollsOfElements, gone: Floats, ages: Floats | None
-    ) -> None:
-        """Learn which elements have clocks of their own, as far as they bet better than laws of rates."""
+    ) -> Floats:
+        """Learn which elements have clocks of their own, as far as they bet better than laws of rates.
+
+        Return what the rhythms of classes have lost by each poll, as `RhythmLearner` counts it.
+        """
         rhythms, classes = self.rhythms, polls.classes
         last, time = (rhythms.local(classes, moments) for moments in (polls.last, polls.time))
         told = polls.ages if polls.ages.size else np.full(places.size, np.nan)
@@ -288,3 +302,4 @@ class ClassClocks:
             against=against,
             sizes=table.learner.class_sizes,
         )
+        return losses(polls, known, since, level)

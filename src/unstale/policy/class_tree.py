@@ -58,6 +58,8 @@ class ClassTree:
         """Of each node, the number of the finest class that it belongs to."""
         self.classes: list[ElementClass | None] = [ElementClass(0, 0)]
         """By number; 0 is everything, None is free."""
+        self.trials: list[int] = []
+        """Nodes whose rhythms are on trial, by row; -1 if that is free."""
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -141,7 +143,8 @@ class ClassTree:
             for one in self.classes
         ]
         nodes = [paths[number] for number in range(1, len(self))] if every_node else []
-        return json.dumps({"nodes": nodes, "classes": classes}).encode()
+        trials = [None if node < 0 else paths[node] for node in self.trials]
+        return json.dumps({"nodes": nodes, "classes": classes, "trials": trials}).encode()
 
     @classmethod
     def read(cls, text: bytes) -> ClassTree:
@@ -158,6 +161,7 @@ class ClassTree:
                 for one in found["classes"]
             ]
             self.classes[0] = self.classes[0] or ElementClass(0, 0)
+            self.trials = [-1 if one is None else self.number(one) for one in found.get("trials", ())]
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise InvalidInput(f"state must be what ClassTree.text returned; it is {text[:100]!r}") from error
         self._settle()

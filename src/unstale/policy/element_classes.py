@@ -24,6 +24,7 @@ from unstale.estimation.learning.class_evidence import (
 
 from .element_table import ElementTable, Places
 from .knowledge import Knowledge
+from .trial_rhythms import MOST_TRIALS
 
 FEWEST_ELEMENTS = 20
 """Elements of which something is known that a class has at least, and that it leaves to others."""
@@ -39,6 +40,10 @@ _STAKE = 4.0
 """Nats by which the prior of a node must be ahead, besides the logarithm of how many were weighed."""
 _LEAST_GAIN = 1.0
 """Nats below which a class is not worth it any more."""
+_HOURS_STAKE, _DEEPEST_TRIAL = 4.0, 2
+"""Nats by which hours of its own must be ahead; and how deep nodes are that may have some: groups."""
+_OTHER_HOURS = 0.2
+"""Mean difference of the levels of two rhythms from which on they are not the same."""
 _ROUNDS_BETWEEN = 0.5
 """Polls of each element, on average, between two times that nodes are weighed."""
 
@@ -78,6 +83,7 @@ class ElementClasses:
         before = table.tree.any
         self._merge(weighing)
         self._split(weighing)
+        self._split_by_hours(weighing)
         table.settle_classes()
         for number, one in enumerate(table.tree.classes):
             if one is not None:
@@ -95,17 +101,18 @@ class ElementClasses:
 
     def _split_at(self, weighing: _Weighing, one: int, depth: int) -> bool:
         """Split nodes of a depth off a class, the best one first; tell whether there was any."""
-        tree, done = self._table.tree, False
+        done = False
         nodes, parts, rest = weighing.parts(one, depth)
         stake = _STAKE + np.log(max(len(parts), 1))
-        while len(parts) and sum(found is not None for found in tree.classes) < MOST_CLASSES:
+        while len(parts) and self._room:
             gain = gains(parts, rest)
             left = sum(part.count for part in parts) + weighing.others
             gain[[left - part.count < FEWEST_ELEMENTS for part in parts]] = -np.inf
             best = int(gain.argmax())
             if not gain[best] > stake:
                 break
-            self._make(nodes[best], weighing, parts[best], float(gain[best]))
+            new = self._make(nodes[best], parts[best].count, float(gain[best]))
+            self._table.learner.set_prior(new, best_prior(parts[best].total, weighing.mean))
             del nodes[best], parts[best]
             done = True
         if done:
@@ -114,7 +121,35 @@ class ElementClasses:
                 self._table.learner.set_prior(one, best_prior(remain, weighing.mean))
         return done
 
-    def _make(self, node: int, weighing: _Weighing, part: PartOfClass, gain: float) -> None:
+    def _split_by_hours(self, weighing: _Weighing) -> None:
+        """Let nodes be classes whose hours are clearly others, and have others on trial."""
+        clocks, table = self._known.clocks, self._table
+        if clocks is None:
+            return
+        trials, tree = clocks.trials, table.tree
+        leads = trials.leads()
+        for node, lead in sorted(leads.items(), key=lambda found: -found[1]):
+            if lead > _HOURS_STAKE + np.log(len(leads)) and self._room:
+                one = self._make(node, weighing.count(node), 0.0)
+                clocks.rhythms.take(one, trials.rhythms, trials.nodes.index(node))
+        trials.choose(weighing.candidates(_DEEPEST_TRIAL, MOST_TRIALS), tree.parents)
+        tree.trials = trials.nodes
+
+    @property
+    def _room(self) -> bool:
+        """Whether there may be more classes."""
+        return sum(found is not None for found in self._table.tree.classes) < MOST_CLASSES
+
+    def _other_hours(self, one: int, other: int) -> bool:
+        """Tell whether the rhythms of two classes differ clearly."""
+        if self._known.clocks is None:
+            return False
+        levels = self._known.clocks.rhythms.levels
+        return max(one, other) < len(levels) and bool(
+            np.abs(levels[one] - levels[other]).mean() > _OTHER_HOURS
+        )
+
+    def _make(self, node: int, count: int, gain: float) -> int:
         """Let a node be a class, which begins with what is known of the one that it comes from."""
         table, known = self._table, self._known
         parent = int(table.tree.class_of[node])
@@ -122,14 +157,14 @@ class ElementClasses:
         made = table.tree.classes[one]
         assert made is not None  # noqa: S101
         made.gain = gain
-        share = part.count / max(float(table.learner.class_sizes[parent]), 1.0)
+        share = count / max(float(table.learner.class_sizes[parent]), 1.0)
         table.learner.split(one, parent, share=min(share, 1.0))
         if known.clocks is not None:
             known.clocks.rhythms.split(one, parent)
         table.clockworks.split(one, parent)
         known.levels.split(one, parent)
         known.errors.split(one, parent)
-        table.learner.set_prior(one, best_prior(part.total, weighing.mean))
+        return one
 
     def _merge(self, weighing: _Weighing) -> None:
         """Let classes go that are not ahead of what they come from; finer ones first."""
@@ -140,7 +175,7 @@ class ElementClasses:
             if own is None or above is None:
                 continue
             one.gain = float(gains([own], above.total)[0])
-            if one.gain < _LEAST_GAIN:
+            if one.gain < _LEAST_GAIN and not self._other_hours(number, one.parent):
                 tree.merge(number)
 
 
@@ -156,6 +191,28 @@ class _Weighing:
         mean = float(changes.sum() / max(times.sum(), 1e-300))
         self.mean = max(mean, 1e-3 / table.learner.round)
         """The rate about which priors are tried."""
+
+    def count(self, node: int) -> int:
+        """Return how many elements are below a node and in its class."""
+        tree = self._table.tree
+        above = tree.ancestors(tree.depths[node])[self._nodes]
+        return int(np.count_nonzero((above == node) & (tree.class_of[self._nodes] == tree.class_of[node])))
+
+    def candidates(self, deepest: int, most: int) -> list[int]:
+        """Return nodes that could be classes: the largest first."""
+        tree = self._table.tree
+        own = {one.node for one in tree.classes if one is not None}
+        found: list[tuple[int, int]] = []
+        for depth in range(1, deepest + 1):
+            above = tree.ancestors(depth)[self._nodes]
+            alike = tree.class_of[above] == tree.class_of[self._nodes]
+            nodes, counts = np.unique(above[alike], return_counts=True)
+            for node, count in zip(nodes.tolist(), counts.tolist(), strict=True):
+                whole = np.count_nonzero(tree.class_of[self._nodes] == tree.class_of[node])
+                enough = count >= FEWEST_ELEMENTS and whole - count >= FEWEST_ELEMENTS
+                if tree.depths[node] == depth and node not in own and enough:
+                    found.append((-count, node))
+        return [node for _, node in sorted(found)[:most]]
 
     def of_class(self, one: int) -> PartOfClass | None:
         """Return the elements of a class as one part; None if there are too few."""

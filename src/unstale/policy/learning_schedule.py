@@ -442,6 +442,8 @@ class Learning:
         limits = RateLimits.resume(_part(state, "limits"))
         rhythm = _part(state, "rhythm")
         clocks = ClassClocks.resume(rhythm, table.clockworks) if rhythm else None
+        if clocks is not None:
+            clocks.resume_trials(rhythm, table.tree)
         levels = LevelLearner.resume(kept) if (kept := _part(state, "levels")) else None
         self._policy = LearningPolicy(table, limits, objective=objective, clocks=clocks, levels=levels)
         self._policy.resume(_part(state, "policy"))

@@ -1,7 +1,11 @@
 """A mirror finds out which of its elements are alike, keeps it, and tells of it."""
 
+from itertools import pairwise
+
 from unstale.mirror.clock import SimulatedClock
+from unstale.mirror.engine import planner
 from unstale.mirror.store.element_path import path_of
+from unstale.mirror.store.sql.transaction import SqlTransaction
 
 from .worlds import DAY, add, make, run
 
@@ -43,3 +47,22 @@ def test_paths_are_from_coarse_to_fine():
     assert path_of("sql", "sql:shop", "shop#orders[region=e.u]").split("\n")[:2] == ["sql", "sql:shop"]
     deep = path_of("file", "file:local", "/1/2/3/4/5/6/7/x")
     assert deep.split("\n") == ["file", "file:local", *"12345"]
+
+
+def test_what_is_large_is_kept_once_in_a_minute(tmp_path, monkeypatch):
+    monkeypatch.setattr(planner, "_LARGE_BYTES", 500)
+    kept, keep = [], SqlTransaction.keep
+
+    def noting(self, state):
+        kept.append((mirror.clock.now(), set(state)))
+        keep(self, state)
+
+    monkeypatch.setattr(SqlTransaction, "keep", noting)
+    mirror, _ = make(tmp_path, budget=0.2, content={"python:a": every(1e-4, 0.0)}, tick=10.0)
+    with mirror:
+        add(mirror, "a")
+        run(mirror, 300.0)
+    large = [time for time, names in kept if "rhythm" in names]
+    assert 3 <= len(large) <= 6
+    assert min(b - a for a, b in pairwise(large)) >= 60.0
+    assert sum("planner" in names for _, names in kept) > 2 * len(large)

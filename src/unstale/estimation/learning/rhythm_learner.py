@@ -30,6 +30,7 @@ _BET_MEMORY_DAYS = 56.0
 _FIRST_MEMORY_DAYS = 2.0
 _DAY_STAKE, _WEEK_STAKE = 4.0, 8.0
 """What a model must have lost less than one without rhythm, in nats, before it is followed."""
+_STAKES = np.array([0.0, *([_DAY_STAKE, _WEEK_STAKE] * _MEMORIES_DAYS.size)])
 _STUCK_SWING, _STUCK_CHANGED = 0.5, 0.9
 """Mean cosine of intervals on the circle of a day, and the share of polls that saw a change, from which on
 polls say nothing of the hours."""
@@ -124,11 +125,14 @@ class RhythmLearner:
     def split(self, one: int, parent: int) -> None:
         """Let a class begin with all that is known of another."""
         self.know(max(one, parent) + 1)
-        for name in (*_STATE, "levels", "passed"):
-            getattr(self, f"_{name}")[one] = getattr(self, f"_{name}")[parent]
-        self.bins[one], self.levels[one], self.passed[one] = (
-            self.bins[parent], self.levels[parent], self.passed[parent],
-        )  # fmt: skip
+        self.take(one, self, parent)
+
+    def take(self, one: int, others: RhythmLearner, other: int) -> None:
+        """Let a class begin with all that another learner knows of one of its classes."""
+        self.know(one + 1)
+        for name in (*(f"_{name}" for name in _STATE), "_levels", "_passed", "bins", "levels", "passed"):
+            getattr(self, name)[one] = getattr(others, name)[other]
+        self.version += 1
 
     def learn(self, polls: PollsOfElements) -> None:
         """Take in what polls saw, in about the order of time."""
@@ -183,10 +187,20 @@ class RhythmLearner:
         alike = cosine > _STUCK_SWING * polls
         return np.asarray(alike & (changed > _STUCK_CHANGED * polls) & (polls > 0.0))
 
+    def fade_of_bets(self, one: int, until: float) -> float:
+        """Return what bets of a class count for when polls up to a moment are heard, over what they did."""
+        if one >= self.bins.size or np.isnan(self._started[one]):
+            return 1.0
+        day = DAY_BINS * self._hour
+        age = (until - self._started[one]) / day
+        gone = max(until - float(self._heard_until[one]), 0.0) / day
+        return float(np.exp(-gone / min(_BET_MEMORY_DAYS, _FIRST_MEMORY_DAYS + 0.5 * age)))
+
     def _fade(self, one: int, first: float, until: float) -> None:
         """Forget a part of what is known of a class."""
         if np.isnan(self._started[one]):
             self._started[one], self._heard_until[one] = first, first
+        self._surprise[one] *= self.fade_of_bets(one, until)
         day = DAY_BINS * self._hour
         age = (until - self._started[one]) / day
         gone = max(until - float(self._heard_until[one]), 0.0) / day
@@ -195,13 +209,10 @@ class RhythmLearner:
         self._swing[one] *= fades[0]
         self._counts[one] *= fades[:, None]
         self._exposure[one] *= fades[:, None]
-        self._surprise[one] *= np.exp(-gone / min(_BET_MEMORY_DAYS, _FIRST_MEMORY_DAYS + 0.5 * age))
 
     def _follow(self, one: int) -> None:
         """Let a class follow the model that has lost least, if it is clearly ahead of simpler ones."""
-        ways = _MEMORIES_DAYS.size
-        lost = self._surprise[one] + np.array([0.0, *([_DAY_STAKE, _WEEK_STAKE] * ways)])
-        best = int(np.argmin(lost))
+        best = int(np.argmin(self._surprise[one] + _STAKES))
         before = int(self.bins[one])
         self.bins[one] = 0 if best == 0 else (DAY_BINS, BINS)[(best - 1) % 2]
         if best:

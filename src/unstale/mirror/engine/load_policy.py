@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from unstale.arguments import Order
 from unstale.errors import InvalidInput
-from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.estimation.learning.rhythm_learner import RhythmLearner
 from unstale.mirror.settings import Settings
@@ -71,7 +70,7 @@ def new_policy(
         shortest_round=_SHORTEST_ROUND_SECONDS,
         price=before.price if before.objective == settings.worths_by else 0.0,
         mean_size=before.mean_size,
-        clocks=_clocks(before, table.clockworks),
+        clocks=_clocks(before, table),
         levels=_levels(before),
     )
     policy.known.policy, policy.known.order = settings.policy, cast("Order", settings.order)
@@ -85,12 +84,14 @@ def new_policy(
     return policy
 
 
-def _clocks(state: PlannerState, clockworks: ClockworkLearner) -> ClassClocks:
+def _clocks(state: PlannerState, table: ElementTable) -> ClassClocks:
     """Return what is known of rhythms; nothing if another version kept it in another form."""
     try:
-        return ClassClocks.resume(state.rhythm or {}, clockworks, epoch=0.0)
+        found = ClassClocks.resume(state.rhythm or {}, table.clockworks, epoch=0.0)
     except InvalidInput:
-        return ClassClocks(RhythmLearner(day=86400.0), clockworks, epoch=0.0)
+        return ClassClocks(RhythmLearner(day=86400.0), table.clockworks, epoch=0.0)
+    found.resume_trials(state.rhythm or {}, table.tree)
+    return found
 
 
 def _levels(state: PlannerState) -> LevelLearner | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -34,6 +35,8 @@ _POLLS_AT_ONCE = 100_000
 """Polls that the planner hears of at once."""
 _HINTED_ELEMENTS_KEPT = 10_000
 """Elements whose hints are kept, at most."""
+_LARGE_BYTES, _KEEP_LARGE_SECONDS = 100_000, 60.0
+"""What is known of many classes is written once in a while; a planner that crashes loses so much of it."""
 _COUNT_READS_SECONDS = 600.0
 """Between two looks at what has been read."""
 
@@ -65,6 +68,8 @@ class Planner:
         self._count_reads_at = 0.0
         self._kept: dict[str, bytes] = {}
         """What was written of the state last."""
+        self._kept_large = -inf
+        """When large parts of it were written last."""
         self._dirty: Places | None = None
         """Where rows have changed since they were saved; None if nothing has been taken in."""
         self._busy = np.empty(0, np.int64)
@@ -156,7 +161,7 @@ class Planner:
             else:
                 t.hand_out(slots)
             self._busy = np.union1d(self._busy, [slot.element for slot in slots])
-        self._keep(t, slots, places)
+        self._keep(t, slots, places, now)
         self.budget_spent = policy.limits.next(now) >= end or (
             policy.limits.reserve > 0 and not policy.more_wanted
         )
@@ -267,7 +272,7 @@ class Planner:
         if profile is not None:
             self.policy.read(dict(zip(profile.keys, profile.accesses.tolist(), strict=True)))
 
-    def _keep(self, t: Transaction, slots: list[Slot], dirty: Places) -> None:
+    def _keep(self, t: Transaction, slots: list[Slot], dirty: Places, now: float) -> None:
         """Write what has been learned and decided."""
         table, limits = self.policy.table, self.policy.limits
         groups = {slot.group for slot in slots} | set(np.unique(table["group"][dirty]).tolist())
@@ -276,9 +281,15 @@ class Planner:
         if dirty.size:
             t.save(table.columns(dirty))
         kept = self._state().kept()
-        if changed := {name: value for name, value in kept.items() if value != self._kept.get(name)}:
+        changed = {name: value for name, value in kept.items() if value != self._kept.get(name)}
+        if any(len(value) > _LARGE_BYTES for value in changed.values()):
+            if 0.0 <= now - self._kept_large < _KEEP_LARGE_SECONDS:
+                changed = {name: value for name, value in changed.items() if len(value) <= _LARGE_BYTES}
+            else:
+                self._kept_large = now
+        if changed:
             t.keep(changed)
-            self._kept = kept
+            self._kept |= changed
 
     def _state(self) -> PlannerState:
         """Return what the next planner has to know."""
@@ -307,7 +318,7 @@ class Planner:
             audit=policy.audit,
             counts=self._counts,
             learner=table.learner.shared,
-            classes=table.tree.text() if table.learner.class_count > 1 else b"",
+            classes=table.tree.text() if table.learner.class_count > 1 or table.tree.trials else b"",
             rhythm=None if policy.known.clocks is None else policy.known.clocks.state(),
             levels={**policy.known.levels.state(), **policy.known.errors.state()},
             told={**policy.told_times.state(), **policy.known.expiries.state()},
