@@ -68,7 +68,7 @@ def test_those_for_freshness_are_never_worse_than_uniform(world):
     """Where there is nothing to gain, learning costs a little: two copies in a thousand."""
     rates = WORLDS[world]
     names = [name for name in FOR_FRESHNESS if world != "bursts" or name == "learning"]
-    result = simulate(rates, 200.0, policies=["uniform", *names], horizon=60.0, burn_in=20.0, seed=2)
+    result = simulate(rates, 200.0, policies=["uniform", *names], horizon=40.0, burn_in=15.0, seed=2)
     for name in names:
         lead, error = result.ahead(name, "uniform")
         assert lead > -0.002 - CHANCE * error, name
