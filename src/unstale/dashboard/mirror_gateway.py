@@ -23,6 +23,7 @@ from starlette.requests import Request
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.engine.load_policy import load_policy
 from unstale.mirror.mirror import Mirror
+from unstale.mirror.reports.ideas import Ideas
 from unstale.mirror.reports.status import Status, status
 from unstale.mirror.reports.what_if import MirrorDemand, WhatIf, demand_of
 from unstale.mirror.store.contract import Element
@@ -104,6 +105,10 @@ class MirrorGateway:
     async def do(self, work: Callable[[Mirror], _T]) -> _T:
         """Do something that may wait for the store or take a while, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, self.mirror)
+
+    async def ideas(self) -> Ideas:
+        """Return what ideas of the papers would buy."""
+        return await self.kept("ideas", lambda mirror: mirror.ideas(), fresh_for=_WHAT_IF_SECONDS)
 
     async def change(self, work: Callable[[Mirror], _T], *, forget: bool = True) -> _T:
         """Do something that writes to the store, one after the other; then look anew at everything."""

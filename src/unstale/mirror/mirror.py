@@ -11,6 +11,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from unstale.errors import InvalidInput
@@ -28,8 +29,9 @@ from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
 from .event_loops import call_in, running_loop, wait_for
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain
+from .reports.ideas import MOST_TRIED, Ideas, TrialChoice, ideas, room_of
 from .reports.status import Status, live_workers, skew_words, status
-from .reports.what_if import MirrorDemand, WhatIf, demand_of
+from .reports.what_if import MirrorDemand, WhatIf, demand_of, planner_input
 from .settings import Settings
 from .source import Json, New, Source
 from .sources.registry import Sources, load_sources, stop_polls
@@ -464,6 +466,17 @@ class Mirror:
         return demand_of(
             policy, self.clock.now(), self.settings.objective if objective is None else objective
         )
+
+    def ideas(self, choice: TrialChoice | None = None) -> Ideas:
+        """Return what ideas of the papers would buy here, and a choice if there is one; nothing changes."""
+        with self.store.begin() as t:
+            policy, _ = load_sample(self.settings, t)
+            ids, sizes = t.room_of_copies()
+        places = np.flatnonzero(policy.table.present)
+        elements = planner_input(policy, places, self.clock.now(), MOST_TRIED, dropped=True)
+        if elements is None or not elements.hope > 0:
+            raise InvalidInput("there is nothing to plan yet: add elements first, with weights above 0")
+        return ideas(elements, room_of(elements, ids, sizes), self.settings.space, choice)
 
     def changes(self, after: int = 0, limit: int = 1000) -> list[Version]:
         """Return versions in the order in which they were recorded, after one of them."""

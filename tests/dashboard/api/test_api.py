@@ -101,6 +101,18 @@ def test_one_element_is_explained(client, mirror, web):
     assert told["worths"][0]["worth"] <= told["worths"][-1]["worth"]
 
 
+def test_ideas_are_tried(still):
+    told = still().get("/api/ideas").json()
+    assert told["tried"] is None
+    assert {"all equally often", "two replicas in turns"} <= {one["name"] for one in told["ideas"]}
+    query = "policy=uniform&order=random&replicas=2&space=1e9&elements=10&budget=2&objective=age&expiry=false"
+    tried = still().get(f"/api/ideas?{query}").json()["tried"]
+    assert 0 <= tried["freshness"] <= 1
+    assert tried["kept"] == 1.0
+    for wrong in ("policy=best", "replicas=0", "space=nan", "objective=speed", "colour=red"):
+        assert still().get(f"/api/ideas?{wrong}").status_code == 422
+
+
 def test_secrets_of_sources_are_not_told(client, mirror):
     mirror.add("https://example.org/private", headers={"Authorization": "Bearer hunter2"})
     told = client.get(f"/api/elements/{number(mirror, 'https://example.org/private')}")

@@ -43,9 +43,12 @@ VALUES = [
     (models.ComposedFreshness, "a part of a status"),
     (models.ReplicaHeard, "a part of a status"),
     (models.RoomTaken, "a part of a status"),
+    (models.TargetFreshness, "a part of a status"),
     (models.Sample, "`GET /api/samples`, `Mirror.samples()`"),
     (models.WhatIf, "`GET /api/what-if`, `Mirror.what_if().to_json()`"),
     (models.Bought, "a part of what-if"),
+    (models.Ideas, "`GET /api/ideas`; a part of `unstale whatif mirror.toml --json`"),
+    (models.Idea, "a part of ideas"),
     (models.BudgetFor, "`GET /api/budget-for`"),
     (models.Added, "`unstale add --json`, `POST /api/elements`, `Mirror.add_many(...).to_json()`"),
     (models.Refused, "a part of what was added"),
@@ -73,7 +76,7 @@ def test_every_value_is_there():
     told = {model for model, _ in VALUES}
     answers = {one for one in vars(models).values() if isinstance(one, type) and issubclass(one, BaseModel)}
     others = "BaseModel|_Strict|ErrorAnswer|Health|"
-    others += "Listed.*|New.*|GroupList|Samples|ElementPage|Versions|Changes|Budget|Hints"
+    others += "Listed.*|New.*|GroupList|Samples|ElementPage|Versions|Changes|Budget|Hints|TrialQuery"
     assert {one.__name__ for one in answers - told if not re.fullmatch(others, one.__name__)} == set()
 
 

@@ -19,7 +19,7 @@ from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.dashboard.pages import filters
 from unstale.dashboard.pages import what_if_values as trying
 from unstale.dashboard.pages.diff_html import difference_html
-from unstale.mirror.settings import Settings
+from unstale.mirror.settings import Rule, Settings
 from unstale.mirror.source import Found
 
 VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
@@ -246,6 +246,26 @@ def test_what_if_tells_what_is_wrong(ask):
         page = checked(client.get(f"/what-if?{query}"), status=422)
         assert any(attrs.get("role") == "alert" for _, attrs in page.tags), query
     assert client.get("/what-if?objective=other").status_code == 404
+
+
+def test_ideas_are_on_the_page_of_what_if(ask):
+    page = checked(ask().get("/what-if"))
+    assert "Other ideas, at the present budget" in page.text
+    assert '[mirror] order = "random"' in page.text
+
+
+def test_targets_are_on_the_overview(tmp_path):
+    settings = Settings(budget=1000.0, rules=(Rule("python:n*", target=0.9),))
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        mirror.add("python:news", poll=lambda: "news")
+        mirror.add("python:about", poll=lambda: "about")
+        mirror.step()
+        with client_of(mirror.store.url, settings) as client:
+            text = checked(client.get("/")).text
+            (told,) = client.get("/api/status").json()["targets"]
+    assert "Targets" in text
+    assert "python:n*" in text
+    assert (told["rule"], told["elements"], told["target"], told["kept"]) == ("python:n*", 1, 0.9, True)
 
 
 def test_a_budget_is_applied_after_asking(ask, mirror):

@@ -15,6 +15,7 @@ from unstale.quantities import show_duration, show_share
 from unstale.wording import (
     distance,
     plural,
+    show_amount,
     show_budget,
     show_first_copies,
     show_rate,
@@ -28,7 +29,7 @@ from .report import print_item, print_pairs, show_interval, show_outcomes
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unstale.mirror.reports.status import GroupStatus, Status
+    from unstale.mirror.reports.status import GroupStatus, Status, TargetFreshness
 
 _GROUPS_SHOWN = 10
 _DAY_SECONDS = 86400.0
@@ -103,6 +104,7 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
         (one.name, f"{show_share(one.freshness)} fresh, {_made(one.needs)} {plural(one.parts, 'element')}")
         for one in got.composed
     ]
+    pairs += [(f"target {one.rule}", _target(one)) for one in got.targets]
     if gone := got.elements.get("gone", 0):
         pairs.append(("gone", f"{plural(gone, 'element')}, not counted as stale; no copy is deleted"))
     pairs += [*_replicas(got), *_room(got)]
@@ -120,6 +122,13 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
         told = f"{found} were fresh, {show_share(audit.predicted)} expected"
         pairs.append(("last audit", f"{distance(audit.time, got.now)}: {told}; that {judged}"))
     return pairs
+
+
+def _target(one: TargetFreshness) -> str:
+    """Return what a rule promises, and what comes of it."""
+    now = f"{show_share(one.freshness)} fresh now, " if math.isfinite(one.freshness) else ""
+    gets = f"with {show_amount(one.gets)}"
+    return f"{show_share(one.target)} promised; {now}{show_share(one.expected)} expected {gets}"
 
 
 def _made(needs: str) -> str:

@@ -8,13 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
-from unstale.cli.shared.options import DURATION, SHARE, plot_option, problem_options
+from unstale.cli.shared.mirror_elements import names_mirror
+from unstale.cli.shared.options import DURATION, SHARE, Count, Quantity, plot_option, problem_options
 from unstale.cli.shared.plots import check_plot
 from unstale.cli.shared.printing import console, has_own_cost, print_json, print_table, say, show_cost
 from unstale.cli.shared.problem import EXAMPLE, LoadedProblem, Task, load_or_example
 from unstale.cli.shared.progress import progress, told_of_compilation
-from unstale.errors import NoAnswer
+from unstale.errors import InvalidInput, NoAnswer
 from unstale.quantities import show_number, show_share
 from unstale.tables import bad_file
 
@@ -34,11 +36,22 @@ class _Plans(NamedTuple):
 
 
 _POLICIES = ("optimal", "uniform", "proportional")
+
+
+def _space(name: str, text: str) -> int:
+    """Read a number of bytes."""
+    from unstale.mirror.config.values import size
+
+    return size(name, text)
+
+
 _EXAMPLES = """\b
 Examples:
   unstale whatif pages.csv
   unstale whatif pages.csv --freshness 80% --age 6h
   unstale whatif pages.csv --budget 1000/day --plot curve.svg
+  unstale whatif mirror.toml
+  unstale whatif mirror.toml --order random --replicas 3 --space 1GB
 """
 
 
@@ -47,6 +60,11 @@ Examples:
 @click.option("--freshness", type=SHARE, help="Find the budget for this: 80%.")
 @click.option("--age", type=DURATION, help="Find the budget for this: 6h.")
 @plot_option
+@click.option("--policy", type=click.Choice(_POLICIES), help="Of a mirror: share the budget like this.")
+@click.option("--space", type=Quantity("BYTES", _space), help="Of a mirror: room for all copies, 2GB.")
+@click.option("--replicas", type=Count(1, 100), help="Of a mirror: so many take turns, each with its budget.")
+@click.option("--elements", type=Count(1), help="Of a mirror: so many, such as following links would find.")
+@click.option("--no-expiry", is_flag=True, help="Of a mirror: believe no Cache-Control and no Expires.")
 def whatif(
     *,
     file: str | None,
@@ -58,11 +76,27 @@ def whatif(
 ) -> None:
     """Say what other budgets would buy, and which budget buys a target.
 
+    FILE is a table of elements, or a mirror.toml: then it is about the elements of that mirror as it knows
+    them, and ideas of the papers are tried on them, too. Nothing is changed by it.
+
     With --budget, that budget is marked. Without --objective, each column has the best that the budget can do
     for it: the freshness of the best plan for freshness, and the age of the best plan for age. Without FILE,
     the elements are the bundled example.
     """
     check_plot(plot)
+    own = {name: options.pop(name) for name in ("policy", "space", "replicas", "elements", "no_expiry")}
+    if file is not None and names_mirror(file):
+        from .whatif_mirror import whatif_mirror
+
+        if click.get_current_context().get_parameter_source("order") is ParameterSource.DEFAULT:
+            options["order"] = None
+        options |= {"age": age, "plot": plot, **own}
+        whatif_mirror(file, as_json=as_json, freshness=freshness, **options)
+        return
+    for name, value in own.items():
+        if value:
+            option = f"--{name.replace('_', '-')}"
+            raise InvalidInput(f"{option} needs a mirror: unstale whatif mirror.toml {option}")
     problem = load_or_example(file, options)
     if options["budget"] is None:
         no_budget = replace(problem.task.budget, amount=0.0)

@@ -24,6 +24,7 @@ from unstale.tables import (
 )
 from unstale.wording import noun_after, plural
 
+from .mirror_elements import elements_of, names_mirror
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -164,10 +165,29 @@ def load(file: str | TextFile | ParquetFile, **options: Any) -> LoadedProblem:  
     """Read the file and check that the options fit it."""
     if options["objective"] is not None:
         as_objective(options["objective"], options["rate_unit"])
+    if isinstance(file, str) and names_mirror(file):
+        return _of_mirror(file, options)
     table = open_elements(file, **options)
     with progress(f"reading {Path(table.path).name}", table.length) as advance:
         elements = table.read(advance)
     return pose(table.path, elements, **options)
+
+
+def _of_mirror(file: str, options: dict[str, Any]) -> LoadedProblem:
+    """Return the problem that a mirror has with its own elements; its budget counts if none is given."""
+    for name, given in (
+        ("--column", options["columns"]),
+        ("--group-limit", options["group_limit"]),
+        ("--rate-unit", options["rate_unit"].name != "day"),
+    ):
+        if given:
+            raise InvalidInput(f"{name} is for tables of elements; {file} is a mirror, which knows its own")
+    with progress(f"reading {file}"):
+        elements, budget, limits = elements_of(file, options["rate_unit"])
+    if options.get("certain"):
+        elements = replace(elements, shapes=None, scales=None)
+    problem = pose(file, elements, **options | {"budget": options["budget"] or budget})
+    return replace(problem, limits=limits | problem.limits)
 
 
 def open_elements(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unstale.arguments import Floats
+from unstale.cli.shared.mirror_elements import names_mirror
 from unstale.cli.shared.problem import LoadedProblem, load, load_or_example, pose
 from unstale.cli.shared.progress import progress
 from unstale.draws import generator_of
@@ -85,8 +86,8 @@ def set_scene(
         _count_polls(rates.text, options)
         drawn = TableElements(rates.draw(count, options["rate_unit"], seed), range(1, count + 1))
         problem = pose(rates.text, drawn, **options)
-    elif file is None:
-        problem = load_or_example(None, options)
+    elif file is None or names_mirror(file):
+        problem = load_or_example(file, options)
     else:
         opened = open_file(file)
         if is_history(opened, dict(options["columns"])):

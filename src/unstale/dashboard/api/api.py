@@ -13,9 +13,10 @@ from starlette.responses import JSONResponse, Response
 
 from unstale.dashboard.mirror_gateway import LARGEST_NUMBER, MirrorGateway, numbered
 from unstale.dashboard.pages.differences import before, between
-from unstale.mirror.json_values import as_json, element_json, moment, number, version_json
+from unstale.mirror.json_values import as_json, element_json, fields_json, moment, number, version_json
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.explain import POLLS_TOLD
+from unstale.mirror.reports.ideas import TrialChoice
 from unstale.mirror.reports.status import TOP, Budgets
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, Version
@@ -200,6 +201,13 @@ def _add_budgets(routes: APIRouter, gateway: MirrorGateway) -> None:
         """Tell what other budgets would buy, by the optimal plan and by two others."""
         found = await gateway.what_if(objective or gateway.mirror.settings.objective)
         return JSONResponse(found.to_json())
+
+    @routes.get("/api/ideas", **_described(models.Ideas, "budgets"))
+    async def ideas(asked: Annotated[models.TrialQuery, Query()]) -> Response:
+        """Tell what ideas of the papers would buy for the elements of this mirror; nothing is changed."""
+        choice = TrialChoice(**asked.model_dump())
+        found = await (gateway.ideas() if choice.nothing else gateway.do(lambda mirror: mirror.ideas(choice)))
+        return JSONResponse(fields_json(found))
 
     @routes.get("/api/budget-for", **_described(models.BudgetFor, "budgets"))
     async def budget_for(

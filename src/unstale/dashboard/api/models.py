@@ -150,6 +150,19 @@ class ComposedFreshness(BaseModel):
     needs: Literal["all", "one"] = Field(description="How many of them must be fresh.")
 
 
+class TargetFreshness(BaseModel):
+    """What a rule promises, and how far that is kept."""
+
+    rule: str = Field(description="The pattern of its elements.")
+    elements: int = Field(description="How many these are.")
+    target: Share = Field(description="Share of them that should be fresh.")
+    freshness: Share | None = Field(description="Share that is fresh now.")
+    expected: Share = Field(description="Share that is fresh on average, with what it gets.")
+    gets: float = Field(description="Polls per second.")
+    needs: float | None = Field(description="Polls per second that would keep it; null: none would.")
+    kept: bool = Field(description="Whether the budget can keep it.")
+
+
 class ReplicaHeard(BaseModel):
     """Another mirror of the same elements, with which this one takes turns."""
 
@@ -199,6 +212,7 @@ class Status(BaseModel):
     composed: list[ComposedFreshness] = Field(
         description="How fresh that is which is made from several elements."
     )
+    targets: list[TargetFreshness] = Field(description="What rules promise, and how far that is kept.")
     replicas: list[ReplicaHeard] = Field(description="The other replicas, if there are any.")
     room: RoomTaken | None = Field(description="How much room copies take; null if there is no limit.")
     first_copies: FirstCopies | None = Field(
@@ -406,6 +420,45 @@ class WhatIf(BaseModel):
         description="Bytes per second of today, if there is such a budget beside one of polls."
     )
     points: list[Bought]
+
+
+class Idea(BaseModel):
+    """Something that could be otherwise, and what that buys on average."""
+
+    name: str = Field(description="What it is.")
+    key: str = Field(description="What mirror.toml says then; empty if it says nothing of it.")
+    freshness: Share = Field(description="Share of copies that are fresh.")
+    age: float | None = Field(description="Mean age of copies, in seconds; null if it is not worked out.")
+    kept: Share = Field(description="Share of the elements that have room for a copy.")
+
+
+class Ideas(BaseModel):
+    """What ideas of the papers would buy for the elements of the mirror."""
+
+    as_it_is: Idea = Field(description="What is bought as it is.")
+    ideas: list[Idea] = Field(description="The usual ideas, one by one.")
+    tried: Idea | None = Field(description="What was asked for, all of it together; null: nothing.")
+
+
+class TrialQuery(BaseModel):
+    """What is tried; what is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    budget: float | None = Field(
+        None, gt=0, le=1e6, allow_inf_nan=False, description="Times the budget of today."
+    )
+    objective: str | None = Field(None, max_length=100, description="As in mirror.toml.")
+    policy: Literal["optimal", "uniform", "proportional"] | None = Field(
+        None, description="How the budget is shared."
+    )
+    order: Literal["fixed", "random", "purely-random"] | None = Field(
+        None, description="How polls are spread over time."
+    )
+    replicas: int = Field(1, ge=1, le=100, description="Mirrors that take turns, each with its budget.")
+    space: float | None = Field(None, gt=0, le=1e18, allow_inf_nan=False, description="Bytes for all copies.")
+    elements: int | None = Field(None, ge=1, le=10**12, description="How many elements there are.")
+    expiry: bool = Field(default=True, description="Whether Cache-Control and Expires are believed.")
 
 
 class BudgetFor(BaseModel):

@@ -139,6 +139,8 @@ def _what_if(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> N
     async def what_if(budget: str = "", freshness: str = "", objective: str = "", said: str = "") -> Response:
         found = await values(budget, freshness, objective)
         wrong = found["complaint"] and found["what_if"] is not None
+        if found["what_if"] is not None:
+            found["ideas"] = await gateway.ideas()
         return render("what_if.html", 422 if wrong else 200, said=said, **found)
 
     @routes.get("/fragments/what-if")

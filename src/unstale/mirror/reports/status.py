@@ -106,6 +106,27 @@ class ComposedFreshness:
 
 
 @dataclass(frozen=True)
+class TargetFreshness:
+    """What a rule promises, and how far that is kept."""
+
+    rule: str
+    """The pattern of its elements."""
+    elements: int
+    target: float
+    """Share of them that should be fresh."""
+    freshness: float
+    """Share that is fresh now."""
+    expected: float
+    """Share that is fresh on average, with what it gets."""
+    gets: float
+    """Polls per second."""
+    needs: float
+    """Polls per second that would keep it; inf if none would."""
+    kept: bool
+    """Whether the budget can keep it."""
+
+
+@dataclass(frozen=True)
 class ReplicaHeard:
     """Another mirror of the same elements, with which this one takes turns."""
 
@@ -185,6 +206,8 @@ class Status:
     """The same by user, if users are told apart: the most active first."""
     composed: Sequence[ComposedFreshness] = ()
     """How fresh that is which is made from several elements."""
+    targets: Sequence[TargetFreshness] = ()
+    """What rules promise."""
     room: RoomTaken | None = None
     """How much room copies take; None if there is no limit."""
     replicas: Sequence[ReplicaHeard] = ()
@@ -235,7 +258,8 @@ def status(
     trouble += told_left_out(state)
     trouble += [str(one) for one in losses]
     trouble += window_trouble(policy, now)
-    trouble += [promise_words(one) for one in policy.promises.look(now) if not one.kept]
+    promises = policy.promises.look(now)
+    trouble += [promise_words(one) for one in promises if not one.kept]
     audits = kept_audits(state)
     settings, counts = Settings() if settings is None else settings, t.count()
     seen_by_readers, readers = perceived(policy, t, settings.reads, now)
@@ -272,9 +296,28 @@ def status(
             ComposedFreshness(name, *one, "one" if name in policy.composed.one_suffices else "all")
             for name, one in policy.composed.freshness(now).items()
         ],
+        targets=[_target(policy, one, now) for one in promises],
         room=room,
         replicas=[ReplicaHeard(*one) for one in last_told(settings.replicas)],
         starting=bool(workers) and all(name.endswith(STARTING) for name in workers),
+    )
+
+
+def _target(policy: MirrorPolicy, promise: Promise, now: float) -> TargetFreshness:
+    """Return how far a promise is kept."""
+    table = policy.table
+    number = table.terms.index(promise.terms)
+    places = np.flatnonzero(table.present & (table["terms"] == number))
+    weights = table["weight"][places].astype(float) * table["reads"][places]
+    return TargetFreshness(
+        rule=promise.terms.rule,
+        elements=promise.elements,
+        target=promise.terms.target,
+        freshness=policy.known.share(places, weights, now).value,
+        expected=promise.fresh,
+        gets=promise.gets,
+        needs=promise.needs,
+        kept=promise.kept,
     )
 
 

@@ -6,7 +6,7 @@ It is the library's plan: for the laws of the learner, the weights, the sizes an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isfinite, nan
 from typing import Any, Literal, TypeGuard, cast
@@ -28,6 +28,7 @@ from unstale.processes import UncertainPoisson
 from unstale.schedule.element_clocks import WindowClock
 from unstale.schedule.window_costs import windowed_cost
 
+from .promised_times import PromisedTimes
 from .shared_price import ElementsWithAim, SharedPrice
 
 Policy = Literal["optimal", "uniform", "proportional"]
@@ -37,6 +38,8 @@ _CERTAIN_SHAPE = 1e15
 """Shape of the gamma law of a rate that is certain."""
 _MOST_WINDOWED = 300
 """Elements of each window for which it is worked out what the window costs."""
+_PROMISE_TURNS = 4
+"""Turns in which it is found how often elements are polled that are promised to stay as they are."""
 _CURVE_FACTOR = 16.0
 """How many times the present budget the largest of the curve is, and how many times less the smallest."""
 
@@ -65,6 +68,17 @@ class PlannerInput:
     """How the mirror shares its budget."""
     order: Order = "fixed"
     """How its polls are spread over time."""
+    ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """Their numbers."""
+    share: float = 1.0
+    """Part of all elements that they are, if they are a sample."""
+    promised: PromisedTimes | None = None
+    """For how long elements are promised to stay as they are, where that is believed."""
+
+    @property
+    def count(self) -> int:
+        """How many elements they stand for."""
+        return max(round(self.weights.size / self.share), 1)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -82,13 +96,29 @@ class PlannerInput:
     @cached_property
     def bought(self) -> Floats:
         """How often elements are polled, at the present budget, by what each is for."""
+        if self.promised is not None:
+            return self._bought_under_promises(self.promised)
         if self.parts:
             return self.together.at_budget(self.rate)[1]
         return self.plan(self.aim.objective, self.policy).frequencies
 
+    def _bought_under_promises(self, promised: PromisedTimes) -> Floats:
+        """Return the same where promises slow time down: by how much depends on intervals, so in turns."""
+        often = replace(self, promised=None).bought
+        for _ in range(_PROMISE_TURNS):
+            slowed = replace(self, promised=None, law=promised.slowed(self.law, often))
+            often = 0.5 * (often + slowed.bought)
+        return often
+
     def freshness(self, frequencies: Floats) -> float:
         """Return the mean freshness of elements that can be fresh, without what windows cost."""
-        return 1.0 - self.together.cost("freshness", frequencies)
+        if self.promised is None or self.order != "fixed":
+            return 1.0 - self.together.cost("freshness", frequencies)
+        return float(np.average(self.promised.fresh(self.law, frequencies), weights=self.weights))
+
+    def effective_law(self, frequencies: Floats) -> UncertainPoisson:
+        """Return how elements change between polls of these frequencies, on average."""
+        return self.law if self.promised is None else self.promised.slowed(self.law, frequencies)
 
     def plan(
         self,
@@ -110,9 +140,12 @@ class PlannerInput:
 
 
 def planner_input(
-    policy: MirrorPolicy, places: Places, now: float, most: int = MOST_ELEMENTS
+    policy: MirrorPolicy, places: Places, now: float, most: int = MOST_ELEMENTS, *, dropped: bool = False
 ) -> PlannerInput | None:
-    """Return what a plan starts from, by ``most`` elements if there are more; None if there is nothing."""
+    """Return what a plan starts from, by ``most`` elements if there are more; None if there is nothing.
+
+    Elements whose copies were ``dropped`` for want of room are among them if that is asked for.
+    """
     table = policy.table
     weights = table["weight"][places].astype(float) * table["reads"][places]
     rate = policy.limits.rate(policy.known.mean_size)
@@ -123,7 +156,9 @@ def planner_input(
         chosen = np.random.default_rng(0).choice(places.size, most, replace=False)
         share, places, weights = share * most / places.size, places[chosen], weights[chosen]
     law, hope = policy.known.outlook(places, now)
-    worthy = weights * hope * (table["state"][places] != DROPPED)
+    worthy = weights * hope
+    if not dropped:
+        worthy = worthy * (table["state"][places] != DROPPED)
     able = worthy > 0
     sizes = np.ones(places.size)
     if policy.limits.byte_budget is not None:
@@ -146,7 +181,18 @@ def planner_input(
         windows=tuple((hours, own) for hours, own in table.windowed(places[able]) if _has_cycle(hours)),
         policy=cast("Policy", policy.known.policy),
         order=policy.known.order,
+        ids=table["id"][places[able]].astype(np.int64),
+        share=share,
+        promised=_promised(policy, places[able]),
     )
+
+
+def _promised(policy: MirrorPolicy, places: Places) -> PromisedTimes | None:
+    """Return what is promised of elements, if anything is that is believed."""
+    expiries = policy.known.expiries
+    if not expiries.believed(places).any():
+        return None
+    return PromisedTimes(expiries.speeds(places), policy.table["stays"][places].astype(np.float64))
 
 
 def _parts(policy: MirrorPolicy, terms: NDArray[np.int16], now: float) -> list[ElementsWithAim]:
@@ -239,6 +285,8 @@ class MirrorDemand:
     present: float
     unit: Literal["polls", "bytes"]
     byte_budget: float | None
+    mean_size: float = 1.0
+    """Bytes of a poll, on average."""
 
     @cached_property
     def plan(self) -> Plan:
@@ -321,4 +369,5 @@ def demand_of(policy: MirrorPolicy, now: float, objective: str) -> MirrorDemand:
     present = traffic if polls is None else polls
     assert present is not None  # noqa: S101  (checked when the mirror was opened)
     unit: Literal["polls", "bytes"] = "bytes" if polls is None else "polls"
-    return MirrorDemand(elements, objective, present, unit, None if polls is None else traffic)
+    both = None if polls is None else traffic
+    return MirrorDemand(elements, objective, present, unit, both, policy.known.mean_size)

@@ -1,0 +1,262 @@
+"""What ideas of the papers would buy for the elements of a mirror, tried on paper: nothing is changed.
+
+Each is a plan of the library for what is known of the elements, at the present budget unless one is tried.
+`TrialChoice` says what is otherwise; `ideas` tries the usual ones, each with the line of mirror.toml that
+switches it on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unstale.arguments import Floats, Order
+from unstale.errors import InvalidInput
+from unstale.mirror.settings import ORDERS, POLICIES
+from unstale.planning import plan_within
+from unstale.policy.patience import LONGEST_ROUNDS
+from unstale.policy.terms import aim_of
+from unstale.polling import mean_cost
+from unstale.wording import show_size
+
+from .what_if import PlannerInput, Policy
+
+__all__ = ["MOST_TRIED", "Idea", "Ideas", "TrialChoice", "ideas", "room_of", "try_idea"]
+
+MOST_TRIED = 5000
+"""Elements by which ideas are tried; of more, a random sample."""
+_MOST_REPLICAS = 100
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
+"""For integrals over the age of the freshest of several replicas."""
+
+
+@dataclass(frozen=True)
+class TrialChoice:
+    """What is tried; what is None stays as it is."""
+
+    budget: float | None = None
+    """Times that of today."""
+    objective: str | None = None
+    policy: Policy | None = None
+    order: Order | None = None
+    replicas: int = 1
+    """Mirrors of the same elements, each with this budget."""
+    turns: bool = True
+    """Whether they take turns, or poll each for itself."""
+    space: float | None = None
+    """Bytes for all copies."""
+    elements: int | None = None
+    """How many elements there are; those that come are like those that are there."""
+    expiry: bool = True
+    """Whether promises of servers count."""
+
+    def __post_init__(self) -> None:
+        """Check it."""
+        if self.objective is not None:
+            aim_of(self.objective)
+        if self.policy is not None and self.policy not in POLICIES:
+            raise InvalidInput(f"policy must be one of {', '.join(POLICIES)}; it is {self.policy!r}")
+        if self.order is not None and self.order not in ORDERS:
+            raise InvalidInput(f"order must be one of {', '.join(ORDERS)}; it is {self.order!r}")
+        if not 1 <= self.replicas <= _MOST_REPLICAS:
+            raise InvalidInput(f"replicas must be from 1 to {_MOST_REPLICAS}; it is {self.replicas!r}")
+        if self.budget is not None and not 0 < self.budget < np.inf:
+            raise InvalidInput(f"budget must be above 0; it is {self.budget!r} times that of today")
+        if self.space is not None and not self.space > 0:
+            raise InvalidInput(f"space must be above 0 bytes; it is {self.space!r}")
+        if self.elements is not None and self.elements < 1:
+            raise InvalidInput(f"elements must be at least 1; it is {self.elements!r}")
+
+    @property
+    def nothing(self) -> bool:
+        """Whether all is as it is."""
+        return self == TrialChoice()
+
+
+@dataclass(frozen=True)
+class Idea:
+    """Something that could be otherwise, and what that buys on average."""
+
+    name: str
+    key: str
+    """What mirror.toml says then; empty if it says nothing of it."""
+    freshness: float
+    """Share of copies that are fresh; what is dropped or missing is not."""
+    age: float
+    """Mean age of copies, in seconds; nan where copies are dropped."""
+    kept: float = 1.0
+    """Share of the elements that have room for a copy."""
+
+
+@dataclass(frozen=True)
+class Ideas:
+    """What is bought as it is, by ideas, and by what was tried."""
+
+    as_it_is: Idea
+    ideas: tuple[Idea, ...]
+    tried: Idea | None = None
+
+
+def try_idea(
+    elements: PlannerInput, choice: TrialChoice, room: Floats, *, name: str = "as tried", key: str = ""
+) -> Idea:
+    """Return what a choice would buy.
+
+    Parameters
+    ----------
+    elements
+        What a plan starts from.
+    choice
+        What is tried.
+    room
+        The bytes of the copy of each element.
+    name, key
+        What it is called, and how it is switched on.
+    """
+    tried = _changed(elements, choice)
+    if choice.space is not None and (space := tried.share * choice.space) < room.sum():
+        # As the mirror does, by freshness: what is dropped is not fresh, and costs no polls.
+        within = plan_within(
+            tried.effective_law(tried.bought), tried.rate, room=room, space=space, weights=tried.weights,
+            sizes=tried.sizes,
+        )  # fmt: skip
+        return Idea(name, key, within.freshness * tried.hope, nan, float(within.kept.mean()))
+    often = tried.bought
+    if choice.replicas > 1 and not choice.turns:
+        stale = _stale_each_for_itself(tried, often, choice.replicas)
+        fresh = 1.0 - float(tried.weights @ stale / tried.weights.sum())
+        return Idea(name, key, fresh * tried.hope, nan)
+    fresh = (tried.freshness(often) - tried.lost_to_windows(often)) * tried.hope
+    return Idea(name, key, fresh, _age(tried, often))
+
+
+def _changed(elements: PlannerInput, choice: TrialChoice) -> PlannerInput:
+    """Return elements as a choice has them, but for space and for replicas each for itself."""
+    rate = elements.rate * (1.0 if choice.budget is None else choice.budget)
+    if choice.elements is not None:
+        rate *= elements.count / choice.elements
+    if choice.turns:
+        rate *= choice.replicas
+    changed = replace(
+        elements,
+        rate=rate,
+        policy=choice.policy or elements.policy,
+        order=choice.order or elements.order,
+        limits=elements.limits * (choice.replicas if choice.turns else 1),
+    )
+    if choice.objective is not None:
+        changed = replace(changed, aim=aim_of(choice.objective), parts=())
+    return changed if choice.expiry else replace(changed, promised=None)
+
+
+def _age(elements: PlannerInput, often: Floats) -> float:
+    """Return the mean age of copies: what is given up is polled all the same, after many rounds."""
+    least = elements.rate / (LONGEST_ROUNDS * float(elements.sizes.sum()))
+    law = elements.effective_law(often)
+    ages = np.asarray(mean_cost("age", law, np.maximum(often, least), elements.order))
+    return float(elements.weights @ ages / elements.weights.sum())
+
+
+def _stale_each_for_itself(elements: PlannerInput, often: Floats, count: int) -> Floats:
+    """Return how stale the freshest of several replicas is that poll at fixed intervals, independently.
+
+    Its copy is older than a with probability (1 - a f)^count.
+
+    Reference: Li, Cline & Loguinov (INFOCOM 2015), section VI-D; `unstale.renewal.replicas`.
+    """
+    law = elements.effective_law(often)
+    shape, scale = (np.asarray(part)[:, None] for part in (law.shape, law.scale))
+    u, du = 0.5 * (1.0 + _NODES), 0.5 * _NODE_WEIGHTS
+    with np.errstate(divide="ignore", invalid="ignore"):
+        age = u / often[:, None]
+        changed = -np.expm1(-shape * np.log1p(scale * age))
+    stale = np.where(np.isfinite(age), changed, 1.0) @ (du * count * (1.0 - u) ** (count - 1))
+    return np.asarray(stale)
+
+
+def ideas(
+    elements: PlannerInput, room: Floats, space: float | None = None, choice: TrialChoice | None = None
+) -> Ideas:
+    """Return what the usual ideas would buy, and what a choice does, if there is one.
+
+    Parameters
+    ----------
+    elements
+        What a plan starts from, with what was dropped.
+    room
+        The bytes of the copy of each element.
+    space
+        What there is for all copies today; None: any number of bytes.
+    choice
+        What is tried beside the usual ideas.
+    """
+    taken = float(room.sum()) / elements.share
+    half = 0.5 * (taken if space is None else min(taken, space))
+    best = TrialChoice(policy="optimal", space=space)
+    usual = [
+        ("the best for freshness", '[mirror] objective = "freshness"', replace(best, objective="freshness")),
+        ("the best for age", '[mirror] objective = "age"', replace(best, objective="age")),
+        ("few missed changes", '[mirror] objective = "missed-updates"',
+         replace(best, objective="missed-updates")),
+        ("all equally often", '[mirror] policy = "uniform"', TrialChoice(policy="uniform", space=space)),
+        ("in proportion to changes", '[mirror] policy = "proportional"',
+         TrialChoice(policy="proportional", space=space)),
+        ("in random order", '[mirror] order = "random"', TrialChoice(order="random", space=space)),
+        ("at purely random times", '[mirror] order = "purely-random"',
+         TrialChoice(order="purely-random", space=space)),
+        ("two replicas in turns", "[replicas] count = 2", TrialChoice(replicas=2, space=space)),
+        ("two replicas, each for itself", "", TrialChoice(replicas=2, turns=False, space=space)),
+        ("twice as many elements", "[[rule]] links = 2",
+         TrialChoice(elements=2 * elements.count, space=space)),
+    ]  # fmt: skip
+    if taken > 0:
+        words = show_size(half).replace(" ", "").replace(",", "")
+        usual.append(("room for half of the bytes", f'[mirror] space = "{words}"', TrialChoice(space=half)))
+    if space is not None and taken > space:
+        usual.append(("room for all copies", "without [mirror] space", TrialChoice()))
+    if elements.promised is not None:
+        ignored = TrialChoice(expiry=False, space=space)
+        usual.append(("promises of servers ignored", "[http] expiry = false", ignored))
+    as_it_is = TrialChoice(space=space)
+    tried = None
+    if choice is not None and not choice.nothing:
+        tried = replace(choice, space=space) if choice.space is None else choice
+    return Ideas(
+        try_idea(elements, as_it_is, room, name="as it is"),
+        tuple(
+            try_idea(elements, one, room, name=name, key=key)
+            for name, key, one in usual
+            if not _as_it_is(elements, one)
+        ),
+        None if tried is None else try_idea(elements, tried, room),
+    )
+
+
+def _as_it_is(elements: PlannerInput, choice: TrialChoice) -> bool:
+    """Tell whether a choice of a policy, an order or an objective is that of the mirror."""
+    if choice.objective is not None:
+        own = aim_of(choice.objective).objective.name == elements.aim.objective.name
+        return own and not elements.parts and elements.policy == "optimal"
+    if choice.order is not None:
+        return choice.order == elements.order
+    return choice.policy is not None and choice.policy == elements.policy
+
+
+def room_of(elements: PlannerInput, ids: NDArray[np.int64], sizes: Floats) -> Floats:
+    """Return the bytes of the copies of elements, by those that have one; others are taken to be like them.
+
+    Parameters
+    ----------
+    elements
+        What a plan starts from.
+    ids, sizes
+        Elements that have copies, in order, and their bytes.
+    """
+    if not ids.size:
+        return np.zeros(elements.ids.size)
+    at = np.minimum(np.searchsorted(ids, elements.ids), ids.size - 1)
+    known = ids[at] == elements.ids
+    return np.where(known, sizes[at], sizes.mean())
