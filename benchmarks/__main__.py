@@ -6,6 +6,7 @@ import sys
 from benchmarks import (
     dashboard,
     estimation,
+    fetching,
     huge,
     inverse_worth,
     learning,
@@ -32,6 +33,7 @@ PARTS = {
     "profiles": profiles.run,
     "mirror": mirror.run,
     "dashboard": dashboard.run,
+    "fetching": fetching.run,
     "startup": startup.run,
 }
 MORE = {"rules": learning.rules}

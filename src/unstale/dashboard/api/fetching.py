@@ -16,21 +16,23 @@ from starlette.responses import JSONResponse, Response
 
 from unstale.dashboard.mirror_gateway import LARGEST_NUMBER, MirrorGateway
 from unstale.mirror.engine.discovery import Discovery
+from unstale.mirror.engine.fetch_outcomes import FetchOutcome
 from unstale.mirror.engine.fetchers import (
     LONGEST_LEASE_SECONDS,
     MOST_LEASES,
-    FetchOutcome,
-    FetchRecorder,
+    FetchDesk,
+    LeaseRequest,
+    Reported,
+    ReportRequest,
     TakenLeases,
-    take_leases,
 )
 from unstale.mirror.json_values import moment, number
-from unstale.mirror.mirror import Mirror
 from unstale.mirror.source import Json
 from unstale.mirror.sources.http.links import MOST_LINKS
 from unstale.mirror.store.contract import Lease
 
 from .content_upload import receive_content
+from .fetch_queue import FetchQueue
 from .models import problems
 
 _MOST_UPLOADS = 8
@@ -174,23 +176,18 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
             raise HTTPException(409, 'this mirror polls itself; say fetch = "elsewhere" in mirror.toml')
 
     mirror = gateway.mirror
-    recorder = FetchRecorder(
-        mirror.store, mirror.copies, mirror.settings, mirror.clock, Discovery(mirror.settings, mirror.sources)
-    )
+    discovery = Discovery(mirror.settings, mirror.sources)
+    desk = FetchDesk(mirror.store, mirror.copies, mirror.settings, mirror.clock, discovery)
+    queue = FetchQueue(gateway, desk)
     uploads = asyncio.Semaphore(_MOST_UPLOADS)
 
     @routes.post("/api/leases", **described(Leases))
     async def leases(wish: LeaseWish) -> Response:
         """Take polls that are due; what is not reported in time is planned again."""
         check_that_others_fetch()
-
-        def work(mirror: Mirror) -> TakenLeases:
-            return take_leases(
-                mirror.store, mirror.clock, wish.fetcher, wish.count, wish.seconds,
-                groups=wish.groups, each=wish.each,
-            )  # fmt: skip
-
-        taken = await gateway.change(work, forget=False)
+        asked = LeaseRequest(wish.fetcher, wish.count, wish.seconds, wish.groups, wish.each)
+        taken = await queue.ask(asked)
+        assert isinstance(taken, TakenLeases)  # noqa: S101
         found = [_lease_json(one, taken.groups) for one in taken.leases]
         return JSONResponse({"leases": found, "until": moment(taken.until)})
 
@@ -199,7 +196,8 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
         """Record what a fetcher saw: each outcome by itself, in one transaction."""
         check_that_others_fetch()
         some = [_outcome(one) for one in told.outcomes]
-        done = await gateway.change(lambda _: recorder.report(told.fetcher, some), forget=False)
+        done = await queue.ask(ReportRequest(told.fetcher, some))
+        assert isinstance(done, Reported)  # noqa: S101
         refused = [{"element": element, "why": why} for element, why in done.refused]
         return JSONResponse({"recorded": done.recorded, "again": done.again, "refused": refused})
 
@@ -234,5 +232,8 @@ def _outcome(told: PollOutcome) -> FetchOutcome:
             content = b64decode(told.content, validate=True)
         except (NotBase64, ValueError):
             raise HTTPException(422, f"outcomes: content of element {told.element} is no base64") from None
-    given = told.model_dump(exclude={"content", "links"})
-    return FetchOutcome(**given, content=content, links=tuple(told.links))
+    return FetchOutcome(
+        told.element, told.slot, told.outcome, told.fingerprint, content, told.digest, told.began,
+        told.seconds, told.traffic, told.detail, told.media_type, told.validators, told.modified,
+        told.stays, told.wait, tuple(told.links),
+    )  # fmt: skip

@@ -407,7 +407,7 @@ class Transaction(Protocol):
         """Return the numbers of groups, by name; those that there are not are left out."""
 
     def held(self, worker: str, some: Sequence[int]) -> list[Lease]:
-        """Return those leases of a worker that are about some elements."""
+        """Return those leases of a worker that are about some elements; nobody else takes them meanwhile."""
 
     def expire(self, now: float, *, everything: bool = False) -> list[int]:
         """Drop leases that have expired (taken or not), or all; return the numbers of their elements."""

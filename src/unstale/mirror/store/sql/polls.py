@@ -181,7 +181,9 @@ def lease(
 
 
 def held(work: Work, worker: str, some: Sequence[int]) -> list[Lease]:
-    """Return those leases of a worker that are about some elements."""
+    """Return those leases of a worker that are about some elements; they are locked."""
+    work.write()
+    work.take()  # first of all locks, as when they are recorded
     rows = _HELD_BY.run(work.connection, some=as_numbers(some), worker=worker)
     return _leases(work, [element for element, _ in rows])
 

@@ -1,0 +1,186 @@
+"""Fetchers through the API: leases and outcomes per second of one server, and what it takes from the planner.
+
+Each part has a process of its own, as in life: the planner (`unstale run`), the server (`unstale serve`), and
+fetchers that fetch nothing, so that all they do is to take leases and report. The yardstick takes and records
+the same polls without the API, in batches of the same size, as workers of a fleet do.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, suppress
+from os import sysconf
+from pathlib import Path
+from socket import socket
+from urllib.request import urlopen
+
+import numpy as np
+
+from benchmarks.dashboard import ROOT, _process
+from benchmarks.mirror import HOSTS, fill
+from benchmarks.timing import at_least, required
+from unstale.fetcher import AsyncFetcher, FetchLease
+from unstale.mirror.config.file import load
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.source import Found
+from unstale.mirror.store.contract import Finished
+
+ELEMENTS, BATCH, CONNECTIONS = 100_000, 100, 4
+WARM, SECONDS = 6.0, 10.0
+CONFIG = """
+[mirror]
+budget = "8000/s"
+reserve = 0
+fetch = "elsewhere"
+
+[[group]]
+match = "*"
+spacing = "0s"
+concurrency = 1000
+"""
+
+
+def run() -> None:
+    print(
+        f"\nfetchers: {ELEMENTS:,} elements of {HOSTS:,} hosts, batches of {BATCH}, {CONNECTIONS} clients;"
+        "\nyardstick: the same transactions without the API, one after the other"
+    )
+    found = {name: _measured(name) for name in ("without", "through")}
+    ours, plain = found["through"], found["without"]
+    for name, one in (("API", ours), ("yardstick", plain)):
+        print(
+            f"  {name}: {one['rate']:,.0f} leases and outcomes a second; a batch is leased in"
+            f" {one['lease']:.1f} ms and reported in {one['report']:.1f} ms (median),"
+            f" {one['lease_p99']:.1f} and {one['report_p99']:.1f} ms (p99)"
+        )
+    print(f"  in a second of its processor the server does {at_least(ours['per_cpu'], 5000, 'of them')}")
+    lost = 100.0 * (1.0 - plain["planner"] / ours["planner"])
+    print(
+        f"  the planner takes {1e6 * ours['planner']:.0f} us of its processor for a poll, beside the"
+        f" yardstick {1e6 * plain['planner']:.0f} us; lost {required(max(lost, 0.0), 10, '%')}"
+    )
+
+
+def _measured(name: str) -> dict[str, float]:
+    """Measure fetchers in a process of their own, and what the others spent meanwhile."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        fill(str(folder), ELEMENTS)
+        (folder / "mirror.toml").write_text(CONFIG)
+        unstale = [sys.executable, "-m", "unstale"]
+        planner = server = stack.enter_context(_process([*unstale, "run", "--quiet"], folder))
+        code = f"from benchmarks import fetching; fetching.without({str(folder)!r})"
+        if name == "through":
+            with socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            server = stack.enter_context(_process([*unstale, "serve", "--port", str(port)], folder))
+            code = f"from benchmarks import fetching; fetching.through({port})"
+        with subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        ) as fetchers:
+            assert fetchers.stdout is not None
+            assert fetchers.stdout.readline() == "begin\n"
+            before = _spent(planner), _spent(server)
+            found: dict[str, float] = json.loads(fetchers.stdout.readline())
+            spent = _spent(planner) - before[0], _spent(server) - before[1]
+    polls = found["rate"] * SECONDS
+    return found | {"planner": spent[0] / polls, "per_cpu": polls / spent[1]}
+
+
+def _spent(process: subprocess.Popen[bytes]) -> float:
+    """Seconds of the processor that a process has had."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / sysconf("SC_CLK_TCK")
+
+
+def through(port: int) -> None:
+    """Print how fast leases are taken and reported through the API."""
+    asyncio.run(_through(port))
+
+
+async def _through(port: int) -> None:
+    address = f"http://127.0.0.1:{port}"
+    await asyncio.to_thread(_started, address)
+    begin = time.perf_counter() + WARM
+    end = begin + SECONDS
+    threading.Timer(WARM, print, ["begin"], {"flush": True}).start()
+    took: dict[str, list[float]] = {"lease": [], "report": []}
+    recorded = 0
+    reporting: set[asyncio.Task[None]] = set()
+
+    async def report(fetcher: AsyncFetcher, leases: list[FetchLease]) -> None:
+        nonlocal recorded
+        await asyncio.sleep(max(max(lease.slot for lease in leases) - time.time(), 0.0))
+        began = time.perf_counter()
+        done = await fetcher.report([lease.changed(fingerprint="a", traffic=200) for lease in leases])
+        if begin <= began < end:
+            recorded += done.recorded
+            took["report"].append(time.perf_counter() - began)
+
+    async def fetch(number: int) -> None:
+        async with AsyncFetcher(address, f"bench-{number}") as fetcher:
+            while (now := time.perf_counter()) < end:
+                leases = await fetcher.lease(BATCH)
+                if now >= begin:
+                    took["lease"].append(time.perf_counter() - now)
+                if leases:
+                    task = asyncio.create_task(report(fetcher, leases))
+                    reporting.add(task)
+                    task.add_done_callback(reporting.discard)
+                if len(leases) < BATCH:
+                    await asyncio.sleep(0.05)
+            await asyncio.gather(*reporting)
+
+    await asyncio.gather(*(fetch(number) for number in range(CONNECTIONS)))
+    _tell(recorded, took)
+
+
+def _started(address: str) -> None:
+    """Wait until a server has started, and has read all elements."""
+    for _ in range(600):
+        with suppress(OSError), urlopen(f"{address}/api/status", timeout=60) as answer:  # noqa: S310
+            answer.read()
+            return
+        time.sleep(0.1)
+
+
+def without(folder: str) -> None:
+    """Print how fast leases are taken and recorded without the API."""
+    config = load(Path(folder) / "mirror.toml")
+    begin = time.perf_counter() + WARM
+    end = begin + SECONDS
+    threading.Timer(WARM, print, ["begin"], {"flush": True}).start()
+    took: dict[str, list[float]] = {"lease": [], "report": []}
+    recorded = 0
+    with Mirror(config.store, settings=config.settings, copies=config.copies) as mirror:
+        while (now := time.perf_counter()) < end:
+            with mirror.store.begin() as t:
+                leases = t.lease("bench", BATCH, time.time(), time.time() + 60.0)
+            after = time.perf_counter()
+            if not leases:
+                time.sleep(0.02)
+                continue
+            found = Found("changed", "changed", traffic=200)
+            finished = [
+                Finished(one, time.time(), 0.0, found, outcome="changed", fingerprint="a") for one in leases
+            ]
+            began = time.perf_counter()
+            with mirror.store.begin() as t:
+                t.record("bench", finished)
+            if now >= begin:
+                recorded += len(leases)
+                took["lease"].append(after - now)
+                took["report"].append(time.perf_counter() - began)
+    _tell(recorded, took)
+
+
+def _tell(recorded: int, took: dict[str, list[float]]) -> None:
+    said = {"rate": recorded / SECONDS}
+    for name, times in took.items():
+        said[name], said[f"{name}_p99"] = (1e3 * np.percentile(times, [50, 99])).tolist()
+    print(json.dumps(said))
