@@ -12,7 +12,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTHON ?=
 
-.PHONY: help setup run test quick test-long test-elsewhere lint audit fuzz docs bench
+.PHONY: help setup adapters run test quick test-long test-elsewhere lint audit fuzz docs bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ $(STAMP): pyproject.toml
 	    "them in its cache, and 1.6 GB on disk; a minute or two"
 	@$(BIN)/python .ci/install.py --editable '.[all]' --group dev
 	@touch $@
+
+adapters: setup  ## install what adapters are tested against (Scrapy, gRPC, dbt, Dagster, Airflow); a minute
+	@$(BIN)/python .ci/adapters.py $(ADAPTERS)
 
 run: setup  ## mirror a small site that changes by itself for a minute, with the dashboard
 	@$(BIN)/unstale demo --for 60s
