@@ -32,7 +32,7 @@ def run() -> None:
         f"  learning from a poll: {required(1e6 * learned, 1, 'us')}, {1.0 / learned:,.0f} polls a second;"
         f" {learned / passed:.0f} times np.exp of a number"
     )
-    print(f"  memory of each element: {required(measure_memory(5 * MILLION), 262, 'bytes')}")
+    print(f"  memory of each element: {required(measure_memory(5 * MILLION), 205, 'bytes')}")
 
 
 def measure_learning(count: int = 100_000) -> tuple[float, float]:
@@ -95,7 +95,7 @@ def measure_choosing(count: int, groups: int, spacing: float) -> tuple[float, fl
         )  # fmt: skip
         began = time.process_time()
         policy.hear(seen)
-        policy.table["busy"][places] = False
+        policy.table["busy", places] = False
         policy.limits.hand_out([])
         policy.rescaled()
         spent += time.process_time() - began

@@ -19,8 +19,8 @@ def policy_of(count, *, stays=0.0, speed=None, rate=1.0):
     table = ElementTable()
     table.reserve(count, None)
     everyone = np.arange(count)
-    table["id"][:], table["state"][:], table["last"][:], table["weight"][:] = everyone, OK, 0.0, 1.0
-    table["stays"][:] = stays * DAY
+    table["id", :], table["state", :], table["last", :], table["weight", :] = everyone, OK, 0.0, 1.0
+    table["stays", :] = stays * DAY
     policy = LearningPolicy(table, RateLimits(count * rate / DAY, None), channels=Channels())
     policy.rescaled()
     if speed is not None:
@@ -46,7 +46,7 @@ def test_the_worth_is_that_of_time_which_goes_by_slowly_at_first(speed, stays, s
 
 def test_a_promise_that_is_believed_keeps_a_copy_fresh_until_it_ends():
     policy, both = policy_of(2, speed=0.001)
-    policy.table["stays"][0] = 3 * DAY
+    policy.table["stays", 0] = 3 * DAY
     fresh = policy.known.fresh(both, 3 * DAY)
     assert fresh[0] > 0.99
     assert fresh[1] < 0.9
@@ -62,7 +62,7 @@ def test_promises_are_believed_as_far_as_they_are_kept(kept, low, high):
     rng = np.random.default_rng(1)
     for number in range(1, 41):
         promised = rng.random(50) < 0.5
-        policy.table["stays"][:] = np.where(promised, 5 * DAY, 0.0)
+        policy.table["stays", :] = np.where(promised, 5 * DAY, 0.0)
         changed = (rng.random(50) < 0.6) & ~(promised & kept)
         policy.learn(everyone, np.full(50, DAY), changed, np.full(50, number * DAY))
     speed = float(policy.known.expiries.speeds(everyone)[0])

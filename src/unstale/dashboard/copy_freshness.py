@@ -86,7 +86,7 @@ class FreshnessEstimator:
         table.fill(start, columns)
         for place, element in enumerate(columns.id.tolist(), start):
             channel, hints = self._hints.get(element, ("", 0))
-            table["channel"][place], table["hints"][place] = self._channels.number(channel), hints
+            table["channel", place], table["hints", place] = self._channels.number(channel), hints
 
     def _for(self, elements: int) -> MirrorPolicy:
         """Return what has room for so many."""

@@ -289,8 +289,8 @@ class ClassClocks:
             known, density, np.where(polls.changed, seen, polls.shape * log - np.log(polls.hope))
         )
         self.clockworks.learn(
-            table["clockwork"],
-            (table["day_bet"], table["week_bet"]),
+            table.each("clockwork"),
+            (table.each("day_bet"), table.each("week_bet")),
             places,
             classes,
             day=self._day,

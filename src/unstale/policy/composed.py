@@ -66,7 +66,7 @@ class ComposedElements:
             whole = np.log(np.maximum(share, _LEAST_FRESHNESS))
             np.add.at(extra, places, self.weights[name] * np.exp(whole.sum() - whole))
         if not np.allclose(extra, table["composed"], rtol=0.05):
-            table["composed"][:] = extra
+            table["composed", :] = extra
             table.look_again()
 
     def _averaged(self, places: np.ndarray, now: float) -> np.ndarray:

@@ -1,13 +1,16 @@
-"""What a policy keeps of each element, as columns: at most 273 bytes each, with what is learned of it.
+"""What a policy keeps of each element, as columns: about 220 bytes each, with what is learned of it.
 
-Columns are as narrow as what they hold allows, so that ten million elements fit into one process: 160 bytes
-are the evidence of the learner, and 110 are these columns. An element that seems to change by a clock of its
-own has 232 bytes more.
+Ten million elements fit into one process. Columns are as narrow as what they hold allows, and one in which
+all elements are alike is kept as one number, until something else is written to it: most mirrors have no
+jitter, no windows, no replicas. 160 bytes are the evidence of the learner, 27 are columns in which elements
+differ, and 32 those of most mirrors: when they were added, their groups and sizes, what clocks have bet.
+Elements that failed, promises of pages to stay as they are, weights and such take 2 to 8 bytes each of all
+elements. One that seems to change by a clock of its own has 232 bytes more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
@@ -27,6 +30,7 @@ from .terms import ElementTerms
 
 Places = NDArray[np.intp]
 """Where elements are in the table."""
+Where = Places | NDArray[np.bool_] | slice | int
 Ids = NDArray[np.int64]
 
 STATES = ("new", "ok", "gone", "failing", "refused", "removed", "dropped")
@@ -46,16 +50,25 @@ _COLUMNS: Mapping[str, tuple[type, float]] = {
     "composed": (np.float32, 0.0), "stays": (np.float32, 0.0),
     "elsewhere": (np.float64, -inf), "replica": (np.int8, 0), "node": (np.uint16, 0),
 }  # fmt: skip
+_OWN_COLUMNS = frozenset({"id", "last", "state", "look", "busy", "soon"})
+"""Columns in which elements are never alike for long; any other one is kept as one number while they are."""
 _STORED_COLUMNS = (
     "id", "group", "added", "last", "not_before", "failures", "weight", "size", "max_age", "min_interval",
     "jitter",
 )  # fmt: skip
 
 
+_WRITTEN_COLUMNS = frozenset({*_STORED_COLUMNS, "window", "terms", "stays", "list"})
+"""Columns that are written whenever elements are taken up."""
 _NEW_COLUMNS = frozenset(
     {"clockwork", "day_bet", "week_bet", "terms", "composed", "stays", "elsewhere", "replica", "node"}
 )
 """Columns that states of older versions do not have."""
+
+
+def _all_are(given: NDArray[Any], value: float) -> bool:
+    """Tell whether all entries are this number, or all are nan."""
+    return bool((given == value).all() or (np.isnan(value) and np.isnan(given).all()))
 
 
 class OpeningHours(Protocol):
@@ -116,9 +129,10 @@ class ElementTable:
     """
 
     def __init__(self) -> None:
-        self._columns: dict[str, NDArray[Any]] = {
-            name: np.empty(0, kind) for name, (kind, _) in _COLUMNS.items()
-        }
+        self._columns: dict[str, NDArray[Any]] = {}
+        self._alike: dict[str, float] = {}
+        """What all elements have in columns that are kept as one number."""
+        self._make_room(0)
         self.hours: list[OpeningHours | None] = [None]
         """Of windows, by number; 0 is any time."""
         self._windows = {"": 0}
@@ -142,7 +156,44 @@ class ElementTable:
         return int(self._columns["id"].size)
 
     def __getitem__(self, column: str) -> NDArray[Any]:
+        """Return a column, to be read: that of elements that are alike cannot be written to."""
         return self._columns[column]
+
+    def __setitem__(self, where: tuple[str, Where], values: ArrayLike) -> None:
+        """Write to a column: ``table["weight", places] = 2.0``."""
+        name, places = where
+        self._put(name, places, values, alone=isinstance(places, slice) and places == slice(None))
+
+    def _put(self, name: str, places: Where, values: ArrayLike, *, alone: bool) -> None:
+        """Write to a column; ``alone`` if no other elements than these count yet."""
+        if name in self._alike:
+            given = np.asarray(values, self._columns[name].dtype)
+            if _all_are(given, self._alike[name]):
+                return
+            if alone and _all_are(given, first := float(given.flat[0])):
+                self._share(name, first, len(self))
+                return
+        self.each(name)[places] = values
+
+    def each(self, name: str) -> NDArray[Any]:
+        """Return a column with an entry for each element, to be written to."""
+        if name in self._alike:
+            del self._alike[name]
+            self._columns[name] = self._columns[name].copy()
+        return self._columns[name]
+
+    def _share(self, name: str, value: float, count: int) -> None:
+        """Let one number stand for all elements."""
+        self._alike[name] = value
+        self._columns[name] = np.broadcast_to(np.asarray(value, _COLUMNS[name][0]), (count,))
+
+    def _make_room(self, count: int) -> None:
+        """Begin with so many elements, of which nothing is known."""
+        for name, (kind, blank) in _COLUMNS.items():
+            if name in _OWN_COLUMNS:
+                self._columns[name] = np.full(count, blank, kind)
+            else:
+                self._share(name, blank, count)
 
     # --- elements -------------------------------------------------------------------------------------------
 
@@ -172,20 +223,27 @@ class ElementTable:
         if shared is not None:
             learner = Learner.resume({**shared, "evidence": learner.evidence})
         self.start(count, learner)
-        self["id"][:] = np.iinfo(np.int64).max
+        self["id", :] = np.iinfo(np.int64).max
         self._learn_of(count)
         for one in range(learner.class_count, len(self.tree.classes)):
             learner.split(one, 0)
 
     def start(self, count: int, learner: Learner) -> None:
         """Make room for so many elements, of which a learner may know something already."""
-        self._columns = {name: np.full(count, blank, kind) for name, (kind, blank) in _COLUMNS.items()}
+        self._make_room(count)
         self.learner = learner
         self.look_again()
 
-    def _extend(self, count: int) -> None:
+    def _extend(self, count: int, written: Collection[str] = _WRITTEN_COLUMNS) -> None:
+        """Make room for more elements, of which some columns are written next."""
+        former = len(self)
         for name, (kind, blank) in _COLUMNS.items():
-            self._columns[name] = np.concatenate([self[name], np.full(count, blank, kind)])
+            alike = self._alike.get(name, blank) if former else blank
+            if name in self._alike and (name in written or _all_are(np.array(alike), blank)):
+                self._share(name, alike, former + count)
+            else:
+                self._alike.pop(name, None)
+                self._columns[name] = np.concatenate([self[name], np.full(count, blank, kind)])
         self._soon_until = -inf
         self.recount()
 
@@ -194,22 +252,23 @@ class ElementTable:
         if (more := start + columns.id.size - len(self)) > 0:
             self._extend(more)
             self._learn_of(more)
-        self._write(np.arange(start, start + columns.id.size), columns, np.arange(columns.id.size))
+        which = np.arange(columns.id.size)
+        self._write(start + which, columns, which, alone=start == 0)
 
     def leave_out(self, start: int) -> None:
         """Leave out room that was not needed: there is nothing in it."""
-        self["state"][start:], self["look"][start:] = REMOVED, inf
+        self["state", start:], self["look", start:] = REMOVED, inf
         self.recount()
 
     def extend(self, count: int, **columns: ArrayLike) -> Places:
         """Add elements after all others, with these columns; return where they are."""
         start = len(self)
-        self._extend(count)
+        self._extend(count, columns)
         places = np.arange(start, start + count)
         first = int(self["id"][start - 1]) + 1 if start else 0
-        self["id"][places] = np.arange(first, first + count)
+        self["id", places] = np.arange(first, first + count)
         for name, values in columns.items():
-            self[name][places] = values
+            self._put(name, places, values, alone=not start)
         return places
 
     def take_up(self, columns: ElementColumns) -> None:
@@ -222,10 +281,11 @@ class ElementTable:
         start = len(self)
         self._extend(new.size)
         self._learn_of(new.size)
-        self._write(np.arange(start, start + new.size), columns, new)
+        self._write(np.arange(start, start + new.size), columns, new, alone=start == 0)
         if start and columns.id[new].min() < self["id"][start - 1]:
             order = np.argsort(self["id"], kind="stable")
-            self._columns = {name: column[order] for name, column in self._columns.items()}
+            for name in self._columns.keys() - self._alike.keys():
+                self._columns[name] = self._columns[name][order]
             self.learner.reorder(order)
 
     def _learn_of(self, more: int) -> None:
@@ -241,27 +301,31 @@ class ElementTable:
         self.learner.assign(which, classes)
         self.clockworks.move(self["clockwork"][which], classes)
 
-    def _write(self, places: Places, columns: ElementColumns, which: Places) -> None:
+    def _write(self, places: Places, columns: ElementColumns, which: Places, *, alone: bool = False) -> None:
+        """Write what a store says of elements; ``alone`` if no others count yet."""
         if not places.size:
             return
         for name in _STORED_COLUMNS:
-            self[name][places] = getattr(columns, name)[which]
-        chosen = which.tolist()
-        self["window"][places] = [self._window(columns.windows[i]) for i in chosen]
-        self["state"][places] = [STATES.index(columns.state[i]) for i in chosen]
-        texts = columns.terms
-        self["terms"][places] = 0 if texts is None else [self.number_of_terms(texts[i]) for i in chosen]
-        self["stays"][places] = 0.0 if columns.stays is None else columns.stays[which]
-        self["list"][places] = 0 if columns.via is None else self._named_by(columns.via[which])
+            self._put(name, places, getattr(columns, name)[which], alone=alone)
+        chosen, texts = which.tolist(), columns.terms
+        more: dict[str, ArrayLike] = {
+            "window": [self._window(columns.windows[i]) for i in chosen],
+            "state": [STATES.index(columns.state[i]) for i in chosen],
+            "terms": 0 if texts is None else [self.number_of_terms(texts[i]) for i in chosen],
+            "stays": 0.0 if columns.stays is None else columns.stays[which],
+            "list": 0 if columns.via is None else self._named_by(columns.via[which]),
+        }
+        for name, values in more.items():
+            self._put(name, places, values, alone=alone)
         self.recount()
         self.touch(places)
         rows = [columns.evidence[i] for i in chosen]
         if any(rows):
             self.clockworks.release(self["clockwork"][places])
-            self["clockwork"][places], rows = self.clockworks.write(rows)
+            self["clockwork", places], rows = self.clockworks.write(rows)
             self.learner.write(places, rows)
         if columns.path is not None:
-            self["node"][places] = [self.tree.number(columns.path[i]) for i in chosen]
+            self["node", places] = [self.tree.number(columns.path[i]) for i in chosen]
             self.settle_classes(places)
 
     def _named_by(self, via: Ids) -> NDArray[np.int32]:
@@ -288,10 +352,10 @@ class ElementTable:
     def drop(self, ids: Sequence[int]) -> None:
         """Let elements go."""
         places = self.places(self.known(ids))
-        self["state"][places] = REMOVED
-        self["look"][places] = inf
+        self["state", places] = REMOVED
+        self["look", places] = inf
         self.clockworks.release(self["clockwork"][places])
-        self["clockwork"][places] = 0
+        self["clockwork", places] = 0
         self.recount()
 
     def columns(self, places: Places) -> ElementColumns:
@@ -351,14 +415,14 @@ class ElementTable:
     def mend(self, now: float, backoff: Callable[[str, int], float]) -> Places:
         """Mend moments that cannot be: polls in the future, and back-offs that are too long; tell where."""
         ahead = self["last"] > now
-        self["last"][ahead] = now
+        self["last", ahead] = now
         places = np.flatnonzero(self["not_before"] > now)
         states, failures = self["state"][places].tolist(), self["failures"][places].tolist()
         longest = np.array(
             [now + backoff(STATES[state], count) for state, count in zip(states, failures, strict=True)]
         )
         late = places[self["not_before"][places] > longest]
-        self["not_before"][places] = np.minimum(self["not_before"][places], longest)
+        self["not_before", places] = np.minimum(self["not_before"][places], longest)
         return np.union1d(np.flatnonzero(ahead), late)
 
     @property
@@ -403,7 +467,7 @@ class ElementTable:
 
     def weigh(self, weights: ArrayLike) -> None:
         """Let elements matter so much from now on."""
-        self["weight"][:] = weights
+        self["weight", :] = weights
         self.recount()
         self.look_again()
 
@@ -427,24 +491,24 @@ class ElementTable:
             if found.shape != (len(learner),):
                 shapes = f"{name!r} has shape {found.shape}, not {(len(learner),)}"
                 raise InvalidInput(f"state must be what Learning.state returned; {shapes}")
-            self[name][:] = found
+            self[name, :] = found
         return self
 
     # --- when to look at them -------------------------------------------------------------------------------
 
     def look_again(self) -> None:
         """Look at all elements when polls are chosen next."""
-        self["look"][:] = np.where(np.isin(self["state"], (REMOVED, DROPPED)), inf, -inf)
+        self["look", :] = np.where(np.isin(self["state"], (REMOVED, DROPPED)), inf, -inf)
         self._soon_until = -inf
         self.recount()
 
     def touch(self, places: Places) -> None:
         """Look at these elements when polls are chosen next."""
         state = self["state"][places]
-        self["look"][places] = np.where((state == REMOVED) | (state == DROPPED), inf, -inf)
+        self["look", places] = np.where((state == REMOVED) | (state == DROPPED), inf, -inf)
         new = np.unique(places[~self["soon"][places]])
         if new.size:
-            self["soon"][new] = True
+            self["soon", new] = True
             self._sooner.append(new)
 
     def due(self, now: float, end: float) -> Places:
@@ -455,7 +519,7 @@ class ElementTable:
         look = self["look"]
         if end > self._soon_until or len(self._sooner) > 1000:
             self._soon_until = end + _CHOICES_PER_SCAN * (end - now)
-            self["soon"][:] = look <= self._soon_until
+            self["soon", :] = look <= self._soon_until
             self._soon = np.flatnonzero(self["soon"])
         elif self._sooner:
             self._soon = np.concatenate([self._soon, *self._sooner])
@@ -463,6 +527,6 @@ class ElementTable:
         moments = look[self._soon]
         later = moments > self._soon_until
         if np.count_nonzero(later) > 0.2 * later.size:
-            self["soon"][self._soon[later]] = False
+            self["soon", self._soon[later]] = False
             self._soon, moments = self._soon[~later], moments[~later]
         return self._soon[moments <= end]

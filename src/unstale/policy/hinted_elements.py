@@ -51,8 +51,8 @@ class HintedElements:
     def add(self, place: int, channel: str, told: float, count: int, moments: Sequence[float] | None) -> None:
         """Take in hints about an element; the arguments are those of `LearningPolicy.hint`."""
         table = self._table
-        table["channel"][place] = self._known.channels.number(channel)
-        table["hints"][place] = min(int(table["hints"][place]) + count, _MOST_HINTS)
+        table["channel", place] = self._known.channels.number(channel)
+        table["hints", place] = min(int(table["hints"][place]) + count, _MOST_HINTS)
         came = self.waiting.setdefault(int(table["id"][place]), [])
         came += [told] * count if moments is None else moments
         came[:] = sorted(one for one in came if np.isfinite(one))[-MOST_MOMENTS:]
@@ -69,7 +69,7 @@ class HintedElements:
         """Take it that elements are not polled after all."""
         for place in places.tolist() if self._followed else ():
             if (one := self._followed.pop(place, None)) is not None:
-                self._table["hints"][place] = one.hints
+                self._table["hints", place] = one.hints
                 self.waiting[int(self._table["id"][place])] = one.moments
 
     def forget(self, places: Places) -> None:
@@ -77,7 +77,7 @@ class HintedElements:
         if self.waiting:
             for element in self._table["id"][places].tolist():
                 self.waiting.pop(element, None)
-            self._table["hints"][places] = 0
+            self._table["hints", places] = 0
 
     def learn(
         self,

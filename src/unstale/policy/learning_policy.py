@@ -218,34 +218,34 @@ class LearningPolicy(Generic[AnyLimits_co]):
         place = int(self.table.places([element])[0])
         if told <= self.table["last"][place]:  # it has been looked at since
             return
-        self.table["not_before"][place] = 0.0  # it may be back, or work again
+        self.table["not_before", place] = 0.0  # it may be back, or work again
         self.limits.forgive(int(self.table["group"][place]))
         self.hinted.add(place, channel, told, count, moments)
         self.table.touch(np.array([place]))
 
     def read(self, reads: Mapping[int, float]) -> None:
         """Take in how often copies are read: the more, the more they matter. Others count half the least."""
-        share = self.table["reads"]
-        share[:] = 0.5 * min(reads.values(), default=1.0)
+        share = np.full(len(self.table), 0.5 * min(reads.values(), default=1.0), np.float32)
         ids = self.table.known(list(reads))
         share[self.table.places(ids)] = [reads[i] for i in ids]
         if (wanted := self.table.wanted).any():
             share /= max(float(share[wanted].mean()), 1e-30)
+        self.table["reads", :] = share
         self.table.look_again()
 
     def polled(self, places: Places, time: Floats) -> None:
         """Take it that polls of elements see something at these moments; of several the last counts."""
-        self.table["last"][places] = time
-        self.table["state"][places] = OK
-        self.table["busy"][places] = False
+        self.table["last", places] = time
+        self.table["state", places] = OK
+        self.table["busy", places] = False
         self.hinted.follow(places)
         self.table.touch(places)
 
     def take_back(self, places: Places, last: Floats) -> None:
         """Take back what `polled` was told: the last polls of elements were at these moments, or nan."""
         table = self.table
-        table["last"][places] = last
-        table["state"][places] = np.where(np.isnan(last), NEW, OK)
+        table["last", places] = last
+        table["state", places] = np.where(np.isnan(last), NEW, OK)
         self.hinted.take_back(places)
         table.touch(places)
 
@@ -274,7 +274,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             self.begin(places[first][again], told)
         self.learn(places[saw], elapsed[saw], changed[saw], time[saw], None if ages is None else ages[saw])
         if heard.stays is not None:
-            table["stays"][places[outcome == OK]] = np.nan_to_num(heard.stays[which][outcome == OK])
+            table["stays", places[outcome == OK]] = np.nan_to_num(heard.stays[which][outcome == OK])
         traffic = heard.traffic[which]
         for k in which[heard.traffic[which] > heard.cost[which]].tolist():
             self.limits.settle(float(heard.cost[k]), float(heard.traffic[k]), float(heard.time[k]))
@@ -348,13 +348,13 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if moved.any():
             at, size = places[moved], traffic[moved]
             before = table["size"][at]
-            table["size"][at] = np.where(np.isnan(before), size, 0.7 * before + 0.3 * size)
+            table["size", at] = np.where(np.isnan(before), size, 0.7 * before + 0.3 * size)
             fade = (1.0 - 1.0 / min(100.0, max(len(table), 10))) ** size.size
             self.known.mean_size = fade * self.known.mean_size + (1.0 - fade) * float(size.mean())
         if np.isin(table["state"][places], (GONE, DROPPED)).any():
             table.recount()
-        table["failures"][places], table["not_before"][places] = 0, 0.0
-        table["last"][places], table["state"][places] = time, OK
+        table["failures", places], table["not_before", places] = 0, 0.0
+        table["last", places], table["state", places] = time, OK
         self.hinted.forget(places)
         table.touch(places)
 
@@ -370,16 +370,16 @@ class LearningPolicy(Generic[AnyLimits_co]):
         before = int(table["state"][place])
         same = before == outcome
         failures = int(table["failures"][place]) + 1 if same or outcome == FAILING else 1
-        table["failures"][place] = failures
-        table["not_before"][place] = time + self._backoff(STATES[outcome], failures)
+        table["failures", place] = failures
+        table["not_before", place] = time + self._backoff(STATES[outcome], failures)
         if outcome == GONE:
-            table["last"][place] = time
-        table["state"][place] = outcome
+            table["last", place] = time
+        table["state", place] = outcome
         if not same and {outcome, before} & {GONE, DROPPED}:
             table.recount()
         self.hinted.forget(at)
         table.touch(at)
-        table["look"][place] = table["not_before"][place]
+        table["look", place] = table["not_before"][place]
 
     # --- what is known --------------------------------------------------------------------------------------
 
@@ -462,7 +462,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         if readers.size and (count := int(np.count_nonzero(np.isin(chosen, readers)))):
             self.on_read.pay(count, now, limits.rate(self.known.mean_size))
         self._count_turns(wanted, chosen, asked)
-        table["busy"][chosen] = True
+        table["busy", chosen] = True
         back = self._shares.stand_back(chosen)
         if (back & ~np.isnan(paid)).any():  # the others have left some of the budget: they may have all of it
             self.price = self._marked = 0.0
@@ -667,4 +667,4 @@ class LearningPolicy(Generic[AnyLimits_co]):
             wait = np.where(np.isnan(moments), wait, np.maximum(moments - end, 0.2 * self.known.clocks.step))
         patience = SHORTEST_ROUNDS * self.round
         wait = np.minimum(wait, np.where(since < patience, patience - since, patience))
-        table["look"][places] = end + np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))
+        table["look", places] = end + np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))

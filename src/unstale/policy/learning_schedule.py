@@ -174,7 +174,7 @@ class Learning:
             rates.paid = rates.paid_bytes = self._now - kept
         if copies:
             turns = generator_of(self._seed, PHASES).permutation(n)
-            table["last"][:] = self._now - self._span * (turns + 0.5) / n
+            table["last", :] = self._now - self._span * (turns + 0.5) / n
 
     def __len__(self) -> int:
         return len(self._policy.table)
@@ -532,4 +532,4 @@ def _open(
         if not hasattr(clock, "is_open"):
             raise InvalidInput(f"windows must be clocks that tell when they are open; one is {clock!r}")
         table.hours.append(cast("OpeningHours", clock))
-    table["window"][:] = 1 if clocks.alike else clocks.of(groups, len(table))
+    table["window", :] = 1 if clocks.alike else clocks.of(groups, len(table))

@@ -38,7 +38,7 @@ class ReplicaTurns:
             return
         place = int(self.table.places([element])[0])
         if time > self.table["elsewhere"][place]:
-            self.table["elsewhere"][place], self.table["replica"][place] = time, number
+            self.table["elsewhere", place], self.table["replica", place] = time, number
             self.table.touch(np.array([place]))
 
     def since(self, places: Places, since: Floats, now: float) -> Floats:

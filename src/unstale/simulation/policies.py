@@ -427,6 +427,6 @@ class Played:
                 else self._start + self._unit * (outcomes.times - outcomes.modified),
             )
         )
-        table["busy"][places] = False
+        table["busy", places] = False
         policy.limits.hand_out(())
         self._told += count

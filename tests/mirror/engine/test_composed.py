@@ -94,10 +94,10 @@ def test_a_part_weighs_what_it_adds(needs):
     """That is the slope of the freshness of the whole by that of the part."""
     table, fresh = ElementTable(), np.array([0.9, 0.5, 0.3, 0.7])
     table.reserve(4, None)
-    table["id"][:], table["state"][:], table["last"][:] = np.arange(4), OK, 0.0
-    table["weight"][:] = 1.0
+    table["id", :], table["state", :], table["last", :] = np.arange(4), OK, 0.0
+    table["weight", :] = 1.0
     table.terms.append(ElementTerms(parts=("report",)))
-    table["terms"][:3] = 1
+    table["terms", :3] = 1
     known = SimpleNamespace(table=table, fresh=lambda places, _: fresh[places])
     composed = ComposedElements(known, {"report": 2.0})
     composed.one_suffices = {"report"} if needs == "one" else set()

@@ -133,7 +133,7 @@ loaded = Dispatcher.compile
 Dispatcher.compile = lambda self, sig: (compiled.append(self.__name__), loaded(self, sig))[1]
 table = ElementTable()
 table.reserve(50, None)
-table["id"][:], table["state"][:], table["last"][:] = np.arange(50), OK, 0.0
+table["id", :], table["state", :], table["last", :] = np.arange(50), OK, 0.0
 policy = new_policy(settings, table, Channels())
 for hour in range(1, 30):
     now = 3600.0 * hour

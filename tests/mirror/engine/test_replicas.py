@@ -116,7 +116,7 @@ def test_lines_that_cannot_be_read_are_left_out(tmp_path):
 def test_whose_turn_it_is():
     table = ElementTable()
     table.reserve(4, None)
-    table["id"][:], table["state"][:], table["last"][:] = np.arange(4), OK, 10.0
+    table["id", :], table["state", :], table["last", :] = np.arange(4), OK, 10.0
     turns = ReplicaTurns(table, number=1, count=3)
     assert turns.factors(np.arange(4)).tolist() == [1.0] * 4  # nobody else is heard of
     for element, (time, number) in enumerate([(11.0, 3), (11.0, 2), (9.0, 3)]):

@@ -137,7 +137,8 @@ class Learner:
 
     def classes_of(self, elements: NDArray[np.integer]) -> NDArray[np.intp]:
         """Return the numbers of the classes of elements."""
-        return self._classes[elements] if self._classes.size else np.zeros(elements.size, np.intp)
+        known = self._classes.size > 0
+        return self._classes[elements].astype(np.intp) if known else np.zeros(elements.size, np.intp)
 
     @property
     def has_classes(self) -> bool:
@@ -306,7 +307,7 @@ class Learner:
     def shared(self) -> dict[str, Any]:
         """What has been learned of all elements together: the `state` but for the evidence and classes."""
         shared = self._parts(*(name for name in _STATE if name not in {"evidence", "classes"}))
-        return {**shared, "classes": np.empty(0, np.intp)}
+        return {**shared, "classes": np.empty(0, np.int32)}
 
     def learn(
         self,
@@ -495,7 +496,7 @@ class Learner:
         if not self._classes.size:
             if not np.any(classes):
                 return
-            self._classes = np.zeros(len(self), np.intp)
+            self._classes = np.zeros(len(self), np.int32)
         self._classes[elements] = classes
         self._count()
 
@@ -575,6 +576,7 @@ class Learner:
         self._clocks = _clocks_of(self._half_lives)
         self._round, self._heard = float(self._round), float(self._heard)
         self._evidence = self._evidence.astype(np.float32, copy=False)
+        self._classes = self._classes.astype(np.int32, copy=False)
         self._fixed, self._may_follow = bool(state.get("fixed", False)), True
         self._unsaid_round = float(state.get("unsaid_round", self._round))
         n, lives = len(self), self._half_lives.size
@@ -630,14 +632,14 @@ def _ages(modified: ArrayLike | None, times: Floats) -> Floats:
     return ages
 
 
-def _classes(classes: ArrayLike | None, n: int) -> NDArray[np.intp]:
+def _classes(classes: ArrayLike | None, n: int) -> NDArray[np.int32]:
     """Return the class of each element; nothing at all if there is but one."""
     if classes is None:
-        return np.empty(0, np.intp)
+        return np.empty(0, np.int32)
     found = np.asarray(classes)
     whole_numbers = found.shape == (n,) and found.dtype.kind in "iu"
     if not whole_numbers or not 0 <= found.min(initial=0) <= found.max(initial=0) < _MOST_CLASSES:
         raise InvalidInput(
             f"classes must be whole numbers from 0 to {_MOST_CLASSES}, one for each of {n}; it is {classes!r}"
         )
-    return found.astype(np.intp)
+    return found.astype(np.int32)

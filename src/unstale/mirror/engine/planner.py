@@ -255,9 +255,9 @@ class Planner:
         """Ask the store which polls are handed out."""
         table = self.policy.table
         leased = t.leased()
-        table["busy"][table.places(self._busy)] = False
+        table["busy", table.places(self._busy)] = False
         self._busy = np.array(sorted(table.known([element for element, _, _ in leased])), np.int64)
-        table["busy"][table.places(self._busy)] = True
+        table["busy", table.places(self._busy)] = True
         self.policy.limits.hand_out(group for _, group, _ in leased)
 
     def _weigh(self, t: Transaction, now: float) -> None:

@@ -78,7 +78,7 @@ class RoomKeeper:
         self._come_back(policy, t, places[kept & away])
         if gone.size:
             orphans += t.drop_copies(table["id"][gone].tolist())
-            table["state"][gone] = DROPPED
+            table["state", gone] = DROPPED
             policy.hinted.forget(gone)
             self._changed(policy, t, gone)
         return Room(int(gone.size), orphans)
@@ -115,7 +115,7 @@ class RoomKeeper:
     def _come_back(self, policy: MirrorPolicy, t: Transaction, places: Places) -> None:
         """Let elements wait for a poll as new ones do."""
         if places.size:
-            policy.table["state"][places], policy.table["last"][places] = NEW, np.nan
+            policy.table["state", places], policy.table["last", places] = NEW, np.nan
             self._changed(policy, t, places)
 
     def _changed(self, policy: MirrorPolicy, t: Transaction, places: Places) -> None:
