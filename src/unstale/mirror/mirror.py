@@ -25,6 +25,7 @@ from .engine.events import Event
 from .engine.housekeeper import TIDY_SECONDS
 from .engine.load_policy import load_policy, load_sample
 from .engine.planner_state import BudgetPair, BudgetsSet
+from .engine.replica_files import last_polls_of
 from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
 from .event_loops import call_in, running_loop, wait_for
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
@@ -437,6 +438,8 @@ class Mirror:
         element = self.find(key)
         with self.store.begin() as t:
             policy, _ = load_policy(self.settings, t, [element.id])
+            for number, time in last_polls_of(self.settings.replicas, element.key):
+                policy.replicas.heard(element.id, time, number)
             return explain(policy, t, element, self.clock.now())
 
     def samples(self, since: float = 0.0, limit: int = 2000) -> list[Sample]:

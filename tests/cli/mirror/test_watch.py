@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from dashboard.conftest import client_of
 
 from unstale.cli.mirror import watch as module
 from unstale.cli.mirror.watch import _named, _often
@@ -116,6 +117,20 @@ def test_a_browser_is_opened_only_where_somebody_sees_it(run, monkeypatch):
     assert len(opened) == 1
     run("watch", "--for", "1s", "--port", "0", "--no-open")
     assert len(opened) == 1
+
+
+@pytest.mark.usefixtures("pages")
+def test_who_watched_is_told_to_watch_again(run):
+    run("init", "unstale-mirror", "--budget", "100/day")
+    run("add", "pages/a.txt")
+    out, _ = run("doctor")
+    assert "unstale watch" in out
+    assert "unstale run" not in out
+    with (
+        Mirror("unstale-mirror/mirror.db") as mirror,
+        client_of(mirror.store.url, mirror.settings) as client,
+    ):
+        assert "Start it with: <code>unstale watch</code>" in client.get("/").text
 
 
 def test_words_for_budgets():

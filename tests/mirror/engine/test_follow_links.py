@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.sources.http.hostile import Hostile, answer
+from unstale import plan
+from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.engine.link_importance import page_rank
 from unstale.mirror.engine.planner import Planner
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import DiscoveryLimits, GroupLimit, Settings
+from unstale.mirror.source import New
+
+from .worlds import DAY, START, World
 
 
 def page(*links):
@@ -80,6 +86,14 @@ def test_links_are_followed_to_a_depth_and_robots_are_obeyed(tmp_path, site):
     }  # fmt: skip
 
 
+def test_explain_tells_where_a_page_was_linked_from(tmp_path, site):
+    crawled(tmp_path, site, links=2)
+    with Mirror(tmp_path / "mirror.db", settings=Settings(budget=1.0)) as mirror:
+        assert mirror.explain(f"{site}/").named_by == ""
+        assert mirror.explain(f"{site}/one").named_by == f"a link of {site}/"
+        assert mirror.explain(f"{site}/deep").named_by == f"a link of {site}/one"
+
+
 def test_a_calendar_has_an_end_and_so_has_the_site(tmp_path, site):
     found, trouble = crawled(tmp_path, site, links=8, pattern=4)
     assert sum(key.startswith("/cal/") for key in found) == 4
@@ -124,3 +138,63 @@ def test_all_that_a_root_leads_to_is_limited(tmp_path, site):
     found, trouble = crawled(tmp_path, site, links=8, via=3)
     assert len(found) <= 4
     assert any("set via below [discovery]" in words for words in trouble)
+
+
+class LinkedPages(World):
+    """Pages that link to others; a page is named by its number."""
+
+    def __init__(self, clock, changes, links):
+        super().__init__(clock)
+        self.changes, self.links = changes, links
+
+    async def poll(self, known, terms):
+        number = int(known.key.rsplit("/", 1)[1])
+        version = np.searchsorted(self.changes[number], (self.clock.now() - START) / DAY)
+        found = await super().poll(known, terms)
+        linked = tuple(New(f"http://s.example/{one}", "http") for one in self.links[number])
+        return replace(found, body=f"{version}".encode(), discovered=linked)
+
+
+def even(changes, frequencies, days, warm):
+    """Return how fresh pages are that are polled at these frequencies, with any phase."""
+    at, found = np.linspace(warm, days, 1500, endpoint=False), np.zeros(len(changes))
+    for i in np.flatnonzero(frequencies > 1.0 / warm).tolist():
+        for phase in (0.1, 0.3, 0.5, 0.7, 0.9):
+            polls = np.arange(phase, days * frequencies[i]) / frequencies[i]
+            last = polls[np.searchsorted(polls, at, "right") - 1]
+            same = np.searchsorted(changes[i], at) == np.searchsorted(changes[i], last)
+            found[i] += 0.2 * same.mean()
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_site_is_found_by_its_links_and_as_fresh_as_the_plan_by_page_rank(tmp_path, seed):
+    count, days, warm = 60, 40.0, 14.0
+    rng = np.random.default_rng(seed)
+    rates = rng.gamma(1.0, 1.0, count) + 0.02
+    changes = [np.sort(rng.uniform(0.0, days, rng.poisson(rate * days))) for rate in rates]
+    links = [sorted({(i + 1) % count, *(rng.integers(0, 10, 2).tolist())} - {i}) for i in range(count)]
+    clock = SimulatedClock(START)
+    world = LinkedPages(clock, changes, links)
+    settings = Settings(
+        budget=count / DAY, groups=(GroupLimit("*", concurrency=1000),), importance="links", reserve=DAY
+    )
+    with Mirror(
+        tmp_path / "mirror.db", settings=settings, clock=clock, sources={"http": world}, tick=7200.0
+    ) as mirror:
+        mirror.add("http://s.example/0", source="http")
+        mirror.run(START + days * DAY)
+        keys = {element.key for element in mirror.elements()}
+    assert keys == {f"http://s.example/{i}" for i in range(count)}
+    pages = np.repeat(np.arange(count), [len(own) for own in links])
+    _, ranks = page_rank(pages, np.concatenate(links).astype(np.int64))
+    expected = even(changes, plan(rates, float(count), weights=ranks).frequencies, days, warm)
+    at = np.linspace(warm, days, 6000, endpoint=False)
+    got = np.empty(count)
+    for i in range(count):
+        polls = (np.array(world.times(f"http://s.example/{i}")) - START) / DAY
+        last = polls[np.searchsorted(polls, at, "right") - 1]
+        got[i] = (np.searchsorted(changes[i], at) == np.searchsorted(changes[i], last)).mean()
+    assert np.average(got, weights=ranks) == pytest.approx(np.average(expected, weights=ranks), abs=0.02)
+    assert np.average(got, weights=ranks) > got.mean() + 0.02  # what is linked to is fresher

@@ -1,5 +1,6 @@
 """Why one element is polled when it is, and what its polls saw."""
 
+import json
 import shutil
 
 import numpy as np
@@ -10,6 +11,7 @@ from unstale import InvalidInput
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.engine.load_policy import load_policy
 from unstale.mirror.reports.explain import explain
+from unstale.mirror.settings import Replicas
 
 CONTENT = {"python:regular": lambda now: str(int(now // 21600)).encode(), "python:still": b"same"}
 
@@ -45,6 +47,33 @@ def test_an_element_that_changes_is_shown_with_its_law(mirror):
     assert law is not None
     assert "sure" in how_sure
     assert found.reads_per_day == pytest.approx(1 / 15, rel=0.01)
+
+
+def test_turns_of_replicas_are_told(tmp_path):
+    now = 1.7e9
+    told = {2: now - 7200.0, 3: now - 3600.0}
+    for number, time in told.items():
+        line = json.dumps({"key": "python:g", "time": time})
+        (tmp_path / f"replica-{number}.jsonl").write_text(f"{line}\n")
+    settings = {"budget": 10 / DAY, "replicas": Replicas(str(tmp_path), 1, 3), "clock": SimulatedClock(now)}
+    mirror, _ = make(tmp_path, **settings)
+    with mirror:
+        add(mirror, "g", "other")
+        mirror.step()
+        for _ in range(3):
+            mirror.step()
+        found = mirror.explain("python:g")
+        assert found.turn == (
+            "this replica polled it last, now, so it is the turn of replica 2, and this one steps in later; "
+            "this one is replica 1 of 3"
+        )
+        run(mirror, 10.0)
+        line = json.dumps({"key": "python:g", "time": now + 5.0})
+        (tmp_path / "replica-3.jsonl").write_text(f"{line}\n")
+        turn = mirror.explain("python:g").turn
+        assert turn.startswith("replica 3 polled it last, ")
+        assert "so it is the turn of this one" in turn
+        assert mirror.explain("python:other").turn.startswith("no other replica has told of a poll")
 
 
 def test_the_next_poll_is_where_worth_reaches_the_price(mirror):

@@ -410,7 +410,7 @@ def _check_health(opened: Opened) -> list[Check]:
     if running:
         checks.append(Check("ok", "runner", "the mirror is running"))
     else:
-        checks.append(Check("warn", "runner", "nobody polls", f"unstale run{again}"))
+        checks.append(Check("warn", "runner", "nobody polls", opened.start))
     return checks
 
 

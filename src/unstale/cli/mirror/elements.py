@@ -291,7 +291,7 @@ def _print_added(opened: Opened, got: Added, said: list[str]) -> None:
     if got.withheld:
         say(out, withheld_words(got.withheld))
     if added:
-        say(out, f"The runner of the mirror polls them: unstale run{opened.again}")
+        say(out, f"The runner of the mirror polls them: {opened.start}")
 
 
 @click.command(epilog=_REMOVE)

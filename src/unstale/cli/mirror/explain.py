@@ -83,6 +83,8 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
         [
             *state,
             ("source", f"{element.source}, in the group {printable(element.group)}"),
+            *([("named by", printable(got.named_by))] if got.named_by else []),
+            *([("turn", got.turn)] if got.turn else []),
             *([("moved", f"for good, to {printable(element.moved)}")] if element.moved else []),
             *_rate(got),
             *([("alike", printable(got.alike))] if got.alike else []),

@@ -68,6 +68,14 @@ class Opened:
 
         return "" if self.config.path == find() else f" --mirror {self.config.path}"
 
+    @property
+    def start(self) -> str:
+        """The command that polls it: the one that made it."""
+        from unstale.mirror.config.file import WATCHED
+
+        made_by_watch = self.config.path.absolute().parent.name == WATCHED
+        return f"unstale {'watch' if made_by_watch else 'run'}{self.again}"
+
 
 def configured(file: str | None) -> Config:
     """Read the mirror.toml that is meant."""

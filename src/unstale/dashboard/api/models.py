@@ -386,6 +386,10 @@ class Explanation(BaseModel):
     hints: int = Field(description="Since the last poll.")
     reads: int = Field(description="Of its copy, in the last 30 days.")
     reads_per_day: float | None = Field(description="In the last 30 days, or since it was added.")
+    named_by: str = Field(description="What led to it: a link of a page, a list; empty if a user added it.")
+    turn: str = Field(
+        description="Which replica polled it last, and whose turn it is; empty without replicas."
+    )
     law: str | None = Field(description="Name of the law that fits its changes best.")
     law_why: str = Field(description="How sure that is, or why it cannot be told.")
     worths: list[Worth] = Field(description="Over the coming time.")

@@ -17,6 +17,7 @@ from unstale.dashboard.api import edits
 from unstale.dashboard.api.reference import operations
 from unstale.dashboard.guard import csrf_token
 from unstale.dashboard.mirror_gateway import MirrorGateway, numbered
+from unstale.mirror.config.file import WATCHED
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.explain import Explanation
 from unstale.mirror.reports.status import live_workers
@@ -63,7 +64,10 @@ class _Templates:
         )
         self._templates.filters.update(filters.FILTERS)
         self._templates.globals.update(
-            csrf=csrf_token, unstale_version=version_of("unstale"), mirror_name=name
+            csrf=csrf_token,
+            unstale_version=version_of("unstale"),
+            mirror_name=name,
+            start="unstale watch" if name == WATCHED else "unstale run",
         )
 
     def __call__(self, template: str, code: int = 200, /, **values: object) -> HTMLResponse:

@@ -39,6 +39,21 @@ def last_told(replicas: Replicas) -> list[tuple[int, float]]:
     return [(number, _last_time(file_of(replicas, number))) for number in others]
 
 
+def last_polls_of(replicas: Replicas, key: str) -> list[tuple[int, float]]:
+    """Return when other replicas polled an element last, as far as they told."""
+    found = []
+    written = json.dumps(key).encode()
+    for number in range(1, replicas.count + 1):
+        try:
+            lines = [] if number == replicas.number else file_of(replicas, number).read_bytes().splitlines()
+        except OSError:
+            lines = []
+        times = [time for named, time in (_poll(one) for one in lines if written in one) if named == key]
+        if times:
+            found.append((number, max(times)))
+    return found
+
+
 def _last_time(path: Path) -> float:
     """Return the time of the last poll in a file; nan if there is none."""
     try:

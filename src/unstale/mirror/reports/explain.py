@@ -19,7 +19,7 @@ from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, PollRecord, Transaction, Version
 from unstale.policy.element_table import DROPPED, FAILING, GONE, NEW, REFUSED, REMOVED, Places
 from unstale.quantities import show_duration, show_number
-from unstale.wording import plural, show_rate
+from unstale.wording import distance, plural, show_rate
 
 from .rhythm import own_clock, own_words, rhythm_of, rhythm_words
 
@@ -87,6 +87,10 @@ class Explanation:
     """The latest first."""
     versions: Sequence[Version]
     """The latest first."""
+    named_by: str = ""
+    """What led to it: a link of a page, a list or a folder, in words; empty if a user added it."""
+    turn: str = ""
+    """Which replica polled it last and whose turn it is, in words; empty without replicas."""
 
     @cached_property
     def law(self) -> tuple[str | None, str]:
@@ -125,11 +129,14 @@ def due(policy: MirrorPolicy, places: Places, now: float) -> Floats:
     """Return when elements will be worth the price of today; inf if never."""
     table = policy.table
     low, high = np.full(places.size, -2.0), np.full(places.size, 10.0)  # seconds, as powers of ten
+    factors = policy.replicas.factors(places)
     for _ in range(40):
         middle = 0.5 * (low + high)
-        enough = policy.known.worths(places, 10.0**middle) >= policy.price
+        enough = policy.known.worths(places, 10.0**middle) * factors >= policy.price
         high, low = np.where(enough, middle, high), np.where(enough, low, middle)
     last = np.where(np.isnan(table["last"][places]), -inf, table["last"][places])
+    if policy.replicas.count > 1:
+        last = np.where(np.isfinite(last), np.maximum(last, table["elsewhere"][places]), last)
     wait = np.where(high >= 10.0 - 1e-6, inf, 10.0**high)
     if not policy.known.timed:
         start = np.where(np.isfinite(last), last, now)
@@ -173,7 +180,9 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
     shape, scale = float(np.asarray(law.shape)[0]), float(np.asarray(law.scale)[0])
     next_poll, levels = float(due(policy, at, now)[0]), rhythm_of(policy, at)
     worked = since if policy.known.timed else table.worked_since(at, now)
+    worked = policy.replicas.since(at, worked, now)
     value = inf if np.isnan(table["last"][at][0]) else float(policy.known.worths(at, worked)[0])
+    value *= float(np.broadcast_to(policy.replicas.factors(at), 1)[0])
     if table["state"][at][0] == DROPPED:
         value = 0.0
     rate, low, high = (
@@ -211,7 +220,38 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
         worths=_worths(policy, int(at[0]), nan if gone else element.last, next_poll, now),
         polls=polls,
         versions=versions,
+        named_by=_named_by(t, element),
+        turn=_turn(policy, int(at[0]), now),
     )
+
+
+def _named_by(t: Transaction, element: Element) -> str:
+    """Say what led to an element."""
+    via = None if element.via is None else t.numbered([element.via]).get(element.via)
+    if via is None:
+        return "" if element.via is None else "something that was removed since"
+    return f"a link of {via.key}" if via.source == "http" else via.key
+
+
+def _turn(policy: MirrorPolicy, place: int, now: float) -> str:
+    """Say which replica polled an element last, and whose turn it is."""
+    turns, table = policy.replicas, policy.table
+    if turns.count == 1:
+        return ""
+    mine = f"this one is replica {turns.number} of {turns.count}"
+    elsewhere, last = float(table["elsewhere"][place]), float(table["last"][place])
+    if not isfinite(elsewhere):
+        return f"no other replica has told of a poll; {mine}"
+    other = int(table["replica"][place])
+    if np.isnan(last) or elsewhere > last:
+        due_one, whom = other % turns.count + 1, f"replica {other}"
+        when = elsewhere
+    else:
+        due_one, whom, when = turns.number % turns.count + 1, "this replica", last
+    ago = f"{whom} polled it last, {distance(when, now)}"
+    if due_one == turns.number:
+        return f"{ago}, so it is the turn of this one; {mine}"
+    return f"{ago}, so it is the turn of replica {due_one}, and this one steps in later; {mine}"
 
 
 def _alike(policy: MirrorPolicy, at: Places) -> str:
