@@ -52,3 +52,23 @@ def test_a_look_waits_for_no_compiler(tmp_path, monkeypatch):
     assert run._look(opened) is None
     ready.set()
     assert run._look(opened) == "found"
+
+
+def test_who_ends_a_run_waits_for_no_compiler_however_far_it_is():
+    """Plans for many elements have kernels of their own, which the last look compiled for a minute."""
+
+    def compiling():
+        event.broadcast(event.Event("numba:compile", event.EventStatus.START))
+        return "found"
+
+    told = Seen(compiling)
+    told.end()
+    assert told.status == "found"
+    hurried = Seen(compiling, hurried=True)
+    hurried.end()
+    assert hurried.status is None
+    over = threading.Event()
+    waiting = Seen(over.wait, hurried=True)
+    waiting.look_again()
+    waiting.end()
+    over.set()

@@ -180,17 +180,16 @@ def test_limits_of_lists_that_lists_name_are_shared(tmp_path):
 
 @pytest.fixture
 def taken(monkeypatch):
-    """How many elements were named in each transaction, if it takes no other list beyond ten."""
+    """How many elements were named in each transaction, if it takes no other list from 16 on."""
     counts = []
     real = Discovery.record
 
-    def record(self, t, finished, now):
+    def record(self, t, finished, now, **how):
         counts.append(sum(len(one.found.discovered) for one in finished if one.found is not None))
-        real(self, t, finished, now)
+        real(self, t, finished, now, **how)
 
     monkeypatch.setattr(Discovery, "record", record)
-    for module in (discovery, worker):
-        monkeypatch.setattr(module, "DISCOVERED_AT_ONCE", 10)
+    monkeypatch.setattr(worker, "DISCOVERED_AT_ONCE", 16)
     return counts
 
 
@@ -205,8 +204,8 @@ def test_many_lists_at_once_come_in_one_after_the_other(tmp_path, taken):
     assert max(taken) == 16
 
 
-@pytest.mark.usefixtures("taken")
-def test_a_worker_that_leaves_takes_few_lists_and_has_the_others_read_again(tmp_path):
+def test_a_worker_that_leaves_takes_short_lists_and_has_the_others_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(discovery, "_DISCOVERED_WHEN_LEAVING", 16)
     feeds = {f"python:feed{n}/0": naming(f"of{n}-", 8, endless=False) for n in range(5)}
     mirror, _ = make(tmp_path, content=feeds, budget=1e6, tick=None)
     with mirror:
@@ -227,7 +226,7 @@ def test_a_worker_that_leaves_takes_few_lists_and_has_the_others_read_again(tmp_
         with mirror.store.begin() as t:
             real = t.read_again
             t.read_again = lambda ids: again.extend(ids) or real(ids)
-            mirror._discovery.record(t, finished, START)
+            mirror._discovery.record(t, finished, START, leaving=True)
         assert again == lists[2:]
         assert len(list(mirror.elements())) == 5 + 2 * 8
 

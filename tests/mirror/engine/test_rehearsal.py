@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
-from unstale.mirror.engine import rehearsal, worker
+from unstale.mirror.engine import load_policy, rehearsal, worker
 from unstale.mirror.mirror import Mirror
+from unstale.mirror.reports import freshness
 from unstale.mirror.settings import Settings
 
 
@@ -17,7 +18,7 @@ def slow_compiler(monkeypatch):
     """Compilers that take until they are told to be done, in a process that has compiled nothing yet."""
     done, ready = threading.Event(), threading.Event()
 
-    async def wait(_objective):
+    async def wait(*_rehearsed):
         while not done.is_set():  # noqa: ASYNC110  (it is set in another thread)
             await asyncio.sleep(0.01)
         ready.set()
@@ -66,6 +67,28 @@ def test_who_ends_a_run_does_not_wait_for_the_compilers(tmp_path, slow_compiler)
     slow_compiler.set()
 
 
+def test_what_is_rehearsed_is_chosen_and_planned_for(monkeypatch):
+    """Elements without a weight are never polled: none of the kernels that choose were compiled for them."""
+    told, chosen = [], []
+
+    def sampled(*given):
+        told.append(freshness.sampled(*given))
+        return told[-1]
+
+    def new_policy(*given):
+        policy = load_policy.new_policy(*given)
+        choose = policy.choose
+        policy.choose = lambda *when, **how: chosen.append(choose(*when, **how))
+        return policy
+
+    monkeypatch.setattr(rehearsal, "sampled", sampled)
+    monkeypatch.setattr(rehearsal, "new_policy", new_policy)
+    rehearsal.rehearse_all("freshness")
+    assert chosen[0].places.size > 0
+    assert 0.0 < told[0].freshness < 1.0
+    assert 0.0 < told[0].predicted < 1.0
+
+
 FIRST_COPIES = """
 import asyncio
 import sys
@@ -80,7 +103,7 @@ class Compiled(event.Listener):
     def on_end(self, one):
         pass
 
-async def never_over(_objective):
+async def never_over(*_rehearsed):
     await asyncio.Event().wait()
 
 worker.rehearse_beside = never_over

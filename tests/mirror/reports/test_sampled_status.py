@@ -60,6 +60,18 @@ def test_it_agrees_with_one_that_reads_all(mirror, monkeypatch):
     assert sum(rows) <= SAMPLE + 200  # SQLite does not count them: there it is 0
 
 
+def test_first_copies_are_counted_of_all(mirror, monkeypatch):
+    with mirror.store.begin() as t:
+        (columns,) = t.load(list(range(1, COUNT // 2 + 1)))
+        columns.last[:] = np.nan
+        t.save(_with(columns, state=["new"] * columns.id.size, evidence=[b""] * columns.id.size))
+    whole = mirror.status().first_copies
+    monkeypatch.setattr(load_policy, "MOST_READ", SAMPLE)
+    sample = mirror.status().first_copies
+    assert (sample.done, sample.total) == (whole.done, whole.total) == (COUNT // 2 - 30, COUNT - 30)
+    assert sample.seconds == pytest.approx(whole.seconds, rel=0.3)  # the slowest of seven groups, by a sample
+
+
 def test_what_if_agrees_as_well(mirror, monkeypatch):
     whole = mirror.what_if(budgets=[0.5, 1.0, 4.0])
     monkeypatch.setattr(load_policy, "MOST_READ", SAMPLE)

@@ -164,6 +164,7 @@ def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json
             mirror.run(end, on_event=_settled(view), on_hangup=None if on_terminal else reload)
             if reload.wanted:
                 return True
+            seen.hurried = end is None or mirror.clock.now() < end
     view.end()
     return False
 

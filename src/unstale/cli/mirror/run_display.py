@@ -21,6 +21,7 @@ from rich.text import Text
 from unstale.cli.shared.printing import printable
 from unstale.errors import UnstaleError
 from unstale.mirror.engine.events import Event
+from unstale.mirror.engine.rehearsal import without_compiler
 from unstale.mirror.json_values import as_json, moment
 from unstale.mirror.reports.status import Status
 from unstale.quantities import show_duration
@@ -68,6 +69,8 @@ class Seen:
     first_copies: str = ""
     """How far it is with them, in words; empty if there are all."""
     status: Status | None = None
+    hurried: bool = False
+    """Whether somebody waits for the end: nothing is compiled for the last look."""
     _next: float = field(init=False)
     _looking: threading.Thread | None = None
 
@@ -119,8 +122,12 @@ class Seen:
 
     def end(self) -> None:
         """Look for the last time."""
-        if self._looking is not None:
+        if self._looking is not None and self._looking.is_alive():
+            if self.hurried:
+                return
             self._looking.join()
+        if self.hurried:
+            look, self.look = self.look, lambda: without_compiler(look)
         self.look_now()
 
     @property

@@ -28,7 +28,9 @@ from .discovery_limits import DiscoveryRoom, note_left_out
 FILE_AUTHOR = "file"
 """The author of what a file names: not the user, unless the user says so."""
 DISCOVERED_AT_ONCE = 10_000
-"""Elements that lists name beyond which a transaction takes no other list: they take a third of a second."""
+"""Elements that lists name from which on a transaction takes no other list: they take a second."""
+_DISCOVERED_WHEN_LEAVING = 1000
+"""Elements that a list may name for it to be taken by a worker that is about to end."""
 _ROWS_AT_ONCE = 1000
 """Elements that the store is asked for at a time."""
 _LARGEST_VANISHED_SHARE = 0.5
@@ -129,18 +131,19 @@ class Discovery:
             source_named(self._sources, name).key(wish.key, said["options"])
         return self.ruled(before.key, name, said, via=wish.via)
 
-    def record(self, t: Transaction, finished: Sequence[Finished], now: float) -> None:
+    def record(
+        self, t: Transaction, finished: Sequence[Finished], now: float, *, leaving: bool = False
+    ) -> None:
         """Add what polls discovered, and note the hints they gave.
 
-        Lists beyond `DISCOVERED_AT_ONCE` are read again at their next poll; a worker that is not in a hurry
-        gives no more at a time.
+        Long lists are read again at their next poll if the worker is ``leaving``: somebody waits for its end.
         """
         named = 0
         for one in finished:
             found = one.found
             if found is None or one.outcome in {"failed", "refused"}:
                 continue
-            if found.discovered and named > DISCOVERED_AT_ONCE:
+            if leaving and named + len(found.discovered) > _DISCOVERED_WHEN_LEAVING:
                 t.read_again([one.lease.slot.element])
                 continue
             if found.changes and one.outcome == "new":

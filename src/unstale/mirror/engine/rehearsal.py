@@ -54,6 +54,7 @@ def rehearse_all(objective: str, order: str = "fixed") -> None:
     table.reserve(_ELEMENTS, None)
     everyone = np.arange(_ELEMENTS)
     table["id", :], table["state", :], table["last", :] = everyone, OK, 0.0
+    table["weight", :], table["size", :] = 1.0, 1000.0
     policy = new_policy(Settings(budget=1.0, objective=objective, order=order), table, Channels())
     policy.rescaled()
     hour = np.full(_ELEMENTS, _HOUR_SECONDS)

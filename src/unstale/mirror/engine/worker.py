@@ -27,6 +27,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -248,7 +249,7 @@ class Worker:
         """Return what the next transaction records: of lists that name many elements only some at a time."""
         count = named = 0
         for one in self._finished:
-            if named > DISCOVERED_AT_ONCE:
+            if named >= DISCOVERED_AT_ONCE:
                 break
             count, named = count + 1, named + (0 if one.found is None else len(one.found.discovered))
         finished, self._finished = self._finished[:count], self._finished[count:]
@@ -325,7 +326,8 @@ class Worker:
                 finished, self._finished = finished + self._finished, []
             with self._clock.busy():
                 try:
-                    turn = await self._in_store_thread(self._transact, finished, -inf, 0)
+                    record = partial(self._transact, leaving=leaving)
+                    turn = await self._in_store_thread(record, finished, -inf, 0)
                 except (Trouble, OSError) as error:
                     self._finished = finished + self._finished
                     self._troubles.add("store", error, self._clock.now())
@@ -382,7 +384,9 @@ class Worker:
         here = self._settings.fetch == "here"
         return here and self.planner is not None and self._housekeeper.workers <= 1
 
-    def _transact(self, finished: list[Finished], horizon: float, room: int) -> _Turn:
+    def _transact(
+        self, finished: list[Finished], horizon: float, room: int, *, leaving: bool = False
+    ) -> _Turn:
         """Do all of a turn that concerns the store; it happens whole or not at all."""
         now = self._clock.now()
         planning = self._store.become_planner()
@@ -395,7 +399,7 @@ class Worker:
         try:
             with self._store.begin() as t:
                 versions = t.record(self.name, finished) if finished else []
-                self._discovery.record(t, finished, now)
+                self._discovery.record(t, finished, now, leaving=leaving)
                 last_edit = self.planner.last_edit if self.planner is not None else 0
                 self._housekeeper.keep_house(t, now, planning=planning, last_edit=last_edit)
                 leases = self._plan(t, now, horizon, room) if self.planner is not None else []

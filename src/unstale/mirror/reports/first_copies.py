@@ -35,30 +35,34 @@ class InReserve:
     """Bytes that it pays for; nan without a budget of bytes."""
 
 
-def first_copies(policy: MirrorPolicy, now: float) -> FirstCopies | None:
+def first_copies(
+    policy: MirrorPolicy, now: float, of_all: tuple[int, int] | None = None
+) -> FirstCopies | None:
     """Return how far it is with first copies; None if no element waits for its first poll.
 
     The time is that of the slowest group, or that of the budget and its reserve if that is longer.
+    ``of_all``: how many wait and how many there are, if the policy has read only a sample of them.
     """
     table, limits = policy.table, policy.limits
     places = np.flatnonzero(table.wanted & (table["state"] == NEW))
-    if not places.size:
+    waiting, total = (int(places.size), table.wanted_count) if of_all is None else of_all
+    if not waiting:
         return None
+    each = waiting / max(places.size, 1)
     numbers, counts = np.unique(table["group"][places], return_counts=True)
     seconds = 0.0
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
         group = limits.group(number)
         wait = max(group.paid - now, group.blocked - now, 0.0)
-        seconds = max(seconds, wait + (count - 1) / group.fastest)
+        seconds = max(seconds, wait + (each * count - 1.0) / group.fastest)
     rate = limits.rate(policy.known.mean_size)
     if rate > 0:
-        beyond = places.size / rate - max(limits.left(now, now), 0.0)
-        share = 0.5 if places.size < table.wanted_count and beyond > 0 else 1.0  # others are polled meanwhile
+        beyond = waiting / rate - max(limits.left(now, now), 0.0)
+        share = 0.5 if waiting < total and beyond > 0 else 1.0  # others are polled meanwhile
         seconds = max(seconds, limits.next(now) - now, beyond / share)
     if limits.max_rate:
-        seconds = max(seconds, places.size / limits.max_rate)
-    total = table.wanted_count
-    return FirstCopies(total - int(places.size), total, seconds if rate > 0 else inf)
+        seconds = max(seconds, waiting / limits.max_rate)
+    return FirstCopies(total - waiting, total, seconds if rate > 0 else inf)
 
 
 def in_reserve(policy: MirrorPolicy, now: float) -> InReserve | None:

@@ -289,7 +289,7 @@ def status(
         audit=audits[-1] if audits else None,
         instead_of=_instead_of(planner.budgets_set, said),
         reserve=in_reserve(policy, now),
-        first_copies=first_copies(policy, now),
+        first_copies=first_copies(policy, now, _first_polls(t, counts) if policy.others else None),
         perceived=seen_by_readers,
         readers=readers,
         composed=[
@@ -319,6 +319,16 @@ def _target(policy: MirrorPolicy, promise: Promise, now: float) -> TargetFreshne
         needs=promise.needs,
         kept=promise.kept,
     )
+
+
+def _first_polls(t: Transaction, counts: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many elements wait for their first poll, and how many there are, of those that are wanted.
+
+    What has no weight is never polled, so it is new if it is there at all.
+    """
+    wanted = sum(t.group_sizes().values())
+    unwanted = sum(counts.values()) - counts.get("removed", 0) - wanted
+    return max(counts.get("new", 0) - unwanted, 0), wanted
 
 
 def promise_words(promise: Promise) -> str:
