@@ -182,10 +182,24 @@ def _add_versions(routes: APIRouter, gateway: MirrorGateway) -> None:
 
     @routes.get("/api/changes", **_described(models.Changes, "changes"))
     async def changes(
-        after: Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="Number of the last one seen.")] = 0,
+        after: Annotated[
+            int,
+            Query(
+                ge=-1,
+                le=LARGEST_NUMBER,
+                description="Number of the last one seen; -1: none of those that there are, only `next`.",
+            ),
+        ] = 0,
         limit: _Limit = 100,
     ) -> Response:
         """Return changes in the order in which they were recorded."""
+
+        def last(mirror: Mirror) -> int:
+            with mirror.store.begin() as t:
+                return next((one.id for one in t.versions(limit=1, latest_first=True)), 0)
+
+        if after < 0:
+            return JSONResponse({"changes": [], "next": await gateway.do(last)})
         found = await gateway.do(lambda mirror: mirror.changes(after, limit))
         return JSONResponse({"changes": as_json(found), "next": found[-1].id if found else after})
 
