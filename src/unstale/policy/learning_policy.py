@@ -28,9 +28,10 @@ from unstale.arguments import Floats
 from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.objectives import Objective, objective_named
 
+from .candidates import Candidates, Turn
 from .class_clocks import ClassClocks
 from .composed import ComposedElements
-from .discovered import STANDING_BACK_FACTOR, ListShares
+from .discovered import ListShares
 from .element_classes import ElementClasses
 from .element_table import DROPPED, FAILING, GONE, NEW, OK, REFUSED, REMOVED, STATES, ElementTable, Places
 from .hint_channels import Channels
@@ -38,7 +39,7 @@ from .hinted_elements import HintedElements
 from .knowledge import Knowledge
 from .level_learning import learn_levels, pace_of
 from .limits import AnyLimits_co
-from .patience import SHORTEST_ROUNDS, Patience
+from .patience import Patience
 from .poll_outcomes import PollOutcomes
 from .polls_on_read import PollsOnRead, askable
 from .promises import Promises
@@ -52,10 +53,6 @@ STEPS_PER_ROUND = 50.0
 """Times that polls are chosen while the budget pays for one of each element."""
 _RESCALE_FACTOR = 2.5
 """Factor by which a round may become longer or shorter before the learner is told."""
-_LONGEST_LOOK_AHEAD_HOURS = 48.0
-"""Hours for which it is worked out in advance when a poll comes to be worth the price."""
-_LOOKED_AT_SHARE = 0.8
-"""Share of the price from which on elements are looked at."""
 _STATE_AFTER = {
     "new": OK,
     "changed": OK,
@@ -66,7 +63,7 @@ _STATE_AFTER = {
 }
 
 
-_STATE = ("price", "others", "_marked", "_turn", "_audited")
+_STATE = ("price", "others", "_turn", "_audited")
 
 
 class Chosen(NamedTuple):
@@ -145,7 +142,6 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Whether polls were worth the price when some were chosen last, and got no slot."""
         self._turn = self._audited = 0
         """How many more polls others have had than those that are new, or asked for by an audit."""
-        self._marked = 0.0
         self._shares = ListShares(table)
         self.told_times = ToldTimes()
         """How far times of changes are believed that sources tell."""
@@ -159,6 +155,9 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Which of several replicas this policy polls for."""
         self.promises = Promises(self.known)
         """What rules promise of elements."""
+        self._candidates = Candidates(
+            self.known, self._shares, self.patience, self.composed, self.replicas, self.promises
+        )
         self.classes = ElementClasses(self.known)
         """Which elements are alike."""
 
@@ -167,6 +166,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         return {
             **self.hinted.state(),
             "mean_size": np.array(self.known.mean_size),
+            "marked": np.array(self._candidates.marked),
             **{name.strip("_"): np.array(getattr(self, name)) for name in _STATE},
             **self._reserve_price.state(),
             **self.patience.state(),
@@ -179,7 +179,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Go on where `state` was taken."""
         for name in _STATE:
             setattr(self, name, np.asarray(state[name.strip("_")]).item())
-        self.known.mean_size = float(state["mean_size"])
+        self.known.mean_size, self._candidates.marked = float(state["mean_size"]), float(state["marked"])
         self._reserve_price.resume(state)
         self.patience.resume(state)
         self.told_times.resume(state)
@@ -425,7 +425,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
             return Chosen(np.empty(0, np.intp), np.empty(0), np.empty(0))
         affordable = limits.affordable(now, end, self.known.mean_size)
         most = int(min(affordable + 2.0, room, 1e15))
-        new, old, values = self._candidates(now, end, affordable)
+        turn = Turn(now, end, self.round, self.price, self.first_only)
+        new, old, values = self._candidates.find(turn, affordable)
         offered, worth_it, floor = old, values, 0.0
         if saving := limits.reserve > 0:
             if self._reserve_price.base <= 0:
@@ -465,7 +466,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         table["busy", chosen] = True
         back = self._shares.stand_back(chosen)
         if (back & ~np.isnan(paid)).any():  # the others have left some of the budget: they may have all of it
-            self.price = self._marked = 0.0
+            self.price = self._candidates.marked = 0.0
             table.touch(self._shares.others())
         gone = table["state"][chosen] == GONE  # what is looked for now and then says nothing of the price
         left, paid = limits.left(now, end), np.where(back | gone, np.nan, paid)
@@ -478,8 +479,13 @@ class LearningPolicy(Generic[AnyLimits_co]):
         else:
             self._follow_paid(paid)
             short = chosen.size < room and limits.next(now) < end
-        cheapest = inf if saving else float(paid.min(initial=inf, where=np.isfinite(paid)))
-        self._look_later(old, values, end, short=short, price=min(self.price, cheapest))
+        self._candidates.look_later(
+            old,
+            values,
+            turn._replace(price=self.price),
+            short=short,
+            lowest=inf if saving else float(paid.min(initial=inf, where=np.isfinite(paid))),
+        )
         return Chosen(chosen, slots.start, slots.late)
 
     def _first_price(self, places: Places, left: float) -> None:
@@ -524,48 +530,6 @@ class LearningPolicy(Generic[AnyLimits_co]):
         places = places[self.table["state"][places] != REMOVED]
         self.audit = {i: self.audit[i] for i in self.table["id"][places].tolist()}
         return np.concatenate([beside, np.setdiff1d(places[~self.table["busy"][places]], beside)])
-
-    def _candidates(self, now: float, end: float, affordable: float) -> tuple[Places, Places, Floats]:
-        """Return elements that may be polled: those without a copy; others, and what that is worth.
-
-        If too few are worth the price, those are looked at, too, that were to be looked at later: the budget
-        is spent in any case, unless there is a reserve.
-        """
-        new, old, values = self._looked_at(now, end)
-        worth_it = new.size + np.count_nonzero(values >= _LOOKED_AT_SHARE * self._marked)
-        if self._marked > 0 and not self.limits.reserve and worth_it < affordable:
-            self._marked = 0.0
-            self.table.look_again()
-            return self._looked_at(now, end)
-        return new, old, values
-
-    def _looked_at(self, now: float, end: float) -> tuple[Places, Places, Floats]:
-        """Return elements that are looked at now, as `_candidates` does."""
-        table = self.table
-        self._shares.count()
-        places = table.due(now, end)
-        is_open = np.array([hours is None or bool(hours.is_open(now)) for hours in table.hours])
-        able = ~table["busy"][places] & (table["not_before"][places] <= now) & (table["weight"][places] > 0)
-        able &= table["state"][places] != DROPPED
-        places = places[able & is_open[table["window"][places]]]
-        places = places[self.limits.free(table["group"][places], now, end) > 0]
-        is_new = np.isnan(table["last"][places])
-        new, old = places[is_new], places[~is_new & (not self.first_only)]
-        old = old[table.since(old, now) >= table["min_interval"][old]]
-        since = self.replicas.since(old, table.since(old, end), end)
-        worked = since if self.known.timed else self.replicas.since(old, table.worked_since(old, end), end)
-        values = self.known.worths_in_step(old, worked, now, end) * self.replicas.factors(old)
-        overdue = since >= table["max_age"][old]
-        if not self.first_only:
-            self.patience.reckon(now, self.round)
-            self.promises.reckon(now, self.round, self.price)
-            self.composed.reckon(now, self.round)
-        waiting = np.flatnonzero(since > SHORTEST_ROUNDS * self.round)
-        overdue[waiting] |= since[waiting] > self.patience.times(old[waiting], self.round)
-        back = self._shares.stand_back(old)
-        values[overdue & ~back] = inf
-        values[back] *= STANDING_BACK_FACTOR
-        return new, old, values
 
     def _in_order(
         self,
@@ -637,34 +601,3 @@ class LearningPolicy(Generic[AnyLimits_co]):
                 break
             polls, worths = np.concatenate([polls, places[again]]), np.concatenate([worths, latest])
         return polls, worths
-
-    def _look_later(self, places: Places, values: Floats, end: float, *, short: bool, price: float) -> None:
-        """Note when others are worth looking at again, at a price that is not above the present one.
-
-        At constant rates worth grows at most with a power of time, so it takes that long to reach the price.
-        """
-        table = self.table
-        if short or self.price < _LOOKED_AT_SHARE * self._marked:  # budget is left, or polls are cheaper now
-            table.look_again()
-            self._marked = price
-            return
-        self._marked = max(self._marked, price)
-        rest = np.isfinite(values) & ~table["busy"][places]
-        places, values = places[rest], values[rest]
-        since = self.replicas.since(places, table.since(places, end), end)
-        growth = self.known.growth(places)
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            reach = 0.9 * (_LOOKED_AT_SHARE * self._marked / values) ** (1.0 / growth)
-        soon = 0.1 * float(table.learner.half_life.min())
-        worked = self.replicas.since(places, table.worked_since(places, end), end)
-        wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * worked, 0.0, soon)
-        wait = table.after(places, np.full(places.size, end), wait) - end
-        if self.known.clocks is not None and self.known.timed:
-            horizon = min(soon, _LONGEST_LOOK_AHEAD_HOURS * self.known.clocks.rhythms.hour)
-            moments = self.known.next_polls(
-                places, np.full(places.size, end), _LOOKED_AT_SHARE * self._marked, horizon
-            )
-            wait = np.where(np.isnan(moments), wait, np.maximum(moments - end, 0.2 * self.known.clocks.step))
-        patience = SHORTEST_ROUNDS * self.round
-        wait = np.minimum(wait, np.where(since < patience, patience - since, patience))
-        table["look", places] = end + np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))

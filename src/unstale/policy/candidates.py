@@ -1,0 +1,129 @@
+"""Elements that may be polled now: which of them are looked at, what polls are worth, when to look again.
+
+Choosing costs time in proportion to what is due: an element is looked at again when its worth may have
+reached the price, not before.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from unstale.arguments import Floats
+
+from .composed import ComposedElements
+from .discovered import STANDING_BACK_FACTOR, ListShares
+from .element_table import DROPPED, Places
+from .knowledge import Knowledge
+from .patience import SHORTEST_ROUNDS, Patience
+from .promises import Promises
+from .replicas import ReplicaTurns
+
+_LONGEST_LOOK_AHEAD_HOURS = 48.0
+"""Hours for which it is worked out in advance when a poll comes to be worth the price."""
+_LOOKED_AT_SHARE = 0.8
+"""Share of the price from which on elements are looked at."""
+
+
+class Turn(NamedTuple):
+    """A turn of the planner: polls are chosen from now to an end, at the price of the last ones."""
+
+    now: float
+    end: float
+    round: float
+    price: float
+    first_only: bool
+    """Whether only elements without a copy are chosen."""
+
+
+class Candidates:
+    """Elements that may be polled."""
+
+    def __init__(
+        self,
+        known: Knowledge,
+        shares: ListShares,
+        patience: Patience,
+        composed: ComposedElements,
+        replicas: ReplicaTurns,
+        promises: Promises,
+    ) -> None:
+        self._known, self._table, self._shares, self._patience = known, known.table, shares, patience
+        self._composed, self._replicas, self._promises = composed, replicas, promises
+        self.marked = 0.0
+        """The price at which it was noted when to look at elements again."""
+
+    def find(self, turn: Turn, affordable: float) -> tuple[Places, Places, Floats]:
+        """Return elements that may be polled: those without a copy; others, and what that is worth.
+
+        If too few are worth the price, those are looked at, too, that were to be looked at later: the budget
+        is spent in any case, unless there is a reserve.
+        """
+        new, old, values = self._looked_at(turn)
+        worth_it = new.size + np.count_nonzero(values >= _LOOKED_AT_SHARE * self.marked)
+        if self.marked > 0 and not self._known.limits.reserve and worth_it < affordable:
+            self.marked = 0.0
+            self._table.look_again()
+            return self._looked_at(turn)
+        return new, old, values
+
+    def _looked_at(self, turn: Turn) -> tuple[Places, Places, Floats]:
+        """Return elements that are looked at now, as `find` does."""
+        table, now, end = self._table, turn.now, turn.end
+        self._shares.count()
+        places = table.due(now, end)
+        is_open = np.array([hours is None or bool(hours.is_open(now)) for hours in table.hours])
+        able = ~table["busy"][places] & (table["not_before"][places] <= now) & (table["weight"][places] > 0)
+        able &= table["state"][places] != DROPPED
+        places = places[able & is_open[table["window"][places]]]
+        places = places[self._known.limits.free(table["group"][places], now, end) > 0]
+        is_new = np.isnan(table["last"][places])
+        new, old = places[is_new], places[~is_new & (not turn.first_only)]
+        old = old[table.since(old, now) >= table["min_interval"][old]]
+        since = self._replicas.since(old, table.since(old, end), end)
+        worked = since if self._known.timed else self._replicas.since(old, table.worked_since(old, end), end)
+        values = self._known.worths_in_step(old, worked, now, end) * self._replicas.factors(old)
+        overdue = since >= table["max_age"][old]
+        if not turn.first_only:
+            self._patience.reckon(now, turn.round)
+            self._promises.reckon(now, turn.round, turn.price)
+            self._composed.reckon(now, turn.round)
+        waiting = np.flatnonzero(since > SHORTEST_ROUNDS * turn.round)
+        overdue[waiting] |= since[waiting] > self._patience.times(old[waiting], turn.round)
+        back = self._shares.stand_back(old)
+        values[overdue & ~back] = inf
+        values[back] *= STANDING_BACK_FACTOR
+        return new, old, values
+
+    def look_later(self, places: Places, values: Floats, turn: Turn, *, short: bool, lowest: float) -> None:
+        """Note when others are worth looking at again, at the present price or the lowest that was paid.
+
+        At constant rates worth grows at most with a power of time, so it takes that long to reach the price.
+        """
+        table, end, price = self._table, turn.end, min(turn.price, lowest)
+        if short or turn.price < _LOOKED_AT_SHARE * self.marked:  # budget is left, or polls are cheaper now
+            table.look_again()
+            self.marked = price
+            return
+        self.marked = max(self.marked, price)
+        rest = np.isfinite(values) & ~table["busy"][places]
+        places, values = places[rest], values[rest]
+        since = self._replicas.since(places, table.since(places, end), end)
+        growth = self._known.growth(places)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            reach = 0.9 * (_LOOKED_AT_SHARE * self.marked / values) ** (1.0 / growth)
+        soon = 0.1 * float(table.learner.half_life.min())
+        worked = self._replicas.since(places, table.worked_since(places, end), end)
+        wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * worked, 0.0, soon)
+        wait = table.after(places, np.full(places.size, end), wait) - end
+        if self._known.clocks is not None and self._known.timed:
+            horizon = min(soon, _LONGEST_LOOK_AHEAD_HOURS * self._known.clocks.rhythms.hour)
+            moments = self._known.next_polls(
+                places, np.full(places.size, end), _LOOKED_AT_SHARE * self.marked, horizon
+            )
+            wait = np.where(np.isnan(moments), wait, np.maximum(moments - end, 0.2 * self._known.clocks.step))
+        patience = SHORTEST_ROUNDS * turn.round
+        wait = np.minimum(wait, np.where(since < patience, patience - since, patience))
+        table["look", places] = end + np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))
