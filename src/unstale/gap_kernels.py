@@ -16,7 +16,8 @@ import math
 import numpy as np
 from numba import njit
 
-from .kernels import AGE, FRESHNESS, HARMONIC, PURELY_RANDOM, _p1, _p2
+from .exponential_kernels import _p1, _p2
+from .kernels import AGE, FRESHNESS, HARMONIC, PURELY_RANDOM
 
 __all__ = ["AGE_COST", "mean_over_gaps"]
 

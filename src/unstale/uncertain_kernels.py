@@ -33,7 +33,8 @@ import numpy as np
 from numba import njit
 
 from .elementwise import elementwise
-from .kernels import AGE, FIXED, FRESHNESS, HARMONIC, PURELY_RANDOM, RANDOM, _decay, _horner, _log1p
+from .exponential_kernels import _decay, _horner, _log1p
+from .kernels import AGE, FIXED, FRESHNESS, HARMONIC, PURELY_RANDOM, RANDOM
 
 __all__ = ["cost", "freshness", "inverse_conditional", "inverse_saturated", "inverse_worth", "worth"]
 

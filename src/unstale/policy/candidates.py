@@ -97,6 +97,35 @@ class Candidates:
         values[back] *= STANDING_BACK_FACTOR
         return new, old, values
 
+    def repeated(
+        self, places: Places, values: Floats, left: float, end: float, each: int, floor: float
+    ) -> tuple[Places, Floats]:
+        """Return polls, several of an element where they are worth it, and what each is worth.
+
+        Of m polls since the last one, equally far apart, each is worth what one is after that part of time.
+        Only the first poll follows a hint, and a ``min_interval`` is longer than a step or says nothing, so
+        elements with either are polled once.
+        """
+        polls, worths, table = places, values, self._table
+        once = (table["hints"][places] > 0) | (table["min_interval"][places] > 0) | ~np.isfinite(values)
+        if self._known.clocks is not None and self._known.timed:  # its polls are not equally far apart
+            timed = self._known.clocks.have_rhythm(table, places)
+            once |= timed & (table.since(places, end) > 2.0 * self._known.clocks.step)
+        again = np.flatnonzero(~once)
+        latest = values[again]
+        for count in range(2, each + 1):
+            order = np.argsort(-worths, kind="stable")
+            paid = np.cumsum(self._known.limits.steps(self._known.sizes(polls[order])))
+            last = int(np.searchsorted(paid, left))
+            price = max(worths[order[last]] if last < order.size else 0.0, floor)
+            again = again[latest >= price]
+            since = self._known.stretched(places[again], self._table.worked_since(places[again], end))
+            latest = self._known.worths(places[again], since / count, end)
+            if not (latest > price).any():
+                break
+            polls, worths = np.concatenate([polls, places[again]]), np.concatenate([worths, latest])
+        return polls, worths
+
     def look_later(self, places: Places, values: Floats, turn: Turn, *, short: bool, lowest: float) -> None:
         """Note when others are worth looking at again, at the present price or the lowest that was paid.
 

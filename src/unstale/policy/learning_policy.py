@@ -552,7 +552,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         free = partial(limits.free, now=now, end=end)
         new, polls, worths = self._shares.first_polls(new, 4 * most + 64, free), old, values
         if each > 1:
-            polls, worths = self._repeated(old, values, left, end, each, floor)
+            polls, worths = self._candidates.repeated(old, values, left, end, each, floor)
         rank = worths
         if (overdue := np.isinf(worths)).any():
             last = table["last"][polls]
@@ -572,32 +572,3 @@ class LearningPolicy(Generic[AnyLimits_co]):
         order = turns(new.size, best.size, self._turn)
         everyone = np.concatenate([new, polls[best]])[order]
         return everyone, np.concatenate([np.full(new.size, np.nan), worths[best]])[order]
-
-    def _repeated(
-        self, places: Places, values: Floats, left: float, end: float, each: int, floor: float
-    ) -> tuple[Places, Floats]:
-        """Return polls, several of an element where they are worth it, and what each is worth.
-
-        Of m polls since the last one, equally far apart, each is worth what one is after that part of time.
-        Only the first poll follows a hint, and a ``min_interval`` is longer than a step or says nothing, so
-        elements with either are polled once.
-        """
-        polls, worths, table = places, values, self.table
-        once = (table["hints"][places] > 0) | (table["min_interval"][places] > 0) | ~np.isfinite(values)
-        if self.known.clocks is not None and self.known.timed:  # its polls are not equally far apart
-            timed = self.known.clocks.have_rhythm(table, places)
-            once |= timed & (table.since(places, end) > 2.0 * self.known.clocks.step)
-        again = np.flatnonzero(~once)
-        latest = values[again]
-        for count in range(2, each + 1):
-            order = np.argsort(-worths, kind="stable")
-            paid = np.cumsum(self.limits.steps(self.known.sizes(polls[order])))
-            last = int(np.searchsorted(paid, left))
-            price = max(worths[order[last]] if last < order.size else 0.0, floor)
-            again = again[latest >= price]
-            since = self.known.stretched(places[again], self.table.worked_since(places[again], end))
-            latest = self.known.worths(places[again], since / count, end)
-            if not (latest > price).any():
-                break
-            polls, worths = np.concatenate([polls, places[again]]), np.concatenate([worths, latest])
-        return polls, worths

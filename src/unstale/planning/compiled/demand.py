@@ -17,7 +17,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ...kernels import AGE, FIXED, _decay, _freshness, _horner, _inverse_worth
+from ...exponential_kernels import _decay, _horner
+from ...kernels import AGE, FIXED, _freshness, _inverse_worth
 from ..lookup import PIECE_BITS
 
 SPENT, SLOPE, FREE, RESIDUAL = 0, 1, 2, 3

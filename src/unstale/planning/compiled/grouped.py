@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ...kernels import _decay, _horner, _log1p
+from ...exponential_kernels import _decay, _horner, _log1p
 from ..lookup import FIT_CENTRE, FIT_END
 from .demand import (
     _JUMP_WIDTH,

@@ -11,7 +11,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ...kernels import FIXED, FRESHNESS, _horner, _inverse_worth
+from ...exponential_kernels import _horner
+from ...kernels import FIXED, FRESHNESS, _inverse_worth
 from ..lookup import FIT_CENTRE, FIT_END, fitted_freshness
 from .demand import _NEAR_CUTOFF, CHUNK_ELEMENTS, FAST_MATH, _add_up, _filled, _piece, _place, _priced, lowest
 

@@ -10,7 +10,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ...kernels import AGE, FIXED, FRESHNESS, _decay, _horner, _log1p
+from ...exponential_kernels import _decay, _horner, _log1p
+from ...kernels import AGE, FIXED, FRESHNESS
 from ...uncertain_kernels import (
     _conditional_interval,
     _inverse_worth,
