@@ -116,6 +116,17 @@ def test_tables_that_are_filled_at_night(told, least, seed):
     assert own_clocks(learning).mean() > 0.7
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_tables_that_all_move_are_found_again(seed):
+    changes = [
+        np.sort(np.where(one >= 28.0, one + 5.0 / 24.0, one)) for one in nightly(40, 56, seed)
+    ]  # polls alone must tell
+    learning = Learning(40, 40.0, reserve=1.0, day=1.0, seed=seed)
+    fresh, _ = play(learning, changes, 56.0, told=False, since=49.0)
+    assert fresh > 0.8
+
+
 def test_a_few_tables_that_are_filled_at_night():
     learning = Learning(12, 12.0, reserve=1.0, day=1.0)
     fresh, polls = play(learning, nightly(12, 14), 14.0, told=True, since=7.0)

@@ -32,6 +32,7 @@ from .compiled.clockwork import (
     screen_polls,
     start_row,
 )
+from .moved_clocks import MovedClocks
 
 PERIODS_DAYS = np.array([1.0, 7.0])
 """Periods of clockworks."""
@@ -93,6 +94,8 @@ class ClockworkLearner:
         self.told_share = 0.0
         """Share of the changes of late whose times were told."""
         self._heard = 0
+        self.moved = MovedClocks()
+        """Classes whose jobs may have moved together."""
         self.may_follow = True
         """Whether elements may follow their own clocks; without, shoot-outs show what these are good for."""
 
@@ -187,12 +190,20 @@ class ClockworkLearner:
         if have.any():
             mine = rows[places[have]]
             self._classes[mine] = classes[have]
+            followed, due = self.followed(mine), np.zeros(mine.size)
             hear_clockwork(
                 self.phases, self.numbers, mine, day, last[have], time[have], changed[have], ages[have],
-                _parts(typical, classes[have], self.numbers[mine, PERIOD_DAYS]), against[have],
+                _parts(typical, classes[have], self.numbers[mine, PERIOD_DAYS]), against[have], due,
             )  # fmt: skip
+            if (daily := self.numbers[mine, PERIOD_DAYS] == 1.0).any():
+                self.moved.hear(
+                    self.phases, self.numbers, self._classes, mine[daily], day=day, last=last[have][daily],
+                    time=time[have][daily], changed=changed[have][daily],
+                    due=np.where(followed, due, 0.0)[daily],
+                )  # fmt: skip
             least = self._stakes(classes[have]) - _LOST_BEHIND
-            lost = np.unique(places[have][self.numbers[mine, BET] < least])
+            doubted = np.array([not self.moved.suspects(one) for one in classes[have].tolist()])
+            lost = np.unique(places[have][(self.numbers[mine, BET] < least) & doubted])
             for bet in bets:
                 bet[lost] = self.numbers[rows[lost], BET]
             self.release(rows[lost])
@@ -313,6 +324,7 @@ class ClockworkLearner:
             "shares": self.shares.copy(),
             "heard": np.array(self._heard),
             "told_share": np.array(self.told_share),
+            **self.moved.state(),
         }
 
     @classmethod
@@ -325,6 +337,7 @@ class ClockworkLearner:
         self._classes, self.shares = np.array(state["classes"]), np.array(state["shares"])
         self._heard, count = int(state["heard"]), self._classes.size
         self.told_share = float(state.get("told_share", 0.0))
+        self.moved.resume(state)
         if self.phases.shape != (count, BINS) or self.numbers.shape != (count, NUMBERS):
             raise InvalidInput(
                 f"state must be what Learning.state returned; 'phases' has shape {self.phases.shape}"

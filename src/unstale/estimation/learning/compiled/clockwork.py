@@ -35,11 +35,13 @@ _FIRST_HITS, _FIRST_MISSES = 4.75, 0.25
 FIRST_PERIODS = (HITS, _FIRST_HITS), (MISSES, _FIRST_MISSES)
 """Periods that each element has seen with a change, and without one, before any poll."""
 _LEAST_PROBABILITY = 1e-4
+_OTHERWISE = 0.05
+"""Share of clocks that do not do as others of their class do."""
 _MOST_BET = 12.0
 """Nats: what bets better than ever must still be able to lose, when its job moves."""
 _TELLING_SHARE = 0.95
 """Share of a period: polls that are further apart see a change whatever its phase is."""
-_WEIGHTS = 60_000.0
+WEIGHTS = 60_000.0
 """Probabilities are kept as whole numbers that add up to about this."""
 
 
@@ -60,7 +62,7 @@ TAPS = _taps()
 def start_row(phases, numbers, row, days, bet, typical):
     """Begin with a phase of which no more is known than what is typical."""
     for k in range(BINS):
-        phases[row, k] = int(_WEIGHTS * typical[k] + 0.5)
+        phases[row, k] = int(WEIGHTS * typical[k] + 0.5)
     numbers[row] = 0.0
     numbers[row, PERIOD_DAYS], numbers[row, BET] = days, bet
     for j in range(len(_FIRST_SPREADS)):
@@ -143,12 +145,13 @@ def change_probability(phases, numbers, row, period, start, end):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def hear_clockwork(phases, numbers, rows, day, last, time, changed, ages, typical, against):
+def hear_clockwork(phases, numbers, rows, day, last, time, changed, ages, typical, against, due):
     """Take in polls of elements that have a row.
 
     ``ages`` are those of the last changes, nan where unknown; ``typical`` the levels of parts of a day, or
     of a week, of the class of each; ``against`` the losses of the law of rates, in nats (of densities per
-    unit of time, where an age is known).
+    unit of time, where an age is known). ``due`` gets the probabilities with which changes were to be seen; 1
+    where their times are told.
     """
     covered, q, combined = np.empty(BINS), np.empty(BINS), np.empty(BINS)
     by_spread = np.empty((len(_SPREADS_BINS), BINS))
@@ -186,6 +189,7 @@ def hear_clockwork(phases, numbers, rows, day, last, time, changed, ages, typica
             inside[j] = stray + (1.0 - _STRAY_SHARE) * (q * by_spread[j]).sum()
             combined += (1.0 - _STRAY_SHARE) * shares[j] * by_spread[j]
         expected = (shares * inside).sum()
+        due[i] = 1.0 if told else 1.0 - left_out * (1.0 - often * expected)
         if told:  # densities
             likely = max(left_out * often * expected * BINS / period, _LEAST_PROBABILITY / period)
             weight = inside
@@ -213,7 +217,38 @@ def hear_clockwork(phases, numbers, rows, day, last, time, changed, ages, typica
             for j in range(shares.size):
                 numbers[row, SPREAD + j] += shares[j] * weight[j] / likely
             for k in range(BINS):
-                phases[row, k] = int(_WEIGHTS * q[k] / total + 0.5)
+                phases[row, k] = int(WEIGHTS * q[k] / total + 0.5)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def shift_bets(before, numbers, places, rows, day, last, time, changed, bets):
+    """Add up what each shift of all phases, and phases at random, have bet on what polls saw.
+
+    ``before`` are probabilities of phases, of which ``places`` are those of the polls, and ``rows`` what else
+    is known of these. ``bets`` are logarithms, by shift; the last is that of phases at random.
+    """
+    covered, of_phase, seen = np.empty(BINS), np.empty(BINS), np.empty(BINS)
+    for i in range(places.size):
+        row, gap = rows[i], time[i] - last[i]
+        whole = math.floor(gap / day)
+        _cover(day, last[i], gap - whole * day, covered)
+        often, shares = regularity(numbers, row), _shares(numbers, row)
+        seen[:] = _STRAY_SHARE * covered.mean()
+        for j in range(shares.size):
+            _spread_out(covered, j, of_phase)
+            for k in range(BINS):
+                seen[k] += (1.0 - _STRAY_SHARE) * shares[j] * of_phase[k]
+        mean = 0.0
+        for k in range(BINS):
+            still = (1.0 - often) ** whole * (1.0 - often * seen[k])
+            seen[k] = 1.0 - still if changed[i] else still
+            mean += seen[k] / BINS
+        for d in range(BINS):
+            likely = 0.0
+            for k in range(BINS):
+                likely += before[places[i], k] * seen[(k + d) % BINS]
+            bets[d] += math.log(max((1.0 - _OTHERWISE) * likely + _OTHERWISE * mean, _LEAST_PROBABILITY))
+        bets[BINS] += math.log(max(mean, _LEAST_PROBABILITY))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
