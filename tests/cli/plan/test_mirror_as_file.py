@@ -35,6 +35,11 @@ def test_what_if_tries_ideas_on_the_elements_of_a_mirror(run, ask, folder_of_mir
     assert ask("whatif", folder_of_mirror)["tried"] is None  # its folder stands for it
 
 
+def test_the_mirror_that_watch_made_is_found(ask, folder_of_mirror, folder):
+    (folder / "unstale-mirror").symlink_to(folder_of_mirror)
+    assert len(ask("whatif", "mirror.toml")["ideas"]) > 5
+
+
 def test_plans_and_simulations_are_of_its_elements(ask, folder_of_mirror):
     file = folder_of_mirror / "mirror.toml"
     plans = ask("plan", file, "--budget", "100/day")

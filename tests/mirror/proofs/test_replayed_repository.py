@@ -109,23 +109,40 @@ def judged(found):
     return inside, off
 
 
-def test_the_interval_knows_that_a_commit_touches_many_pages(tmp_path):
-    """Also in the beginning, when all that is said of a page is what is expected of any.
-
-    Over five such histories 84 % of the intervals had the truth in them; without what they allow for the
-    beginning 71 % had, and of this one 80 %.
-    """
-    (tmp_path / "site").mkdir()
-    site = made_repository(tmp_path / "site", pages=30, days=40, seed=1)
-    inside, off = judged(
+def replayed_days(folder, seed, days=40):
+    """Return how a mirror of such a repository judges itself, from its first day on."""
+    (folder / "site").mkdir()
+    site = made_repository(folder / "site", pages=30, days=days, seed=seed)
+    return judged(
         asyncio.run(
             replayed(
-                site, tmp_path, begin=START, end=START + 40 * DAY, polls_per_change=1.0, looks=20, ticks=12
+                site, folder, begin=START, end=START + days * DAY, polls_per_change=1.0, looks=20, ticks=12
             )
         )
     )
-    assert inside >= 0.85
+
+
+def test_the_interval_knows_that_a_commit_touches_many_pages(tmp_path):
+    """Also in the beginning, when all that is said of a page is what is expected of any.
+
+    The bounds are those that eight such histories kept, of which this is the first: a history has about six
+    commits that touch most pages, and all looks between two of them are right or wrong together.
+    """
+    inside, off = replayed_days(tmp_path, 0)
+    assert inside >= 0.65
     assert abs(off) < 0.2
+
+
+@pytest.mark.long
+def test_eight_such_histories_have_the_truth_in_their_intervals(tmp_path):
+    """On average 84 % of the intervals; without what they allow for the beginning 71 % had."""
+    found = []
+    for seed in range(8):
+        (tmp_path / str(seed)).mkdir()
+        found.append(replayed_days(tmp_path / str(seed), seed))
+    inside, off = np.mean(found, axis=0)
+    assert inside >= 0.8
+    assert abs(off) < 0.1
 
 
 @pytest.mark.long

@@ -131,6 +131,8 @@ def _promise(got: Explanation, now: float) -> list[tuple[str, str]]:
 
 
 def _next(got: Explanation, now: float) -> str:
+    if got.next_poll <= now and got.element.state != "removed":
+        return f"due now, if the mirror runs (since {show_time(got.next_poll)})"
     if math.isfinite(got.next_poll):
         return f"{distance(got.next_poll, now)} ({show_time(got.next_poll)})"
     return "none" if got.element.state == "removed" else "none at this price"

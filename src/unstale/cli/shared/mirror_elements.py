@@ -26,10 +26,14 @@ def names_mirror(file: object) -> bool:
 
 def open_named(file: str) -> Mirror:
     """Open the mirror that a FILE is the configuration of."""
-    from unstale.mirror.config.file import load
+    from unstale.mirror.config.file import check_owner, find, load
     from unstale.mirror.mirror import Mirror
 
-    config = load(Path(file) / FILE if Path(file).is_dir() else file)
+    path = Path(file) / FILE if Path(file).is_dir() else Path(file)
+    if file == FILE and not path.exists():  # as for other commands: perhaps `watch` has made one
+        path = find()
+        check_owner(path)
+    config = load(path)
     return Mirror(config.store, settings=config.settings, copies=config.copies)
 
 
