@@ -234,8 +234,8 @@ def fill(folder: str, count: int) -> str:
     everything = np.arange(len(rows))
     for _ in range(3):
         rows.learner.learn(everything, 86400.0 * rng.exponential(size=count), rng.random(count) < 0.4)
-    rows["last"][:] = now - 86400.0 * rng.exponential(size=count)
-    rows["state"][:], rows["size"][:] = OK, 2000.0
+    rows.each("last")[:] = now - 86400.0 * rng.exponential(size=count)
+    rows.each("state")[:], rows.each("size")[:] = OK, 2000.0
     for start in range(0, count, 50_000):
         with store.begin() as t:
             t.save(rows.columns(everything[start : start + 50_000]))

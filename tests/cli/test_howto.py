@@ -24,7 +24,7 @@ NAMES = (
 MIRROR = (
     "add-a-source", "be-told-of-changes", "bring-your-own-fetcher", "copies-in-a-bucket",
     "import-and-export", "mirror-feeds", "mirror-files", "mirror-pages", "mirror-python", "mirror-tables",
-    "nightly-tables", "pipelines", "python", "read-the-dashboard", "scrapy", "serve",
+    "nightly-tables", "pipelines", "python", "read-the-dashboard", "scrapy", "serve", "urlfrontier",
 )  # fmt: skip
 PAGES = [HOWTO / f"{name}.md" for name in NAMES]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unstale.dashboard.access_rules import AccessRules, ScopedToken
     from unstale.dashboard.server import Server
     from unstale.mirror.config.file import Config
+    from unstale.mirror.mirror import Mirror
 
 PORT = 8321
 WEB_MODULES = ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn")
@@ -61,6 +62,12 @@ Examples:
     help="A name that requests may call this server by, besides localhost; with a token, any.",
 )
 @click.option(
+    "--urlfrontier",
+    "frontier_port",
+    type=Count(0, 65535),
+    help="Also be a URLFrontier for crawlers (gRPC), on this port of loopback.",
+)
+@click.option(
     "--with-parent", is_flag=True, help="End when standard input does: for programs that start this one."
 )
 @mirror_options
@@ -71,6 +78,7 @@ def serve(
     token: str | None,
     token_file: str | None,
     names: tuple[str, ...],
+    frontier_port: int | None,
     with_parent: bool,
     mirror_file: str | None,
     as_json: bool,
@@ -91,13 +99,19 @@ def serve(
 
     given = _tokens(token, token_file)
     secret = bool(given)
-    with _listening(host, port, secret=secret) as listening:
+    with ExitStack() as stack, _listening(host, port, secret=secret) as listening:
         started: list[Server] = []
         if with_parent:  # which has opened the mirror, and shows the address at once
             _begin(listening, as_json=as_json)
             _follow(started)
         config = configured(mirror_file)
-        server = _server(config, AccessRules(None, _hosts(host, names, secret=secret), given))
+        from unstale.mirror.mirror import Mirror
+
+        mirror = Mirror(config.store, settings=config.settings, copies=config.copies)
+        server = _server(mirror, AccessRules(None, _hosts(host, names, secret=secret), given))
+        frontier = stack.enter_context(_frontier(config, frontier_port))
+        if frontier and not as_json:
+            click.echo(f"URLFrontier on 127.0.0.1:{frontier}")
         if not with_parent:
             _begin(listening, as_json=as_json)
         if hasattr(os, "nice"):
@@ -167,14 +181,29 @@ def _hosts(host: str, names: tuple[str, ...], *, secret: bool) -> frozenset[str]
     return LOOPBACK | {name.lower() for name in (*given, shown)}
 
 
-def _server(config: Config, rules: AccessRules) -> Server:
+@contextmanager
+def _frontier(config: Config, port: int | None) -> Iterator[int]:
+    """Serve the mirror as a frontier, if that is wanted; gives the port."""
+    if port is None:
+        yield 0
+        return
+    need("grpc", extra="urlfrontier", needed_for="frontiers")
+    from unstale.contrib.urlfrontier.server import serving_frontier
+    from unstale.mirror.mirror import Mirror
+
+    with (
+        Mirror(config.store, settings=config.settings, copies=config.copies) as mirror,
+        serving_frontier(mirror, "127.0.0.1", port) as bound,
+    ):
+        yield bound
+
+
+def _server(mirror: Mirror, rules: AccessRules) -> Server:
     """Return a server that has not been started yet."""
     from unstale.dashboard.app import create_app
     from unstale.dashboard.mirror_gateway import MirrorGateway
     from unstale.dashboard.server import Server
-    from unstale.mirror.mirror import Mirror
 
-    mirror = Mirror(config.store, settings=config.settings, copies=config.copies)
     return Server(create_app(MirrorGateway(mirror), rules, early=True))
 
 

@@ -54,14 +54,19 @@ class LeaseRequest:
     """Of groups with these names only."""
     each: int | None = None
     """So many of each group, at most."""
+    most_groups: int | None = None
+    """Of so many groups, at most."""
+    due: bool = False
+    """Only polls that may begin now."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_LEASES:
             raise InvalidInput(f"count must be 1 to {MOST_LEASES:,}; it is {self.count!r}")
         if not 1.0 <= self.seconds <= LONGEST_LEASE_SECONDS:
             raise InvalidInput(f"seconds must be 1 to {LONGEST_LEASE_SECONDS:g}; it is {self.seconds!r}")
-        if self.each is not None and self.each < 1:
-            raise InvalidInput(f"each must be at least 1; it is {self.each!r}")
+        for name in ("each", "most_groups"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise InvalidInput(f"{name} must be at least 1; it is {value!r}")
         worker_name(self.fetcher)
 
 
@@ -159,7 +164,10 @@ class FetchDesk:
                 f"{one.fetcher} has {MOST_HELD:,} leases already; report some, or let them expire first"
             )
         numbers = None if one.groups is None else list(t.groups_named(one.groups).values())
-        leases = t.lease(name, count, now, now + one.seconds, groups=numbers, each=one.each)
+        leases = t.lease(
+            name, count, now, now + one.seconds, groups=numbers, each=one.each, most_groups=one.most_groups,
+            until=now if one.due else None,
+        )  # fmt: skip
         self._held[name] += len(leases)
         if unknown := {lease.slot.group for lease in leases} - self._groups.keys():
             if len(self._groups) > 1_000_000:

@@ -394,14 +394,25 @@ class Transaction(Protocol):
         *,
         groups: Sequence[int] | None = None,
         each: int | None = None,
+        most_groups: int | None = None,
+        until: float | None = None,
     ) -> list[Lease]:
         """Take slots that were handed out, the earliest first; they are the worker's until they expire.
 
-        ``groups``: of these groups only. ``each``: so many of each group, at most.
+        ``groups``: of these groups only. ``each``: so many of each group, at most. ``most_groups``: of so
+        many groups. ``until``: those that may begin by then.
         """
 
     def leases_held(self, worker: str) -> int:
         """Return how many leases a worker has."""
+
+    def limit_group(
+        self, group: int, now: float, *, blocked_until: float | None = None, spacing: float | None = None
+    ) -> None:
+        """Let nobody poll a group before a moment, or more often than that; notes an edit."""
+
+    def set_validators(self, validators: Mapping[int, Mapping[str, Json]]) -> None:
+        """Keep what is to be given with the next polls of elements."""
 
     def groups_named(self, names: Sequence[str]) -> dict[str, int]:
         """Return the numbers of groups, by name; those that there are not are left out."""

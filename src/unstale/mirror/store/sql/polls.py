@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Select, bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from unstale.mirror.source import Found, Known
+from unstale.mirror.source import Found, Json, Known
 from unstale.mirror.store.contract import Finished, Lease, PollRecord, Slot, Version
 from unstale.mirror.store.storable import text_of
 
@@ -65,7 +65,9 @@ _HELD_BY = Whole(
 )
 """Asked by a worker that records polls: which of these leases are still its own; they are locked."""
 _free = select(leases.c.element, leases.c.group_id).where(
-    leases.c.worker == literal_column("''"), leases.c.expires > bindparam("now")
+    leases.c.worker == literal_column("''"),
+    leases.c.expires > bindparam("now"),
+    leases.c.slot <= bindparam("until"),
 )
 _FREE, _FREE_OF = (
     Whole(query.order_by(leases.c.slot).limit(bindparam("count")).with_for_update(skip_locked=True))
@@ -158,26 +160,60 @@ def lease(
     *,
     groups: Sequence[int] | None = None,
     each: int | None = None,
+    most_groups: int | None = None,
+    until: float | None = None,
 ) -> list[Lease]:
     """Take slots that were handed out, the earliest first; those that it is too late for are left alone."""
     work.write()
-    limit = int(count) if each is None else _MOST_LOOKED_AT
+    limit = int(count) if each is None and most_groups is None else _MOST_LOOKED_AT
+    given = {"now": float(now), "count": limit, "until": inf if until is None else float(until)}
     if groups is None:
-        free = _FREE.run(work.connection, now=float(now), count=limit)
+        free = _FREE.run(work.connection, **given)
     else:
-        free = _FREE_OF.run(work.connection, now=float(now), count=limit, some=as_numbers(groups))
-    taken: Counter[int] = Counter()
-    mine: list[int] = []
-    for element, group in free:
-        if each is None or taken[group] < each:
-            taken[group] += 1
-            mine.append(element)
-    mine = mine[: int(count)]
+        free = _FREE_OF.run(work.connection, **given, some=as_numbers(groups))
+    mine = _chosen(free, each, most_groups)[: int(count)]
     if not mine:
         return []
     some = as_numbers(mine)
     work.connection.execute(_TAKE, {"some": some, "new_worker": worker, "until": float(expires)})
     return _leases(work, mine)
+
+
+def _chosen(free: Sequence[Any], each: int | None, most_groups: int | None) -> list[int]:
+    """Return elements of slots, so many of each group, of so many groups."""
+    taken: Counter[int] = Counter()
+    mine = []
+    for element, group in free:
+        if each is not None and taken[group] >= each:
+            continue
+        if most_groups is not None and group not in taken and len(taken) >= most_groups:
+            continue
+        taken[group] += 1
+        mine.append(element)
+    return mine
+
+
+def limit_group(
+    work: Work,
+    group: int,
+    now: float,
+    *,
+    blocked_until: float | None = None,
+    spacing: float | None = None,
+) -> None:
+    """Let nobody poll a group before a moment, or more often than that."""
+    work.write()
+    said = {"blocked_until": blocked_until, "spacing": spacing}
+    values = {name: float(value) for name, value in said.items() if value is not None}
+    work.connection.execute(update(groups).where(groups.c.id == int(group)).values(values))
+    note(work, work.take(edits=1).edits, [("group", int(group), float(now), "")])
+
+
+def set_validators(work: Work, validators: Mapping[int, Mapping[str, Json]]) -> None:
+    """Keep what is to be given with the next polls of elements."""
+    work.write()
+    rows = [(element, json_of(said), None, None, None, "") for element, said in validators.items()]
+    _STAND_CHANGED.run(work.connection, rows)
 
 
 def held(work: Work, worker: str, some: Sequence[int]) -> list[Lease]:

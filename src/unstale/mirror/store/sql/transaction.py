@@ -125,6 +125,8 @@ class SqlTransaction:
     held = sql_polls.held
     leases_held = sql_polls.leases_held
     groups_named = sql_polls.groups_named
+    limit_group = sql_polls.limit_group
+    set_validators = sql_polls.set_validators
     expire = sql_polls.expire
     leased = sql_polls.leased
     record = sql_polls.record
