@@ -8,14 +8,13 @@ the columns element_id and t, the releases that come with unstale, and worlds wi
 most 100 elements. The second writes each table between its two marks in the page.
 """
 
-import argparse
 import json
-import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from page_tables import play_or_write, write_tables
 
 from unstale.lab.calibration import calibration, some_elements
 from unstale.lab.histories import Recorded, load
@@ -63,12 +62,15 @@ def world(kind: str, count: int = MOST_ELEMENTS, seed: int = 1) -> Recorded:
     return Recorded(kind, keys, elements[order], times[order], end, 0.0, np.zeros(count))
 
 
-def history(name: str, folder: Path) -> Recorded:
-    """Return a history or a world by its name."""
-    if name in WORLDS:
-        return world(name)
+def history_of(name: str, folder: Path) -> Recorded:
+    """Return a recorded history by its name."""
     path = None if name == "releases" else str(folder / f"{name}.parquet")
-    return some_elements(load(path, None if path is None else {"element": "element_id"}), MOST_ELEMENTS)
+    return load(path, None if path is None else {"element": "element_id"})
+
+
+def some(name: str, folder: Path) -> Recorded:
+    """Return a world, or some elements of a history."""
+    return world(name) if name in WORLDS else some_elements(history_of(name, folder), MOST_ELEMENTS)
 
 
 def play(results: Path, folder: Path) -> None:
@@ -77,13 +79,13 @@ def play(results: Path, folder: Path) -> None:
     for budget in BUDGETS:
         for name in (*WORLDS, *HISTORIES):
             if (key := f"{name} {budget:g}") not in found:
-                found[key] = asdict(calibration(history(name, folder), budget))
+                found[key] = asdict(calibration(some(name, folder), budget))
                 results.write_text(json.dumps(found, indent=1))
                 sys.stderr.write(f"{key}\n")
 
 
-def table(found: dict[str, dict[str, float]], names: dict[str, str]) -> str:
-    """Return a table in Markdown."""
+def table(found: dict[str, dict[str, float]], names: dict[str, str]) -> list[str]:
+    """Return the lines of a table in Markdown."""
     head = "| | polls per change | said | true | off by | chance | ECE | covered | without | width |"
     lines = [head, "|---|---|---|---|---|---|---|---|---|---|"]
     for name, title in names.items():
@@ -97,27 +99,14 @@ def table(found: dict[str, dict[str, float]], names: dict[str, str]) -> str:
                 f"| {one['expected_calibration_error']:.3f} | {one['coverage']:.0%} "
                 f"| {one['independent_coverage']:.0%} | {100 * one['width']:.0f} |"
             )
-    return "\n".join(lines)
+    return lines
 
 
-def write(results: Path) -> None:
+def write(page: Path, results: Path) -> None:
     """Write the tables into the page."""
-    found, text = json.loads(results.read_text()), PAGE.read_text()
-    for mark, names in (("histories", HISTORIES), ("worlds", WORLDS)):
-        pattern = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- end of {mark} -->)", re.DOTALL)
-        text, count = pattern.subn(lambda m, n=names: m[1] + table(found, n) + "\n" + m[2], text)
-        if count != 1:
-            raise SystemExit(f"{PAGE}: the marks of {mark} are not there once")
-    PAGE.write_text(text)
+    found = json.loads(results.read_text())
+    write_tables(page, {"histories": table(found, HISTORIES), "worlds": table(found, WORLDS)})
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("command", choices=("play", "write"))
-    parser.add_argument("results", type=Path)
-    parser.add_argument("histories", type=Path, nargs="?", default=Path())
-    given = parser.parse_args()
-    if given.command == "play":
-        play(given.results, given.histories)
-    else:
-        write(given.results)
+    play_or_write(__doc__, PAGE, play, write)

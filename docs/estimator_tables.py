@@ -3,12 +3,12 @@
 Simulates polls, estimates, and writes each table between its two marks in the page (a few minutes).
 """
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from page_tables import write_tables
 
 from unstale.estimation import GammaPrior, Learner, estimate_rates
 
@@ -20,21 +20,6 @@ RATES = (0.1, 0.5, 1.0, 2.0, 5.0)
 COUNTS = (5, 20, 100)
 VAGUE = GammaPrior(0.5, 50.0)
 """The prior of `estimate_rate` where the mean interval is 1."""
-
-
-def main() -> None:
-    """Write all tables into the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, table in TABLES.items():
-        pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
-        lines = "\n".join(table())
-        text, found = re.subn(
-            pattern, lambda match, lines=lines: match[1] + lines + "\n" + match[2], text, flags=re.DOTALL
-        )
-        if found != 1:
-            msg = f"{PAGE} must have one table {name!r}; it has {found}"
-            raise SystemExit(msg)
-        PAGE.write_text(text, encoding="utf-8")
 
 
 # --- worlds -------------------------------------------------------------------------------------------------
@@ -232,4 +217,4 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 
 
 if __name__ == "__main__":
-    main()
+    write_tables(PAGE, {name: table() for name, table in TABLES.items()})

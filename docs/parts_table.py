@@ -9,18 +9,17 @@ more; it may be stopped, and goes on from where it was. The second writes each t
 the page.
 """
 
-import argparse
 import json
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from calibration_table import BUDGETS, HISTORIES, WORLDS, world
+from calibration_table import BUDGETS, HISTORIES, WORLDS, history_of, world
+from page_tables import play_or_write, write_tables
 
 from unstale.lab.calibration import some_elements
-from unstale.lab.histories import Recorded, load
+from unstale.lab.histories import Recorded
 from unstale.lab.shootout_cells import Stage
 from unstale.policy import Learning
 from unstale.simulation import LearningAtPlay, simulate
@@ -37,15 +36,12 @@ def sample(name: str, folder: Path, count: int, seed: int) -> Recorded:
     """Return the history of some elements, or a world."""
     if name in WORLDS:
         return world(name, count, seed)
-    path = None if name == "releases" else str(folder / f"{name}.parquet")
-    recorded = load(path, None if path is None else {"element": "element_id"})
-    return some_elements(recorded, count, seed)
+    return some_elements(history_of(name, folder), count, seed)
 
 
 def clocked(name: str, folder: Path) -> Recorded:
     """Return a quarter of a year of a history, from the week on in which half of its changes have come."""
-    path = None if name == "releases" else str(folder / f"{name}.parquet")
-    recorded = load(path, None if path is None else {"element": "element_id"})
+    recorded = history_of(name, folder)
     start = np.floor(np.median(recorded.times) / 7.0) * 7.0
     there = recorded.since(start)
     kept = there.times < CLOCK_DAYS
@@ -133,7 +129,7 @@ def shown(value: tuple[float, float]) -> str:
     return f"{value[0]:+.1f} ± {value[1]:.1f}"
 
 
-def levels_table(found: dict[str, dict[str, list[float]]]) -> str:
+def levels_table(found: dict[str, dict[str, list[float]]]) -> list[str]:
     """Return what levels are good for."""
     lines = [
         "| | polls per change | uniform | no levels | learning | ahead of uniform | levels | age | levels |",
@@ -162,10 +158,10 @@ def levels_table(found: dict[str, dict[str, list[float]]]) -> str:
                 + f" | {shown(difference(fresh, 'learning', 'without levels', 'freshness'))}"
                 + f" | {of_age[0]} | {of_age[1]} |"
             )
-    return "\n".join(lines)
+    return lines
 
 
-def clocks_table(found: dict[str, dict[str, list[float]]]) -> str:
+def clocks_table(found: dict[str, dict[str, list[float]]]) -> list[str]:
     """Return what hours of classes, clocks of elements and told times are good for."""
     lines = [
         "| | times told | uniform | no clocks | hours of classes | and own clocks | hours | own clocks |",
@@ -182,27 +178,14 @@ def clocks_table(found: dict[str, dict[str, list[float]]]) -> str:
                 + f" | {shown(difference([case], 'hours', 'no clocks', 'freshness'))}"
                 + f" | {shown(difference([case], 'own', 'hours', 'freshness'))} |"
             )
-    return "\n".join(lines)
+    return lines
 
 
-def write(results: Path) -> None:
+def write(page: Path, results: Path) -> None:
     """Write the tables into the page."""
-    found, text = json.loads(results.read_text()), PAGE.read_text()
-    for mark, table in (("levels", levels_table(found)), ("clocks", clocks_table(found))):
-        pattern = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", re.DOTALL)
-        text, count = pattern.subn(lambda m, t=table: m[1] + t + "\n" + m[2], text)
-        if count != 1:
-            raise SystemExit(f"{PAGE}: the marks of {mark} are not there once")
-    PAGE.write_text(text)
+    found = json.loads(results.read_text())
+    write_tables(page, {"levels": levels_table(found), "clocks": clocks_table(found)})
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("command", choices=("play", "write"))
-    parser.add_argument("results", type=Path)
-    parser.add_argument("histories", type=Path, nargs="?", default=Path())
-    given = parser.parse_args()
-    if given.command == "play":
-        play(given.results, given.histories)
-    else:
-        write(given.results)
+    play_or_write(__doc__, PAGE, play, write)

@@ -9,15 +9,15 @@ with the columns element_id and t, and the releases that come with unstale. Each
 (``--page`` names another page).
 """
 
-import argparse
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+
+from page_tables import play_or_write, write_tables
 
 from unstale.lab.histories import load, load_weights
 from unstale.lab.shootout import shootout
@@ -90,23 +90,6 @@ PLAYS: dict[str, dict[str, Any]] = {
     "mirror": {"objectives": ["freshness"], "rules": (), "policies": ("mirror",)},
 }
 """What is played, and how."""
-
-
-def main() -> None:
-    """Play what has not been played, or write what has been."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    playing = commands.add_parser("play", help="play what is not in RESULTS yet")
-    playing.add_argument("results", type=Path, metavar="RESULTS")
-    playing.add_argument("histories", type=Path, metavar="HISTORIES")
-    writing = commands.add_parser("write", help="write the tables of the page")
-    writing.add_argument("results", type=Path, metavar="RESULTS")
-    writing.add_argument("--page", type=Path, default=PAGE)
-    asked = parser.parse_args()
-    if asked.command == "play":
-        play_all(asked.results, asked.histories)
-    else:
-        write(asked.page, Results.read(asked.results))
 
 
 def play_all(results: Path, histories: Path) -> None:
@@ -206,13 +189,7 @@ def cases_of(name: str, played: dict[str, Any]) -> list[Case]:
 
 def write(page: Path, results: Results) -> None:
     """Write all tables into the page."""
-    text = page.read_text(encoding="utf-8")
-    for name, lines in TABLES.items():
-        found = re.findall(rf"<!-- {name} -->\n.*?<!-- end -->", text, flags=re.DOTALL)
-        if len(found) != 1:
-            raise SystemExit(f"{page} must have one part {name!r}; it has {len(found)}")
-        text = text.replace(found[0], "\n".join([f"<!-- {name} -->", *lines(results), "<!-- end -->"]))
-    page.write_text(text, encoding="utf-8")
+    write_tables(page, {name: lines(results) for name, lines in TABLES.items()})
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
@@ -409,4 +386,4 @@ TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
 
 
 if __name__ == "__main__":
-    main()
+    play_or_write(__doc__, PAGE, play_all, lambda page, results: write(page, Results.read(results)))
