@@ -89,7 +89,9 @@ def postgres_server():
 
     with closing(psycopg.connect(server.get_uri(), autocommit=True)) as connection:
         connection.execute("ALTER SYSTEM SET fsync = off")  # tests kill processes, not machines
-        connection.execute("SELECT pg_reload_conf()")
+        connection.execute("ALTER SYSTEM SET track_commit_timestamp = on")
+    server.stop()
+    server.start()
     yield server.get_uri()
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)

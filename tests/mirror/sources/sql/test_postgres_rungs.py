@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from unstale.mirror.settings import Database
+from unstale.mirror.sources.sql import postgres_poll
 from unstale.mirror.sources.sql.postgres_probes import _POSITION_QUERY, Position
 
 from .conftest import deciding
@@ -34,6 +35,27 @@ def orders(pg_poller, once):
 
 def test_nothing_happened(orders):
     assert deciding(orders.poll()) == "position"
+
+
+def test_commits_tell_when_a_table_changed(orders, once):
+    before = time.time()
+    once("UPDATE orders SET total = 0 WHERE id = 3")
+    after = time.time()
+    once("CREATE TABLE other (a int)", "INSERT INTO other VALUES (1)")  # later, and of no interest
+    found = orders.poll()
+    assert found.outcome == "changed"
+    assert before - 1.0 <= found.modified <= after + 1.0
+    once("UPDATE orders SET total = total")  # the same rows
+    assert orders.poll().outcome == "unchanged"
+    once("DELETE FROM orders WHERE id = 3")
+    found = orders.poll()
+    assert (found.outcome, found.modified) == ("changed", None)  # nobody says when that was
+
+
+def test_a_server_that_keeps_no_times_of_commits_tells_none(orders, once, monkeypatch):
+    monkeypatch.setattr(postgres_poll, "last_commit", lambda *_: None)
+    once("UPDATE orders SET total = 0 WHERE id = 3")
+    assert orders.poll().modified is None
 
 
 def test_something_happened_elsewhere(orders, once):

@@ -15,7 +15,7 @@ from unstale.mirror.source import Found, Json
 from .arrow_types import PostgresColumn, postgres_columns
 from .keys import TableName
 from .postgres_copy import from_copy
-from .postgres_probes import Counters, Position, read_position, relations, sums, young_rows
+from .postgres_probes import Counters, Position, last_commit, read_position, relations, sums, young_rows
 from .reading_only import select_from
 from .stoppable_work import Stop
 from .table_poll import MAX_PARTITIONS, MAX_PROBE_ROWS, TableGone, TablePoll, answer_digest, in_order
@@ -63,7 +63,7 @@ class _PostgresPoll:
         self._begin()
         self.position = read_position(self.connection)
         self.tables = relations(self.connection, poll.names)
-        self.remembered: dict[str, Json] = self._facts()
+        self.remembered: dict[str, Json] = {"committed": poll.known.get("committed"), **self._facts()}
         source = self._described()
         if options.split is not None:
             with poll.rung("partitions"):
@@ -81,6 +81,8 @@ class _PostgresPoll:
             )
         if not options.query and not options.tables:
             self.remembered["counts"] = [extract.rows]
+            if self.remembered["plain"]:
+                self.remembered["committed"] = last_commit(self.connection, source)
         return poll.found(extract, self.remembered)
 
     def _begin(self) -> None:

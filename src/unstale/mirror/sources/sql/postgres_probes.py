@@ -112,6 +112,9 @@ GROUP BY tree.n
 # renaming a table changes a regclass, and a new function changes a virtual column. Citus keeps rows on other
 # servers, and TimescaleDB in tables that the catalogue does not connect with theirs.
 
+_NOT_READY = "55000"
+"""What a standby answers that is asked for times of commits and whose primary keeps none."""
+
 
 @dataclass(frozen=True)
 class Position:
@@ -181,6 +184,27 @@ def read_position(connection: Connection) -> Position:
     """Return the position of the server."""
     snapshot, standby, server = connection.exec_driver_sql(_POSITION_QUERY).one()
     return Position(server, snapshot, standby)
+
+
+def last_commit(connection: Connection, source: str) -> float | None:
+    """Return when the youngest rows were committed, in seconds since 1970; None if the server keeps no times.
+
+    ``source`` is what follows FROM: the rows of a table. Rows that were deleted tell nothing.
+    """
+    if connection.exec_driver_sql("SELECT current_setting('track_commit_timestamp')").scalar() != "on":
+        return None
+    writers = f"SELECT DISTINCT q.xmin AS x FROM {source}"  # noqa: S608  (as `PostgresPoll` quotes it)
+    asked = f"SELECT extract(epoch FROM max(pg_xact_commit_timestamp(x))) FROM ({writers}) AS t"  # noqa: S608
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        with connection.begin_nested():
+            found = connection.execution_options(no_parameters=True).exec_driver_sql(asked).scalar()
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) == _NOT_READY:
+            return None
+        raise
+    return None if found is None else float(found)
 
 
 def read_counters(connection: Connection, names: Iterable[TableName]) -> Counters:

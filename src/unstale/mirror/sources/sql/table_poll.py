@@ -90,7 +90,8 @@ class TablePoll:
             media_type="application/vnd.apache.parquet",
             validators=validators,
             traffic=extract.traffic,
-            modified=_told_by_cursor(self.known.get("cursor"), validators.get("cursor")),
+            modified=_told_by_cursor(self.known.get("cursor"), validators.get("cursor"))
+            or _told_by_commits(self.known.get("committed"), validators.get("committed")),
             meta={
                 "rows": extract.rows,
                 "columns": [{"name": name, "type": kind} for name, kind in extract.columns],
@@ -125,6 +126,13 @@ def _told_by_cursor(before: Json, now: Json) -> float | None:
         return None
     same = isinstance(before, list) and before[:1] == [greatest]
     return None if same else to_the_minute(moment_of(greatest))
+
+
+def _told_by_commits(before: Json, now: Json) -> float | None:
+    """Return when a table changed, if rows have been committed since those of the last poll."""
+    if not isinstance(now, float):
+        return None
+    return None if isinstance(before, float) and now <= before else now
 
 
 def _many(count: int, what: str) -> str:
