@@ -18,6 +18,7 @@ from unstale.mirror.sources.http.fingerprint import (
     fingerprint_of,
     title_of,
 )
+from unstale.mirror.sources.http.links import read_links
 
 HTML = "text/html; charset=utf-8"
 
@@ -226,6 +227,20 @@ def test_a_page_of_ten_thousand_levels():
 def test_titles(body, found):
     assert title_of(body, "text/html") == found
     assert title_of(body, "application/pdf") is None
+
+
+@pytest.mark.parametrize("codec", ["idna", "undefined", "hex", "zlib", "rot13", "base64", "punycode", "mbcs"])
+@pytest.mark.parametrize("where", ["header", "page"])
+def test_a_codec_that_is_no_charset_does_no_harm(codec, where):
+    """Python knows codecs that are no charsets of texts; a page that names one broke its poll."""
+    kind = f"text/html; charset={codec}" if where == "header" else "text/html"
+    meta = f"<meta charset={codec}>" if where == "page" else ""
+    body = f"<html>{meta}<title>B\xfccher</title><p>text<a href=b>b</a>".encode("latin-1")
+    assert title_of(body, kind).startswith("B")
+    for wanted in (ChangeDefinition("text"), ChangeDefinition("text", "p")):
+        with suppress(NoContent):
+            fingerprint_of(wanted, body, kind)
+    assert read_links(body, "http://a/", kind).links == ("http://a/b",)
 
 
 def test_missing_parts_are_named(monkeypatch):

@@ -186,10 +186,10 @@ def _what_counts(wanted: ChangeDefinition, body: bytes, content_type: str, notes
     if wanted.change == "json":
         return _json(body, wanted.selector)
     if wanted.selector is not None:
-        text = _parseable(_decoded(body, content_type)[1])
+        text = _parseable(decoded(body, content_type)[1])
         return _selected(wanted.selector, text, markup=wanted.change == "bytes")
     if wanted.change == "text":
-        _, text = _decoded(body, content_type)
+        _, text = decoded(body, content_type)
         return _main_text(_parseable(text), notes) if _is_html(content_type, body) else text
     # Different bytes always give different texts, even if the declared charset is wrong.
     return body.decode(_charset(content_type), "surrogateescape")
@@ -205,11 +205,17 @@ def _charset(content_type: str) -> str:
     return name if name.startswith(("iso8859", "cp125", "koi8", "mac-")) else "utf-8"
 
 
-def _decoded(body: bytes, content_type: str) -> tuple[str, str]:
-    """Return the charset of a page, as browsers guess it, and its text."""
+def decoded(body: bytes, content_type: str) -> tuple[str, str]:
+    """Return the charset of a page, as browsers guess it, and its text.
+
+    A page may name a codec of Python that is no charset, such as ``idna`` or ``hex``: then it is UTF-8.
+    """
     from w3lib.encoding import html_to_unicode
 
-    return html_to_unicode(content_type or None, body, default_encoding="utf8")
+    try:
+        return html_to_unicode(content_type or None, body, default_encoding="utf8")
+    except (LookupError, ValueError):
+        return "utf-8", body.decode("utf-8", "replace")
 
 
 def _is_html(content_type: str, body: bytes) -> bool:
@@ -387,7 +393,7 @@ def title_of(body: bytes, content_type: str) -> str | None:
     try:
         text = body[begin:end].decode()
     except UnicodeDecodeError:
-        text = body[begin:end].decode(_decoded(body, content_type)[0], "replace")
+        text = body[begin:end].decode(decoded(body, content_type)[0], "replace")
     if "&" in text:
         text = unescape(text)
     text = _with_single_spaces(text)

@@ -31,6 +31,7 @@ from unstale.mirror.contained import LimitExceeded, parsers
 from unstale.mirror.source import Found, Json, Known, New
 from unstale.mirror.sources.option_values import discovery, patterns_of
 
+from .fingerprint import decoded
 from .private_addresses import named_private
 from .urls import canonical, host_of, site_of
 
@@ -52,7 +53,6 @@ _WHO_READS = re.compile(
     re.IGNORECASE,
 )
 _SESSION_IN_PATH = re.compile(r";(?:jsessionid|sid|phpsessid)=[^/?;]*", re.IGNORECASE)
-_CHARSET = re.compile(rb"<meta[^>]{0,200}charset=[\"']?([\w-]{1,40})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +118,7 @@ def read_links(body: bytes, base: str, content_type: str = "") -> PageLinks:
     PageLinks(links=('http://a/b?x=1#top',), canonical=None)
     """
     parser = _LinkParser(base)
-    declared = re.search(r"charset=[\"']?([\w-]{1,40})", content_type) or _CHARSET.search(body[:2048])
-    name = declared[1] if declared else "utf-8"
-    try:
-        text = body[:_MOST_BYTES].decode(name if isinstance(name, str) else name.decode(), "replace")
-    except LookupError:
-        text = body[:_MOST_BYTES].decode("utf-8", "replace")
+    _, text = decoded(body[:_MOST_BYTES], content_type)
     parser.feed(text)
     return PageLinks(() if parser.nofollow else tuple(parser.links), parser.canonical)
 
