@@ -262,7 +262,7 @@ def test_what_is_made_from_several_and_who_reads_are_shown(page):
     page.wait_for_selector("#readers")
     page.wait_for_selector(".reader")
     row = page.locator("section[aria-labelledby=composed] tbody tr")
-    assert re.fullmatch(r"the quarterly report .*\s+10\s+[\d.]+\s?%", row.inner_text())
+    assert re.fullmatch(r"the quarterly report .*\s+10\s+all\s+[\d.]+\s?%", row.inner_text())
     assert "ann" in page.locator("section[aria-labelledby=readers]").inner_text()
 
 

@@ -190,13 +190,17 @@ class Learner:
         """Find the half-life that has lost least of each class, and whether it goes by the class's level."""
         self._chosen, least = self._best_by(0)
         self._chosen_by_level = self._chosen
-        self.by_level = np.zeros(self.class_count, np.bool_)
-        """Of each class, whether its operational time is that of its level, because that has bet better."""
+        self._by_level = np.zeros(self.class_count, np.bool_)
         if self.can_follow:
             self._chosen_by_level, least_by_level = self._best_by(1)
             if self._may_follow:
-                self.by_level = least_by_level < np.minimum(least - _LEVEL_STAKE, _LEVEL_LOSS_RATIO * least)
-                self._chosen = np.where(self.by_level, self._chosen_by_level, self._chosen)
+                self._by_level = least_by_level < np.minimum(least - _LEVEL_STAKE, _LEVEL_LOSS_RATIO * least)
+            self._chosen = np.where(self.by_level, self._chosen_by_level, self._chosen)
+
+    @property
+    def by_level(self) -> NDArray[np.bool_]:
+        """Of each class, whether its operational time is that of its level, because that has bet better."""
+        return self._by_level
 
     def _best_by(self, clock: int) -> tuple[NDArray[np.intp], Floats]:
         """Return the best half-life of each class, of those that go by a clock, and what it has lost.
