@@ -22,6 +22,7 @@ from starlette.requests import Request
 
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.engine.load_policy import load_policy
+from unstale.mirror.engine.rehearsal import without_compiler
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.ideas import Ideas
 from unstale.mirror.reports.status import Status, status
@@ -109,6 +110,12 @@ class MirrorGateway:
     async def ideas(self) -> Ideas:
         """Return what ideas of the papers would buy."""
         return await self.kept("ideas", lambda mirror: mirror.ideas(), fresh_for=_WHAT_IF_SECONDS)
+
+    async def ideas_at_once(self) -> Ideas | None:
+        """Return the same if nothing has to be compiled for it, which would take some seconds; else None."""
+        return await self.kept(
+            "ideas at once", lambda mirror: without_compiler(mirror.ideas), fresh_for=_WHAT_IF_SECONDS
+        )
 
     async def change(self, work: Callable[[Mirror], _T], *, forget: bool = True) -> _T:
         """Do something that writes to the store, one after the other; then look anew at everything."""

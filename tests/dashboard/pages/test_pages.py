@@ -249,7 +249,7 @@ def test_what_if_tells_what_is_wrong(ask):
 
 
 def test_ideas_are_on_the_page_of_what_if(ask):
-    page = checked(ask().get("/what-if"))
+    page = checked(ask().get("/what-if?ideas=1"))
     assert "Other ideas, at the present budget" in page.text
     assert '[mirror] order = "random"' in page.text
 

@@ -140,11 +140,13 @@ def _what_if(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> N
         return await what_if_values(gateway, budget, freshness, objective)
 
     @routes.get("/what-if")
-    async def what_if(budget: str = "", freshness: str = "", objective: str = "", said: str = "") -> Response:
+    async def what_if(
+        budget: str = "", freshness: str = "", objective: str = "", said: str = "", ideas: str = ""
+    ) -> Response:
         found = await values(budget, freshness, objective)
         wrong = found["complaint"] and found["what_if"] is not None
         if found["what_if"] is not None:
-            found["ideas"] = await gateway.ideas()
+            found["ideas"] = await (gateway.ideas() if ideas else gateway.ideas_at_once())
         return render("what_if.html", 422 if wrong else 200, said=said, **found)
 
     @routes.get("/fragments/what-if")
