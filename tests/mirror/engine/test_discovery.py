@@ -8,7 +8,9 @@ import pytest
 
 from unstale.mirror.engine import discovery, worker
 from unstale.mirror.engine.discovery import Discovery
-from unstale.mirror.settings import DiscoveryLimits, GroupLimit
+from unstale.mirror.engine.discovery_limits import DiscoveryRoom
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.settings import DiscoveryLimits, GroupLimit, Settings
 from unstale.mirror.source import Found, New
 
 from .worlds import DAY, START, add, make, run
@@ -254,3 +256,27 @@ def test_what_is_new_gets_no_hints(tmp_path):
         ids = {element.key: element.id for element in mirror.elements()}
         assert set(named) <= ids.keys()
         assert [edit[1] for edit in edits if edit[0] == "hint"] == [ids["python:x/0"]]
+
+
+def test_ever_new_shapes_of_addresses_take_bounded_work(tmp_path, monkeypatch):
+    """Links with parameters of ever new names had all pages of their host looked at for each of them."""
+    looks = []
+    with Mirror(tmp_path / "mirror.db", settings=Settings(budget=1.0)) as mirror:
+        room = DiscoveryRoom(DiscoveryLimits(pattern=3))
+        root = mirror.add("http://a.example/")
+        with mirror.store.begin() as t:
+            real = t.elements
+
+            def elements(*given, **how):
+                looks.extend([1] * ("pattern" in how))
+                return real(*given, **how)
+
+            monkeypatch.setattr(t, "elements", elements)
+
+            def admitted(*names):
+                wishes = [mirror._discovery.addition(New(f"http://a.example/{name}"), {}) for name in names]
+                return len(room.admitted(t, root.id, wishes, START, followed=True)[0])
+
+            assert admitted(*(f"x?s{number}a{'b' * number}=1" for number in range(600))) == 600
+            assert 0 < len(looks) <= 501
+            assert admitted(*(f"x?zzz={number}" for number in range(10))) == 3

@@ -28,6 +28,10 @@ _WAITING_OF_USELESS = 100
 """Elements of a list that wait at a time, as long as none of it was ever seen."""
 _COUNT_SECONDS = 60.0
 """For which a count of very many elements serves."""
+_MOST_ROWS_COUNTED = 50_000
+"""Elements of hosts that are looked at for the shapes of addresses that one list names: a second's work."""
+_MOST_SHAPES = 20_000
+"""That are remembered."""
 _LONGEST_WAY = 8
 """Lists that may lead from one to the next."""
 _ABOUT = {
@@ -50,6 +54,8 @@ class DiscoveryRoom:
         """Large counts, by the list, or 0 for all: when they were made."""
         self._shapes: dict[str, tuple[float, int]] = {}
         """How many elements have addresses of a shape, and when that was counted."""
+        self._rows_left = 0
+        """That may still be looked at for the list that is read."""
 
     def admitted(
         self, t: Transaction, via: int, new: Sequence[Addition], now: float, *, followed: bool = False
@@ -63,12 +69,16 @@ class DiscoveryRoom:
         room = self._places(t, via, root, now)
         hosts = t.count_in_groups(sorted({one.group for one in new}))
         got: list[Addition] = []
+        self._rows_left = _MOST_ROWS_COUNTED
         for one in new:
             why = next((name for name, places in room.items() if places <= len(got)), "")
             if not why and hosts.get(one.group, 0) >= self._limits.host:
                 why = "host"
             shape = shape_of(one.key) if followed and not why else None
-            if shape is not None and self._alike(t, shape, now) >= self._limits.pattern:
+            if (
+                shape is not None
+                and self._alike(t, shape, now, hosts.get(one.group, 0)) >= self._limits.pattern
+            ):
                 why = "pattern"
             if why:
                 left_out[why] += 1
@@ -83,13 +93,19 @@ class DiscoveryRoom:
                 self._counts[number] = moment, count + len(got)
         return got, dict(left_out)
 
-    def _alike(self, t: Transaction, shape: str, now: float) -> int:
-        """Return how many elements have addresses of a shape, up to the limit."""
+    def _alike(self, t: Transaction, shape: str, now: float, rows: int) -> int:
+        """Return how many elements have addresses of a shape, up to the limit; the host has so many rows.
+
+        A list that names ever new shapes would have all elements of its host looked at for each: beyond some
+        work those that are not known yet are counted from now on.
+        """
         moment, count = self._shapes.get(shape, (-_COUNT_SECONDS, 0))
         if not 0.0 <= now - moment < _COUNT_SECONDS:
-            if len(self._shapes) > 1000:
+            if len(self._shapes) > _MOST_SHAPES:
                 self._shapes.clear()
-            count = len(t.elements(0, self._limits.pattern, pattern=shape))
+            if self._rows_left > 0:
+                self._rows_left -= max(rows, 100)
+                count = len(t.elements(0, self._limits.pattern, pattern=shape))
             self._shapes[shape] = now, count
         return count
 
