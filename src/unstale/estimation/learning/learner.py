@@ -30,14 +30,19 @@ from unstale.estimation.rates.posterior import GammaPrior
 from unstale.processes import UncertainPoisson
 
 from .compiled.learner import hear, present
+from .evidence_rows import (
+    FORMER_HALF_LIVES,
+    FORMER_ROWS,
+    HALF_LIVES,
+    LONGEST_ROUND,
+    SHORTEST_ROUND,
+    clocks_of,
+    nearest_half_lives,
+    packed_rows,
+    rescale_rows,
+    unpacked_rows,
+)
 
-_LIVES = 2.0 ** np.array([1, 3, 5, 7])
-"""In rounds: from two to so many that evidence hardly fades."""
-_HALF_LIVES = np.tile(_LIVES, 2)
-_CLOCKS = np.repeat([1, 0], _LIVES.size)
-"""By which clock each half-life goes: by the level of the class (1), or by time as it is (0)."""
-_FORMER_HALF_LIVES = 2.0 ** np.arange(8)
-"""Those of earlier versions, all by the clock."""
 _LEVEL_STAKE = 4.0
 _LEVEL_LOSS_RATIO = 0.995
 """What going by the level must have lost less than going by time, in nats and over all that was lost, before
@@ -52,8 +57,6 @@ _MOST_CLASSES = 100_000
 """More classes than anyone has."""
 _SHORTEST_ELAPSED_ROUNDS, _LONGEST_ELAPSED_ROUNDS = 1e-12, 1e12
 """Parts of a round that are too short to say anything, and too long to be true."""
-_SHORTEST_ROUND, _LONGEST_ROUND = 1e-20, 1e20
-"""Rounds: evidence is kept in numbers of four bytes, which have no room for more."""
 _STIFF, _PULL = 0.05, 0.005
 """How slowly priors move: as if there had been so much information, per element of the class, before any
 poll. It takes a part of a round to outweigh that, since polls of one moment may all see the same cause. A
@@ -106,11 +109,11 @@ class Learner:
         whole("n", n, at_least=0)
         if not (prior is None or isinstance(prior, GammaPrior)):
             raise InvalidInput(f"prior must be a GammaPrior; prior is {prior!r}")
-        self._round = scalar("round", round, at_least=_SHORTEST_ROUND, at_most=_LONGEST_ROUND)
-        self._half_lives = self._round * _HALF_LIVES
+        self._round = scalar("round", round, at_least=SHORTEST_ROUND, at_most=LONGEST_ROUND)
+        self._half_lives = self._round * HALF_LIVES
         if half_life is not None:
             self._half_lives = np.array([scalar("half_life", half_life, above=0, infinite=True)])
-        self._clocks = _clocks_of(self._half_lives)
+        self._clocks = clocks_of(self._half_lives)
         self._classes = _classes(classes, n)
         groups = int(self._classes.max(initial=0)) + 1
         start = self._opinion if prior is None else np.log([prior.shape, prior.rate])
@@ -265,8 +268,7 @@ class Learner:
 
         The last byte says by which half-lives: they have changed since earlier versions.
         """
-        end = np.float64(self._round).tobytes() + _FORM
-        return [row.tobytes() + end for row in self._evidence[elements]]
+        return packed_rows(self._evidence[elements], self._round)
 
     def write(self, elements: NDArray[np.integer], rows: Sequence[bytes]) -> None:
         """Write `rows` back that were saved, also under another round.
@@ -274,38 +276,10 @@ class Learner:
         Those without a round are of older versions, which wrote all anew at each `rescale`; their numbers may
         have eight bytes. One that is empty, or of a strange length, says nothing.
         """
-        numbers_each = self._evidence[0].size
         self._evidence[elements] = 0.0
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        for length, kind, end in (
-            (4 * numbers_each + 9, np.float32, 9),
-            (4 * numbers_each + 8, np.float32, 8),
-            (4 * numbers_each, np.float32, 0),
-            (8 * numbers_each, np.float64, 0),
-        ):
-            which = np.flatnonzero(lengths == length)
-            if not which.size:
-                continue
-            given = b"".join(rows if which.size == len(rows) else [rows[place] for place in which.tolist()])
-            table = np.frombuffer(given, np.uint8).reshape(which.size, length)
-            found = table[:, : length - end].copy().view(kind).reshape(-1, *self._evidence.shape[1:])
-            rounds = np.full(which.size, self._unsaid_round)
-            if end:
-                rounds = table[:, length - end : length - end + 8].copy().view(np.float64).ravel()
-            if end < 9 and self._half_lives.size > 1:
-                found = found[:, _FORMER_ROWS].copy()
-            self._rescale_rows(found, rounds)
+        for which, found, rounds in unpacked_rows(rows, self._evidence.shape[1:], self._unsaid_round):
+            rescale_rows(found, rounds, self._round, self._half_lives)
             self._evidence[elements[which]] = found
-
-    def _rescale_rows(self, evidence: NDArray[Any], rounds: Floats) -> None:
-        """Do to rows that were written under other rounds what `rescale` would have done to them."""
-        if self._half_lives.size == 1 or (rounds == self._round).all():
-            return
-        for other in np.unique(rounds).tolist():
-            if _SHORTEST_ROUND <= other <= _LONGEST_ROUND and other != self._round:
-                which = np.flatnonzero(rounds == other)
-                nearest = _nearest(self._half_lives, other * _HALF_LIVES, self._clocks)
-                evidence[which] = evidence[which][:, nearest]
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -512,10 +486,10 @@ class Learner:
 
     def rescale(self, round: float) -> None:  # noqa: A002
         """Set another time between polls from now on; half-lives that are not given are multiples of it."""
-        span = scalar("round", round, at_least=_SHORTEST_ROUND, at_most=_LONGEST_ROUND)
+        span = scalar("round", round, at_least=SHORTEST_ROUND, at_most=LONGEST_ROUND)
         if self._half_lives.size > 1:
-            lives = span * _HALF_LIVES
-            nearest = _nearest(lives, self._half_lives, self._clocks)
+            lives = span * HALF_LIVES
+            nearest = nearest_half_lives(lives, self._half_lives, self._clocks)
             self._half_lives = lives
             self._evidence = self._evidence[:, nearest].copy()
             for name in ("priors", "surprise", "information"):
@@ -562,11 +536,11 @@ class Learner:
     def _take_former(self) -> None:
         """Take in what an earlier version learned, whose half-lives were others."""
         lives = self._half_lives
-        if lives.size == _FORMER_HALF_LIVES.size and (np.diff(lives) > 0).all():
-            self._half_lives = lives[_FORMER_ROWS]
+        if lives.size == FORMER_HALF_LIVES.size and (np.diff(lives) > 0).all():
+            self._half_lives = lives[FORMER_ROWS]
             for name in ("priors", "surprise", "information", "evidence"):
                 if (found := getattr(self, f"_{name}")).ndim > 1 and found.shape[1] == lives.size:
-                    setattr(self, f"_{name}", found[:, _FORMER_ROWS].copy())
+                    setattr(self, f"_{name}", found[:, FORMER_ROWS].copy())
 
     @classmethod
     def resume(cls, state: Mapping[str, Any]) -> Self:
@@ -577,7 +551,7 @@ class Learner:
         for name in _STATE:
             setattr(self, f"_{name}", np.array(state[name]))
         self._take_former()
-        self._clocks = _clocks_of(self._half_lives)
+        self._clocks = clocks_of(self._half_lives)
         self._round, self._heard = float(self._round), float(self._heard)
         self._evidence = self._evidence.astype(np.float32, copy=False)
         self._classes = self._classes.astype(np.int32, copy=False)
@@ -604,22 +578,6 @@ class Learner:
         return self
 
 
-def _nearest(
-    lives: NDArray[np.floating[Any]], former: NDArray[np.floating[Any]], clocks: NDArray[np.integer]
-) -> NDArray[np.intp]:
-    """Return for each half-life which of the former ones is nearest, of those that go by the same clock."""
-    far = np.where(clocks[:, None] == clocks, 0.0, np.inf)
-    return np.asarray((np.abs(np.log(lives)[:, None] - np.log(former)) + far).argmin(axis=1))
-
-
-def _clocks_of(half_lives: Floats) -> NDArray[np.int64]:
-    """Return by which clock each half-life goes; one that is given goes by time."""
-    return _CLOCKS if half_lives.size > 1 else np.zeros(half_lives.size, np.int64)
-
-
-_FORMER_ROWS = np.searchsorted(_FORMER_HALF_LIVES, _HALF_LIVES)
-"""Which of the half-lives of earlier versions stands for each of today's."""
-_FORM = b"\x01"
 _STATE = ("round", "half_lives", "classes", "priors", "surprise", "information", "evidence", "heard")
 
 
