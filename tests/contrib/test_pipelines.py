@@ -1,10 +1,13 @@
-"""dbt and Dagster start one run for a change of a table of PostgreSQL, and none without."""
+"""dbt, Dagster and Airflow start one run for a change of a table of PostgreSQL, and none without."""
 
 import json
 import os
+import signal
+import sqlite3
 import subprocess
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from socket import socket
 
 import psycopg
 import pytest
@@ -94,15 +97,17 @@ def test_dbt_builds_what_has_changed(tmp_path, shop, postgres_url):
 
 @contextmanager
 def process(*line, **options):
-    with subprocess.Popen([str(one) for one in line], **options) as started:  # noqa: S603
+    """Run a program, which ends with all that it has started."""
+    words = [str(one) for one in line]
+    with subprocess.Popen(words, start_new_session=True, **options) as started:  # noqa: S603
         try:
             yield started
         finally:
             started.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 started.wait(30)
-            except subprocess.TimeoutExpired:
-                started.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
 
 
 def check_that_one_change_is_one_run(mirror, shop, runs):
@@ -154,3 +159,52 @@ def test_dagster_runs_once_for_a_change(tmp_path, shop):
                 ".event_log_entry.asset_observation.tags['dagster/data_version']"
             )
             assert events == mirror.changes()[-1].digest
+
+
+@pytest.mark.long
+def test_airflow_runs_once_for_a_change(tmp_path, shop):
+    programs = adapter("airflow", "airflow.sdk")
+    home = tmp_path / "home"
+    (home / "dags").mkdir(parents=True)
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    said = {
+        "CORE__DAGS_FOLDER": home / "dags", "CORE__LOAD_EXAMPLES": False, "API__PORT": port,
+        "CORE__DAGS_ARE_PAUSED_AT_CREATION": False, "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": True,
+        "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/", "API__WORKERS": 1,
+        "API__BASE_URL": f"http://127.0.0.1:{port}", "DAG_PROCESSOR__REFRESH_INTERVAL": 5,
+    }  # fmt: skip
+    environment = os.environ | {f"AIRFLOW__{name}": str(value) for name, value in said.items()}
+    environment |= {
+        "AIRFLOW_HOME": str(home), "PYTHONWARNINGS": "ignore",
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+    }  # fmt: skip
+
+    def counted(query):
+        with suppress(sqlite3.Error), closing(sqlite3.connect(home / "airflow.db")) as database:
+            return database.execute(query).fetchone()[0]
+        return 0
+
+    with running_mirror(tmp_path, QUICK) as (mirror, address):
+        mirror.add("shop#raw.orders")
+        until(lambda: changes_seen(mirror) >= 1)
+        text = (
+            (tmp_path / "orders_dag.py")
+            .read_text()
+            .replace('"http://127.0.0.1:8321")', f'"{address}", seconds=1)')
+        )
+        (home / "dags" / "orders_dag.py").write_text(text)
+        with (
+            (tmp_path / "log").open("w") as log,
+            process(
+                programs / "airflow", "standalone",
+                cwd=tmp_path, env=environment, stdout=log, stderr=log,
+            ),
+        ):  # fmt: skip
+            watching = "SELECT count(*) FROM trigger WHERE triggerer_id IS NOT NULL"
+            until(lambda: counted(watching), 240.0)
+            time.sleep(10.0)  # in which the trigger has looked at what there is
+            check_that_one_change_is_one_run(
+                mirror, shop, lambda: counted("SELECT count(*) FROM dag_run WHERE state = 'success'")
+            )
