@@ -23,6 +23,7 @@ from unstale.estimation.learning.learner import Learner
 from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.estimation.learning.rhythm_learner import RhythmLearner
 from unstale.objectives import Objective
+from unstale.planning import DemandCurve, summary_of
 from unstale.schedule.element_clocks import Clocks, WindowClock
 from unstale.schedule.polls import Polls, later
 
@@ -222,6 +223,25 @@ class Learning:
         by_size = self._limits.byte_budget is not None
         self._limits.change_budget(self._now, None if by_size else budget, budget if by_size else None)
         self._measure()
+
+    def demand(self) -> DemandCurve:
+        """Return what its elements would spend at prices: at the present one, what they do spend.
+
+        Those that share a budget show these to one another now and then, and `share_budget` tells each its
+        part.
+        """
+        known, table, now = self._policy.known, self._policy.table, self._now
+        places = np.arange(len(self))
+        by_size = self._limits.byte_budget is not None
+        elements = summary_of(
+            self.learner.law(np.maximum(table.since(places, now), 0.0), places),
+            objective=known.aim.objective,
+            weights=known.aim.factor * self.weights,
+            sizes=known.sizes(places) if by_size else 1.0,
+        )
+        if self.price > 0:
+            return DemandCurve.of(elements, self.price).through(self.price, self.budget)
+        return DemandCurve.of(elements, max(elements.outlook(self.budget).price, 1e-300))
 
     @property
     def weights(self) -> Floats:

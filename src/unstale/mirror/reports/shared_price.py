@@ -1,7 +1,7 @@
 """What budgets buy where elements have several objectives, or promises, under one price.
 
 At a price each element is polled when a poll of it, by its own objective, is worth it; what all of them spend
-falls as the price rises. So a table of prices says what each budget buys.
+falls as the price rises. So a curve of demand says what each budget buys.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from unstale.arguments import Floats, Order
 from unstale.objectives import Objective
+from unstale.planning import DemandCurve
 from unstale.policy.terms import Aim
 from unstale.polling import interval, mean_cost
 from unstale.processes import UncertainPoisson
 
 _PRICES = 61
-"""Prices of the table."""
+"""Prices of the curve of demand."""
 _DECADES = 4.0
-"""How far the table reaches to both sides, in powers of ten."""
+"""How far it reaches to both sides, in powers of ten."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +64,12 @@ class SharedPrice:
         return found * part_left[self.groups]
 
     @cached_property
-    def _table(self) -> tuple[Floats, Floats, Floats]:
-        """Prices, what is spent at each, and frequencies."""
+    def demand(self) -> DemandCurve:
+        """What is spent at prices."""
         middle = self._middle
         prices = np.geomspace(middle * 10.0**_DECADES, middle * 10.0**-_DECADES, _PRICES)
-        often = np.stack([self.frequencies(price) for price in prices])
-        return prices, often @ self.sizes, often
+        spent = [float(self.frequencies(price) @ self.sizes) for price in prices]
+        return DemandCurve(prices, np.maximum.accumulate(spent))
 
     @cached_property
     def _middle(self) -> float:
@@ -82,10 +83,7 @@ class SharedPrice:
 
     def at_budget(self, budget: float) -> tuple[float, Floats]:
         """Return the price at which a budget is spent, and how often elements are polled then."""
-        prices, spent, _ = self._table
-        keep = np.r_[True, np.diff(spent) > 0]
-        log_price = np.interp(np.log(budget), np.log(np.maximum(spent[keep], 1e-300)), np.log(prices[keep]))
-        price = float(np.exp(log_price))
+        price = self.demand.price(budget)
         return price, self.frequencies(price)
 
     def cost(self, objective: str | Objective, frequencies: Floats) -> float:
