@@ -20,6 +20,7 @@ import numpy as np
 from ..arguments import Floats, Order, order_code, scalar
 from ..errors import InvalidInput
 from ..objectives import Objective, objective_named
+from ..processes import Process
 from .compiled.demand import RESIDUAL, SPENT
 from .demand import ALONE, demand_of
 from .elements import EXACTLY_SOLVED_ELEMENTS, Goal
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from distributed import Future as ClusterFuture
     from numpy.typing import ArrayLike
 
-    Shard = Mapping[str, ArrayLike] | Callable[[], Mapping[str, ArrayLike]] | Problem | None
+    Columns = Mapping[str, ArrayLike | Process]
+    Shard = Columns | Callable[[], Columns] | Problem | None
 
 _WAITING_SHARDS = 16
 """Shards that are handed to an executor before the first answer is awaited."""
@@ -75,7 +77,7 @@ class ShardedPlan:
 
 
 def summary_of(
-    rates: ArrayLike,
+    rates: ArrayLike | Process,
     *,
     objective: str | Objective = "freshness",
     order: Order = "fixed",
