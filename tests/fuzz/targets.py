@@ -229,6 +229,42 @@ def decode(body: bytes) -> None:
     assert total <= 21 * MEGABYTE
 
 
+@target(4 * MEGABYTE)
+def links(body: bytes) -> None:
+    apart(_links, body)
+
+
+def _links(body: bytes) -> None:
+    from unstale.mirror.sources.http.fingerprint import title_of
+    from unstale.mirror.sources.http.links import MOST_LINKS, LinkOptions, followed, read_links
+
+    first, _, page = body.partition(b"\n")
+    kind = f"text/html{first[:200].decode('latin-1')}"
+    found = read_links(page, BASE, kind)
+    assert len(found.links) <= MOST_LINKS
+    options = LinkOptions.of({"links": 2})
+    assert options is not None
+    for one in followed(found, BASE, BASE, options, private=False):
+        assert one.key.startswith(("http://example.org/", "https://example.org/", "https://www.example.org/"))
+        assert len(one.key) <= 1000
+    title_of(page, kind)
+
+
+@target(16384)
+def promises(body: bytes) -> None:
+    from multidict import CIMultiDict
+
+    from unstale.mirror.sources.http.headers import promised
+    from unstale.mirror.sources.told_dates import moment_of, to_the_minute
+
+    values = body.decode("utf-8", "surrogateescape").split("\n")
+    said = promised(CIMultiDict(zip(("Cache-Control", "Age", "Expires", "Date"), values, strict=False)))
+    assert said is None or 0.0 < said <= 366 * 86400.0
+    for value in values:
+        told = to_the_minute(moment_of(value))
+        assert told is None or 0.0 < told < 1e12
+
+
 @target(16384)
 def headers(body: bytes) -> None:
     from multidict import CIMultiDict
@@ -409,6 +445,29 @@ def quantities(body: bytes) -> None:
         Windows.parse(text)
     except InvalidInput:
         pass
+
+
+# --- what fetchers report
+
+
+@target(MEGABYTE)
+def outcomes(body: bytes) -> None:
+    from fastapi import HTTPException
+    from pydantic import ValidationError
+
+    from unstale.dashboard.api.fetching import PollOutcomesReport, _outcome
+    from unstale.mirror.engine.discovery import Discovery
+    from unstale.mirror.engine.fetchers import FetchDesk, ReportRequest
+
+    its = mirror()
+    try:
+        told = PollOutcomesReport.model_validate_json(body)
+        asked = ReportRequest(told.fetcher, [_outcome(one) for one in told.outcomes])
+    except (ValidationError, HTTPException):
+        return
+    desk = FetchDesk(its.store, its.copies, its.settings, its.clock, Discovery(its.settings, its.sources))
+    (done,) = desk.serve([asked])
+    assert done.recorded == 0  # type: ignore[union-attr]  # nothing was leased
 
 
 # --- requests to the dashboard

@@ -28,8 +28,8 @@ _WAITING_OF_USELESS = 100
 """Elements of a list that wait at a time, as long as none of it was ever seen."""
 _COUNT_SECONDS = 60.0
 """For which a count of very many elements serves."""
-_MOST_ROWS_COUNTED = 50_000
-"""Elements of hosts that are looked at for the shapes of addresses that one list names: a second's work."""
+_MOST_ROWS_COUNTED = 10_000
+"""Elements of hosts beyond which none is looked at for the shapes of addresses that one list names."""
 _MOST_SHAPES = 20_000
 """That are remembered."""
 _LONGEST_WAY = 8

@@ -204,7 +204,7 @@ async def with_links(found: Found, known: Known, *, private: bool) -> Found:
             page = await parsers.run(_read, *arguments)
     except LimitExceeded as error:
         return replace(found, detail=f"{found.detail}; its links cannot be read: {error}")
-    news = followed(page, known.key, base, options, private=private)
+    news = await asyncio.to_thread(followed, page, known.key, base, options, private=private)
     return replace(found, discovered=news, detail=f"{found.detail}, {len(news):,} links")
 
 
