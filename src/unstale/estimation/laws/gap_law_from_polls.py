@@ -233,7 +233,7 @@ def _regression(
         there = times @ total
         known = there > 0
         ratio = (times @ seen)[known] / there[known]
-        again.append(_mixture(basis[known], ratio, variance[known]))
+        again.append(_mixture(basis[known], ratio, variance[known]) if known.any() else weights)
     tails = 0.5 - level / 2, 0.5 + level / 2
     low, high = np.quantile(np.array(again) @ basis.T, tails, axis=0)
     rates = np.quantile(np.array(again) @ (1.0 / periods), tails)
