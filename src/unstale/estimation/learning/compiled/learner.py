@@ -130,27 +130,28 @@ def hear(
     depends on the prior: its gradient, and the Fisher information.
     """
     seen = np.empty(5)
-    shapes, times, known = np.empty(half_lives.size), np.empty(half_lives.size), -1
+    shapes, times = np.empty(priors.shape[:2]), np.empty(priors.shape[:2])
+    known = np.zeros(priors.shape[0], np.bool_)
     for j in range(elements.size):
         i = elements[j]
         if not elapsed[0, j] > least:
             continue
         group = classes[i] if classes.size else 0
-        if group != known:
-            known = group
+        if not known[group]:
+            known[group] = True
             for k in range(half_lives.size):
-                shapes[k] = math.exp(priors[group, k, 0])
-                times[k] = math.exp(priors[group, k, 0] - priors[group, k, 1])
+                shapes[group, k] = math.exp(priors[group, k, 0])
+                times[group, k] = math.exp(priors[group, k, 0] - priors[group, k, 1])
         for k in range(half_lives.size):
             t = max(elapsed[clocks[k], j], least)
             fade = math.exp(-_LOG_2 * t / half_lives[k])
             for m in range(5):
                 seen[m] = fade * evidence[i, k, m]
             hope = _hope(seen[4])
-            a, b = gamma_law(shapes[k] + seen[0], times[k], seen[1], seen[2], seen[3])
+            a, b = gamma_law(shapes[group, k] + seen[0], times[group, k], seen[1], seen[2], seen[3])
             log = math.log1p(t / b)
             here = a * log  # -log of the probability that nothing changes
-            shape_p, shape_q, time_p, time_q = slopes(shapes[k], times[k], seen, a, b)
+            shape_p, shape_q, time_p, time_q = slopes(shapes[group, k], times[group, k], seen, a, b)
             to_shape = shape_p * log - a * t / (b + t) * time_p
             to_rate = shape_q * log - a * t / (b + t) * time_q
             stir = max(-math.expm1(-here), 1e-300)
