@@ -459,6 +459,14 @@ def test_parquet_takes_text_of_any_kind(kind, tmp_path):
         repeated.read()
 
 
+def test_a_parquet_file_whose_one_text_is_that_of_all_rows_is_refused(tmp_path):
+    """831 bytes made 2.2 GB, and an error of Arrow's."""
+    same = pa.DictionaryArray.from_arrays(pa.array([0] * 3000), pa.array(["x" * 1_000_000]))
+    table = write_parquet(tmp_path / "p.parquet", key=same, rate=[1.0] * 3000)
+    with pytest.raises(InvalidInput, match="it holds text of 1,000,000 bytes"):
+        table.read()
+
+
 def test_parquet_keys_keep_their_type(tmp_path):
     table = write_parquet(
         tmp_path / "p.parquet", key=pa.array([7, 8], pa.int32()), rate=[1.0, 2.0], group=[5, 5]

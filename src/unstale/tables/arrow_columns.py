@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from unstale.arguments import Floats
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_LONGEST_TEXT_BYTES = 65_536
+"""Of a value in a dictionary: a file of a kilobyte may hold one of megabytes for thousands of rows."""
 _UNKNOWN = -1
 """A flag that is missing."""
 
 
 def values_of(columns: Sequence[tuple[Column, Any]], source: ColumnPlaces) -> dict[str, Any]:
     """Return values by role, as `Columns` holds them."""
-    plain = [(column, _without_blanks(column, _plain(data))) for column, data in columns]
+    plain = [(column, _without_blanks(column, _plain(column, data, source))) for column, data in columns]
     _check_times([(column, data) for column, data in plain if column.kind == "time"], source)
     return {column.role: _VALUES[column.kind](column, data, source) for column, data in plain}
 
@@ -43,11 +45,19 @@ def count_different(column: Any) -> int:  # noqa: ANN401
     return int(pc.count_distinct(column, mode="all").as_py())
 
 
-def _plain(column: Any) -> Any:  # noqa: ANN401
+def _plain(column: Column, data: Any, source: ColumnPlaces) -> Any:  # noqa: ANN401
     """Return a column without a dictionary, and with text that Arrow can search."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
+    kind = data.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            for chunk in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
+                longest = pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0
+                if longest > _LONGEST_TEXT_BYTES:
+                    source.wrong_type(column, f"text of {longest:,} bytes, more than {_LONGEST_TEXT_BYTES:,}")
+            kind = pa.large_string()  # all together they may have more than two gigabytes
+        data = data.cast(kind)
+    return data.cast(pa.large_string()) if pa.types.is_string_view(kind) else data
 
 
 def _without_blanks(column: Column, data: Any) -> Any:  # noqa: ANN401
