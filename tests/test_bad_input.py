@@ -231,6 +231,11 @@ CASES = [
         weights=OPTIONAL,
         sizes=OPTIONAL,
     ),
+    *cases(
+        planning.share_budget,
+        {"curves": (planning.DemandCurve([2.0, 1.0], [1.0, 2.0]),), "budget": 1.0},
+        budget=SINGLE,
+    ),
     *cases(planning.random_optimal_slots, {"changes": [0.5, 0.5], "weights": [1.0, 1.0]}),
     *cases(
         schedule.Schedule,
