@@ -87,6 +87,6 @@ def test_cells_that_share_a_price_are_as_fresh_as_one_planner_for_all(count, rou
     print(f"one {one:.4f}, cells {cells:.4f}, apart {apart:.4f}; spread {spread:.4f}")  # noqa: T201
     print(np.mean(single.prices), prices)  # noqa: T201  (shown with -s)
     assert cells > one - 0.002
-    assert cells > apart + 0.02
+    assert cells > apart + 0.005
     assert spread < 0.02
     assert sum(cell.policy.budget for cell in found) == pytest.approx(budgets.sum(), rel=1e-9)
