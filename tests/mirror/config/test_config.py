@@ -34,7 +34,7 @@ bytes = "3.6MB/h"
 reserve = "6h"
 max_rate = "60/min"
 objective = "age"
-policy = "proportional"
+policy = "optimal"
 order = "random"
 contact = "https://example.org/bot"
 concurrency = 7
@@ -156,7 +156,7 @@ def test_everything_can_be_said(write, monkeypatch):
         reserve=21600.0,
         max_rate=1.0,
         objective="age",
-        policy="proportional",
+        policy="optimal",
         order="random",
         contact="https://example.org/bot",
         concurrency=7,
@@ -461,6 +461,14 @@ def loaded_or_refused(path):
     assert "\n" not in told
 
 
+@pytest.mark.parametrize("aim", ['target = "90 %"', 'objective = "age"'])
+def test_a_policy_without_objective_takes_no_rules_with_one(tmp_path, aim):
+    path = tmp_path / "mirror.toml"
+    path.write_text(f'[mirror]\npolicy = "uniform"\n[[rule]]\nmatch = "*"\n{aim}\n')
+    with pytest.raises(InvalidInput, match=r"mirror.toml, line 5: \[\[rule\]\] .* looks at no objective"):
+        load(path)
+
+
 def test_the_template_can_be_used_as_it_is(tmp_path):
     path = tmp_path / "new" / "mirror.toml"
     write_template(path, budget="50/h", contact="me@example.org")
@@ -474,6 +482,7 @@ def test_the_template_can_be_used_as_it_is(tmp_path):
 
 
 EITHER = {
+    '#policy = "uniform"',  # as there are rules with a target
     '#budget = "1000/day"',  # of a group, which has spacing as well
     '#probe = "select max(version) from people"',  # as there is a cursor
     '#query = "select id, name from people where active"',  # as there is a split

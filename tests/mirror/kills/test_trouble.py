@@ -92,10 +92,10 @@ class Attempts(list):
 def attempts(monkeypatch):
     times, transact = Attempts(), Worker._transact
 
-    def counted(self, *arguments):
+    def counted(self, *arguments, **options):
         times.append(self._clock.now())
         times.before(times[-1])
-        return transact(self, *arguments)
+        return transact(self, *arguments, **options)
 
     monkeypatch.setattr(Worker, "_transact", counted)
     return times

@@ -181,7 +181,7 @@ class _ConfigReader:
             replicas=self._replicas(),
             composed=tuple(self._composed()),
             groups=tuple(self._groups()),
-            rules=tuple(self._rules()),
+            rules=tuple(self._rules(mirror.get("policy", "optimal"))),
             databases=self._databases(),
             notify=tuple(self._notify()),
             hint_file=self._section("hints").get("file"),
@@ -305,7 +305,7 @@ class _ConfigReader:
             limits.append(replace(_DEFAULT_PAGE_LIMIT if pages else GroupLimit(), **({"match": "*"} | got)))
         return [*limits, *Settings().groups]
 
-    def _rules(self) -> list[Rule]:
+    def _rules(self, policy: str) -> list[Rule]:
         section, rules = _SECTION_BY_NAME["rule"], []
         for toml_path, got in self._many("rule"):
             given = got.pop("options", {})
@@ -328,8 +328,19 @@ class _ConfigReader:
                     '[[rule]] must say which elements it is for: match = "https://example.org/news/*", or '
                     'match = "*" for all',
                 )
-            rules.append(Rule(**got, options=plain | given))
+            rule = Rule(**got, options=plain | given)
+            self._check_aim(toml_path, rule, policy)
+            rules.append(rule)
         return rules
+
+    def _check_aim(self, toml_path: TomlPath, rule: Rule, policy: str) -> None:
+        """Refuse what a rule wants of elements where the policy looks at nothing of the kind."""
+        for name in ("target", "objective"):
+            if policy != "optimal" and getattr(rule, name) is not None:
+                self._fail(
+                    (*toml_path, name),
+                    f'[[rule]] {name} is for policy = "optimal": {policy!r} looks at no objective',
+                )
 
     def _check_options(self, toml_path: TomlPath, options: dict[str, Any]) -> None:
         """Let the sources check that options fit together, where that is cheap."""
