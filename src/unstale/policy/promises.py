@@ -83,9 +83,9 @@ class Promises:
         ]
         left = _MOST_SHARE * rate
         for number, places in sorted(promised, key=lambda one: one[1].size):
-            if places.size and left > 0 and left < inf:
+            if places.size and rate < inf:
                 one = self._promise(table.terms[number], places, now, left)
-                left -= one.gets
+                left = max(left - one.gets, 0.0)
                 found.append(one)
         return found
 
@@ -106,6 +106,8 @@ class Promises:
             needs = budget_for(sure, freshness=terms.target / able, **options) if terms.target < able else inf
         except NoAnswer:
             needs = inf
+        if not left > 0:  # its elements are polled at the price of all, as if nothing was promised
+            return Promise(terms, places.size, needs / part * unit, 0.0, 0.0, inf)
         bought = plan(sure, min(needs, left / unit * part), **options)
         gets = min(needs / part * unit, left)
         return Promise(terms, places.size, needs / part * unit, gets, bought.freshness * able, bought.price)

@@ -225,6 +225,25 @@ def test_a_target_beyond_the_budget_is_told_with_the_budget_that_could(tmp_path)
     assert found[mine, 0].mean() > found[~mine, 0].mean() + 0.2
 
 
+def test_a_target_for_which_others_leave_nothing_is_told_too(tmp_path):
+    rules = (Rule("python:a/*", target=0.9), Rule("python:b/*", target=0.6), Rule("python:c/*", target=0.5))
+    content = {f"python:{rule}/{i}": lambda now: str(now).encode() for rule in "abc" for i in range(3)}
+    mirror, _ = make(tmp_path, tick=7200.0, content=content, budget=2 / DAY, rules=rules)
+    with mirror:
+        add(mirror, "a/0", "b/0", "b/1", "c/0", "c/1", "c/2")
+        run(mirror, 4 * DAY)
+        status = mirror.status()
+    first, *others = status.trouble
+    assert "for python:a/* is out of reach" in first
+    assert " polls a day make " in first
+    assert [one.split(" is ")[0] for one in others] == [
+        "the target of 60 % for python:b/*", "the target of 50 % for python:c/*"
+    ]  # fmt: skip
+    for one in others:
+        assert "other targets, of fewer elements, take all of the budget that is for targets" in one
+    assert [one.gets > 0 for one in status.targets] == [True, False, False]
+
+
 @pytest.mark.parametrize("wrong", ["speed", "currency:", "currency:soon", "lag:sin(x)", "lag:x:never"])
 def test_what_is_no_objective_is_refused(tmp_path, wrong):
     with pytest.raises(InvalidInput, match="objective"):

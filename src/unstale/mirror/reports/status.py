@@ -335,6 +335,8 @@ def promise_words(promise: Promise) -> str:
     """Say that a target is out of reach, what it would need and what it gets."""
     wanted = f"the target of {show_number(100 * promise.terms.target)} % for {promise.terms.rule}"
     gets = f"{show_number(86400.0 * promise.gets)} polls a day make {100 * promise.fresh:.0f} %"
+    if not promise.gets > 0:
+        gets = "other targets, of fewer elements, take all of the budget that is for targets"
     if isinf(promise.needs):
         return f"{wanted} is out of reach: no budget buys it, and {gets}; lower the target"
     needs = f"{show_number(86400.0 * promise.needs)} polls a day"
