@@ -87,6 +87,14 @@ class AccessRules:
         """Return what the one may do whose browser has this cookie."""
         return self._scopes(given, [(cookie_of(one.token), one.scopes) for one in self.tokens])
 
+    def place_of_token(self, given: str, cookies: Sequence[str]) -> int:
+        """Return which token is given, or was by the one whose browser has these cookies; -1: none."""
+        place = -1
+        for i, one in enumerate(self.tokens):
+            known = same(given, one.token) or any([same(text, cookie_of(one.token)) for text in cookies])
+            place = i if known else place
+        return place
+
     @staticmethod
     def _scopes(given: str, secret: Sequence[tuple[str, frozenset[str]]]) -> frozenset[str]:
         found: frozenset[str] = frozenset()

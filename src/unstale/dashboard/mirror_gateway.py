@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import nan
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -102,6 +102,14 @@ class MirrorGateway:
         self._reads: Counter[int] = Counter()
         self._user_reads: Counter[tuple[str, int]] = Counter()
         self._writing: asyncio.Task[None] | None = None
+        self._begun: set[asyncio.Task[None]] = set()
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin something that goes on beside requests, and ends with this at the latest."""
+        task = asyncio.create_task(work)
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        return task
 
     async def do(self, work: Callable[[Mirror], _T]) -> _T:
         """Do something that may wait for the store or take a while, in a thread."""
@@ -240,10 +248,11 @@ class MirrorGateway:
 
     async def close(self) -> None:
         """Write what has been counted, and let go of the mirror."""
-        if self._writing is not None:
-            self._writing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._writing
+        for task in (self._writing, *self._begun):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
         await self._write()
         for threads in (self._writer, self._threads):
             threads.shutdown(wait=True, cancel_futures=True)

@@ -81,14 +81,9 @@ class Fetcher:
 
     def report(self, results: Sequence[FetchResult]) -> ReportAnswer:
         """Report what polls saw; large content is handed over first."""
-        told = []
-        for one in results:
-            if one.is_large:
-                self._send(self._protocol.content(one.content or b""))
-            told.append(one.without_content() if one.is_large else one)
         done = ReportAnswer()
-        for request in self._protocol.reports(told):
-            done += self._protocol.reported(self._send(request))
+        for request in self._protocol.reports(results):
+            done += self._protocol.reported(request, self._send(request))
         return done
 
     def add(self, keys: Sequence[str]) -> int:
@@ -170,14 +165,9 @@ class AsyncFetcher:
 
     async def report(self, results: Sequence[FetchResult]) -> ReportAnswer:
         """Report what polls saw; large content is handed over first."""
-        told = []
-        for one in results:
-            if one.is_large:
-                await self._send(self._protocol.content(one.content or b""))
-            told.append(one.without_content() if one.is_large else one)
         done = ReportAnswer()
-        for request in self._protocol.reports(told):
-            done += self._protocol.reported(await self._send(request))
+        for request in self._protocol.reports(results):
+            done += self._protocol.reported(request, await self._send(request))
         return done
 
     async def add(self, keys: Sequence[str]) -> int:

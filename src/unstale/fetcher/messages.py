@@ -12,12 +12,15 @@ from urllib.parse import urlsplit
 
 from unstale.errors import InvalidInput, Trouble
 
+_OUTCOMES = "/api/outcomes"
 _MOST_REPORTED = 1000
 """Results in one request."""
 _MOST_INLINE_BYTES = 300_000
 """Content that is larger is put by itself, before the result that names it."""
 _MOST_REQUEST_BYTES = 900_000
 """Of a request with results; a server takes 1 MB."""
+_MOST_WAITING_BYTES = 20_000_000
+"""Of large content that is put before its results are told: a server lets so much of it wait, and no more."""
 
 
 class FetchDetails(TypedDict, total=False):
@@ -211,26 +214,35 @@ class FetcherProtocol:
         return RequestToMirror("PUT", path, content, "application/octet-stream")
 
     def reports(self, results: Sequence[FetchResult]) -> Iterator[RequestToMirror]:
-        """Return the requests that report results: as few as can be."""
+        """Return the requests that report results, as few as can be: large content before what names it."""
         batch: list[dict[str, Any]] = []
-        size = 0
+        size = waiting = 0
         for one in results:
-            said = one.to_json()
-            length = len(json.dumps(said))
-            if batch and (len(batch) == _MOST_REPORTED or size + length > _MOST_REQUEST_BYTES):
+            said = (one.without_content() if one.is_large else one).to_json()
+            length, large = len(json.dumps(said)), len(one.content or b"") if one.is_large else 0
+            if batch and (
+                len(batch) == _MOST_REPORTED
+                or size + length > _MOST_REQUEST_BYTES
+                or waiting + large > _MOST_WAITING_BYTES
+            ):
                 yield self._report(batch)
-                batch, size = [], 0
+                batch, size, waiting = [], 0, 0
+            if one.is_large:
+                yield self.content(one.content or b"")
+                waiting += large
             batch.append(said)
             size += length + 2
         if batch:
             yield self._report(batch)
 
     def _report(self, batch: list[dict[str, Any]]) -> RequestToMirror:
-        return RequestToMirror.of_json("/api/outcomes", {"fetcher": self.name, "outcomes": batch})
+        return RequestToMirror.of_json(_OUTCOMES, {"fetcher": self.name, "outcomes": batch})
 
     @staticmethod
-    def reported(answer: Mapping[str, Any]) -> ReportAnswer:
-        """Return what an answer says of results."""
+    def reported(request: RequestToMirror, answer: Mapping[str, Any]) -> ReportAnswer:
+        """Return what the answer to a request says of results."""
+        if request.path != _OUTCOMES:
+            return ReportAnswer()
         refused = {int(one["element"]): str(one["why"]) for one in answer["refused"]}
         return ReportAnswer(int(answer["recorded"]), int(answer["again"]), refused)
 

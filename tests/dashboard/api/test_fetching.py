@@ -10,6 +10,9 @@ import pytest
 
 from dashboard.conftest import client_of
 from unstale import Mirror
+from unstale.dashboard.access_rules import ScopedToken
+from unstale.dashboard.api.waiting_contents import MOST_WAITING_COPIES, WaitingContents
+from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.mirror.settings import GroupLimit, Rule, Settings
 from unstale.mirror.source import New
 
@@ -198,8 +201,10 @@ def test_content_is_put_and_named_by_its_digest(planned):
         headers = {"content-type": "application/octet-stream", **more}
         return client.put(f"/api/contents/{name}", content=content, headers=headers)
 
-    assert put(body).json() == {"digest": digest, "size": len(body)}
+    early = put(body)
+    assert (early.status_code, "take leases first" in early.json()["error"]) == (409, True)
     lease, *_ = leased(plan, client)
+    assert put(body).json() == {"digest": digest, "size": len(body)}
     assert told(client, [outcome(lease, digest=digest, media_type="text/plain")])["recorded"] == 1
     assert mirror.read(lease["key"]).body == body
     assert mirror.changes()[0].size == len(body)
@@ -212,6 +217,55 @@ def test_content_is_put_and_named_by_its_digest(planned):
     assert put(b"x", **{"content-type": "application/json"}).status_code == 415
     assert put(b"x", origin="https://evil.example").status_code == 403
     assert list(mirror.copies.scratch.iterdir()) == []
+
+
+def test_content_that_waits_for_its_outcome_is_bounded_and_deleted(tmp_path):
+    """Nobody fills the disk: one for each lease, so many bytes for each token, and an hour to report it."""
+    tokens = ("an-editing-secret-1", "a-fetchers-secret-2", "a-fetchers-secret-3")
+    rules = {"token": tokens[0], "more": tuple(ScopedToken(one, frozenset({"lease"})) for one in tokens[1:])}
+    count = MOST_WAITING_COPIES + 5
+    settings = replace(SETTINGS, budget=10_000.0, max_size=2000)
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        gateway = MirrorGateway(mirror)
+        waiting = WaitingContents(gateway, seconds=0.0)
+        for i in range(count):
+            mirror.add(f"https://example.org/{i}")
+        with (
+            mirror._working(lambda _: None) as worker,
+            client_of(mirror.store.url, settings, **rules) as client,
+        ):
+
+            def put(content, token):
+                headers = {"content-type": "application/octet-stream", "authorization": f"Bearer {token}"}
+                name = hashlib.sha256(content).hexdigest()
+                return client.put(f"/api/contents/{name}", content=content, headers=headers)
+
+            client.headers["authorization"] = f"Bearer {tokens[1]}"
+            taken = leased(lambda: asyncio.run(worker.turn()), client, count=count)
+            some = [bytes([i]) * 2000 for i in range(count)]
+            answers = [put(content, tokens[1]) for content in some[: MOST_WAITING_COPIES + 1]]
+            assert [one.status_code for one in answers] == [*[200] * MOST_WAITING_COPIES, 429]
+            assert put(some[-1], tokens[2]).status_code == 200  # another's room
+            digest = hashlib.sha256(some[0]).hexdigest()
+            assert told(client, [outcome(taken[0], digest=digest)])["recorded"] == 1
+            assert put(some[-2], tokens[1]).status_code == 200  # there is room again
+            small = [put(b"%d" % i, tokens[2]).status_code for i in range(5)]
+            assert small == [200] * 3 + [409] * 2  # one for each lease
+            junk = base64.b64encode(b"of no lease").decode()
+            answer = told(client, [outcome(taken[0], content=junk), outcome(taken[1], "gone", content=junk)])
+            assert (answer["recorded"], answer["again"], len(answer["refused"])) == (0, 1, 1)
+            assert not mirror.copies.has(hashlib.sha256(b"of no lease").hexdigest())
+
+            async def tidy():
+                waiting.keep(0, digest, 2000)
+                waiting.keep(0, hashlib.sha256(some[1]).hexdigest(), 2000)
+                await waiting.delete_old()
+                for task in list(gateway._begun):
+                    task.cancel()
+
+            asyncio.run(tidy())
+            kept = [mirror.copies.has(hashlib.sha256(one).hexdigest()) for one in some[:3]]
+            assert kept == [True, False, True]  # a version needs the first, the third has not waited
 
 
 def test_a_fetcher_that_dies_with_a_thousand_leases_keeps_nobody_out(tmp_path):

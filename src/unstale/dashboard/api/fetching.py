@@ -14,6 +14,7 @@ from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
+from unstale.dashboard.guard import TOKEN
 from unstale.dashboard.mirror_gateway import LARGEST_NUMBER, MirrorGateway
 from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.engine.fetch_outcomes import FetchOutcome
@@ -34,6 +35,7 @@ from unstale.mirror.store.contract import Lease
 from .content_upload import receive_content
 from .fetch_queue import FetchQueue
 from .models import problems
+from .waiting_contents import WaitingContents
 
 _MOST_UPLOADS = 8
 """Contents that come in at the same time; others wait."""
@@ -166,7 +168,10 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
 
     def described(model: type[BaseModel]) -> dict[str, Any]:
         responses = problems(
-            edit=True, on409='The mirror polls itself: it does not say `fetch = "elsewhere"`.'
+            edit=True,
+            on409='The mirror polls itself: it does not say `fetch = "elsewhere"`; or there is no lease that '
+            "content could be for.",
+            on429="Too much content waits for outcomes that name it.",
         )
         return {"response_model": model, "responses": responses, "tags": ["fetchers"]}
 
@@ -179,7 +184,7 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
     discovery = Discovery(mirror.settings, mirror.sources)
     desk = FetchDesk(mirror.store, mirror.copies, mirror.settings, mirror.clock, discovery)
     queue = FetchQueue(gateway, desk)
-    uploads = asyncio.Semaphore(_MOST_UPLOADS)
+    uploads, waiting = asyncio.Semaphore(_MOST_UPLOADS), WaitingContents(gateway)
 
     @routes.post("/api/leases", **described(Leases))
     async def leases(wish: LeaseWish) -> Response:
@@ -199,6 +204,8 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
         done = await queue.ask(ReportRequest(told.fetcher, some))
         assert isinstance(done, Reported)  # noqa: S101
         refused = [{"element": element, "why": why} for element, why in done.refused]
+        not_recorded = {element for element, _ in done.refused}
+        waiting.reported(one.digest for one in some if one.digest and one.element not in not_recorded)
         return JSONResponse({"recorded": done.recorded, "again": done.again, "refused": refused})
 
     @routes.put("/api/contents/{digest}", openapi_extra=_RAW_BODY, **described(StoredContent))
@@ -206,11 +213,22 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
         digest: Annotated[str, PathParameter(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the body.")],
         request: Request,
     ) -> Response:
-        """Hand over content that is too large for an outcome, which then names it by its digest."""
+        """Hand over content that is too large for an outcome, which then names it by its digest.
+
+        There is one for each lease at most; what no outcome names is deleted after an hour.
+        """
         check_that_others_fetch()
+        largest, token = mirror.settings.max_size, request.scope[TOKEN]
         async with uploads:
-            path = await receive_content(request, mirror.copies, digest, mirror.settings.max_size)
-            _, size = await gateway.do(lambda mirror: mirror.copies.put(path))
+            most = min(int(request.headers.get("content-length", largest)), largest)
+            there = await gateway.do(lambda mirror: mirror.copies.has(digest))  # an answer may have been lost
+            if not there:
+                await waiting.check_room(token, most)
+            with waiting.coming(token, digest, most):
+                path = await receive_content(request, mirror.copies, digest, largest)
+                _, size = await gateway.do(lambda mirror: mirror.copies.put(path))
+            if not there or waiting.has(digest):
+                waiting.keep(token, digest, size)
         return JSONResponse({"digest": digest, "size": size})
 
 

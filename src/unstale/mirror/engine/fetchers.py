@@ -131,19 +131,17 @@ class FetchDesk:
         """Do what fetchers ask for, in one transaction; return an answer for each, or why it cannot be.
 
         Content becomes a copy before the transaction, as for any poll: nothing names it until it is recorded.
+        Only that of outcomes which can be recorded does, so that nobody fills the disk without a lease.
         """
         now = self._clock.now()
-        prepared = [
-            None if isinstance(one, LeaseRequest) else [self._handed_over(told) for told in one.outcomes]
-            for one in requests
-        ]
+        prepared = self._prepared(requests, now)
         done: list[TakenLeases | Reported | InvalidInput] = []
         with self._store.begin() as t:
             for one, contents in zip(requests, prepared, strict=True):
                 if isinstance(one, LeaseRequest):
                     done.append(self._lease(t, one, now))
                 else:
-                    done.append(self._report(t, one, contents or [], now))
+                    done.append(self._report(t, one, contents, now))
         return done
 
     # --- leases
@@ -178,21 +176,49 @@ class FetchDesk:
 
     # --- outcomes
 
-    def _handed_over(self, one: FetchOutcome) -> tuple[str | None, int] | str:
-        """Return digest and size of what is handed over, which is a copy then; or what is wrong with it."""
+    def _prepared(
+        self, requests: Sequence[LeaseRequest | ReportRequest], now: float
+    ) -> list[list[tuple[str | None, int] | str]]:
+        """Return for each outcome of each report what its content is now, or what is wrong with it."""
+        reports = {at: one for at, one in enumerate(requests) if isinstance(one, ReportRequest)}
+        wanted: dict[tuple[str, int], tuple[int, int]] = {}
+        """Where an outcome of a fetcher's element is whose content is kept."""
+        if any(told.has_content for one in reports.values() for told in one.outcomes):
+            with self._store.begin() as t:
+                for at, one in reports.items():
+                    held = _held(t, one)
+                    for i, told in enumerate(one.outcomes):
+                        lease = held.get(told.element)
+                        if told.has_content and _is_of(told, lease) and not contradiction(told, lease, now):
+                            wanted.setdefault((one.fetcher, told.element), (at, i))
+        places, sizes = set(wanted.values()), dict[str, int]()
+        return [
+            [
+                self._handed_over(told, sizes) if not told.has_content or (at, i) in places else _NOT_LEASED
+                for i, told in enumerate(reports[at].outcomes if at in reports else ())
+            ]
+            for at in range(len(requests))
+        ]
+
+    def _handed_over(self, one: FetchOutcome, sizes: dict[str, int]) -> tuple[str | None, int] | str:
+        """Return digest and size of what is handed over, which is a copy then; or what is wrong with it.
+
+        ``sizes``: of copies that have been looked at for other outcomes.
+        """
         if why := one.wrong_content(self._settings.max_size):
             return why
         if one.content is not None:
             return self._copies.put(one.content)
         if one.digest is None:
             return None, 0
-        if not self._copies.has(one.digest):
-            return "there is no content with this digest: put it to /api/contents/ first"
-        size = 0
-        with self._copies.open(one.digest) as stream:
-            while block := stream.read(BLOCK_BYTES):
-                size += len(block)
-        return one.digest, size
+        if one.digest not in sizes:
+            if not self._copies.has(one.digest):
+                return "there is no content with this digest: put it to /api/contents/ first"
+            sizes[one.digest] = 0
+            with self._copies.open(one.digest) as stream:
+                while block := stream.read(BLOCK_BYTES):
+                    sizes[one.digest] += len(block)
+        return one.digest, sizes[one.digest]
 
     def _report(
         self,
@@ -203,13 +229,13 @@ class FetchDesk:
     ) -> Reported:
         """Record what a fetcher saw; whatever it had not leased, or cannot be, is refused with a reason."""
         name, done = worker_name(asked.fetcher), Reported()
-        held = {lease.slot.element: lease for lease in t.held(name, [one.element for one in asked.outcomes])}
+        held = _held(t, asked)
         finished: dict[int, Finished] = {}
         for one, content in zip(asked.outcomes, contents, strict=True):
             lease = held.get(one.element)
             if one.element in finished:
                 done.refused.append((one.element, "it is reported twice"))
-            elif lease is None or lease.slot.start != one.slot:
+            elif not _is_of(one, lease):
                 if _was_recorded(t, one):
                     done.again += 1
                 else:
@@ -264,6 +290,17 @@ class FetchDesk:
             return ()
         key = lease.known.key
         return followed(PageLinks(one.links), key, key, options, private=self._settings.http.private)
+
+
+def _held(t: Transaction, asked: ReportRequest) -> dict[int, Lease]:
+    """Return the leases of elements of a report that its fetcher has."""
+    found = t.held(worker_name(asked.fetcher), [one.element for one in asked.outcomes])
+    return {lease.slot.element: lease for lease in found}
+
+
+def _is_of(one: FetchOutcome, lease: Lease | None) -> TypeGuard[Lease]:
+    """Tell whether an outcome is that of a lease."""
+    return lease is not None and lease.slot.start == one.slot
 
 
 def _was_recorded(t: Transaction, one: FetchOutcome) -> bool:

@@ -403,8 +403,8 @@ class Transaction(Protocol):
         many groups. ``until``: those that may begin by then.
         """
 
-    def leases_held(self, worker: str) -> int:
-        """Return how many leases a worker has."""
+    def leases_held(self, worker: str | None = None) -> int:
+        """Return how many leases a worker has; None: all workers together."""
 
     def limit_group(
         self, group: int, now: float, *, blocked_until: float | None = None, spacing: float | None = None

@@ -77,6 +77,8 @@ _FREE, _FREE_OF = (
 groups, or of some."""
 _COUNT_HELD = select(func.count()).select_from(leases).where(leases.c.worker == bindparam("worker"))
 """Asked for a fetcher that wants more polls."""
+_COUNT_HELD_BY_ALL = select(func.count()).select_from(leases).where(leases.c.worker != "")
+"""Asked for content that fetchers hand over: there is one for each lease."""
 
 
 _MOST_LOOKED_AT = 10_000
@@ -224,8 +226,10 @@ def held(work: Work, worker: str, some: Sequence[int]) -> list[Lease]:
     return _leases(work, [element for element, _ in rows])
 
 
-def leases_held(work: Work, worker: str) -> int:
-    """Return how many leases a worker has."""
+def leases_held(work: Work, worker: str | None = None) -> int:
+    """Return how many leases a worker has; None: all workers together."""
+    if worker is None:
+        return int(work.connection.execute(_COUNT_HELD_BY_ALL).scalar_one())
     return int(work.connection.execute(_COUNT_HELD, {"worker": worker}).scalar_one())
 
 
