@@ -91,7 +91,7 @@ class AccessRules:
         """Return which token is given, or was by the one whose browser has these cookies; -1: none."""
         place = -1
         for i, one in enumerate(self.tokens):
-            known = same(given, one.token) or any([same(text, cookie_of(one.token)) for text in cookies])
+            known = same(given, one.token) or any(same(text, cookie_of(one.token)) for text in cookies)
             place = i if known else place
         return place
 

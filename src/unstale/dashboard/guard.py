@@ -38,7 +38,7 @@ from .guess_limit import GuessLimit
 COOKIE = "unstale-token"
 ADMITTED = "unstale.admitted"
 """Where the scope of a request says whether it shows the token, or none is needed."""
-TOKEN = "unstale.token"
+BEARER_PLACE = "unstale.bearer"
 """Where it says which token it shows, by its place among all of them; -1: none."""
 
 _LONGEST_ADDRESS_BYTES = 8192
@@ -137,7 +137,7 @@ class GuardMiddleware:
         try:
             _check_size(scope, headers)
             self._check_host(headers)
-            scope[TOKEN] = -1
+            scope[BEARER_PLACE] = -1
             scope[ADMITTED] = scope["path"] != "/login" and self._check_token(scope, headers)
         except _Refused as error:
             scope[ADMITTED], refused = False, error
@@ -212,7 +212,7 @@ class GuardMiddleware:
         given = _authorization(headers)
         scopes = frozenset[str]().union(*map(self._rules.scopes_of_cookie, _cookies(headers)))
         scopes = scopes or self._scopes(scope, given)
-        scope[TOKEN] = self._rules.place_of_token(given, list(_cookies(headers))) if scopes else -1
+        scope[BEARER_PLACE] = self._rules.place_of_token(given, list(_cookies(headers))) if scopes else -1
         if path in _PATHS_WITHOUT_TOKEN or path.startswith("/static/"):
             return bool(scopes)
         needed = scope_needed(scope["method"], path)

@@ -14,7 +14,7 @@ from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from unstale.dashboard.guard import TOKEN
+from unstale.dashboard.guard import BEARER_PLACE
 from unstale.dashboard.mirror_gateway import LARGEST_NUMBER, MirrorGateway
 from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.engine.fetch_outcomes import FetchOutcome
@@ -218,7 +218,7 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
         There is one for each lease at most; what no outcome names is deleted after an hour.
         """
         check_that_others_fetch()
-        largest, token = mirror.settings.max_size, request.scope[TOKEN]
+        largest, token = mirror.settings.max_size, request.scope[BEARER_PLACE]
         async with uploads:
             most = min(int(request.headers.get("content-length", largest)), largest)
             there = await gateway.do(lambda mirror: mirror.copies.has(digest))  # an answer may have been lost

@@ -1,8 +1,8 @@
-"""Content that fetchers have put and no outcome has named yet: how much there may be, and what becomes of it.
+"""Content that fetchers have put and no outcome has named yet: how much there may be, and its end.
 
-Who may lease could else fill the disk. There is one content for each lease at most, and so many bytes for each
-token. What is not reported within the time of the longest lease is deleted. After a restart nothing is known
-of what waits: the next sweep deletes it.
+Who may lease could else fill the disk. There is one content for each lease at most, and so many bytes for
+each token. What is not reported within the time of the longest lease is deleted. After a restart nothing is
+known of what waits: the next sweep deletes it.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import TypeGuard
 
 from unstale.errors import InvalidInput
 from unstale.mirror.clock import Clock
@@ -189,7 +190,7 @@ class FetchDesk:
                     held = _held(t, one)
                     for i, told in enumerate(one.outcomes):
                         lease = held.get(told.element)
-                        if told.has_content and _is_of(told, lease) and not contradiction(told, lease, now):
+                        if told.has_content and _is_of(lease, told) and not contradiction(told, lease, now):
                             wanted.setdefault((one.fetcher, told.element), (at, i))
         places, sizes = set(wanted.values()), dict[str, int]()
         return [
@@ -235,7 +236,7 @@ class FetchDesk:
             lease = held.get(one.element)
             if one.element in finished:
                 done.refused.append((one.element, "it is reported twice"))
-            elif not _is_of(one, lease):
+            elif not _is_of(lease, one):
                 if _was_recorded(t, one):
                     done.again += 1
                 else:
@@ -298,8 +299,8 @@ def _held(t: Transaction, asked: ReportRequest) -> dict[int, Lease]:
     return {lease.slot.element: lease for lease in found}
 
 
-def _is_of(one: FetchOutcome, lease: Lease | None) -> TypeGuard[Lease]:
-    """Tell whether an outcome is that of a lease."""
+def _is_of(lease: Lease | None, one: FetchOutcome) -> TypeGuard[Lease]:
+    """Tell whether there is a lease that an outcome is of."""
     return lease is not None and lease.slot.start == one.slot
 
 
