@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from math import inf
 
 from .source import Json
 
@@ -231,8 +230,10 @@ class Settings:
     """Versions of each element that are kept; 0: all."""
     space: int | None = None
     """Bytes that all copies may have together, before they are compressed; None: any number."""
-    keep_polls: float = inf
+    keep_polls: float = 365 * 86400.0
     """Seconds for which the record of each poll is kept."""
+    polls_in_tables: int = 20_000_000
+    """Polls that the store holds, about; older ones are in files beside the copies."""
     fetch: str = "here"
     """``here``: workers poll. ``elsewhere``: they only plan, and fetchers take leases and report."""
     importance: str = "weights"

@@ -43,6 +43,7 @@ max_size = "1MiB"
 keep = 0
 space = "2GB"
 keep_polls = "90 days"
+polls_in_tables = 2000000
 importance = "reads"
 fetch = "elsewhere"
 shared = "group"
@@ -165,6 +166,7 @@ def test_everything_can_be_said(write, monkeypatch):
         keep=0,
         space=2_000_000_000,
         keep_polls=90 * 86400.0,
+        polls_in_tables=2_000_000,
         importance="reads",
         fetch="elsewhere",
         shared="group",

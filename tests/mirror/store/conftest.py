@@ -4,9 +4,11 @@ import itertools
 from contextlib import closing
 
 import pytest
+from sqlalchemy import create_engine
 
 from unstale.mirror.store.copies import Copies
 from unstale.mirror.store.sql import schema
+from unstale.mirror.store.sql.poll_spans import open_first_span
 from unstale.mirror.store.sql.store import open_store
 
 from .s3_server import KEY, SECRET, s3_server
@@ -43,7 +45,14 @@ def empty(url):
         connection.execute(f"UPDATE numbers SET {kinds}")  # noqa: S608
         connection.execute("UPDATE planner SET number = 0, session = '', beat = 0")
         connection.execute("DELETE FROM mirror_meta WHERE name <> 'schema'")
+        query = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'polls'::regclass"
+        for (name,) in connection.execute(query).fetchall():
+            connection.execute(f"DROP TABLE {name}")
         connection.commit()
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        open_first_span(connection)
+    engine.dispose()
 
 
 @pytest.fixture

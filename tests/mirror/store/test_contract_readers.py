@@ -133,17 +133,6 @@ def test_links_of_a_page_are_those_of_its_last_look_and_forgotten_with_elements(
         assert [column.tolist() for column in t.links()] == [[], []]
 
 
-def test_old_polls_are_pruned(store):
-    taken = handed_out(store, 6)
-    with store.begin() as t:
-        t.record("w", [unchanged(one, began=10.0 + one.slot.element) for one in taken])
-        t.prune(0, 14.0, limit=2)
-        assert [poll.id for poll in t.polls()] == [6, 5, 4, 3]
-        t.prune(0, 14.0, limit=2)
-        assert [poll.id for poll in t.polls()] == [6, 5, 4]
-        assert t.heard(0).poll.tolist() == [4, 5, 6]
-
-
 def test_copies_are_discarded_unless_something_refers_to_them(store, copies):
     (taken,) = handed_out(store, 1)
     digests = [copies.put(body)[0] for body in (b"content", b"orphan", b"other")]

@@ -65,7 +65,10 @@ def make_old(url, version=1):
     """Turn a store into one of an earlier version."""
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE links")
+        if version < 9:
+            unpartition(connection)
+        if version < 8:
+            connection.exec_driver_sql("DROP TABLE links")
         if version < 7:
             connection.exec_driver_sql("ALTER TABLE learned DROP COLUMN stays")
             connection.exec_driver_sql("ALTER TABLE polls DROP COLUMN stays")
@@ -85,6 +88,23 @@ def make_old(url, version=1):
             connection.exec_driver_sql("DROP TABLE reads")
         connection.exec_driver_sql(f"UPDATE mirror_meta SET value = '{version}' WHERE name = 'schema'")  # noqa: S608
     engine.dispose()
+
+
+def unpartition(connection):
+    """Put all polls into one plain table, as before version 9."""
+    connection.exec_driver_sql("DROP TABLE poll_spans")
+    if connection.dialect.name == "sqlite":
+        return
+    for statement in (
+        "CREATE TABLE plain (LIKE polls INCLUDING ALL)",
+        "INSERT INTO plain SELECT * FROM polls",
+        "DROP TABLE polls",
+        "ALTER TABLE plain RENAME TO polls",
+        "ALTER INDEX plain_pkey RENAME TO polls_pkey",
+        "ALTER INDEX plain_time_idx RENAME TO ix_polls_time",
+        "ALTER INDEX plain_element_id_idx RENAME TO ix_polls_element",
+    ):
+        connection.exec_driver_sql(statement)
 
 
 def filled(url, copies):
@@ -169,14 +189,14 @@ def test_an_older_postgresql_store_is_migrated_and_its_tables_stay_in_another_sc
     for number in range(2):
         make_old(postgres_url)
         with open_store(postgres_url, copies=copies) as store, store.begin() as t:
-            assert len(t.versions()) == 1
+            assert len(t.versions()) == len(t.polls()) == 1
             t.read({1: 1}, 0.0)
         name = "public_v1_backup" + ("_2" if number else "")
         with closing(psycopg.connect(postgres_url)) as connection:
             query = f"SELECT count(*), min(digest) FROM {name}.versions"  # noqa: S608
             assert connection.execute(query).fetchone()[0] == 1
             tables = f"SELECT count(*) FROM information_schema.tables WHERE table_schema = '{name}'"  # noqa: S608
-            assert connection.execute(tables).fetchone()[0] == len(schema.METADATA.tables) - 5
+            assert connection.execute(tables).fetchone()[0] == len(schema.METADATA.tables) - 6
 
 
 def test_a_newer_store_is_refused(url, copies):
@@ -186,7 +206,7 @@ def test_a_newer_store_is_refused(url, copies):
     set_to = "UPDATE mirror_meta SET value = '{}' WHERE name = 'schema'"
     try:
         for value, says in (
-            ("9", "by a newer unstale: its schema has version 9, and this one knows 8"),
+            ("10", "by a newer unstale: its schema has version 10, and this one knows 9"),
             ("x", "does not say"),
         ):
             with engine.begin() as connection:

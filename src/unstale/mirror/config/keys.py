@@ -93,8 +93,12 @@ _MIRROR = (
         "versions are deleted first, and then copies whose freshness is worth least for their bytes, by "
         "weights, reads and how often they change. These are `dropped`: they are polled again when a reader "
         "asks (see `poll_share`), or when there is room. Copies of what is gone stay."),
-    Key("keep_polls", values.span(endless="forever"), '"forever"', '"forever"',
+    Key("keep_polls", values.span(endless="forever"), '"365 days"', '"forever"',
         "Time for which the record of each poll is kept."),
+    Key("polls_in_tables", values.count(10_000), "20000000", "2000000",
+        "Polls that the store itself holds, about, at some 220 bytes each. Older ones are moved to Parquet "
+        "files in the folder `polls` beside the copies, for as long as `keep_polls` says; `unstale export "
+        "--history` has them as well."),
     Key("fetch", values.choice("here", "elsewhere"), '"here"', '"elsewhere"',
         "Who polls: the workers of the mirror, or fetchers of your own, which take leases from "
         "`unstale serve` and report what they saw. Then `unstale run` only plans."),

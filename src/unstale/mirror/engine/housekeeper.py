@@ -112,6 +112,8 @@ class Housekeeper:
         self._losses = LossAlarm()
         self._room = RoomKeeper(settings.space)
         self._replicas = ReplicaFiles(settings.replicas)
+        self._polls_to_move: tuple[float, int] | None = None
+        """From which moment on polls are kept, and of which the planner has heard, once that is committed."""
         self._orphans: list[str] = []
         """Digests of copies that no version has any more, once the transaction is committed."""
         self._files = ThreadPoolExecutor(1, thread_name_prefix="unstale-copies")
@@ -125,8 +127,10 @@ class Housekeeper:
         if not self._crash_cleared:
             self._copies.empty_scratch(0.0 if self._store.single_runner else _OTHERS_SCRATCH_SECONDS)
 
-    def keep_house(self, t: Transaction, now: float, *, planning: bool, last_edit: int) -> None:
-        """Do what is due; ``last_edit``: the last edit that no planner will ask for again."""
+    def keep_house(
+        self, t: Transaction, now: float, *, planning: bool, last_edit: int, last_poll: int
+    ) -> None:
+        """Do what is due; planners may ask again for edits and polls after the last ones."""
         if planning:
             after_crash = self._store.single_runner and not self._crash_cleared
             self.expired = len(t.expire(now, everything=after_crash))
@@ -146,9 +150,8 @@ class Housekeeper:
             self._to_look_for = t.latest(self._last_looked_for, _COPIES_AT_ONCE)
             self._to_verify = t.latest(self._last_verified, _VERIFIED_AT_ONCE)
             before = now - self._settings.keep_polls
-            self._orphans += t.prune(
-                self._settings.keep, before if isfinite(before) else -inf, edits_to=last_edit, now=now
-            )
+            self._polls_to_move = before, last_poll
+            self._orphans += t.prune(self._settings.keep, before, edits_to=last_edit, now=now)
 
     def committed(self, *, planning: bool) -> None:
         """Take in that a transaction is committed."""
@@ -160,9 +163,10 @@ class Housekeeper:
             if not self._tending.cancelled():
                 self._tending.result()  # it raises what nobody thought of
             self._tending = None
-        if self._tending is None and (self._orphans or self._to_look_for or self._to_verify or planning):
+        due = self._orphans or self._to_look_for or self._to_verify or self._polls_to_move
+        if self._tending is None and (due or planning):
             sweep = planning and self.chores.is_due("sweep", now)
-            if self._orphans or self._to_look_for or self._to_verify or sweep:
+            if due or sweep:
                 orphans, self._orphans = self._orphans, []
                 self._tending = asyncio.create_task(self._tend(orphans, sweep=sweep))
 
@@ -180,8 +184,17 @@ class Housekeeper:
                 self._store.discard(orphans, enough=self._out_of_time)
             if sweep:
                 self._store.sweep(enough=self._out_of_time)
+            self._move_polls()
         except (Trouble, OSError) as error:
             self._events.emit("trouble", str(error))
+
+    def _move_polls(self) -> None:
+        """Let the oldest polls leave the tables, for files beside the copies, if there are too many."""
+        due, self._polls_to_move = self._polls_to_move, None
+        if due is not None:
+            before, heard = due
+            most = self._settings.polls_in_tables
+            self._store.move_polls(before=before, most=most, heard=heard, enough=self._out_of_time)
 
     def _out_of_time(self) -> bool:
         return time.monotonic() > self._files_until

@@ -64,7 +64,8 @@ class Planner:
         """Whether the budget allows for more polls than were handed out last."""
         self.budget_spent = False
         """Whether the budget allows for no poll beyond those that were handed out last."""
-        self._last_poll, self._counts = state.last_poll, state.counts
+        self.last_poll, self._counts = state.last_poll, state.counts
+        """Number of the last poll that it has heard of, and what it has counted."""
         self._count_reads_at = 0.0
         self._kept: dict[str, bytes] = {}
         """What was written of the state last."""
@@ -195,12 +196,12 @@ class Planner:
         places = [np.empty(0, np.intp)]
         more = True
         while more:
-            heard = t.heard(self._last_poll, _POLLS_AT_ONCE)
+            heard = t.heard(self.last_poll, _POLLS_AT_ONCE)
             if heard.poll.size:
                 # What was recorded before the clock was set back, and not heard of, is no later than now.
                 seen = replace(heard, time=np.minimum(heard.time, now))
                 places.append(self.policy.hear(seen))
-                self._last_poll = int(heard.poll[-1])
+                self.last_poll = int(heard.poll[-1])
                 before = self._counts
                 self._counts = PollCounts(
                     polls=before.polls + heard.poll.size,
@@ -297,7 +298,7 @@ class Planner:
         hinted = table.places(table.known(sorted(policy.hinted.waiting))[:_HINTED_ELEMENTS_KEPT])
         names = policy.known.channels.names
         return PlannerState(
-            last_poll=self._last_poll,
+            last_poll=self.last_poll,
             last_edit=self.last_edit,
             price=policy.price,
             objective=self.settings.worths_by,

@@ -400,8 +400,8 @@ class Worker:
             with self._store.begin() as t:
                 versions = t.record(self.name, finished) if finished else []
                 self._discovery.record(t, finished, now, leaving=leaving)
-                last_edit = self.planner.last_edit if self.planner is not None else 0
-                self._housekeeper.keep_house(t, now, planning=planning, last_edit=last_edit)
+                last = (0, 0) if self.planner is None else (self.planner.last_edit, self.planner.last_poll)
+                self._housekeeper.keep_house(t, now, planning=planning, last_edit=last[0], last_poll=last[1])
                 leases = self._plan(t, now, horizon, room) if self.planner is not None else []
                 if horizon > now and not self._alone:
                     leases = t.lease(self.name, self._share(t, room), now, self._expires(now))

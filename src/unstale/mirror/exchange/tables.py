@@ -327,15 +327,11 @@ def export_history(
 
     Only those that saw something, as ``unstale estimate`` wants them; with ``failures`` all of them.
     """
-    count, after, versions = 0, -1, _Versions(mirror)
+    count, versions = 0, _Versions(mirror)
     with open_records(fspath(path), HISTORY_COLUMNS) as write:
-        while True:
+        for batch in mirror.store.all_polls():
             with mirror.store.begin() as t:
-                batch = t.polls(None, _ROWS_AT_ONCE, after)
                 keys = keys_of(t, (poll.element for poll in batch))
-            if not batch:
-                return count
-            after = batch[-1].id
             rows = [
                 _poll_row(poll, keys[poll.element], versions.of(poll.version))
                 for poll in batch
@@ -346,6 +342,7 @@ def export_history(
             write(rows)
             count += len(rows)
             progress(len(batch))
+    return count
 
 
 class _Versions:
@@ -397,8 +394,11 @@ def import_history(mirror: Mirror, path: str | PathLike[str], *, progress: Advan
             raise place.wrong("key", "an element of this mirror; import or add the elements first", key)
     count = 0
     for batch in _batches(_pasts(file, numbers), _ROWS_AT_ONCE):
+        pasts = [past for _, _, past in batch]
+        times, which = [past.time for past in pasts], {past.element for past in pasts}
+        there = mirror.store.archived_moments(sorted(which), min(times), max(times))
         with mirror.store.begin() as t:
-            count += recall(t, [past for _, _, past in batch])
+            count += recall(t, [past for past in pasts if (past.element, past.time) not in there])
         progress(len(batch))
     return count
 

@@ -131,8 +131,12 @@ class Bucket:
 
     def listed(self) -> Iterator[list[Stored]]:
         """Return all that is there, some at a time."""
+        yield from self.listed_in("")
+
+    def listed_in(self, folder: str) -> Iterator[list[Stored]]:
+        """Return what is there in a folder beside the copies, some at a time."""
         with self.troubles():
-            for some in self._store.list(chunk_size=_LISTED_AT_ONCE):
+            for some in self._store.list(folder or None, chunk_size=_LISTED_AT_ONCE):
                 yield [Stored(one["path"], one["size"], one["last_modified"].timestamp()) for one in some]
 
     def note(self, name: str) -> str | None:

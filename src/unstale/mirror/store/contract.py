@@ -505,13 +505,13 @@ class Transaction(Protocol):
     def prune(
         self,
         keep_versions: int,
-        polls_before: float,
+        reads_before: float,
         limit: int = 1000,
         *,
         edits_to: int = 0,
         now: float = -np.inf,
     ) -> list[str]:
-        """Delete some old versions (0: none), polls and edits; return digests nothing refers to any more.
+        """Delete some old versions (0: none), reads and edits; return digests nothing refers to any more.
 
         Of samples older than two days before ``now`` one for each hour is kept, for two years.
         """
@@ -583,6 +583,20 @@ class Store(Protocol):
 
     def sweep(self, older_than: float = 86400.0, *, enough: Callable[[], bool] = lambda: False) -> int:
         """Delete copies that a crash left behind so many seconds ago, as `discard`; return how many."""
+
+    def move_polls(
+        self, *, before: float, most: int, heard: int, enough: Callable[[], bool] = lambda: False
+    ) -> int:
+        """Move the oldest polls to files beside the copies, so that tables hold at most so many.
+
+        Polls before a moment are deleted, from tables and files; those after the last ``heard`` of stay.
+        """
+
+    def all_polls(self, after: int = 0) -> Iterator[list[PollRecord]]:
+        """Return all polls after one, oldest first, some at a time, from files and tables."""
+
+    def archived_moments(self, elements: Sequence[int], first: float, last: float) -> set[tuple[int, float]]:
+        """Return (element, moment) of polls of some elements in some time that are in files."""
 
     def check(self) -> list[str]:
         """Return what is wrong with the store itself: integrity, versions without copies."""

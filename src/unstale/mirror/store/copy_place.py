@@ -73,6 +73,9 @@ class CopyPlace(Protocol):
     def listed(self) -> Iterator[list[Stored]]:
         """Return all that is there, some at a time."""
 
+    def listed_in(self, folder: str) -> Iterator[list[Stored]]:
+        """Return what is there in a folder beside the copies, some at a time."""
+
     def note(self, name: str) -> str | None:
         """Return a short text that was kept beside the copies."""
 

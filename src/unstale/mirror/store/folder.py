@@ -116,6 +116,12 @@ class Folder:
                         some.append(Stored(f"{folder.name}/{entry.name}", found.st_size, found.st_mtime))
             yield some
 
+    def listed_in(self, folder: str) -> Iterator[list[Stored]]:
+        """Return what is there in a folder beside the copies, some at a time."""
+        with suppress(FileNotFoundError), os.scandir(self.folder / folder) as entries:
+            found = ((entry.name, entry.stat()) for entry in sorted(entries, key=lambda one: one.name))
+            yield [Stored(f"{folder}/{name}", stat.st_size, stat.st_mtime) for name, stat in found]
+
     def note(self, name: str) -> str | None:
         """Return a short text that was kept beside the copies."""
         with suppress(FileNotFoundError, NotADirectoryError):

@@ -15,7 +15,7 @@ from unstale.mirror.clock import ClockReading
 from . import schema
 from .elements import unreferred
 from .samples import thin
-from .schema import edits, meta, polls, reads, standing, user_reads, versions, workers
+from .schema import edits, meta, reads, standing, user_reads, versions, workers
 from .session import Work, chunks
 
 _HOUR_SECONDS = 3600.0
@@ -125,13 +125,13 @@ def clock(work: Work) -> ClockReading | None:
 def prune(
     work: Work,
     keep_versions: int,
-    polls_before: float,
+    reads_before: float,
     limit: int = 1000,
     *,
     edits_to: int = 0,
     now: float = -inf,
 ) -> list[str]:
-    """Delete some old versions (0: none), polls, and reads; return digests that nothing refers to any more.
+    """Delete some old versions (0: none), and reads; return digests that nothing refers to any more.
 
     Edits up to ``edits_to`` are deleted as well: the planner knows which ones it will not ask for again; and
     samples that are too many at ``now`` are put together.
@@ -145,11 +145,9 @@ def prune(
         first = connection.scalar(select(func.min(edits.c.id))) or 0
         last = min(int(edits_to), first + _EDITS_AT_ONCE - 1)
         connection.execute(delete(edits).where(edits.c.id <= last))
-    if polls_before > -inf:
-        old = select(polls.c.id).where(polls.c.time < float(polls_before)).order_by(polls.c.time).limit(limit)
-        connection.execute(delete(polls).where(polls.c.id.in_(old)))
-        connection.execute(delete(reads).where(reads.c.hour < float(polls_before)))
-        connection.execute(delete(user_reads).where(user_reads.c.hour < float(polls_before)))
+    if reads_before > -inf:
+        connection.execute(delete(reads).where(reads.c.hour < float(reads_before)))
+        connection.execute(delete(user_reads).where(user_reads.c.hour < float(reads_before)))
     return unreferred(work, _prune_versions(work, keep_versions, limit)) if keep_versions > 0 else []
 
 

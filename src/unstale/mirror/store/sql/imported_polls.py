@@ -16,6 +16,7 @@ from sqlalchemy import bindparam, insert, select, update
 from unstale.mirror.source import Json
 from unstale.mirror.store.storable import text_of
 
+from .poll_spans import hold_numbers
 from .schema import elements, learned, polls, standing, versions
 from .session import Work, chunks, json_of, or_none, readable_json_of
 
@@ -104,6 +105,7 @@ def recall(work: Work, pasts: Sequence[Past]) -> int:
     if with_copy:
         _bring(work, with_copy, numbers)
     if new:
+        hold_numbers(work, taken.polls, max(past.time for past in new.values()))
         first = taken.polls - len(new) + 1
         work.connection.execute(
             insert(polls),

@@ -6,14 +6,14 @@ back-up is made; all of them are one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Column, Connection, insert, inspect, select, text, update
+from sqlalchemy import Column, Connection, func, insert, inspect, select, text, update
 
 from unstale.errors import InvalidInput
 
-from . import schema
+from . import poll_spans, schema
 
 
 def _reads(connection: Connection) -> None:
@@ -59,6 +59,70 @@ def _links(connection: Connection) -> None:
     schema.links.create(connection)
 
 
+def _spans(connection: Connection) -> None:
+    """Version 9 keeps polls in spans, in which they leave the tables.
+
+    On PostgreSQL all polls that there are become one partition as they are; `bound_polls` has seen to it that
+    nothing has to be read for that.
+    """
+    schema.poll_spans.create(connection)
+    last = connection.scalar(select(schema.numbers.c.polls)) or 0
+    oldest = connection.scalar(select(func.min(schema.polls.c.id))) or 1
+    if connection.dialect.name == "sqlite":
+        size = poll_spans.MOST_SPAN_POLLS // 2
+        for first in range(oldest, max(last, oldest) + 1, size):
+            query = select(schema.polls.c.time).where(schema.polls.c.id >= first).order_by(schema.polls.c.id)
+            end = min(max(last, oldest), first + size - 1)
+            begun = connection.scalar(query.limit(1)) or 0.0
+            poll_spans.open_span(connection, poll_spans.PollSpan(first, end, begun))
+        return
+    begun = connection.scalar(select(schema.polls.c.time).order_by(schema.polls.c.id).limit(1)) or 0.0
+    below = next((int(name.rpartition("_")[2]) for name in _bounds(connection)), last + 1)
+    span, name = poll_spans.PollSpan(1, below - 1, begun), poll_spans.partition_of(1)
+    for number, index in enumerate(connection.scalars(text(_INDEXES_OF_POLLS)).all()):
+        quote = connection.dialect.identifier_preparer.quote
+        connection.execute(text(f"ALTER INDEX {quote(index)} RENAME TO {name}_index_{number}"))
+    connection.execute(text(f"ALTER TABLE polls RENAME TO {name}"))
+    schema.polls.create(connection)
+    poll_spans.attach(connection, name, "(MINVALUE)", span.last)
+    for bound in connection.scalars(text(_BOUNDS.format(table=name))).all():
+        connection.execute(text(f"ALTER TABLE {name} DROP CONSTRAINT {bound}"))
+    connection.execute(insert(schema.poll_spans), span._asdict())
+
+
+_INDEXES_OF_POLLS = (
+    "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND tablename = 'polls' ORDER BY 1"
+)
+_BOUNDS = (
+    "SELECT conname FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid WHERE relname = '{table}' "
+    "AND relnamespace = current_schema()::regnamespace AND starts_with(conname, 'polls_below_')"
+)
+_POLLS_MEANWHILE = 1_000_000
+"""That may still be recorded by workers of an earlier version while numbers of polls are bounded."""
+
+
+def _bounds(connection: Connection) -> Sequence[str]:
+    """Return the names of constraints that say how large numbers of polls are."""
+    return connection.scalars(text(_BOUNDS.format(table="polls"))).all()
+
+
+def bound_polls(connection: Connection, version: int) -> None:
+    """Before the step to version 9: have PostgreSQL know how large numbers of polls are.
+
+    It reads all polls for that, while workers go on; then they become a partition at once.
+    """
+    if version >= 9:
+        return
+    for name in _bounds(connection):  # of one that was interrupted
+        connection.execute(text(f"ALTER TABLE polls DROP CONSTRAINT {name}"))
+    below = (connection.scalar(select(schema.numbers.c.polls)) or 0) + _POLLS_MEANWHILE + 1
+    name = f"polls_below_{below}"
+    connection.execute(text(f"ALTER TABLE polls ADD CONSTRAINT {name} CHECK (id < {below}) NOT VALID"))
+    connection.commit()
+    connection.execute(text(f"ALTER TABLE polls VALIDATE CONSTRAINT {name}"))
+    connection.commit()
+
+
 def _add(connection: Connection, column: Column[Any]) -> None:
     """Add a column that may be NULL."""
     kind = column.type.compile(connection.dialect)
@@ -77,6 +141,7 @@ STEPS: dict[int, Callable[[Connection], None]] = {
     6: _room,
     7: _expiries,
     8: _links,
+    9: _spans,
 }
 """By the version that they lead to."""
 
@@ -114,6 +179,7 @@ def create(connection: Connection) -> None:
     connection.execute(insert(schema.meta), {"name": "schema", "value": str(schema.VERSION)})
     connection.execute(insert(schema.numbers), dict.fromkeys(schema.numbers.c.keys(), 0) | {"one": 1})
     connection.execute(insert(schema.planner), _NOBODY)
+    poll_spans.open_first_span(connection)
 
 
 def migrate(connection: Connection, version: int) -> None:

@@ -18,6 +18,7 @@ from unstale.mirror.store.contract import Finished, Lease, PollRecord, Slot, Ver
 from unstale.mirror.store.storable import text_of
 
 from .elements import note
+from .poll_spans import hold_numbers
 from .schema import elements, groups, learned, leases, polls, standing, versions
 from .session import (
     Many,
@@ -296,6 +297,7 @@ def record(work: Work, worker: str, finished: Sequence[Finished]) -> list[Versio
         )
         for version in found.values()
     ])  # fmt: skip
+    hold_numbers(work, taken.polls, polled[0].began)
     first = taken.polls - len(polled) + 1
     rows = [
         _poll_row(number, one, found.get(one.lease.slot.element)) for number, one in enumerate(polled, first)
@@ -437,12 +439,23 @@ def list_versions(
     ]  # fmt: skip
 
 
-def list_polls(work: Work, element: int | None = None, limit: int = 1000, after: int = 0) -> list[PollRecord]:
+def list_polls(
+    work: Work,
+    element: int | None = None,
+    limit: int = 1000,
+    after: int = 0,
+    *,
+    until: int | None = None,
+    oldest_first: bool = False,
+) -> list[PollRecord]:
     """Return polls, the latest first; with ``after``, those after it, oldest first."""
     query: Select[Any] = select(polls).limit(limit)
+    if until is not None:
+        query = query.where(polls.c.id <= int(until))
     if element is not None:
         query = query.where(polls.c.element == int(element))
-    query = query.where(polls.c.id > int(after)).order_by(polls.c.id if after else polls.c.id.desc())
+    ascending = bool(after) or until is not None or oldest_first
+    query = query.where(polls.c.id > int(after)).order_by(polls.c.id if ascending else polls.c.id.desc())
     return [
         PollRecord(
             id=row.id, element=row.element, time=row.time, elapsed=or_nan(row.elapsed), outcome=row.outcome,

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 8
+VERSION = 9
 """Of this schema; `unstale.mirror.store.sql.migrations` has a step to each version from the one before."""
 
 METADATA = MetaData()
@@ -36,7 +36,7 @@ meta = Table(
     Column("value", Text, nullable=False),
 )
 """``schema``: the version of the schema. ``runner``: the process that runs, or ran. ``pruned``: how far old
-versions have been deleted."""
+versions have been deleted. ``polls_moved``: the last poll that has left the tables."""
 
 numbers = Table(
     "numbers",
@@ -140,8 +140,19 @@ polls = Table(
     Column("cost", Double),
     Column("stays", Double),
     Index("ix_polls_element", "element", "id"),
+    postgresql_partition_by="RANGE (id)",
 )
-"""``stays``: as in ``learned``, as the poll heard it; since version 7."""
+"""``stays``: as in ``learned``, as the poll heard it; since version 7. Since version 9 it has parts on
+PostgreSQL, which `unstale.mirror.store.sql.poll_spans` makes and drops."""
+
+poll_spans = Table(
+    "poll_spans",
+    METADATA,
+    Column("first", _Number, primary_key=True, autoincrement=False),
+    Column("last", _Number, nullable=False),
+    Column("begun", Double, nullable=False),
+)
+"""Numbers of polls that leave the tables together, and when the first was recorded; since version 9."""
 
 leases = Table(
     "leases",

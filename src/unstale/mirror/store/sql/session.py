@@ -63,6 +63,9 @@ class Taken(NamedTuple):
 class Work(Protocol):
     """A transaction, as its parts see it."""
 
+    span_last: int
+    """Up to which number polls have a span, as far as it knows."""
+
     @property
     def connection(self) -> Connection:
         """Where statements go."""

@@ -30,8 +30,10 @@ from sqlalchemy.engine import URL
 
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.sql_engine import close_engine
+from unstale.mirror.store.contract import PollRecord
 from unstale.mirror.store.copies import IDENTITY, Copies
 from unstale.mirror.store.folder import new_file, sync_folder
+from unstale.mirror.store.poll_archive import PollArchive
 
 from .connection import (
     check_file,
@@ -44,8 +46,9 @@ from .connection import (
     sqlite_engine,
     troubles,
 )
-from .migrations import copy_schema, migrate, schema_version
+from .migrations import bound_polls, copy_schema, migrate, schema_version
 from .migrations import create as create_tables
+from .old_polls import all_polls, archived_moments, move_polls
 from .planner_seat import PlannerSeat
 from .schema import VERSION, elements, learned, meta, standing, versions
 from .session import chunks
@@ -126,6 +129,7 @@ class SqlStore:
         self._real = None if path is None else path.resolve()
         self._lock = lock
         self._closed = False
+        self._span_last = 0
         self._seat = PlannerSeat(engine, session) if session else None
         """The seat of the planner, for which workers on PostgreSQL compete."""
         self._file: tuple[int, int] | None = None
@@ -195,7 +199,13 @@ class SqlStore:
         """Make or migrate the tables, in one transaction and alone."""
         with self._engine.connect() as connection:
             if self._path is None:
-                connection.execute(select(func.pg_advisory_xact_lock(self._number(connection, "schema"))))
+                number = self._number(connection, "schema")
+                if version := schema_version(connection, self._name):
+                    connection.execute(select(func.pg_advisory_lock(number)))
+                    bound_polls(connection, version)
+                    connection.execute(select(func.pg_advisory_unlock(number)))
+                    connection.commit()
+                connection.execute(select(func.pg_advisory_xact_lock(number)))
             else:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             version = schema_version(connection, self._name)  # another may have done it meanwhile
@@ -231,8 +241,10 @@ class SqlStore:
             )
         with troubles(self._name), self._engine.connect() as connection:
             planner = None if self._seat is None else self._seat.number
-            yield SqlTransaction(connection, self.copies, planner)
+            transaction = SqlTransaction(connection, self.copies, planner, self._span_last)
+            yield transaction
             connection.commit()
+            self._span_last = transaction.span_last
 
     def become_planner(self) -> bool:
         """Try to be the planner, or see whether we still are.
@@ -332,6 +344,21 @@ class SqlStore:
     def sweep(self, older_than: float = 86400.0, *, enough: Callable[[], bool] = lambda: False) -> int:
         """Delete copies that crashes left behind, put before so many seconds; return how many."""
         return sum(self.discard(some, enough=enough) for some in self.copies.digests(older_than))
+
+    def move_polls(
+        self, *, before: float, most: int, heard: int, enough: Callable[[], bool] = lambda: False
+    ) -> int:
+        """Move old polls from the tables to files beside the copies, and delete those before a moment."""
+        archive = PollArchive(self.copies)
+        return move_polls(self.begin, archive, before=before, most=most, heard=heard, enough=enough)
+
+    def all_polls(self, after: int = 0) -> Iterator[list[PollRecord]]:
+        """Return all polls after one, oldest first, some at a time, wherever they are."""
+        return all_polls(self.begin, PollArchive(self.copies), after)
+
+    def archived_moments(self, elements: Sequence[int], first: float, last: float) -> set[tuple[int, float]]:
+        """Return (element, moment) of polls in some time that are in files."""
+        return archived_moments(self.begin, PollArchive(self.copies), elements, first, last)
 
     def backup(self, path: Path) -> Path | None:
         """Write a back-up; None if the server does that."""

@@ -43,9 +43,13 @@ class SqlTransaction:
     reads from then on may be newer than what it read before, as always on PostgreSQL.
     """
 
-    def __init__(self, connection: Connection, copies: Copies, planner: int | None) -> None:
+    def __init__(
+        self, connection: Connection, copies: Copies, planner: int | None, span_last: int = 0
+    ) -> None:
         self.connection = connection
         self.copies = copies
+        self.span_last = span_last
+        """Up to which number polls have a span, as far as it knows."""
         self._planner = planner
         self._taken: Taken | None = None
         self._sqlite = connection.dialect.name == "sqlite"
