@@ -1,8 +1,11 @@
 """Hypothesis profiles: choose one with ``--hypothesis-profile``. A real PostgreSQL server, from a wheel.
 
-There is one server for each process that runs tests, and a database for each test.
+There is one server for each process that runs tests, and a database for each test. Kernels are compiled by
+one of the processes, and read by the others.
 """
 
+import fcntl
+import functools
 import gc
 import itertools
 import shutil
@@ -74,6 +77,34 @@ def pytest_collection_finish():
     """Look for garbage among what tests make, not each time among all that was imported as well."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionstart():
+    """Let one process compile a kernel, and let the others wait for it: or else each of them compiles all."""
+    from numba.core.caching import FunctionCache
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.dispatcher import Dispatcher
+
+    compile_at_once, held = Dispatcher.compile, set()
+
+    @functools.wraps(compile_at_once)
+    def compile_alone(self, sig):
+        if not isinstance(self._cache, FunctionCache):
+            return compile_at_once(self, sig)
+        path = Path(self._cache.cache_path, f"{self._cache._impl.filename_base}.lock")
+        with global_compiler_lock:  # so that another thread does not keep it while this one waits
+            if path in held:  # a kernel that calls itself
+                return compile_at_once(self, sig)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a") as file:
+                fcntl.lockf(file, fcntl.LOCK_EX)  # kernels are locked before those they call: no circle
+                held.add(path)
+                try:
+                    return compile_at_once(self, sig)
+                finally:
+                    held.discard(path)
+
+    Dispatcher.compile = compile_alone
 
 
 @pytest.fixture(scope="session")
