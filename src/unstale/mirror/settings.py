@@ -20,7 +20,11 @@ POLICIES = ("optimal", "uniform", "proportional")
 ORDERS = ("fixed", "random", "purely-random")
 """How a mirror can spread the polls of an element over time."""
 
+ALARMS = ("overdue", "failing", "budget", "freshness", "gone")
+"""Kinds of alarms; see `unstale.mirror.reports.alarms`."""
+
 __all__ = [
+    "ALARMS",
     "ORDERS",
     "POLICIES",
     "Composed",
@@ -184,14 +188,36 @@ class Database:
 
 @dataclass(frozen=True)
 class Notify:
-    """Where the mirror sends changes."""
+    """Where the mirror sends changes: one of webhook, command, email and apprise is given."""
 
     webhook: str | None = field(default=None, repr=False)
     """Address that gets each change as a POST of JSON."""
     command: tuple[str, ...] = ()
     """Command that is run for each change, with the change as JSON on its standard input."""
+    email: tuple[str, ...] = ()
+    """Addresses of people who get messages by mail; each on its own."""
+    apprise: str | None = field(default=None, repr=False)
+    """Address of a service that Apprise knows."""
     match: str = "*"
     """For which keys."""
+    tell: tuple[str, ...] | None = None
+    """``changes``, ``alarms``, or kinds of alarms; None: changes, and to people alarms as well."""
+    first: bool | None = None
+    """Whether first copies are told; None: not to people."""
+    title: str | None = None
+    message: str | None = None
+    """Templates of what people get; None: the usual ones."""
+    link: str | None = None
+    """Address under which people see the dashboard, for links; None: links lead to the source."""
+    digest: float = 0.0
+    """Seconds for which changes are collected for one message."""
+    quiet: str | None = None
+    """When people get nothing: ``22:00-07:00 Europe/Berlin``."""
+    smtp: str | None = None
+    """Server of mail: ``smtps://mail.example.org``."""
+    sender: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
     secret: str | None = field(default=None, repr=False)
     """Key with which each POST is signed."""
     timeout: float = 30.0

@@ -123,6 +123,23 @@ timeout = "5s"
 [[notify]]
 command = "logger -t 'a mirror'"
 match = "x*"
+[[notify]]
+email = ["me@example.org", "you@example.org"]
+smtp = "smtps://mail.example.org"
+sender = "mirror@example.org"
+user = "me"
+password = "${TOKEN}"
+tell = ["changes", "failing"]
+first = true
+title = "{{ new }}"
+message = '''
+{{ diff }}
+'''
+link = "https://mirror.example.org"
+digest = "1 day"
+quiet = "all 22:00-07:00 Europe/Berlin"
+[[notify]]
+apprise = "json://localhost/${TOKEN}"
 
 [replicas]
 folder = "turns"
@@ -215,6 +232,21 @@ def test_everything_can_be_said(write, monkeypatch):
         notify=(
             Notify(webhook="https://example.org/s3cret", secret="s3cret", timeout=5.0),  # noqa: S106
             Notify(command=("logger", "-t", "a mirror"), match="x*"),
+            Notify(
+                email=("me@example.org", "you@example.org"),
+                smtp="smtps://mail.example.org",
+                sender="mirror@example.org",
+                user="me",
+                password="s3cret",  # noqa: S106
+                tell=("changes", "failing"),
+                first=True,
+                title="{{ new }}",
+                message="{{ diff }}\n",
+                link="https://mirror.example.org",
+                digest=86400.0,
+                quiet="all 22:00-07:00 Europe/Berlin",
+            ),
+            Notify(apprise="json://localhost/s3cret"),
         ),
         hint_file="hints.txt",
     )
@@ -289,6 +321,7 @@ def test_which_file(tmp_path, monkeypatch):
     assert find() == tmp_path / "mirror.toml"
 
 
+MAIL = '[[notify]]\nemail = "me@example.org"\nsmtp = "smtps://mail.example.org"\n'
 MISTAKES = [
     # names
     ('[mirror]\nbudgets = "1/h"', 2, "[mirror] has no key 'budgets'; did you mean 'budget'?"),
@@ -343,6 +376,18 @@ MISTAKES = [
     # what belongs together
     ('[[group]]\nspacing = "1s"\nbudget = "1/h"', 3, "[[group]] has spacing or budget, not both"),
     ("[[notify]]\nmatch = 'x'", 1, "[[notify]] needs either webhook or command"),
+    ('[[notify]]\nemail = "me@x.org"', 2, "[[notify]] email needs smtp, the server"),
+    (f'{MAIL}title = "{{{{ new"', 4, "[[notify]] title: unexpected end of template"),
+    (f'{MAIL}message = """\none\n{{{{ tilte }}}}\n"""', 6, "message: there is no 'tilte'; there are"),
+    (f'{MAIL}message = "{{{{ title.x.y }}}}"', 4, "[[notify]] message: 'str object' has no attribute 'x'"),
+    (f'{MAIL}password = "x"', 1, "[[notify]] user and password must be given together"),
+    ('[[notify]]\nemail = "me"\nsmtp = "smtp://x"', 2, "email must be an address of mail, such as"),
+    ('[[notify]]\nemail = "a@b"\nsmtp = "mail.example.org"', 3, "smtp must be smtps://HOST or smtp://"),
+    (f'{MAIL}quiet = "22:00"', 4, "[[notify]] quiet must be like"),
+    (f'{MAIL}quiet = "all 00:00-24:00 UTC"', 4, "[[notify]] quiet must leave some time for messages"),
+    (f'{MAIL}tell = "everything"', 4, "[[notify]] tell must be some of changes, alarms, overdue"),
+    ('[[notify]]\ncommand = "true"\ndigest = "1h"', 3, "[[notify]] digest is for email and apprise"),
+    ('[[notify]]\napprise = "nosuch://x"', 2, "[[notify]] apprise must be an address that Apprise knows"),
     ("[databases.x]\n", 1, "[databases.x] needs url"),
     ('[databases.x]\nurl = "nonsense"', 2, "[databases.x] url must be an address such as postgresql://"),
     ("[databases]\nx = 1", 2, "[databases.x] must be a section with url = ..."),
@@ -375,6 +420,8 @@ SECRETS = [
     '[databases.x]\nurl = ["s3cret"]',
     '[[notify]]\nwebhook = "ftp://s3cret"',
     '[[notify]]\ncommand = "x s3cret \'"',
+    '[[notify]]\napprise = "nosuch://s3cret"',
+    '[[notify]]\nemail = "a@b"\nsmtp = "smtp://me:s3cret@mail"',
     '[http]\nheaders = { Authorization = "s3cret\\n" }',
     '[mirror]\nstore = "mysql://me:s3cret@h/db"',
     '[mirror]\nstore = "postgresql://me:s3cret@h/db"',
@@ -488,7 +535,10 @@ EITHER = {
     '#budget = "1000/day"',  # of a group, which has spacing as well
     '#probe = "select max(version) from people"',  # as there is a cursor
     '#query = "select id, name from people where active"',  # as there is a split
-    '#command = ["logger", "-t", "mirror"]',  # as there is a webhook
+    '#command = ["logger", "-t", "mirror"]',  # as there is an address of mail, as the next three
+    '#webhook = "https://example.org/changed"',
+    '#apprise = "ntfy://ntfy.example.org/my-topic"',
+    '#secret = "${WEBHOOK_SECRET}"',
 }
 
 

@@ -404,7 +404,7 @@ def test_killed_at_any_moment_nothing_is_lost(tmp_path, kills):
 
             victim = start()
             with_place = changing.store
-            await _until(lambda: len([n for n in _state(with_place) if n.startswith("notify:")]) == 2, 120.0)
+            await _until(lambda: len([n for n in _state(with_place) if n.startswith("notify:")]) == 4, 120.0)
             for _ in range(kills):
                 changing.change(15)
                 seen = len(hook.got)

@@ -115,7 +115,7 @@ def load(path: Path | str) -> Config:
         raise InvalidInput(f"{path}: lists or tables are nested too deeply") from None
     except ValueError as error:  # TOMLDecodeError, or a number with too many digits
         raise InvalidInput(_syntax(path, text, str(error))) from None
-    return _ConfigReader(path, said, line_numbers(text)).config()
+    return _ConfigReader(path, said, text).config()
 
 
 def _text(path: Path) -> str:
@@ -159,8 +159,8 @@ def _nearest(name: str, known: list[str]) -> str | None:
 class _ConfigReader:
     """Reads one file, and raises `InvalidInput` with the line of the mistake."""
 
-    def __init__(self, path: Path, said: dict[str, Any], lines: dict[TomlPath, int]) -> None:
-        self.path, self.said, self.lines = path, said, lines
+    def __init__(self, path: Path, said: dict[str, Any], text: str) -> None:
+        self.path, self.said, self.text, self.lines = path, said, text, line_numbers(text)
         self.folder = path.parent
 
     def config(self) -> Config:
@@ -400,10 +400,30 @@ class _ConfigReader:
     def _notify(self) -> list[Notify]:
         told: list[Notify] = []
         for toml_path, got in self._many("notify"):
-            if len(got.keys() & {"webhook", "command"}) != 1:
-                self._fail(toml_path, "[[notify]] needs either webhook or command: who is to be told?")
+            if len(got.keys() & {"webhook", "command", "email", "apprise"}) != 1:
+                todo = "needs either webhook or command, or email or apprise: who is to be told?"
+                self._fail(toml_path, f"[[notify]] {todo}")
             one = Notify(**got)
+            self._check_notify(toml_path, one)
             if one in told:
                 self._fail(toml_path, "[[notify]] is there already, with the same match")
             told.append(one)
         return told
+
+    def _check_notify(self, toml_path: TomlPath, notify: Notify) -> None:
+        """Raise `InvalidInput` for what makes no sense together, and for templates with errors."""
+        from unstale.mirror.notify.messages import TemplateFault
+        from unstale.mirror.notify.targets import recipients_of
+
+        try:
+            recipients_of(notify)
+        except TemplateFault as error:
+            line = self.lines.get((*toml_path, error.key), 0)
+            opening = self.text.splitlines()[line - 1].rstrip() if line else ""
+            line += error.line - 1 + opening.endswith(('"""', "'''"))
+            raise InvalidInput(f"{self.path}, line {line}: [[notify]] {error.key}: {error.why}") from None
+        except (InvalidInput, MissingExtra) as error:
+            named = next(
+                (name for name in self.said["notify"][toml_path[1]] if str(error).startswith(name)), None
+            )
+            self._fail(toml_path if named is None else (*toml_path, named), f"[[notify]] {error}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unstale.mirror.settings import ORDERS, POLICIES
+from unstale.mirror.settings import ALARMS, ORDERS, POLICIES
 
 from . import values
 from .values import Read
@@ -279,8 +279,38 @@ _NOTIFY = (
         "Address that gets each change as a POST of JSON. `${NAME}` is that variable of the environment."),
     Key("command", values.command, "none", '["logger", "-t", "mirror"]',
         "Command that is run for each change, with the change as JSON on its standard input."),
+    Key("email", values.mail_addresses, "none", '"you@example.org"',
+        "Person who gets a message by mail for each change; or a list of persons."),
+    Key("apprise", values.secret, "none", '"ntfy://ntfy.example.org/my-topic"',
+        "Address of a chat, a push service or whatever else "
+        "[Apprise](https://github.com/caronc/apprise/wiki) reaches: it gets messages, too."),
     Key("match", values.patterns, '"*"', '"https://example.org/news/*"',
         "For which keys, as a pattern of a shell."),
+    Key("tell", values.words("changes", "alarms", *ALARMS), '"changes", and to people also "alarms"',
+        '["changes", "failing"]',
+        "What of: `changes`; `alarms`, or some kinds of them: `overdue` (not polled within `max_age`), "
+        "`failing`, `budget` (used up), `freshness` (below `target`), `gone` (most of a group at once)."),
+    Key("first", values.flag, "false for people, true for programs", "true",
+        "Whether first copies are told, too, which are no changes."),
+    Key("title", values.template, "the title of the page, and that it has changed",
+        '"{{ title or key }}: {{ new }}"',
+        "People: the title of a message. A template of Jinja with `key`, `title`, `old`, `new` (what the "
+        "selector selects, or the lines that differ), `diff`, `link`, `time`, `first`, `size`, `change`."),
+    Key("message", values.template, "the key and the difference", '"{{ diff }}"',
+        "People: the message, likewise; it may have several lines."),
+    Key("link", values.address, "links lead to the page itself", '"https://mirror.example.org"',
+        "People: where they reach the dashboard; links in messages lead there."),
+    Key("digest", _TIME_OR_NOTHING, "each change at once", '"1 day"',
+        "People: time for which changes are collected, and told in one message."),
+    Key("quiet", values.when, "never", '"all 22:00-07:00 Europe/Berlin"',
+        "People: when they get nothing. What came meanwhile is told afterwards."),
+    Key("smtp", values.any_text, "must be given with `email`", '"smtps://mail.example.org"',
+        "Mail: the server that takes it. `smtps://` is TLS from the start (port 465), `smtp://` begins it "
+        "with STARTTLS (port 587); without TLS mail goes to this machine alone."),
+    Key("sender", values.any_text, "`user` if that is an address, else unstale@SERVER",
+        '"mirror@example.org"', "Mail: whom it is from."),
+    Key("user", values.any_text, "no login", '"mirror@example.org"', "Mail: the login at the server."),
+    Key("password", values.secret, "no login", '"${PASSWORD}"', "Mail: its password."),
     Key("secret", values.secret, "none", '"${WEBHOOK_SECRET}"', "Key with which each POST is signed."),
     Key("timeout", _TIME, "30s", '"30s"', "Time that one delivery may take."),
 )  # fmt: skip

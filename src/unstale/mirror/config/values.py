@@ -354,6 +354,33 @@ def wanted(name: str, value: object) -> bool | list[str]:
     return value if isinstance(value, bool) else several(name, value)
 
 
+def words(*allowed: str) -> Read:
+    """Return a reader of some of several words: one, or a list."""
+
+    def read(name: str, value: object) -> tuple[str, ...]:
+        many = [value] if isinstance(value, str) else value
+        if not isinstance(many, list) or not many or any(one not in allowed for one in many):
+            _reject(name, f"some of {', '.join(allowed)}", value)
+        return tuple(many)
+
+    return read
+
+
+def mail_addresses(name: str, value: object) -> tuple[str, ...]:
+    """Read addresses of mail: one, or a list."""
+    many = [value] if isinstance(value, str) else value
+    if not isinstance(many, list) or not many or not all(isinstance(one, str) for one in many):
+        _reject(name, "an address of mail such as you@example.org, or a list of them", value)
+    return tuple(many)
+
+
+def template(name: str, value: object) -> str:
+    """Read a template, which may have several lines; what is in it is checked with the others."""
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        _reject(name, 'a template, such as "{{ title }}: {{ new }}"', value)
+    return value
+
+
 def patterns(name: str, value: object) -> str:
     """Read a pattern of keys or groups, as of a shell."""
     rule = "a pattern as of a shell, such as https://example.org/news/*"

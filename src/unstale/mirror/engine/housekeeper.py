@@ -19,8 +19,8 @@ from pathlib import Path
 
 from unstale.errors import Trouble
 from unstale.mirror.clock import Clock
+from unstale.mirror.reports.alarms import AlarmLog, alarms_now
 from unstale.mirror.reports.freshness import sampled
-from unstale.mirror.reports.gone import LossAlarm, lost_groups
 from unstale.mirror.reports.status import TOLD_SKEW_SECONDS, skew_words
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Finished, Sample, Store, Transaction
@@ -84,7 +84,7 @@ class Housekeeper:
             Chore("read hints", _READ_HINTS_SECONDS),
             Chore("sample", sample_every),
             Chore("prune", tidy_every),
-            Chore("look for losses", tidy_every),
+            Chore("look for alarms", tidy_every),
             Chore("make room", max(_ROOM_SECONDS, tidy_every), first=tidy_every),
             Chore("sweep", max(_SWEEP_SECONDS, tidy_every), first=tidy_every),
             now=clock.now(),
@@ -109,7 +109,10 @@ class Housekeeper:
         """By how much the clock of this machine is ahead, as an event has said; 0: none has."""
         self._told_foreign = ""
         """Why the folder of copies is not the mirror's, as an event has said."""
-        self._losses = LossAlarm()
+        self._alarms: AlarmLog | None = None
+        """None until it has been read."""
+        self._alarms_to_keep = False
+        """Whether it has something that is not in the store yet."""
         self._room = RoomKeeper(settings.space)
         self._replicas = ReplicaFiles(settings.replicas)
         self._polls_to_move: tuple[float, int] | None = None
@@ -156,6 +159,7 @@ class Housekeeper:
     def committed(self, *, planning: bool) -> None:
         """Take in that a transaction is committed."""
         self._crash_cleared = self._crash_cleared or planning
+        self._alarms_to_keep = False
 
     def tend_files(self, now: float, *, planning: bool) -> None:
         """Begin to do in a thread what is to be done to files of copies, unless that is under way."""
@@ -222,15 +226,18 @@ class Housekeeper:
         beside = {} if self._beside is None else self._beside(now)
         return lambda policy, counts: sampled(policy, now, counts, beside)
 
-    def look_for_losses(self, policy: MirrorPolicy, now: float) -> None:
-        """Tell of groups that lost most of their elements at once; nothing of them is deleted."""
-        if not self.chores.is_due("look for losses", now):
+    def look_for_alarms(self, policy: MirrorPolicy, t: Transaction, now: float) -> None:
+        """Tell of what a person should know, such as groups that lost most of their elements at once."""
+        if policy.first_only or not self.chores.is_due("look for alarms", now):
             return
-        new, over = self._losses.news(lost_groups(policy))
-        for words in new:
-            self._events.emit("trouble", words)
-        for words in over:
-            self._events.emit("recovered", words)
+        if self._alarms is None:
+            self._alarms = AlarmLog(t.state())
+        news = self._alarms.news(alarms_now(policy, t, now, self._alarms.standing), now)
+        self._alarms_to_keep = self._alarms_to_keep or bool(news)
+        if self._alarms_to_keep:  # also if the last transaction failed
+            t.keep(self._alarms.to_keep())
+        for one in news:
+            self._events.emit("recovered" if one.over else "trouble", one.text)
 
     def hear_replicas(self, policy: MirrorPolicy, t: Transaction, now: float) -> None:
         """Let the policy know of polls that other replicas have made."""

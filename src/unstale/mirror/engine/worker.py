@@ -111,6 +111,7 @@ class Worker:
         beside: Callable[[float], Mapping[str, float]] | None = None,
     ) -> None:
         self._store, self._settings, self._clock, self._tick = store, settings, clock, tick
+        self._copies = copies
         self.name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.polls = 0
         """Polls that have been recorded."""
@@ -204,6 +205,7 @@ class Worker:
             self._settings.notify,
             self._store,
             self._clock,
+            copies=self._copies,
             on_trouble=lambda name, why: self._events.emit("trouble", f"{name}: {why}"),
         )
 
@@ -484,7 +486,7 @@ class Worker:
             return []  # the budget is handed out up to the next choice: this turn only records
         first_only = planner.policy.first_only
         planner.take_in(t, now, None if first_only else self._housekeeper.sample(t, now))
-        self._housekeeper.look_for_losses(planner.policy, now)
+        self._housekeeper.look_for_alarms(planner.policy, t, now)
         self._housekeeper.make_room(planner.policy, t, now)
         self._housekeeper.hear_replicas(planner.policy, t, now)
         self._next_choice = now + self._span if horizon > now else -inf

@@ -1,14 +1,16 @@
-"""The notifier sends each change to webhooks and commands, its targets; step 9 of a poll.
+"""The notifier sends changes and alarms to webhooks, commands and people, its targets; step 9 of a poll.
 
 Promises, each with a test:
 
 1. The notifier sends each change at least once to each target, even if the process is killed at any moment:
    it records in the store what it has sent, after the target has taken it. After a crash it may send the last
    few changes twice; their id is the same.
-2. A target gets changes in their order. If it does not take one (an answer other than 2xx, an exit code other
-   than 0, silence), the notifier tries the same change again, later and later, before the next one.
+2. A target gets changes and alarms in their order. If it does not take one (an answer other than 2xx, an exit
+   code other than 0, silence), the notifier tries the same again, later and later, before the next one.
 3. A dead target delays neither the mirror nor other targets, and costs no memory: the changes that it has not
    taken are in the store. If the store deletes some meanwhile (`Settings.keep`), the target misses them.
+4. A person gets no flood: what has waited, because a service refused it or by a digest or quiet hours, comes
+   in one message. What a service will never take because of what is in it is sent in brief.
 
 A new target gets the changes from then on, not the earlier ones.
 """
@@ -16,24 +18,34 @@ A new target gets the changes from then on, not the earlier ones.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from functools import partial
 from typing import TypeVar
 
 from unstale.backoff import doubling_wait
-from unstale.errors import InvalidInput, Trouble
+from unstale.errors import Trouble
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.json_values import version_json
+from unstale.mirror.reports.alarms import Alarm, AlarmLog
 from unstale.mirror.settings import Notify
 from unstale.mirror.store.contract import Store, Version
+from unstale.mirror.store.copies import Copies
 
-from .webhooks_and_commands import CommandTarget, NotifyTarget, Undelivered, WebhookTarget
+from .changes import ChangeReader
+from .messages import Message, digest
+from .targets import News, Recipient, recipients
+from .webhooks_and_commands import Undelivered
 
 _BATCH_CHANGES = 100
 """Changes that are read at once, and sent before the position is recorded."""
+_DIGEST_CHANGES = 1000
+"""Changes that one message tells of, at most."""
+_DIGEST_SHOWN = 50
+"""Elements whose differences one message shows."""
+_SINGLE_MESSAGES = 5
+"""Changes that wait for a person, at most, to be told one by one; more are one message."""
 _RECORD_AFTER_SECONDS = 1.0
 """The position is also recorded after this time, if a batch takes longer."""
 _LOOK_EVERY_SECONDS = 2.0
@@ -65,15 +77,25 @@ class TargetStatus:
 class _Delivery:
     """The delivery of changes to one target."""
 
-    target: NotifyTarget
-    match: str
-    state_key: str
-    """Name under which the store keeps its position."""
+    to: Recipient
     position: int | None = None
-    recorded: int = -1
+    """Number of the last version that it has taken, or does not want; None before it is read."""
+    alarms: int = 0
+    """Number of the last alarm, likewise."""
+    recorded: tuple[int, int] = (-1, -1)
+    """Both numbers, as they are in the store."""
     told: int = 0
+    last: float = 0.0
+    """When it took something last."""
+    waits_until: float = 0.0
+    """What there is for a person is not told before: digests and quiet hours."""
+    brief: bool = False
+    """Whether the target has refused a message because of what is in it."""
     failures: int = 0
     trouble: str = ""
+    failing_since: float = 0.0
+    report_due: bool = False
+    """Whether its trouble began or ended, and the store does not know."""
     next_try: float = 0.0
     of_store: bool = False
     """Whether the trouble is that of the store, not of the target."""
@@ -91,6 +113,8 @@ class Notifier:
         Where the changes are, and where the positions of targets are kept.
     clock
         Says when to try again.
+    copies
+        Where the contents are that messages tell of.
     on_trouble
         Called with the name of a target and the reason when the target begins to fail, and with an empty
         reason when it works again.
@@ -102,14 +126,13 @@ class Notifier:
         store: Store,
         clock: Clock | None = None,
         *,
+        copies: Copies | None = None,
         on_trouble: Callable[[str, str], None] | None = None,
     ) -> None:
         self._store, self._clock = store, clock or RealClock()
         self._on_trouble = on_trouble or (lambda _name, _trouble: None)
-        self._deliveries = [_delivery(one) for one in notify]
-        names = [delivery.state_key for delivery in self._deliveries]
-        if len(set(names)) < len(names):
-            raise InvalidInput("notify must not have the same target with the same match twice")
+        self._deliveries = [_Delivery(one) for one in recipients(notify)]
+        self._copies = copies
         self._news = asyncio.Event()
         self._preparing = asyncio.Lock()
 
@@ -121,7 +144,7 @@ class Notifier:
         """Return the state of each target."""
         return [
             TargetStatus(
-                delivery.target.name,
+                delivery.to.name,
                 delivery.position or 0,
                 delivery.told,
                 delivery.failures,
@@ -136,14 +159,18 @@ class Notifier:
         with self._store.begin() as tx:
             kept = tx.state()
             latest = tx.versions(limit=1, latest_first=True)
-            new = latest[0].id if latest else 0
-            started = {}
+            new, alarms = latest[0].id if latest else 0, AlarmLog(kept).last
+            started: dict[str, bytes] = {}
             for delivery in self._deliveries:
                 if delivery.position is None:
-                    delivery.position = int(kept.get(delivery.state_key, b"%d" % new))
-                    delivery.recorded = delivery.position
-                    if delivery.state_key not in kept:
-                        started[delivery.state_key] = b"%d" % new
+                    key = delivery.to.state_key
+                    delivery.alarms = int(kept.get(f"{key}:alarms", b"%d" % alarms))
+                    delivery.position = int(kept.get(key, b"%d" % new))
+                    delivery.recorded = delivery.position, delivery.alarms
+                    report = json.loads(kept.get(f"{key}:report", b"{}"))
+                    delivery.last = float(report.get("last", 0.0))
+                    if key not in kept:
+                        started |= {key: b"%d" % new, f"{key}:alarms": b"%d" % alarms}
             if started:
                 tx.keep(started)
 
@@ -182,7 +209,7 @@ class Notifier:
     async def close(self) -> None:
         """Close all connections."""
         for delivery in self._deliveries:
-            await delivery.target.close()
+            await delivery.to.close()
 
     async def _attend(self, delivery: _Delivery) -> None:
         while True:
@@ -221,53 +248,123 @@ class Notifier:
         self._news.clear()
 
     async def _catch_up(self, delivery: _Delivery) -> None:
-        """Send a target all changes that exist, unless it fails."""
+        """Send a target all that there is, unless it fails, or waits for the time of a digest."""
         async with delivery.lock:
-            going_on = True
+            going_on = self._clock.now() >= delivery.waits_until
+            send = self._send_all if delivery.to.person is None else self._send_messages
             while going_on:
-                versions = await self._in_thread(lambda: self._after(delivery.position or 0))
-                if not versions:
+                count = _BATCH_CHANGES if delivery.to.person is None else _DIGEST_CHANGES
+                news = await self._in_thread(partial(self._after, delivery, count))
+                if not news:
                     return
                 try:
-                    going_on = await self._send_all(delivery, versions)
+                    going_on = await send(delivery, news)
                 finally:  # also if this is cancelled: what was sent is recorded
                     await self._record(delivery)
 
-    def _after(self, position: int) -> list[Version]:
+    def _after(self, delivery: _Delivery, most: int) -> list[News]:
+        """Return what comes next for a target, by time; changes by their numbers."""
         with self._store.begin() as tx:
-            return tx.versions(position, _BATCH_CHANGES)
+            versions = tx.versions(delivery.position or 0, most)
+            alarms = AlarmLog(tx.state()).after(delivery.alarms)
+        if len(versions) == most:  # later alarms come after changes that have not been read
+            alarms = [one for one in alarms if one.time <= versions[-1].time]
+        news: list[News] = list(versions)
+        for one in alarms:  # changes keep their order, whatever their times
+            news.insert(next((i for i, v in enumerate(news) if v.time > one.time), len(news)), one)
+        return news
 
-    async def _send_all(self, delivery: _Delivery, versions: Sequence[Version]) -> bool:
-        """Send changes to a target, one after the other; return False if it did not take one."""
+    async def _send_all(self, delivery: _Delivery, news: Sequence[News]) -> bool:
+        """Send a program one thing after the other; return False if it did not take one."""
+        program = delivery.to.program
+        assert program is not None  # noqa: S101  (the caller has looked)
         recorded = self._clock.now()
-        for version in versions:
-            if fnmatchcase(version.key, delivery.match):
-                body = json.dumps(version_json(version), ensure_ascii=False).encode()
+        for one in news:
+            if delivery.to.wants(one):
+                told = one.to_json() if isinstance(one, Alarm) else version_json(one)
+                body = json.dumps(told, ensure_ascii=False).encode()
                 try:
                     with self._clock.busy():
-                        await delivery.target.send(f"change-{version.id}", self._clock.now(), body)
+                        await program.send(_id_of(one).replace(" ", "-"), self._clock.now(), body)
                 except Undelivered as error:
-                    self._failed(delivery, f"change {version.id}: {error}", error.wait)
+                    self._failed(delivery, f"{_id_of(one)}: {error}", error.wait)
                     return False
-                delivery.told += 1
-                if delivery.failures:
-                    self._works(delivery)
-            delivery.position = version.id
+                self._taken(delivery, 1)
+            _move_on(delivery, [one])
             if self._clock.now() - recorded > _RECORD_AFTER_SECONDS:
                 await self._record(delivery)
                 recorded = self._clock.now()
         return True
 
+    async def _send_messages(self, delivery: _Delivery, news: Sequence[News]) -> bool:
+        """Send a person what there is: one by one if it is little, else as one message."""
+        wanted = [one for one in news if delivery.to.wants(one)]
+        if not wanted:
+            _move_on(delivery, news)
+            return True
+        now = self._clock.now()
+        due = delivery.to.not_before(wanted[0].time, now)
+        if due > now:
+            delivery.waits_until = due
+            _move_on(delivery, news[: news.index(wanted[0])])
+            return False
+        together = len(wanted) > _SINGLE_MESSAGES or delivery.to.notify.digest > 0
+        for some in [wanted] if together else [[one] for one in wanted]:
+            message = await self._in_thread(partial(self._message, delivery, some))
+            person = delivery.to.person
+            assert person is not None  # noqa: S101  (the caller has looked)
+            try:
+                with self._clock.busy():
+                    await person.tell(_id_of(some[-1]).replace(" ", "-"), self._clock.now(), message)
+            except Undelivered as error:
+                delivery.brief = error.refused
+                self._failed(delivery, f"{_id_of(some[0])}: {error}", error.wait)
+                return False
+            delivery.brief = False
+            self._taken(delivery, len(some))
+            _move_on(delivery, news[: news.index(some[-1]) + 1])
+        _move_on(delivery, news)
+        return True
+
+    def _message(self, delivery: _Delivery, some: Sequence[News]) -> Message:
+        """Return the message of changes and alarms: those of one element are one entry."""
+        templates, notify = delivery.to.templates, delivery.to.notify
+        assert templates is not None  # noqa: S101  (people have them)
+        by_element: dict[int, list[Version]] = {}
+        for one in some:
+            if isinstance(one, Version):
+                by_element.setdefault(one.element, []).append(one)
+        alarms = [Message(one.title, one.text) for one in some if isinstance(one, Alarm)]
+        reader = ChangeReader(self._store, self._copies, notify.link)
+        changes = []
+        for number, versions in enumerate(by_element.values()):
+            if number < _DIGEST_SHOWN and not delivery.brief:
+                changes.append(templates.message_of(reader.values(versions)))
+            else:
+                changes.append(Message(versions[-1].key, "(in brief)" if delivery.brief else ""))
+        if len(some) == 1 and not delivery.brief:
+            return (alarms or changes)[0]
+        return digest(changes, sum(map(len, by_element.values())), alarms)
+
     async def _record(self, delivery: _Delivery) -> None:
         """Record in the store how far a target has come."""
-        position = delivery.position
-        if position is not None and position > delivery.recorded:
-            await self._in_thread(lambda: self._keep(delivery.state_key, position))
-            delivery.recorded = position
+        position = delivery.position, delivery.alarms
+        if position[0] is not None and (position != delivery.recorded or delivery.report_due):
+            key = delivery.to.state_key
+            delivery.report_due = False
+            said = {key: b"%d" % position[0], f"{key}:alarms": b"%d" % position[1]}
+            await self._in_thread(lambda: self._keep(said | _report(delivery)))
+            delivery.recorded = position[0], position[1]
 
-    def _keep(self, name: str, position: int) -> None:
+    def _keep(self, said: Mapping[str, bytes]) -> None:
         with self._store.begin() as tx:
-            tx.keep({name: b"%d" % position})
+            tx.keep(said)
+
+    def _taken(self, delivery: _Delivery, count: int) -> None:
+        delivery.told += count
+        delivery.last = self._clock.now()
+        if delivery.failures:
+            self._works(delivery)
 
     def _failed(self, delivery: _Delivery, trouble: str, wait: float | None) -> None:
         delivery.failures += 1
@@ -276,22 +373,30 @@ class Notifier:
         begins = not delivery.trouble
         delivery.trouble, delivery.of_store = trouble, False
         if begins:
-            self._on_trouble(delivery.target.name, trouble)
+            delivery.failing_since, delivery.report_due = self._clock.now(), True
+            self._on_trouble(delivery.to.name, trouble)
 
     def _works(self, delivery: _Delivery) -> None:
+        delivery.report_due = True
         delivery.failures, delivery.trouble, delivery.next_try, delivery.of_store = 0, "", 0.0, False
-        self._on_trouble(delivery.target.name, "")
+        self._on_trouble(delivery.to.name, "")
 
 
-def _delivery(notify: Notify) -> _Delivery:
-    if bool(notify.webhook) == bool(notify.command):
-        raise InvalidInput(f"notify must have either a webhook or a command; its match is {notify.match!r}")
-    timeout = float(getattr(notify, "timeout", 30.0))
-    target: NotifyTarget
-    if notify.webhook:
-        target = WebhookTarget(notify.webhook, getattr(notify, "secret", None), timeout)
-        identity = json.dumps(["webhook", notify.webhook, notify.match])
-    else:
-        target = CommandTarget(notify.command, timeout)
-        identity = json.dumps(["command", *notify.command, notify.match])
-    return _Delivery(target, notify.match, f"notify:{hashlib.sha256(identity.encode()).hexdigest()[:24]}")
+def _id_of(one: News) -> str:
+    """Return what names a change or an alarm in messages."""
+    return f"{'alarm' if isinstance(one, Alarm) else 'change'} {one.id}"
+
+
+def _move_on(delivery: _Delivery, done: Sequence[News]) -> None:
+    """Take in that a target has had these, or does not want them."""
+    for one in done:
+        if isinstance(one, Alarm):
+            delivery.alarms = one.id
+        else:
+            delivery.position = one.id
+
+
+def _report(delivery: _Delivery) -> dict[str, bytes]:
+    """Return what the store keeps of a delivery, for those who look from outside."""
+    said = {"last": delivery.last, "trouble": delivery.trouble, "since": delivery.failing_since}
+    return {f"{delivery.to.state_key}:report": json.dumps(said).encode()}

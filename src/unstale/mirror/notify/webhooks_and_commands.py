@@ -26,11 +26,14 @@ _SHOWN_BYTES = 500
 
 
 class Undelivered(Exception):  # noqa: N818  (it is tried again)
-    """The target did not take the change; it asks to wait for ``wait`` seconds."""
+    """The target did not take the change; it asks to wait for ``wait`` seconds.
 
-    def __init__(self, why: str, wait: float | None = None) -> None:
+    ``refused``: it never will, because of what is in it.
+    """
+
+    def __init__(self, why: str, wait: float | None = None, *, refused: bool = False) -> None:
         super().__init__(why)
-        self.wait = wait
+        self.wait, self.refused = wait, refused
 
 
 class NotifyTarget(Protocol):

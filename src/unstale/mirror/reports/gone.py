@@ -6,7 +6,6 @@ and has a figure of its own. Nothing is deleted: the last copies stay, and the e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,21 +60,3 @@ def lost_groups(policy: MirrorPolicy) -> list[LostGroup]:
         for number in np.flatnonzero((lost >= _FEWEST_LOST) & (lost > there)).tolist()
     ]  # fmt: skip
     return sorted(found, key=lambda one: (-one.lost, one.name))
-
-
-class LossAlarm:
-    """Remembers which losses have been told, so that each is told once, and its end too."""
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    def news(self, losses: Sequence[LostGroup]) -> tuple[list[str], list[str]]:
-        """Return what to tell: losses that are new, and groups whose elements are there again."""
-        now = {one.name: str(one) for one in losses}
-        new = [words for name, words in now.items() if name not in self._told]
-        over = [
-            f"{name} has lost most of its elements no more, or not lately"
-            for name in sorted(self._told - now.keys())
-        ]
-        self._told = set(now)
-        return new, over

@@ -502,7 +502,7 @@ def _neglected(policy: MirrorPolicy, t: Transaction, now: float) -> list[Neglect
     for place in places.tolist():
         element = known.get(int(table["id"][place]))
         if element is not None and element.state != "removed" and _odd(element):
-            why = _why_neglected(policy, place, element, now)
+            why = why_neglected(policy, place, element, now)
             found.append(Neglected(element.key, element.last, why, float(since[place])))
     return found
 
@@ -512,7 +512,7 @@ def _odd(element: Element) -> bool:
     return element.state != "gone" or element.version is None
 
 
-def _why_neglected(  # noqa: PLR0911  (one sentence for each reason)
+def why_neglected(  # noqa: PLR0911  (one sentence for each reason)
     policy: MirrorPolicy, place: int, element: Element, now: float
 ) -> str:
     """Say why an element gets so little."""
