@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
@@ -73,24 +74,29 @@ class MailTarget:
     async def tell(self, id_: str, time: float, message: Message) -> None:
         """Send a message, or raise `Undelivered`."""
         plain = not self._tls and self._host in _LOOPBACK
+        client = self._smtp.SMTP(
+            hostname=self._host,
+            port=self._port,
+            username=self._user,
+            password=self._password,
+            use_tls=self._tls,
+            start_tls=None if plain else not self._tls,
+            tls_context=self._context,
+            timeout=self._timeout,
+        )
         try:
-            await self._smtp.send(
-                self._mail(id_, time, message),
-                sender=self._sender,
-                recipients=[self._to],
-                hostname=self._host,
-                port=self._port,
-                username=self._user,
-                password=self._password,
-                use_tls=self._tls,
-                start_tls=None if plain else not self._tls,
-                tls_context=self._context,
-                timeout=self._timeout,
+            await client.connect()
+            await client.send_message(
+                self._mail(id_, time, message), sender=self._sender, recipients=[self._to]
             )
+            with suppress(self._smtp.SMTPException, OSError):
+                await client.quit()
         except self._smtp.SMTPException as error:
             raise Undelivered(self._words(error), refused=_of_content(error)) from None
         except (OSError, ValueError, TimeoutError) as error:
             raise Undelivered(self._words(error)) from None
+        finally:
+            client.close()
 
     def _mail(self, id_: str, time: float, message: Message) -> EmailMessage:
         from datetime import UTC, datetime
