@@ -57,7 +57,10 @@ def run() -> None:
             f" {one['lease']:.1f} ms and reported in {one['report']:.1f} ms (median),"
             f" {one['lease_p99']:.1f} and {one['report_p99']:.1f} ms (p99)"
         )
-    print(f"  in a second of its processor the server does {at_least(ours['per_cpu'], 5000, 'of them')}")
+    print(
+        f"  in a second of its processor the server does {at_least(ours['per_cpu'], 5000, 'of them')};"
+        f" the yardstick {plain['per_cpu']:,.0f}"
+    )
     lost = 100.0 * (1.0 - plain["planner"] / ours["planner"])
     print(
         f"  the planner takes {1e6 * ours['planner']:.0f} us of its processor for a poll, beside the"
@@ -72,7 +75,8 @@ def _measured(name: str) -> dict[str, float]:
         fill(str(folder), ELEMENTS)
         (folder / "mirror.toml").write_text(CONFIG)
         unstale = [sys.executable, "-m", "unstale"]
-        planner = server = stack.enter_context(_process([*unstale, "run", "--quiet"], folder))
+        server: subprocess.Popen[bytes] | None = None
+        planner = stack.enter_context(_process([*unstale, "run", "--quiet"], folder))
         code = f"from benchmarks import fetching; fetching.without({str(folder)!r})"
         if name == "through":
             with socket() as free:
@@ -85,14 +89,15 @@ def _measured(name: str) -> dict[str, float]:
         ) as fetchers:
             assert fetchers.stdout is not None
             assert fetchers.stdout.readline() == "begin\n"
-            before = _spent(planner), _spent(server)
+            does = server or fetchers
+            before = _spent(planner), _spent(does)
             found: dict[str, float] = json.loads(fetchers.stdout.readline())
-            spent = _spent(planner) - before[0], _spent(server) - before[1]
+            spent = _spent(planner) - before[0], _spent(does) - before[1]
     polls = found["rate"] * SECONDS
     return found | {"planner": spent[0] / polls, "per_cpu": polls / spent[1]}
 
 
-def _spent(process: subprocess.Popen[bytes]) -> float:
+def _spent(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> float:
     """Seconds of the processor that a process has had."""
     fields = Path(f"/proc/{process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / sysconf("SC_CLK_TCK")

@@ -313,16 +313,18 @@ def test_the_same_fingerprint_is_no_change(planned):
     assert [poll.outcome for poll in mirror.polls(limit=2)][::-1] == ["unchanged", "changed"]
 
 
-def test_leases_that_are_not_reported_go_back(planned):
+@pytest.mark.parametrize("second", ["one", "two"])
+def test_leases_that_are_not_reported_go_back_and_the_older_ones_count_no_more(planned, second):
     mirror, plan, client = planned
     taken = leased(plan, client, seconds=1.0)
     time.sleep(1.2)
-    again = leased(plan, client, fetcher="two")
+    again = leased(plan, client, fetcher=second)
     assert {one["element"] for one in again} == {one["element"] for one in taken}
-    late = told(client, [outcome(one, fingerprint="a") for one in taken])
+    late = told(client, [outcome(one, fingerprint="old") for one in taken])
     assert len(late["refused"]) == COUNT
-    assert told(client, [outcome(one, fingerprint="a") for one in again], fetcher="two")["recorded"] == COUNT
+    assert told(client, [outcome(one, fingerprint="a") for one in again], fetcher=second)["recorded"] == COUNT
     assert len(mirror.polls()) == COUNT
+    assert {element.fingerprint for element in mirror.elements()} == {"a"}
 
 
 def test_a_mirror_that_polls_itself_takes_no_reports(ask, mirror):
