@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import csv
 import gzip
+import importlib
 import io
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from unstale.errors import need
 from unstale.wording import plural
 
-from .complaints import bad_file, reason
+from .complaints import bad_column, bad_file, reason
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -25,6 +28,17 @@ BLOCK_BYTES = 1 << 22
 """Bytes of text that are read at once."""
 BATCH_ROWS = 1 << 20
 """Rows of Parquet that are read at once."""
+MOST_LINE_BYTES = 1 << 24
+"""Of a line of text: a line is in memory as a whole."""
+MOST_EXPANSION = 250
+"""Times the size of a compressed file, to which it may grow; tables of this world grow to ten or twenty."""
+MOST_UNPACKED_BYTES = 1 << 26
+"""To which any file may grow."""
+MOST_TEXT_BYTES = 1 << 28
+"""Of the texts of a column of Parquet, in any file."""
+_TIMES_THE_FILE = 64
+"""Bytes that texts of a column of Parquet may have in memory, if many rows share them in the file."""
+_PIECE_BY_PIECE = {"pre_buffer": False, "buffer_size": 1 << 20}
 _DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 
 Advance = Callable[[int], None]
@@ -82,12 +96,14 @@ class TextFile:
     def open(self, advance: Advance = ignore) -> BinaryIO:
         """Open it, to be unpacked while it is read."""
         raw = io.BytesIO(self.typed) if self.path == "-" else io.FileIO(self.path)
-        counted = io.BufferedReader(Joined(raw, advance=advance), BLOCK_BYTES)
+        joined = Joined(raw, advance=advance)
         if not self.path.lower().endswith(".gz"):
-            return counted
+            return io.BufferedReader(_Bounded(self.path, joined), BLOCK_BYTES)
+        counted = io.BufferedReader(joined, BLOCK_BYTES)
         packed = gzip.GzipFile(fileobj=counted)
         packed.myfileobj = cast("io.FileIO", counted)  # so that it is closed with what unpacks it
-        return cast("BinaryIO", packed)
+        most = max(MOST_EXPANSION * self.length, MOST_UNPACKED_BYTES)
+        return io.BufferedReader(_Bounded(self.path, cast("BinaryIO", packed), most), BLOCK_BYTES)
 
     @contextmanager
     def complaining(self) -> Iterator[None]:
@@ -193,6 +209,37 @@ class Joined(io.RawIOBase):
         super().close()
 
 
+class _Bounded(io.RawIOBase):
+    """Complains of a line that is too long, or if it is too much."""
+
+    def __init__(self, path: str, file: BinaryIO | io.RawIOBase, most: float = inf) -> None:
+        self._path, self._file, self._most = path, file, most
+        self._read = self._line = 0
+        """Bytes so far: of all, and of the line."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        count = self._file.readinto(buffer) or 0  # type: ignore[union-attr]
+        block = bytes(buffer[:count])
+        end = max(block.rfind(b"\n"), block.rfind(b"\r"))
+        self._read += count
+        self._line = self._line + count if end < 0 else count - end - 1
+        if self._line > MOST_LINE_BYTES:
+            raise bad_file(self._path, f"it has a line of more than {MOST_LINE_BYTES:,} bytes")
+        if self._read > self._most:
+            raise bad_file(
+                self._path,
+                f"a decompression bomb: it has more than {int(self._most):,} bytes; unpack it first",
+            )
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
 class ParquetFile:
     """A Parquet file."""
 
@@ -214,9 +261,41 @@ class ParquetFile:
             raise bad_file(self.path, reason(error)) from None
         try:
             # A row group may be as large as the file, so its columns are read piece by piece.
-            return arrow.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20)
+            found = arrow.parquet.ParquetFile(self.path, **_PIECE_BY_PIECE)
+            if large := self._may_be_large(found):
+                found.close()
+                found = arrow.parquet.ParquetFile(self.path, read_dictionary=large, **_PIECE_BY_PIECE)
         except (arrow.ArrowException, OSError, ValueError) as error:
             raise self._damaged(error) from None
+        return found
+
+    def _may_be_large(self, file: Any) -> list[str]:  # noqa: ANN401
+        """Return columns of text that may be far larger in memory than in the file, by its dictionaries."""
+        is_text = {str(field.name): _is_text(field.type) for field in file.schema_arrow}
+        largest: Counter[str] = Counter()
+        for i in range(file.metadata.num_row_groups):
+            group = file.metadata.row_group(i)
+            for j in range(group.num_columns):
+                one = group.column(j)
+                if is_text.get(one.path_in_schema) and any("DICTIONARY" in name for name in one.encodings):
+                    largest[one.path_in_schema] += one.num_values * one.total_uncompressed_size
+        return [name for name, most in largest.items() if most > self._most_text]
+
+    @cached_property
+    def _most_text(self) -> int:
+        """Bytes of the texts of a column that is written with a dictionary."""
+        return max(_TIMES_THE_FILE * Path(self.path).stat().st_size, MOST_TEXT_BYTES)
+
+    def _check_texts(self, batch: Any, so_far: Counter[str]) -> None:  # noqa: ANN401
+        """Complain if texts of dictionaries would take too much memory."""
+        compute = importlib.import_module("pyarrow.compute")
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if self.arrow.types.is_dictionary(column.type) and _is_text(column.type.value_type):
+                lengths = compute.binary_length(column.dictionary).cast(self.arrow.int64())
+                so_far[name] += compute.sum(lengths.take(column.indices)).as_py() or 0
+                if so_far[name] > self._most_text:
+                    found = f"its texts have more than {self._most_text:,} bytes, in so small a file"
+                    raise bad_column(self.path, name, found)
 
     @property
     def length(self) -> int:
@@ -233,8 +312,10 @@ class ParquetFile:
         self, columns: Iterable[str], advance: Advance = ignore, rows: int | None = None
     ) -> Iterator[Any]:
         """Return some columns, batch by batch."""
+        so_far: Counter[str] = Counter()
         try:
             for batch in self._file.iter_batches(rows or BATCH_ROWS, columns=list(dict.fromkeys(columns))):
+                self._check_texts(batch, so_far)
                 yield batch
                 advance(batch.num_rows)
         except (self.arrow.ArrowException, OSError) as error:
@@ -243,3 +324,7 @@ class ParquetFile:
     def _damaged(self, error: BaseException) -> Exception:
         said = (str(error).splitlines() or [""])[0]
         return bad_file(self.path, f"not a Parquet file, or cut short or damaged; {said}")
+
+
+def _is_text(kind: Any) -> bool:  # noqa: ANN401
+    return str(kind) in {"string", "large_string"}

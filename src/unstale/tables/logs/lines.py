@@ -71,7 +71,8 @@ class Complaint(NamedTuple):
 # --- the common and combined log format ---------------------------------------------------------------------
 
 _LINE = re.compile(
-    rb'(?P<who>.*?) \[(?P<time>[^\]]*)\] "(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d{3})(?: |$)', re.DOTALL
+    rb'(?P<who>.*?) \[(?P<time>[^\]]{0,100})\] "(?P<request>(?:[^"\\]++|\\.)*+)" (?P<status>\d{3})(?: |$)',
+    re.DOTALL,
 )
 _CLOCK = re.compile(
     r"(\d{2})/([A-Z][a-z]{2})/(\d{4}):(\d{2}):(\d{2}):(\d{2})(\.\d+)?(?: ([+-])(\d{2}):?(\d{2}))?", re.ASCII
