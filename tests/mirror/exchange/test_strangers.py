@@ -220,6 +220,9 @@ def test_only_the_web_and_functions_need_no_leave():
         free.add(name)
     assert free == {"http", "feed", "sitemap", "python"}
     assert source_for("python:x")[0] == "python"
+    with pytest.raises(InvalidInput, match="too long: 50,000,000 characters, of at most 10,000") as told:
+        source_for("a" * 50_000_000)
+    assert len(str(told.value)) < 200
 
 
 def test_an_archive_gets_no_secrets_and_leaves_nothing_that_cannot_be_told(tmp_path):

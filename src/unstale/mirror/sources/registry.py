@@ -24,6 +24,8 @@ _OWN_PACKAGE = "unstale"
 _SOURCE_METHODS = ("key", "group", "poll", "close")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.-]+(?:\+[A-Za-z0-9.-]+)?):")
 """At least two letters, since C: is a drive."""
+_MOST_CHARACTERS = 10_000
+"""Of a key, whatever its source."""
 _TABLE_KEY = re.compile(r"[A-Za-z_][\w-]*#.")
 _DATABASE_SCHEMES = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgres", "postgresql", "sqlite"})
 _PREFIX_SOURCES = frozenset({"feed", "sitemap", "sql"})
@@ -130,6 +132,10 @@ def source_for(text: str, options: Mapping[str, Json] | None = None) -> tuple[st
     text = text.strip()
     if not text:
         raise InvalidInput("the key of an element is empty; give an address, a file, or a table")
+    if len(text) > _MOST_CHARACTERS:
+        raise InvalidInput(
+            f"{text[:60] + '...'!r} is too long: {len(text):,} characters, of at most {_MOST_CHARACTERS:,}"
+        )
     if (options or {}).get("tree") in (True, "true"):
         return "file", text
     if found := _SCHEME.match(text):

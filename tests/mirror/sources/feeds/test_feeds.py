@@ -411,6 +411,9 @@ class TestSitemaps:
     def test_limits_of_xml(self, monkeypatch):
         with pytest.raises(InvalidInput, match="nested more than 100 deep"):
             read_sitemap(b"<urlset>" * 101)
+        for start, end in ((b"<url a='", b"'/>"), (b"<!--", b"-->"), (b"<?a ", b"?>"), (b"</urlset", b">")):
+            with pytest.raises(InvalidInput, match="a tag or a comment of more than 1,048,576 bytes"):
+                read_sitemap(b"<urlset>" + start + b" " * 1_300_000 + end)  # 50 MB took some minutes
         monkeypatch.setattr(safe_xml, "_MAX_ELEMENTS", 10)
         with pytest.raises(InvalidInput, match="more than 10 elements"):
             read_sitemap(b"<urlset>" + b"<url/>" * 20 + b"</urlset>")

@@ -21,6 +21,8 @@ _MAX_ELEMENTS = 1_000_000
 """Of one document; the largest sitemap allowed has a few hundred thousand."""
 _MAX_DEPTH = 100
 _CHUNK_BYTES = 1 << 16
+_MOST_TAG_BYTES = 1 << 20
+"""Of a tag or a comment: the parser begins anew with it at each chunk."""
 _BARE_AND = re.compile(
     rb"(<!\[CDATA\[.*?(?:\]\]>|\Z))|&(?!(?:[A-Za-z_][\w.-]*|#\d+|#x[0-9A-Fa-f]+);)", re.DOTALL
 )
@@ -67,7 +69,10 @@ def _elements(body: bytes) -> Iterator[XmlElement]:
     """Yield the root when it begins, and all others when they end."""
     reader = _ElementReader()
     for start in range(0, len(body), _CHUNK_BYTES):
-        reader.parser.Parse(body[start : start + _CHUNK_BYTES], False)  # noqa: FBT003
+        chunk = body[start : start + _CHUNK_BYTES]
+        reader.parser.Parse(chunk, False)  # noqa: FBT003
+        if start + len(chunk) - reader.parser.CurrentByteIndex > _MOST_TAG_BYTES:
+            raise InvalidInput(f"it has a tag or a comment of more than {_MOST_TAG_BYTES:,} bytes")
         yield from reader.taken()
     reader.parser.Parse(b"", True)  # noqa: FBT003
     yield from reader.taken()
