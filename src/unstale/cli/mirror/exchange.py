@@ -16,10 +16,13 @@ from unstale.errors import InvalidInput
 from unstale.tables import check_writable
 from unstale.wording import plural
 
+from .moving_in import MovingIn
 from .open import Opened, allow_option, mirror_options, open_mirror
 from .report import print_item, withheld_words
 
 _KINDS = ("elements", "history", "copies")
+_FOREIGN = ("changedetection", "urlwatch", "nutch", "stormcrawler", "cdx")
+"""Other tools, from which somebody moves in."""
 _ARCHIVES = (".warc", ".warc.gz")
 _MOST_LEFT_OUT_SHOWN = 10
 _IMPORT = """\b
@@ -27,6 +30,8 @@ Examples:
   unstale import elements.csv
   unstale import elements.parquet history.parquet copies.warc.gz
   unstale import crawl.csv --as history
+  unstale import ~/changedetection-data --changes changes.csv
+  unstale import http://127.0.0.1:5000 --as changedetection --api-key-file key.txt
 """
 _EXPORT = """\b
 Examples:
@@ -39,26 +44,54 @@ Examples:
 @click.command("import", epilog=_IMPORT)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
-    "--as", "kind", type=click.Choice(_KINDS), help="What is in them.  [default: as the name and columns say]"
+    "--as",
+    "kind",
+    type=click.Choice((*_KINDS, *_FOREIGN)),
+    help="What is in them.  [default: as the name and columns say]",
 )
+@click.option("--keep-intervals", is_flag=True, help="Poll at least as often as the other tool did.")
+@click.option("--changes", metavar="FILE", help="Write when elements changed, for unstale lab shootout.")
+@click.option("--api-key-file", metavar="FILE", help="A file with the key of changedetection.io's API.")
 @allow_option
 @mirror_options
 def import_command(
     *,
     files: tuple[str, ...],
     kind: str | None,
+    keep_intervals: bool,
+    changes: str | None,
+    api_key_file: str | None,
     allow: tuple[str, ...],
     mirror_file: str | None,
     as_json: bool,
 ) -> None:
-    """Import elements, history and copies from FILEs.
+    """Import elements, history and copies from FILEs, or what another tool watches and has seen.
 
     Elements and history are CSV or Parquet (a column key; history also time, and changed or outcome), copies
     WARC. Elements are imported first, then history, then copies. With a mistake anywhere in a file nothing of
     it is imported. What is not of the public web (files, tables, private hosts), headers of rules (secrets)
     and what the next polls ask with (validators) need --allow, since the author of the file chose it. For
     files that your own mirror exported, say --allow secrets,validators.
+
+    Other tools are changedetection.io (its data folder, or the address of its API), urlwatch (its list of
+    jobs), Nutch and StormCrawler (dumps), and indexes of archives (CDX, CDXJ), read as polls.
     """
+    foreign = {file: found for file in files if (found := _foreign_kind(file, kind))}
+    if foreign:
+        if len(foreign) < len(files):
+            raise InvalidInput("files of other tools cannot be imported together with others")
+        with open_mirror(mirror_file) as opened, told_of_compilation():
+            moving = MovingIn(opened.mirror, allow, keep_intervals, changes, api_key_file)
+            told = [moving.take(file, name) for file, name in foreign.items()]
+        moving.print(told, as_json=as_json)
+        return
+    for option, there in (
+        ("--keep-intervals", keep_intervals),
+        ("--changes", changes),
+        ("--api-key-file", api_key_file),
+    ):
+        if there:
+            raise InvalidInput(f"{option} is for other tools: --as {', '.join(_FOREIGN)}")
     kinds = sorted(((_KINDS.index(kind or _kind_of(file)), file) for file in files), key=lambda pair: pair[0])
     done: list[dict[str, Any]] = []
     with open_mirror(mirror_file) as opened, told_of_compilation():
@@ -74,6 +107,15 @@ def import_command(
             print_item(out, f"left out: {printable(key)}: {printable(why)}")
         if one["withheld"]:
             say(out, withheld_words(one["withheld"]))
+
+
+def _foreign_kind(file: str, kind: str | None) -> str | None:
+    """Return the tool that a file is of; None if it is one of ours."""
+    if kind is not None:
+        return kind if kind in _FOREIGN else None
+    from unstale.mirror.exchange.foreign import kind_of
+
+    return kind_of(Path(file))
 
 
 def _kind_of(file: str) -> str:

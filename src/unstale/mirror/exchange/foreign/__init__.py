@@ -1,0 +1,15 @@
+"""Moving in: what other tools watch and have seen, read whole before anything of it is imported.
+
+`changedetection` reads changedetection.io (its data folder, or its API), `urlwatch` its list of jobs,
+`crawls` dumps of Nutch and StormCrawler, `cdx` indexes of archives. Each returns a `ForeignMirror`, which
+`bring` imports.
+"""
+
+from .bring import Brought, bring, write_changes
+from .foreign_mirror import ForeignElement, ForeignMirror, ForeignPoll
+from .kinds import KINDS, kind_of, read_foreign
+
+__all__ = [
+    "KINDS", "Brought", "ForeignElement", "ForeignMirror", "ForeignPoll", "bring", "kind_of", "read_foreign",
+    "write_changes",
+]  # fmt: skip
