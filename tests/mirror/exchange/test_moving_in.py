@@ -1,4 +1,4 @@
-"""Moving in from other tools. changedetection.io itself made its data; its host was renamed, its tokens are 0."""
+"""Moving in from other tools. changedetection.io 0.60 made its data; its host was renamed."""
 
 import http.server
 import json
@@ -34,11 +34,11 @@ Status: 3 (db_gone)
 Fetch time: Sat Jan 31 00:00:00 UTC 2026
 Retry interval: 3888000 seconds (45 days)
 """
-NUTCH_CSV = """Url,Status code,Status name,Fetch Time,Modified Time,Retries since fetch,Retry interval seconds,Score
-"https://example.org/",2,"db_fetched",Sat Jan 31 00:00:00 UTC 2026,Thu Jan 01 00:00:00 UTC 1970,0,2592000.0,1.0
+NUTCH_CSV = """Url,Status code,Status name,Fetch Time,Retries since fetch,Retry interval seconds,Score
+"https://example.org/",2,"db_fetched",Sat Jan 31 00:00:00 UTC 2026,0,2592000.0,1.0
 """
-WHEN = '{"lastProcessedDate": ["2026-01-01T00:00:00Z"]}'
-STORM = f"""{{"_source": {{"url": "https://example.org/", "status": "FETCHED", "metadata": {WHEN}}}}}
+WHEN = '"metadata": {"lastProcessedDate": ["2026-01-01T00:00:00Z"]}'
+STORM = f"""{{"_source": {{"url": "https://example.org/", "status": "FETCHED", {WHEN}}}}}
 {{"url": "https://example.org/new", "status": "DISCOVERED"}}
 """
 CDX = """ CDX N b a m s k r M S V g
@@ -162,12 +162,12 @@ def test_the_api_gives_the_same_as_the_folder(data):
         ("urlwatch", JOBS, ["news"], []),
     ],
 )
-def test_files_of_other_tools(mirror, kind, text, keys, seen):
-    file = Path(mirror.store.url).parent / "file"
-    file.write_text(text)
-    bring(mirror, read_foreign(file, kind))
-    assert sorted(one.key for one in mirror.elements()) == [f"https://example.org/{key}" for key in keys]
-    assert [outcome for outcome, _ in outcomes(mirror)] == seen
+def test_files_of_other_tools(tmp_path, kind, text, keys, seen):
+    (tmp_path / "file").write_text(text)
+    with Mirror(tmp_path / "mirror.db", settings=Settings(budget=1.0)) as mirror:
+        bring(mirror, read_foreign(tmp_path / "file", kind))
+        assert sorted(one.key for one in mirror.elements()) == [f"https://example.org/{key}" for key in keys]
+        assert [outcome for outcome, _ in outcomes(mirror)] == seen
 
 
 def test_jobs_of_urlwatch_keep_their_filters(tmp_path):
