@@ -30,8 +30,9 @@ from .engine.worker import SAMPLE_SECONDS, Worker, check_settings
 from .event_loops import call_in, running_loop, wait_for
 from .reports.audit import Audit, AuditRequest, audit_of, kept_audits, with_audit
 from .reports.explain import Explanation, explain
-from .reports.ideas import MOST_TRIED, Ideas, TrialChoice, ideas, room_of
+from .reports.ideas import MOST_TRIED, Ideas, TrialChoice, ideas, parts_of, room_of
 from .reports.status import Status, live_workers, skew_words, status
+from .reports.trial_gains import unplanned
 from .reports.what_if import MirrorDemand, WhatIf, demand_of, planner_input
 from .settings import Settings
 from .source import Json, New, Source
@@ -475,11 +476,16 @@ class Mirror:
         with self.store.begin() as t:
             policy, _ = load_sample(self.settings, t)
             ids, sizes = t.room_of_copies()
-        places = np.flatnonzero(policy.table.present)
-        elements = planner_input(policy, places, self.clock.now(), MOST_TRIED, dropped=True)
-        if elements is None or not elements.hope > 0:
-            raise InvalidInput("there is nothing to plan yet: add elements first, with weights above 0")
-        return ideas(elements, room_of(elements, ids, sizes), self.settings.space, choice)
+            places = np.flatnonzero(policy.table.present)
+            elements = planner_input(policy, places, self.clock.now(), MOST_TRIED, dropped=True)
+            if elements is None or not elements.hope > 0:
+                raise InvalidInput("there is nothing to plan yet: add elements first, with weights above 0")
+            patterns = () if choice is None else choice.composed
+            parts = parts_of(patterns, elements, t.numbered(elements.ids.tolist()) if patterns else {})
+        return ideas(
+            elements, room_of(elements, ids, sizes), self.settings.space, choice,
+            beside=unplanned(policy, elements), parts=parts,
+        )  # fmt: skip
 
     def changes(self, after: int = 0, limit: int = 1000) -> list[Version]:
         """Return versions in the order in which they were recorded, after one of them."""

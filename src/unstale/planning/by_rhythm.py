@@ -28,6 +28,8 @@ from .market import check_weight
 
 _PRICE_RELATIVE = 1e-7
 """How close the prices above and below a jump are."""
+_PRICE_STEP = 8.0
+"""By which prices grow, or shrink, until the budget lies between two."""
 _MOST_HALVINGS = 200
 _HIGHEST_PRICE, _LOWEST_PRICE = 1e9, 1e-9
 """In periods, per unit of weight: beyond, nothing is polled, or everything all the time."""
@@ -128,6 +130,7 @@ def plan_by_rhythm(
     weights: ArrayLike | None = None,
     sizes: ArrayLike | None = None,
     objective: str | Objective = "freshness",
+    price_relative: float = _PRICE_RELATIVE,
 ) -> RhythmPlan:
     """Divide a budget among elements that share a rhythm.
 
@@ -141,6 +144,8 @@ def plan_by_rhythm(
         How fast changes come at what time of the period, and its length.
     objective
         "freshness" or "age".
+    price_relative
+        How close the prices are between which the budget is spent: the wider, the sooner it is found.
     """
     if not isinstance(rhythm, OperationalClock):
         raise InvalidInput(f"rhythm must be an OperationalClock; it is {rhythm!r}")
@@ -155,7 +160,7 @@ def plan_by_rhythm(
     check_weight(float(weight.sum()))
     kinds, which = np.unique(np.stack([shape, time, weight / size], axis=1), axis=0, return_inverse=True)
     demand = _Demand(kind, rhythm, kinds, which.ravel(), size)
-    low, high = demand.bracket(total)
+    low, high = demand.bracket(total, price_relative)
     (often, fresher), (seldom, staler) = demand.at(low), demand.at(high)
     more = np.cumsum(size * (often - seldom)) + float(seldom @ size)
     below = more <= total * (1.0 + 1e-12)
@@ -197,14 +202,29 @@ class _Demand:
         )
         return found[self.which, 0], found[self.which, 1]
 
-    def bracket(self, budget: float) -> tuple[float, float]:
+    def bracket(self, budget: float, relative: float) -> tuple[float, float]:
         """Return two prices that are close: one at which more than a budget is spent, and one above it."""
         unit = self.rhythm.period * float(self.kinds[:, 2].max())
-        low, high = _LOWEST_PRICE * unit, _HIGHEST_PRICE * unit
+        low, high = self._around(budget, unit)
         for _ in range(_MOST_HALVINGS):
-            if high <= low * (1.0 + _PRICE_RELATIVE):
+            if high <= low * (1.0 + relative):
                 break
             middle = sqrt(low * high)
             spent = float(self.at(middle)[0] @ self.size)
             low, high = (middle, high) if spent > budget else (low, middle)
         return low, high
+
+    def _around(self, budget: float, unit: float) -> tuple[float, float]:
+        """Return prices far apart; not from the lowest on, at which the long run has very many polls."""
+        lowest, highest, price = _LOWEST_PRICE * unit, _HIGHEST_PRICE * unit, unit
+        if float(self.at(price)[0] @ self.size) > budget:
+            while price < highest:
+                low, price = price, price * _PRICE_STEP
+                if float(self.at(price)[0] @ self.size) <= budget:
+                    return low, price
+            return price, price
+        while price > lowest:
+            high, price = price, price / _PRICE_STEP
+            if float(self.at(price)[0] @ self.size) > budget:
+                return price, high
+        return price, high

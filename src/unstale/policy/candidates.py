@@ -34,8 +34,17 @@ class Turn(NamedTuple):
     end: float
     round: float
     price: float
-    first_only: bool
-    """Whether only elements without a copy are chosen."""
+    in_turn: bool
+    """Whether worths are not known yet: those that were polled longest ago come first."""
+
+
+class Chosen(NamedTuple):
+    """Polls that were chosen, each with its slot."""
+
+    places: Places
+    start: Floats
+    late: Floats
+    """By how much each may start later."""
 
 
 class Candidates:
@@ -80,16 +89,17 @@ class Candidates:
         places = places[able & is_open[table["window"][places]]]
         places = places[self._known.limits.free(table["group"][places], now, end) > 0]
         is_new = np.isnan(table["last"][places])
-        new, old = places[is_new], places[~is_new & (not turn.first_only)]
+        new, old = places[is_new], places[~is_new]
         old = old[table.since(old, now) >= table["min_interval"][old]]
         since = self._replicas.since(old, table.since(old, end), end)
+        if turn.in_turn:
+            return new, old, since
         worked = since if self._known.timed else self._replicas.since(old, table.worked_since(old, end), end)
         values = self._known.worths_in_step(old, worked, now, end) * self._replicas.factors(old)
         overdue = since >= table["max_age"][old]
-        if not turn.first_only:
-            self._patience.reckon(now, turn.round)
-            self._promises.reckon(now, turn.round, turn.price)
-            self._composed.reckon(now, turn.round)
+        self._patience.reckon(now, turn.round)
+        self._promises.reckon(now, turn.round, turn.price)
+        self._composed.reckon(now, turn.round)
         waiting = np.flatnonzero(since > SHORTEST_ROUNDS * turn.round)
         overdue[waiting] |= since[waiting] > self._patience.times(old[waiting], turn.round)
         back = self._shares.stand_back(old)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from unstale.arguments import Floats
 from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.objectives import Objective, objective_named
 
-from .candidates import Candidates, Turn
+from .candidates import Candidates, Chosen, Turn
 from .class_clocks import ClassClocks
 from .composed import ComposedElements
 from .discovered import ListShares
@@ -41,6 +41,7 @@ from .level_learning import learn_levels, pace_of
 from .limits import AnyLimits_co
 from .patience import Patience
 from .poll_outcomes import PollOutcomes
+from .polls_in_turn import PollsInTurn, PollsSeen
 from .polls_on_read import PollsOnRead, askable
 from .promises import Promises
 from .ranking import far_apart, leading_within, turns
@@ -64,15 +65,6 @@ _STATE_AFTER = {
 
 
 _STATE = ("price", "others", "_turn", "_audited")
-
-
-class Chosen(NamedTuple):
-    """Polls that were chosen, each with its slot."""
-
-    places: Places
-    start: Floats
-    late: Floats
-    """By how much each may start later."""
 
 
 def no_backoff(state: str, failures: int) -> float:  # noqa: ARG001  (others look at them)
@@ -132,8 +124,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """Elements that the budget is for, too, and that are not looked at here."""
         self.audit: dict[int, str] = {}
         """Elements to be polled out of turn, and for which audit."""
-        self.first_only = False
-        """Whether only elements without a copy are chosen: nobody is asked yet what others are worth."""
+        self.in_turn = PollsInTurn(self.known)
+        """Elements have turns while what worths are computed by is being compiled."""
         self.hinted = HintedElements(self.known)
         """Elements with hints, and what came of those that polls have followed."""
         self._backoff, self._shortest_round = backoff, shortest_round
@@ -272,7 +264,11 @@ class LearningPolicy(Generic[AnyLimits_co]):
             own = np.full(time.size, np.nan) if ages is None else ages
             again, told = self.told_times.before_first(heard.element[which][first], time[first], own[first])
             self.begin(places[first][again], told)
-        self.learn(places[saw], elapsed[saw], changed[saw], time[saw], None if ages is None else ages[saw])
+        self.in_turn.keep(
+            PollsSeen(heard.element[which][saw], elapsed[saw], changed[saw], time[saw],
+                      None if ages is None else ages[saw])
+        )  # fmt: skip
+        late = self._learn_what_was_seen()
         if heard.stays is not None:
             table["stays", places[outcome == OK]] = np.nan_to_num(heard.stays[which][outcome == OK])
         traffic = heard.traffic[which]
@@ -284,7 +280,18 @@ class LearningPolicy(Generic[AnyLimits_co]):
         else:  # the order matters
             for k, place in enumerate(places.tolist()):
                 self._hear_one(place, int(outcome[k]), float(time[k]), float(traffic[k]))
-        return np.unique(places)
+        return np.unique(np.concatenate([places, late]))
+
+    def _learn_what_was_seen(self) -> Places:
+        """Learn from what polls saw, unless that has to wait; return the places of their elements."""
+        learned = [np.empty(0, np.intp)]
+        for seen in self.in_turn.take():
+            there = np.flatnonzero(self.table.has(seen.element))
+            places = self.table.places(seen.element[there])
+            ages = None if seen.ages is None else seen.ages[there]
+            self.learn(places, seen.elapsed[there], seen.changed[there], seen.time[there], ages)
+            learned.append(places)
+        return np.concatenate(learned)
 
     def learn(
         self,
@@ -425,7 +432,19 @@ class LearningPolicy(Generic[AnyLimits_co]):
             return Chosen(np.empty(0, np.intp), np.empty(0), np.empty(0))
         affordable = limits.affordable(now, end, self.known.mean_size)
         most = int(min(affordable + 2.0, room, 1e15))
-        turn = Turn(now, end, self.round, self.price, self.first_only)
+        turn = Turn(now, end, self.round, self.price, self.in_turn.on)
+        return (self._choose_in_turn if turn.in_turn else self._choose_best)(
+            turn, affordable, most, room, each
+        )
+
+    def _choose_in_turn(self, turn: Turn, _affordable: float, most: int, room: int, _each: int) -> Chosen:
+        """Return what to poll while nobody can say what polls are worth."""
+        chosen, self.more_wanted = self.in_turn.choose(self._candidates, self._shares, turn, most, room)
+        return chosen
+
+    def _choose_best(self, turn: Turn, affordable: float, most: int, room: int, each: int) -> Chosen:
+        """Return the polls that are worth most."""
+        table, limits, now, end = self.table, self.limits, turn.now, turn.end
         new, old, values = self._candidates.find(turn, affordable)
         offered, worth_it, floor = old, values, 0.0
         if saving := limits.reserve > 0:

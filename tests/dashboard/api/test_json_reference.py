@@ -49,6 +49,7 @@ VALUES = [
     (models.Bought, "a part of what-if"),
     (models.Ideas, "`GET /api/ideas`; a part of `unstale whatif mirror.toml --json`"),
     (models.Idea, "a part of ideas"),
+    (models.ComposedIdea, "a part of ideas"),
     (models.BudgetFor, "`GET /api/budget-for`"),
     (models.Added, "`unstale add --json`, `POST /api/elements`, `Mirror.add_many(...).to_json()`"),
     (models.Refused, "a part of what was added"),

@@ -5,16 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import minimize
 
 from mirror.engine.worlds import DAY, add, make, run
 from unstale import InvalidInput, Periodic, Poisson, plan, renewal
+from unstale.estimation import HintedChanges, plan_hinted
 from unstale.mirror.reports.ideas import TrialChoice, ideas, try_idea
 from unstale.mirror.reports.promised_times import PromisedTimes
+from unstale.mirror.reports.trial_gains import FALSE_SHARE, ComposedParts, HintsGiven, KnownRhythm, Unplanned
 from unstale.mirror.reports.what_if import PlannerInput
+from unstale.operational_time import OperationalClock
 from unstale.planning import plan_within
+from unstale.planning.by_rhythm import plan_by_rhythm
 from unstale.policy.terms import aim_of
 from unstale.polling import mean_cost
 from unstale.processes import UncertainPoisson
+from unstale.schedule.window_costs import jitter_loss
 
 COUNT = 30
 RNG = np.random.default_rng(3)
@@ -121,6 +127,11 @@ def test_a_mirror_tries_ideas_on_its_own_elements(tmp_path):
         told = mirror.ideas(TrialChoice(order="random", budget=3.0))
         assert told.as_it_is.freshness == pytest.approx(mirror.status().predicted, rel=1e-6)
         demand = mirror.demand("freshness").elements
+        (made,) = mirror.ideas(TrialChoice(composed=("python:g/1", "python:g/?"))).composed
+        with pytest.raises(InvalidInput, match="'python:h' matches no element"):
+            mirror.ideas(TrialChoice(composed=("python:h",)))
+    assert (made.name, made.parts) == ("as tried", 10)
+    assert made.as_one > made.by_themselves
     by_name = {one.name: one for one in told.ideas}
     assert len(by_name) == len(told.ideas) >= 10
     assert told.tried.freshness == pytest.approx(
@@ -136,10 +147,81 @@ def test_a_mirror_tries_ideas_on_its_own_elements(tmp_path):
     ) * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("jitter", [0.1, 1.0])
+def test_jitter_costs_what_the_library_says(jitter):
+    often = plan(LAW, RATE).frequencies
+    able = often > 0
+    expected = (
+        plan(LAW, RATE).freshness - jitter_loss("freshness", RATES[able], often[able], jitter).sum() / COUNT
+    )
+    assert fresh(TrialChoice(jitter=jitter)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("objective", ["freshness", "age"])
+def test_hints_buy_what_their_plan_says(objective):
+    hinted = HintedChanges(RATES, 0.7, 0.7 * RATES * FALSE_SHARE / (1 - FALSE_SHARE))
+    best = plan_hinted(hinted, RATE).freshness
+    assert fresh(TrialChoice(hints=0.7), aim=aim_of(objective)) == pytest.approx(best, rel=1e-5)
+    assert fresh(TrialChoice(hints=0.0)) == pytest.approx(fresh(TrialChoice()), rel=1e-6)
+    known = Unplanned(hints=HintsGiven(np.full(COUNT, 0.7), np.full(COUNT, FALSE_SHARE)))
+    (told,) = (one for one in ideas(elements(), ROOM, beside=known).ideas if "hints" in one.name)
+    assert told.key == "by itself"
+    assert told.freshness == pytest.approx(best, rel=1e-5)
+
+
+def test_hours_buy_what_their_plan_says():
+    """Two elements in three have hours; they keep the polls that they have."""
+    clock = OperationalClock(np.where(np.arange(24) // 8 == 1, 3.0, 0.0), DAY)
+    few = {name: np.repeat(value, 3) for name, value in (("shape", 1e9), ("rate", 1.0 / DAY))}
+    law = UncertainPoisson(few["shape"], few["rate"] / few["shape"])
+    ones = np.ones(3)
+    three = elements(
+        law=law, weights=ones, sizes=ones, rate=3 / DAY, groups=np.zeros(3, np.int64), ids=np.arange(3)
+    )
+    known = Unplanned(rhythms=[KnownRhythm(clock, np.array([0, 2]))])
+    (told,) = (one for one in ideas(three, ones, beside=known).ideas if "rush" in one.name)
+    timed = plan_by_rhythm(law.take(np.array([0, 2])), 2 / DAY, clock).freshness
+    assert told.freshness == pytest.approx((2 * timed + plan(law, 3 / DAY).freshness) / 3, abs=2e-3)
+    assert timed > plan(law, 3 / DAY).freshness + 0.1
+    assert told.key == '[mirror] reserve = "1 day"'
+    (told,) = (
+        one for one in ideas(three, ones, beside=replace(known, timed=True)).ideas if "rush" in one.name
+    )
+    assert told.key == "by itself"
+
+
+@pytest.mark.parametrize("one_suffices", [False, True])
+def test_what_is_made_from_several_is_planned_as_well_as_can_be(one_suffices):
+    """No other frequencies of its parts and of the rest make it and them fresher together."""
+    parts, weight = np.array([0, 3, 7]), 4.0
+    made = ComposedParts("report", weight, parts, one_suffices)
+    (told,) = ideas(elements(), ROOM, beside=Unplanned(composed=[made])).composed
+
+    def value(often):
+        each = 1.0 - np.asarray(mean_cost("freshness", LAW, often))
+        return each.sum() + weight * made.fresh(each), each
+
+    def bought(extra):
+        weights = np.ones(COUNT)
+        weights[parts] += np.maximum(extra, 0.0)
+        return plan(LAW, RATE, weights=weights).frequencies
+
+    best = minimize(lambda extra: -value(bought(extra))[0], np.full(3, weight / 2), method="Nelder-Mead")
+    _, each = value(bought(best.x))
+    before = 1.0 - np.asarray(mean_cost("freshness", LAW, bought(np.zeros(3))))
+    assert told.by_themselves == pytest.approx(made.fresh(before), rel=1e-6)
+    assert COUNT * told.others + weight * told.as_one == pytest.approx(-best.fun, rel=2e-3)
+    if not one_suffices:
+        assert told.as_one == pytest.approx(made.fresh(each), abs=0.02)
+    assert told.as_one > told.by_themselves
+    assert told.others < told.others_by_themselves
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"policy": "best"}, {"order": "x"}, {"replicas": 0}, {"space": -1.0}, {"elements": 0}, {"budget": 0.0},
-     {"objective": "speed"}],
+     {"objective": "speed"}, {"hints": 1.5}, {"jitter": -0.1}, {"jitter": 0.1, "order": "random"},
+     {"hints": 0.5, "policy": "uniform"}],
 )  # fmt: skip
 def test_what_cannot_be_tried_is_refused(wrong):
     with pytest.raises(InvalidInput, match=next(iter(wrong))):

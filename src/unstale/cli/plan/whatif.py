@@ -35,6 +35,8 @@ class _Plans(NamedTuple):
     uniform: Plan
 
 
+_OF_MIRRORS = ("policy", "space", "replicas", "elements", "no_expiry", "hints", "jitter", "composed")
+"""Options that need a mirror."""
 _POLICIES = ("optimal", "uniform", "proportional")
 
 
@@ -52,6 +54,7 @@ Examples:
   unstale whatif pages.csv --budget 1000/day --plot curve.svg
   unstale whatif mirror.toml
   unstale whatif mirror.toml --order random --replicas 3 --space 1GB
+  unstale whatif mirror.toml --hints 80% --composed 'shop#*'
 """
 
 
@@ -65,6 +68,11 @@ Examples:
 @click.option("--replicas", type=Count(1, 100), help="Of a mirror: so many take turns, each with its budget.")
 @click.option("--elements", type=Count(1), help="Of a mirror: so many, such as following links would find.")
 @click.option("--no-expiry", is_flag=True, help="Of a mirror: believe no Cache-Control and no Expires.")
+@click.option("--hints", type=SHARE, help="Of a mirror: this share of changes comes with a hint, 80%.")
+@click.option("--jitter", type=SHARE, help="Of a mirror: intervals vary by so much, 10%.")
+@click.option(
+    "--composed", multiple=True, metavar="PATTERN", help="Of a mirror: something is made from these."
+)
 def whatif(
     *,
     file: str | None,
@@ -84,7 +92,7 @@ def whatif(
     the elements are the bundled example.
     """
     check_plot(plot)
-    own = {name: options.pop(name) for name in ("policy", "space", "replicas", "elements", "no_expiry")}
+    own = {name: options.pop(name) for name in _OF_MIRRORS}
     if file is not None and names_mirror(file):
         from .whatif_mirror import whatif_mirror
 

@@ -57,6 +57,9 @@ def whatif_mirror(file: str, *, as_json: bool, freshness: float | None, **option
             space=options["space"],
             elements=options["elements"],
             expiry=not options["no_expiry"],
+            hints=options["hints"],
+            jitter=options["jitter"] or 0.0,
+            composed=tuple(options["composed"]),
         )
         curve = demand.what_if([factor * demand.present for factor in _FACTORS])
         found = mirror.ideas(choice)
@@ -70,6 +73,9 @@ def whatif_mirror(file: str, *, as_json: bool, freshness: float | None, **option
     _print_curve(out, demand, curve)
     out.print()
     _print_ideas(out, found)
+    if found.composed:
+        out.print()
+        _print_composed(out, found)
     if freshness is not None and needed is not None:
         say(out, _target(freshness, needed, demand))
     if found.tried is None:
@@ -99,6 +105,15 @@ def _print_ideas(out: Console, found: Ideas) -> None:
         rows.append(_row(found.tried, found.as_it_is))
     rows += [_row(one, found.as_it_is) for one in found.ideas]
     print_table(out, ("what if", "fresh", "points", "mean age", "in mirror.toml"), rows)
+
+
+def _print_composed(out: Console, found: Ideas) -> None:
+    rows = []
+    for one in found.composed:
+        shares = (one.by_themselves, one.as_one, one.others_by_themselves, one.others)
+        rows.append((one.name, f"{one.parts:,}", *map(show_share, shares)))
+    heads = ("made from several", "parts", "fresh if not planned", "if planned", "elements, if not", "if so")
+    print_table(out, heads, rows)
 
 
 def _row(one: Idea, now: Idea) -> tuple[str, ...]:

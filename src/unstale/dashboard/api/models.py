@@ -436,12 +436,26 @@ class Idea(BaseModel):
     kept: Share = Field(description="Share of the elements that have room for a copy.")
 
 
+class ComposedIdea(BaseModel):
+    """How fresh something is that is made from several elements, and all elements with it."""
+
+    name: str = Field(description="Its name; `as tried` for what was asked for.")
+    parts: int = Field(description="From how many elements it is made.")
+    by_themselves: Share = Field(description="How fresh it is if its parts are polled for themselves.")
+    as_one: Share = Field(description="How fresh it is if it is planned as one.")
+    others_by_themselves: Share = Field(description="Share of copies that are fresh in the first case.")
+    others: Share = Field(description="Share of copies that are fresh in the second.")
+
+
 class Ideas(BaseModel):
     """What ideas of the papers would buy for the elements of the mirror."""
 
     as_it_is: Idea = Field(description="What is bought as it is.")
     ideas: list[Idea] = Field(description="The usual ideas, one by one.")
     tried: Idea | None = Field(description="What was asked for, all of it together; null: nothing.")
+    composed: list[ComposedIdea] = Field(
+        description="What is made from several elements, and what was asked for of that kind."
+    )
 
 
 class TrialQuery(BaseModel):
@@ -463,6 +477,13 @@ class TrialQuery(BaseModel):
     space: float | None = Field(None, gt=0, le=1e18, allow_inf_nan=False, description="Bytes for all copies.")
     elements: int | None = Field(None, ge=1, le=10**12, description="How many elements there are.")
     expiry: bool = Field(default=True, description="Whether Cache-Control and Expires are believed.")
+    hints: float | None = Field(
+        None, ge=0, le=1, allow_inf_nan=False, description="Share of changes that come with a hint."
+    )
+    jitter: float = Field(0.0, ge=0, le=1, allow_inf_nan=False, description="By which share intervals vary.")
+    composed: tuple[Annotated[str, Field(max_length=2048)], ...] = Field(
+        (), max_length=100, description="Patterns of the keys of elements from which something is made."
+    )
 
 
 class BudgetFor(BaseModel):

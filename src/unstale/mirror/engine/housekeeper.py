@@ -228,7 +228,7 @@ class Housekeeper:
 
     def look_for_alarms(self, policy: MirrorPolicy, t: Transaction, now: float) -> None:
         """Tell of what a person should know, such as groups that lost most of their elements at once."""
-        if policy.first_only or not self.chores.is_due("look for alarms", now):
+        if policy.in_turn.on or not self.chores.is_due("look for alarms", now):
             return
         if self._alarms is None:
             self._alarms = AlarmLog(t.state())
@@ -255,7 +255,7 @@ class Housekeeper:
 
     def make_room(self, policy: MirrorPolicy, t: Transaction, now: float) -> None:
         """Drop copies if all together have more bytes than they may; tell of it."""
-        if policy.first_only or not self.chores.is_due("make room", now):
+        if policy.in_turn.on or not self.chores.is_due("make room", now):
             return
         done = self._room.make_room(policy, t, now)
         self._orphans += done.orphans

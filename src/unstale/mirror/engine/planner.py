@@ -65,7 +65,8 @@ class Planner:
         self.budget_spent = False
         """Whether the budget allows for no poll beyond those that were handed out last."""
         self.last_poll, self._counts = state.last_poll, state.counts
-        """Number of the last poll that it has heard of, and what it has counted."""
+        """Number of the last poll that it has learned from, and what it has counted."""
+        self._last_heard = state.last_poll
         self._count_reads_at = 0.0
         self._kept: dict[str, bytes] = {}
         """What was written of the state last."""
@@ -181,7 +182,9 @@ class Planner:
             chosen.late,
             groups,
             np.where(
-                np.isnan(last) | (table["state"][places] == GONE), np.nan, policy.known.fresh(places, now)
+                np.isnan(last) | (table["state"][places] == GONE),
+                np.nan,
+                np.nan if policy.in_turn.on else policy.known.fresh(places, now),
             ),
             ~np.isin(elements, list(policy.audit)),
             policy.known.sizes(places),
@@ -196,12 +199,12 @@ class Planner:
         places = [np.empty(0, np.intp)]
         more = True
         while more:
-            heard = t.heard(self.last_poll, _POLLS_AT_ONCE)
+            heard = t.heard(self._last_heard, _POLLS_AT_ONCE)
             if heard.poll.size:
                 # What was recorded before the clock was set back, and not heard of, is no later than now.
                 seen = replace(heard, time=np.minimum(heard.time, now))
                 places.append(self.policy.hear(seen))
-                self.last_poll = int(heard.poll[-1])
+                self._last_heard = int(heard.poll[-1])
                 before = self._counts
                 self._counts = PollCounts(
                     polls=before.polls + heard.poll.size,
@@ -209,6 +212,8 @@ class Planner:
                     traffic=before.traffic + int(heard.traffic.sum()),
                 )
             more = heard.poll.size == _POLLS_AT_ONCE
+        if not self.policy.in_turn.waiting:
+            self.last_poll = self._last_heard
         return np.concatenate(places)
 
     def _edit(self, t: Transaction, now: float) -> None:

@@ -1,7 +1,7 @@
 """What the planner will call is called once before it matters: it has to be compiled, or loaded.
 
 Where kernels have been compiled before, that takes tenths of a second; after an installation it takes
-seconds. First copies need none of them: a worker polls elements without a copy meanwhile (see `Worker`).
+seconds. Polls in turn need none of them: a worker makes these meanwhile (`unstale.policy.polls_in_turn`).
 """
 
 from __future__ import annotations

@@ -31,8 +31,6 @@ from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.notify.notifier import Notifier
@@ -433,8 +431,8 @@ class Worker:
         """Read what the planner needs, and let it choose once for nothing: the first time takes long."""
         with self._store.begin() as t:
             planner = Planner(self._settings, t, now, ahead=self._tick, shift=self._clock_moved)
-            if self._may_rehearse_beside(planner):
-                planner.policy.first_only = True
+            if self._may_rehearse_beside():
+                planner.policy.in_turn.on = True
             else:
                 planner.rehearse(now)
             if not self._introduced:
@@ -449,16 +447,14 @@ class Worker:
         except (Trouble, OSError) as error:  # polls will find out when it is over
             self._troubles.add("copies", error, now)
 
-    def _may_rehearse_beside(self, planner: Planner) -> bool:
-        """Tell whether first copies can be had before all is compiled that other polls are chosen by."""
-        if not self._running or is_ready() or not isinstance(self._clock, RealClock):
-            return False
-        return bool(np.isnan(planner.policy.table["last"]).any())
+    def _may_rehearse_beside(self) -> bool:
+        """Tell whether elements have turns before all is compiled that polls are chosen by."""
+        return self._running and not is_ready() and isinstance(self._clock, RealClock)
 
     def _rehearse_beside(self) -> None:
-        """While only first copies are polled, let all else be loaded, or compiled."""
+        """While elements have turns, let what worths are computed by be loaded, or compiled."""
         planner = self.planner
-        if planner is None or not planner.policy.first_only:
+        if planner is None or not planner.policy.in_turn.on:
             return
         if self._rehearsal is None:
             self._rehearsal = asyncio.create_task(
@@ -466,7 +462,7 @@ class Worker:
             )
             self._rehearsal.add_done_callback(lambda _: self._wake.set())
         elif self._rehearsal.done():  # well or not: if not, the planner will say why
-            planner.policy.first_only = False
+            planner.policy.in_turn.on = False
             planner.policy.table.look_again()
             self._next_choice = -inf
 
@@ -484,8 +480,8 @@ class Worker:
         choose_again = now >= min(self._next_choice, horizon) or self._backlog.more_to_come
         if alone and planner.budget_spent and not choose_again:
             return []  # the budget is handed out up to the next choice: this turn only records
-        first_only = planner.policy.first_only
-        planner.take_in(t, now, None if first_only else self._housekeeper.sample(t, now))
+        in_turn = planner.policy.in_turn.on
+        planner.take_in(t, now, None if in_turn else self._housekeeper.sample(t, now))
         self._housekeeper.look_for_alarms(planner.policy, t, now)
         self._housekeeper.make_room(planner.policy, t, now)
         self._housekeeper.hear_replicas(planner.policy, t, now)

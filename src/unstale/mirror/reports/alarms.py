@@ -82,7 +82,7 @@ def alarms_now(
     policy: MirrorPolicy, t: Transaction, now: float, standing: Collection[Subject]
 ) -> dict[Subject, str]:
     """Return what is wrong now, with words; what ``standing`` names, until it is truly over."""
-    if policy.first_only:
+    if policy.in_turn.on:
         return {}
     found = {("gone", one.name): str(one) for one in lost_groups(policy)}
     found |= _failing(policy, t, now, standing)

@@ -7,7 +7,9 @@ switches it on.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from math import nan
 
 import numpy as np
@@ -16,15 +18,27 @@ from numpy.typing import NDArray
 from unstale.arguments import Floats, Order
 from unstale.errors import InvalidInput
 from unstale.mirror.settings import ORDERS, POLICIES
+from unstale.mirror.store.contract import Element
 from unstale.planning import plan_within
 from unstale.policy.patience import LONGEST_ROUNDS
 from unstale.policy.terms import aim_of
 from unstale.polling import mean_cost
 from unstale.wording import show_size
 
+from .trial_gains import (
+    FALSE_SHARE,
+    ComposedIdea,
+    ComposedParts,
+    HintsGiven,
+    Unplanned,
+    as_composed,
+    gained_by_hints,
+    gained_by_rhythms,
+    lost_to_jitter,
+)  # fmt: skip
 from .what_if import PlannerInput, Policy
 
-__all__ = ["MOST_TRIED", "Idea", "Ideas", "TrialChoice", "ideas", "room_of", "try_idea"]
+__all__ = ["MOST_TRIED", "Idea", "Ideas", "TrialChoice", "ideas", "parts_of", "room_of", "try_idea"]
 
 MOST_TRIED = 5000
 """Elements by which ideas are tried; of more, a random sample."""
@@ -52,6 +66,12 @@ class TrialChoice:
     """How many elements there are; those that come are like those that are there."""
     expiry: bool = True
     """Whether promises of servers count."""
+    hints: float | None = None
+    """Share of changes that come with a hint; of the hints, a tenth comes without a change."""
+    jitter: float = 0.0
+    """By which share intervals vary."""
+    composed: tuple[str, ...] = ()
+    """Patterns of the keys of elements from which something of weight 1 is made."""
 
     def __post_init__(self) -> None:
         """Check it."""
@@ -69,6 +89,22 @@ class TrialChoice:
             raise InvalidInput(f"space must be above 0 bytes; it is {self.space!r}")
         if self.elements is not None and self.elements < 1:
             raise InvalidInput(f"elements must be at least 1; it is {self.elements!r}")
+        self._check_moments()
+
+    def _check_moments(self) -> None:
+        """Check what says when polls come, not how often."""
+        if self.hints is not None and not 0 <= self.hints <= 1:
+            raise InvalidInput(f"hints must be a share of changes, from 0 to 1; it is {self.hints!r}")
+        if not 0 <= self.jitter <= 1:
+            raise InvalidInput(f"jitter must be from 0 to 1; it is {self.jitter!r}")
+        if self.jitter and self.order not in {None, "fixed"}:
+            raise InvalidInput(
+                f"jitter is for fixed order, and random orders need none; order is {self.order!r}"
+            )
+        if self.hints is not None and (
+            self.policy not in {None, "optimal"} or self.order not in {None, "fixed"}
+        ):
+            raise InvalidInput("hints are for the policy optimal in fixed order; leave out policy and order")
 
     @property
     def nothing(self) -> bool:
@@ -98,6 +134,8 @@ class Ideas:
     as_it_is: Idea
     ideas: tuple[Idea, ...]
     tried: Idea | None = None
+    composed: tuple[ComposedIdea, ...] = ()
+    """What is made from several elements, and what was tried of that kind."""
 
 
 def try_idea(
@@ -117,20 +155,33 @@ def try_idea(
         What it is called, and how it is switched on.
     """
     tried = _changed(elements, choice)
+    if choice.hints is not None:
+        tried = replace(tried, aim=aim_of("freshness"), parts=())
+    often = tried.bought
+    more = _more(tried, often, choice)
     if choice.space is not None and (space := tried.share * choice.space) < room.sum():
         # As the mirror does, by freshness: what is dropped is not fresh, and costs no polls.
         within = plan_within(
             tried.effective_law(tried.bought), tried.rate, room=room, space=space, weights=tried.weights,
             sizes=tried.sizes,
         )  # fmt: skip
-        return Idea(name, key, within.freshness * tried.hope, nan, float(within.kept.mean()))
-    often = tried.bought
+        more *= float(tried.weights @ within.kept / tried.weights.sum())
+        return Idea(name, key, (within.freshness + more) * tried.hope, nan, float(within.kept.mean()))
     if choice.replicas > 1 and not choice.turns:
         stale = _stale_each_for_itself(tried, often, choice.replicas)
         fresh = 1.0 - float(tried.weights @ stale / tried.weights.sum())
-        return Idea(name, key, fresh * tried.hope, nan)
-    fresh = (tried.freshness(often) - tried.lost_to_windows(often)) * tried.hope
-    return Idea(name, key, fresh, _age(tried, often))
+        return Idea(name, key, (fresh + more) * tried.hope, nan)
+    fresh = (tried.freshness(often) - tried.lost_to_windows(often) + more) * tried.hope
+    return Idea(name, key, fresh, _age(tried, often) if choice.hints is None and not choice.jitter else nan)
+
+
+def _more(elements: PlannerInput, often: Floats, choice: TrialChoice) -> float:
+    """Return the freshness that hints add, and jitter takes."""
+    found = 0.0
+    if choice.hints is not None:
+        recall = np.full(often.size, choice.hints)
+        found += gained_by_hints(elements, HintsGiven(recall, np.full(often.size, FALSE_SHARE)))
+    return found - lost_to_jitter(elements, often, choice.jitter) if choice.jitter else found
 
 
 def _changed(elements: PlannerInput, choice: TrialChoice) -> PlannerInput:
@@ -178,7 +229,13 @@ def _stale_each_for_itself(elements: PlannerInput, often: Floats, count: int) ->
 
 
 def ideas(
-    elements: PlannerInput, room: Floats, space: float | None = None, choice: TrialChoice | None = None
+    elements: PlannerInput,
+    room: Floats,
+    space: float | None = None,
+    choice: TrialChoice | None = None,
+    *,
+    beside: Unplanned | None = None,
+    parts: Sequence[NDArray[np.intp]] = (),
 ) -> Ideas:
     """Return what the usual ideas would buy, and what a choice does, if there is one.
 
@@ -192,7 +249,12 @@ def ideas(
         What there is for all copies today; None: any number of bytes.
     choice
         What is tried beside the usual ideas.
+    beside
+        What is known beside laws: hints, hours, what is made from several elements.
+    parts
+        The elements of each pattern of ``choice.composed``.
     """
+    beside = Unplanned() if beside is None else beside
     taken = float(room.sum()) / elements.share
     half = 0.5 * (taken if space is None else min(taken, space))
     best = TrialChoice(policy="optimal", space=space)
@@ -212,6 +274,12 @@ def ideas(
         ("twice as many elements", "[[rule]] links = 2",
          TrialChoice(elements=2 * elements.count, space=space)),
     ]  # fmt: skip
+    if elements.order == "fixed":
+        usual.append(("intervals that vary by a tenth", '[[rule]] jitter = "10%"',
+                      TrialChoice(jitter=0.1, space=space)))  # fmt: skip
+    if beside.hints is None and elements.policy == "optimal" and elements.order == "fixed":
+        usual.append(("hints of 80 % of the changes", '[hints] file = "hints.txt"',
+                      TrialChoice(hints=0.8, space=space)))  # fmt: skip
     if taken > 0:
         words = show_size(half).replace(" ", "").replace(",", "")
         usual.append(("room for half of the bytes", f'[mirror] space = "{words}"', TrialChoice(space=half)))
@@ -221,18 +289,46 @@ def ideas(
         ignored = TrialChoice(expiry=False, space=space)
         usual.append(("promises of servers ignored", "[http] expiry = false", ignored))
     as_it_is = TrialChoice(space=space)
-    tried = None
-    if choice is not None and not choice.nothing:
-        tried = replace(choice, space=space) if choice.space is None else choice
+    choice = TrialChoice() if choice is None else choice
+    now = try_idea(elements, as_it_is, room, name="as it is")
+    own = replace(choice, composed=(), space=space if choice.space is None else choice.space)
     return Ideas(
-        try_idea(elements, as_it_is, room, name="as it is"),
-        tuple(
-            try_idea(elements, one, room, name=name, key=key)
-            for name, key, one in usual
-            if not _as_it_is(elements, one)
+        now,
+        (
+            *(
+                try_idea(elements, one, room, name=name, key=key)
+                for name, key, one in usual
+                if not _as_it_is(elements, one)
+            ),
+            *_known_beside(elements, beside, now),
         ),
-        None if tried is None else try_idea(elements, tried, room),
+        try_idea(elements, own, room) if replace(choice, composed=()) != TrialChoice() else None,
+        tuple(as_composed(_changed(elements, choice), [*beside.composed, *_tried_composed(choice, parts)])),
     )
+
+
+def _known_beside(elements: PlannerInput, beside: Unplanned, now: Idea) -> list[Idea]:
+    """Return what hints and hours that are known bring: plans, and what is as it is, leave them out."""
+    found = []
+    if beside.hints is not None and elements.policy == "optimal" and elements.order == "fixed":
+        gain = gained_by_hints(replace(elements, aim=aim_of("freshness"), parts=()), beside.hints)
+        found.append(Idea("with the hints that come", "by itself", now.freshness + gain * elements.hope, nan))
+    if beside.rhythms:
+        gain = gained_by_rhythms(elements, beside.rhythms)
+        key = "by itself" if beside.timed else '[mirror] reserve = "1 day"'
+        found.append(Idea("after the rush, by the hours that are known", key,
+                          now.freshness + gain * elements.hope, nan))  # fmt: skip
+    return found
+
+
+def _tried_composed(choice: TrialChoice, parts: Sequence[NDArray[np.intp]]) -> list[ComposedParts]:
+    """Return what is made from the elements of all patterns together."""
+    if not choice.composed:
+        return []
+    for pattern, own in zip(choice.composed, parts, strict=True):
+        if not own.size:
+            raise InvalidInput(f"composed: {pattern!r} matches no element that can be fresh")
+    return [ComposedParts("as tried", 1.0, np.unique(np.concatenate(parts)))]
 
 
 def _as_it_is(elements: PlannerInput, choice: TrialChoice) -> bool:
@@ -260,3 +356,21 @@ def room_of(elements: PlannerInput, ids: NDArray[np.int64], sizes: Floats) -> Fl
     at = np.minimum(np.searchsorted(ids, elements.ids), ids.size - 1)
     known = ids[at] == elements.ids
     return np.where(known, sizes[at], sizes.mean())
+
+
+def parts_of(
+    patterns: Sequence[str], elements: PlannerInput, named: Mapping[int, Element]
+) -> list[NDArray[np.intp]]:
+    """Return which elements match each pattern of keys.
+
+    Parameters
+    ----------
+    patterns
+        As in ``[[composed]] of``.
+    elements
+        What a plan starts from.
+    named
+        Elements by number.
+    """
+    keys = [named[one].key for one in elements.ids.tolist()] if patterns else []
+    return [np.flatnonzero([fnmatchcase(key, pattern) for key in keys]) for pattern in patterns]

@@ -388,7 +388,7 @@ def overview(policy: MirrorPolicy, now: float) -> dict[str, object]:
         "gone": policy.table.wanted_count - policy.table.present_count,
         "next": policy.limits.next(now),
     }
-    if policy.first_only:  # how fresh copies are is not to be asked yet
+    if policy.in_turn.on:  # how fresh copies are is not to be asked yet
         return told
     places = np.flatnonzero(policy.table.present)
     if places.size > MOST_ELEMENTS:

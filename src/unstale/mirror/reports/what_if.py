@@ -70,6 +70,8 @@ class PlannerInput:
     """How its polls are spread over time."""
     ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Their numbers."""
+    hopes: Floats = field(default_factory=lambda: np.ones(1))
+    """How probably each can be fresh at all."""
     share: float = 1.0
     """Part of all elements that they are, if they are a sample."""
     promised: PromisedTimes | None = None
@@ -182,6 +184,7 @@ def planner_input(
         policy=cast("Policy", policy.known.policy),
         order=policy.known.order,
         ids=table["id"][places[able]].astype(np.int64),
+        hopes=np.asarray(hope, float)[able],
         share=share,
         promised=_promised(policy, places[able]),
     )
