@@ -10,10 +10,11 @@ of your own, for the simulator and for the lab.
 """
 
 from .budget_and_limits import RateLimits
+from .candidates import Chosen
 from .element_table import ElementColumns, ElementTable
 from .hint_channels import Channels
 from .knowledge import Knowledge
-from .learning_policy import Chosen, LearningPolicy
+from .learning_policy import LearningPolicy
 from .learning_schedule import Learning
 from .limits import GroupLimits, Limits, Slots
 from .poll_outcomes import PollOutcomes
