@@ -511,7 +511,7 @@ class Mirror:
             if element.state == "dropped":
                 what = "no copy: there was no room for it; raise [mirror] space, or its weight"
             raise InvalidInput(f"{element.key} has {what}")
-        return Copy(wanted[0], self.copies.read(wanted[0].digest))
+        return Copy(wanted[0], self.copies.read(wanted[0].digest, wanted[0].size))
 
     def set_budget(self, budget: float | None = None, byte_budget: float | None = None) -> None:
         """Set other budgets, per second, which count from now on, also for one who runs the mirror now.

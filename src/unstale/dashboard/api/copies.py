@@ -255,7 +255,7 @@ def _look(mirror: Mirror, wanted: _Wanted, estimator: FreshnessEstimator) -> _Se
         if found[0].size > _BLOCK_BYTES:
             return _Served(element, found[0], freshness, None)
         try:
-            return _Served(element, found[0], freshness, mirror.copies.read(found[0].digest))
+            return _Served(element, found[0], freshness, mirror.copies.read(found[0].digest, found[0].size))
         except InvalidInput:
             if again:  # it may have been deleted meanwhile, for there are later ones
                 continue

@@ -54,7 +54,7 @@ def between(
     try:
         told = _known(name)  # somebody else may have asked for the same
         if told is None:
-            contents = mirror.copies.read(old.digest), mirror.copies.read(new.digest)
+            contents = mirror.copies.read(old.digest, old.size), mirror.copies.read(new.digest, new.size)
             table = element is not None and element.source == "sql"  # the mirror itself has written it
             told = bounded_difference(*contents, new.media_type, lines=lines, table=table, select=select)
             _keep(name, told)

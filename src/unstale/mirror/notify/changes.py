@@ -96,7 +96,7 @@ class ChangeReader:
         if self._copies is None or version.size > _MOST_BYTES:
             return None
         with suppress(InvalidInput, Trouble, OSError):
-            return self._copies.read(version.digest)
+            return self._copies.read(version.digest, version.size)
         return None
 
 

@@ -136,7 +136,12 @@ class Bucket:
     def listed_in(self, folder: str) -> Iterator[list[Stored]]:
         """Return what is there in a folder beside the copies, some at a time."""
         with self.troubles():
+            begun = set[str]()
             for some in self._store.list(folder or None, chunk_size=_LISTED_AT_ONCE):
+                first = some[0]["path"] if some else ""
+                if first in begun:
+                    raise Trouble(f"{self.address}: its list does not end, {first[:100]!r} comes again")
+                begun.add(first)
                 yield [Stored(one["path"], one["size"], one["last_modified"].timestamp()) for one in some]
 
     def note(self, name: str) -> str | None:
@@ -204,6 +209,13 @@ class _Object(io.RawIOBase):
 
     def tell(self) -> int:
         return self._at
+
+    def readall(self) -> bytes:
+        """Read the rest, in large parts: by itself it would be eight kilobytes in each request."""
+        parts = []
+        while part := self.read(_READ_AT_ONCE):
+            parts.append(part)
+        return b"".join(parts)
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401
         length = min(len(buffer), self._size - self._at)

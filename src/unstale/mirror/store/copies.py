@@ -213,11 +213,19 @@ class Copies:
         reader = zstandard.ZstdDecompressor().stream_reader(file, closefd=True)
         return cast("BinaryIO", reader)
 
-    def read(self, digest: str) -> bytes:
-        """Return the content of a copy, checked against its digest."""
-        found = self.stored(digest)
+    def read(self, digest: str, size: int | None = None) -> bytes:
+        """Return the content of a copy, checked against its digest, and its size if that is known.
+
+        What somebody else has put in its place is compressed, too: a megabyte of it may be gigabytes.
+        """
+        found, blocks, length = self.stored(digest), [], 0
         with self.place.troubles():
-            body = b"".join(self._blocks(found))
+            for block in self._blocks(found):
+                blocks.append(block)
+                length += len(block)
+                if size is not None and length > size:
+                    raise self._damaged(found)
+        body = b"".join(blocks)
         if hashlib.sha256(body).hexdigest() != digest:
             raise self._damaged(found)
         return body

@@ -343,7 +343,12 @@ class SqlStore:
 
     def sweep(self, older_than: float = 86400.0, *, enough: Callable[[], bool] = lambda: False) -> int:
         """Delete copies that crashes left behind, put before so many seconds; return how many."""
-        return sum(self.discard(some, enough=enough) for some in self.copies.digests(older_than))
+        deleted = 0
+        for some in self.copies.digests(older_than):
+            if enough():
+                break
+            deleted += self.discard(some, enough=enough)
+        return deleted
 
     def move_polls(
         self, *, before: float, most: int, heard: int, enough: Callable[[], bool] = lambda: False
