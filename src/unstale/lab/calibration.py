@@ -23,7 +23,7 @@ from .histories import Recorded
 
 _BINS = 20
 """Of probabilities, for the expected calibration error."""
-_MOST_STEPS = 50_000
+_MOST_STEPS = 25_000
 """Steps of the policy in all; fewer are less work, and what polls saw counts a little later."""
 
 

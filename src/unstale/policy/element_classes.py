@@ -164,6 +164,7 @@ class ElementClasses:
         table.clockworks.split(one, parent)
         known.levels.split(one, parent)
         known.errors.split(one, parent)
+        known.recalibration.split(one, parent)
         return one
 
     def _merge(self, weighing: _Weighing) -> None:

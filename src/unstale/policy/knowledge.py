@@ -7,11 +7,13 @@ from math import inf, isnan, nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from unstale import kernels, uncertain_kernels
 from unstale.arguments import Floats, Order, order_code
 from unstale.estimation.learning.common_error import CommonErrors
 from unstale.estimation.learning.level_learner import LevelLearner
+from unstale.estimation.learning.recalibration import Laws, Recalibration
 from unstale.objectives import Fading, Objective
 from unstale.polling import worth
 from unstale.processes import UncertainPoisson
@@ -34,6 +36,8 @@ _TIE_SHARE = 1e-3
 reserve that is full is spent all the same, and on those that have waited longest."""
 STANDARD_ERRORS = 1.645
 """Standard errors of a 90 % interval."""
+_SHOCKS_KNOWN = 10.0
+"""From about so many shocks it is known how far predictions are off together."""
 _BY_THE_CLOCK = (kernels.FRESHNESS, kernels.AGE)
 """Objectives whose polls are timed by rhythms; for others, rhythms say how fresh copies are."""
 
@@ -67,6 +71,8 @@ class Knowledge:
     """How much classes change as a whole."""
     errors: CommonErrors = field(default_factory=CommonErrors)
     """How far predictions for a class are off together."""
+    recalibration: Recalibration = field(default_factory=Recalibration)
+    """By how much classes change more than their laws say."""
     aims: dict[int, Aim] = field(default_factory=dict)
     """Aims of terms, by number, as far as they have been asked for."""
     boosts: dict[int, float] = field(default_factory=dict)
@@ -332,6 +338,7 @@ class Knowledge:
         shape, time, hope = table.learner.gammas(since, places)
         told = table["channel"][places]
         fresh = hope * self.channels.fresh(told, shape, time, since, table["hints"][places])
+        fresh = np.where(told > 0, fresh, fresh ** self._corrections(places, shape, time))
         if self.clocks is not None and (own := self.clocks.have_own(table, places)).any():
             end = np.full(np.count_nonzero(own), now)
             by_clock = self.clocks.own_fresh(table, places[own], end - table.since(places[own], now), end)
@@ -346,8 +353,9 @@ class Knowledge:
     def share(self, places: Places, weights: Floats, now: float) -> Share:
         """Return the weighted share of elements whose copies are fresh, as far as is known.
 
-        The interval allows for chance, element by element, for what changes elements of a class together, and
-        for how little is known of a class in the beginning.
+        The interval allows for chance, element by element, for what changes elements of a class together, for
+        how far what is said is known to be right on the whole, and for how little is known of a class in the
+        beginning.
         """
         total = float(weights.sum())
         if not total > 0:
@@ -356,14 +364,25 @@ class Knowledge:
         value = float(fresh @ weights) / total
         learner = self.table.learner
         since = self.operational_since(places, now)
-        shape, time, _ = learner.gammas(since, places)
-        slopes = weights * fresh * shape * learner.round / (time + since)
-        classes = learner.classes_of(places)
-        together = self.errors.variance(classes, since / learner.round, slopes)
-        by_class = np.bincount(classes, weights * fresh * learner.prior_slopes(since, places))
-        together += float(by_class**2 @ learner.prior_variances[: by_class.size])
-        error = STANDARD_ERRORS * sqrt(float((weights**2) @ (fresh * (1.0 - fresh))) + together) / total
+        laws = Laws(*learner.gammas(since, places))
+        classes, stirred = learner.classes_of(places), learner.stirred(places)
+        by = weights * fresh * self._corrections(places, laws.shape, laws.time)
+        slopes = by * laws.shape * learner.round / (laws.time + since)
+        shocks = self.errors.variance(classes, since / learner.round, slopes)
+        by_class = np.bincount(classes, by * learner.prior_slopes(since, places))
+        others = float((weights**2) @ (fresh * (1.0 - fresh)))
+        priors = learner.prior_variances[: by_class.size] * self.recalibration.unknown(by_class.size)
+        others += float(by_class**2 @ priors)
+        hazards = by * laws.shape * np.log1p(since / laws.time)
+        others += self.recalibration.variance(learner.round, classes, laws, stirred, hazards)
+        error = _errors_of_interval(shocks, others) * sqrt(shocks + others) / total
         return Share(value, max(value - error, 0.0), min(value + error, 1.0))
+
+    def _corrections(self, places: Places, shape: Floats, time: Floats) -> Floats:
+        """Return by how much more elements change than these laws of theirs say, as polls have shown."""
+        learner = self.table.learner
+        classes, stirred = learner.classes_of(places), learner.stirred(places)
+        return self.recalibration.factors(learner.round, classes, shape, time, stirred)
 
     def next_polls(self, places: Places, since: Floats, price: float, horizon: float) -> Floats:
         """Return when polls come to be worth a price, by the clocks of classes; nan where there is none.
@@ -408,6 +427,17 @@ class Knowledge:
                 kind, table, places[own], last[own], since=since[own], prices=prices, horizon=horizon
             )
         return found
+
+
+def _errors_of_interval(shocks: float, others: float) -> float:
+    """Return the standard errors of a 90 % interval, of which one part is known from a few shocks only.
+
+    That is Student's law, with the degrees of freedom of Welch and Satterthwaite.
+    """
+    if not shocks > 0:
+        return STANDARD_ERRORS
+    freedom = _SHOCKS_KNOWN * ((shocks + others) / shocks) ** 2
+    return float(stdtrit(min(freedom, 1e6), 0.95))
 
 
 def _growth(objective: Objective) -> float:

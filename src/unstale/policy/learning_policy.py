@@ -164,6 +164,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             **self.patience.state(),
             **self.told_times.state(),
             **self.known.errors.state(),
+            **self.known.recalibration.state(),
             **self.known.expiries.state(),
         }
 
@@ -176,6 +177,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self.patience.resume(state)
         self.told_times.resume(state)
         self.known.errors.resume(state)
+        self.known.recalibration.resume(state)
         self.known.expiries.resume(state)
         self.hinted.resume(state)
 
@@ -406,6 +408,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         learner = self.table.learner
         if not 1e-18 < span < 1e18 or 1.0 / _RESCALE_FACTOR < span / learner.round < _RESCALE_FACTOR:
             return False
+        self.known.recalibration.rescale(span / learner.round)
         learner.rescale(span)
         self.known.levels.rescale(span)
         self.table.look_again()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unstale.arguments import Floats
 from unstale.estimation.learning.level_learner import CELLS_PER_ROUND
+from unstale.estimation.learning.recalibration import Laws
 from unstale.estimation.learning.rhythm_learner import PollsOfElements
 
 from .element_table import Places
@@ -64,7 +65,8 @@ def learn_levels(
     start = end - elapsed
     lived = levels.elapsed(classes, start, end) if levels.any else elapsed
     plain = known.table["channel"][places] == 0  # polls that follow hints see changes because of that
-    _learn_errors(known, places[plain], lived[plain], changed[plain], time[plain])
+    spans = elapsed[plain], lived[plain]
+    _learn_errors(known, places[plain], spans, changed[plain], time[plain])
     if not learner.can_follow:
         return lived, None
     by_level = levels.elapsed(classes, start, end, in_any_case=True)
@@ -78,13 +80,24 @@ def learn_levels(
 
 
 def _learn_errors(
-    known: Knowledge, places: Places, lived: Floats, changed: NDArray[np.bool_], time: Floats
+    known: Knowledge,
+    places: Places,
+    spans: tuple[Floats, Floats],
+    changed: NDArray[np.bool_],
+    time: Floats,
 ) -> None:
-    """Learn how far predictions are off together, from those for polls."""
-    learner = known.table.learner
-    shape, scale, hope = learner.gammas(lived, places)
-    fresh = hope * np.exp(-shape * np.log1p(lived / scale))
-    moves = fresh * shape * np.sqrt(lived * learner.round) / (scale + lived)
-    known.errors.learn(
-        learner.round / CELLS_PER_ROUND, learner.classes_of(places), time, fresh, moves, changed
-    )
+    """Learn how far predictions are off, each class's on the whole, and together, from those for polls.
+
+    Times since the polls before are given as they were, and in operational time.
+    """
+    learner, (elapsed, lived) = known.table.learner, spans
+    classes, stirred = learner.classes_of(places), learner.stirred(places)
+    laws = Laws(*learner.gammas(lived, places))
+    counts = np.ones(places.size, np.bool_)
+    if known.clocks is not None:
+        counts = ~known.clocks.have_own(known.table, places)  # what is said of them is not by these laws
+    by = known.recalibration.learn(learner.round, classes, time, spans, laws, stirred, counts, changed)
+    fresh = (laws.hope * np.exp(-laws.shape * np.log1p(lived / laws.time))) ** by
+    slopes = by * fresh * laws.shape * learner.round / (laws.time + lived)
+    spans = elapsed, lived / learner.round
+    known.errors.learn(learner.round / CELLS_PER_ROUND, classes, time, spans, fresh, slopes, changed)

@@ -127,10 +127,10 @@ def test_elements_with_nothing_in_common_go_by_time() -> None:
 
 def test_common_errors_of_independent_polls_are_small_and_add_little() -> None:
     rng, errors = np.random.default_rng(5), CommonErrors()
-    zero, fresh = np.zeros(100, np.intp), np.full(100, 0.6)
+    zero, fresh, spans = np.zeros(100, np.intp), np.full(100, 0.6), (np.ones(100), np.ones(100))
     for k in range(300):
         time = k + np.arange(100) / 100
-        errors.learn(1.0, zero, time, fresh, np.full(100, 0.3), rng.random(100) > 0.6)
+        errors.learn(1 / 16, zero, time, spans, fresh, np.full(100, 0.3), rng.random(100) > 0.6)
     assert errors.of(1)[0] < 0.02
     again = CommonErrors()
     again.resume(errors.state())

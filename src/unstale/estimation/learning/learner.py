@@ -246,6 +246,11 @@ class Learner:
         prior_time = (1.0 / np.asarray(self.prior.scale))[self.classes_of(elements)]
         return np.asarray(shape * since / (time + since) * np.minimum(prior_time / time, 1.0))
 
+    def stirred(self, elements: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Tell of which elements the last poll saw a change, and was not told when that was."""
+        chosen = self._chosen[0] if not self._classes.size else self._chosen[self._classes[elements]]
+        return np.asarray(self._evidence[elements, chosen, 4] > 0)
+
     @property
     def prior_variances(self) -> Floats:
         """Of each class, the variance of the logarithm of its mean rate: how far its prior may be off.

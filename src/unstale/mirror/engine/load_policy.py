@@ -77,6 +77,7 @@ def new_policy(
     policy.told_times.resume(before.told or {})
     policy.known.expiries.resume(before.told or {})
     policy.known.errors.resume(before.levels or {})
+    policy.known.recalibration.resume(before.levels or {})
     policy.replicas.number, policy.replicas.count = settings.replicas.number, settings.replicas.count
     policy.on_read.share = settings.reads.poll_share
     policy.composed.weights = {one.name: one.weight for one in settings.composed}

@@ -326,7 +326,11 @@ class Planner:
             learner=table.learner.shared,
             classes=table.tree.text() if table.learner.class_count > 1 or table.tree.trials else b"",
             rhythm=None if policy.known.clocks is None else policy.known.clocks.state(),
-            levels={**policy.known.levels.state(), **policy.known.errors.state()},
+            levels={
+                **policy.known.levels.state(),
+                **policy.known.errors.state(),
+                **policy.known.recalibration.state(),
+            },
             told={**policy.told_times.state(), **policy.known.expiries.state()},
             channels=policy.known.channels,
         )
