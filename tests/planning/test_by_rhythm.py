@@ -56,10 +56,11 @@ def test_a_simulation_finds_what_is_promised(rhythm):
     rates = np.array([0.3, 0.7, 1.0, 2.0] * 10)
     made = plan(rates, 40.0, rhythm=rhythm)
     world = World(rates, rhythm=rhythm)
-    found = simulate(world, 40.0, policies={"rhythm": made.schedule(), "optimal": "optimal"}, horizon=300.0)
+    policies = {"rhythm": made, "by name": "by-the-clock", "optimal": "optimal"}
+    found = simulate(world, 40.0, policies=policies, horizon=300.0)
     timed = found["rhythm"]
     assert abs(timed.freshness - made.freshness) < 4.0 * timed.freshness_error + 0.003
-    assert timed.freshness > found["optimal"].freshness + 0.04
+    assert timed.freshness == found["by name"].freshness > found["optimal"].freshness + 0.04
 
 
 def test_uncertain_rates_sizes_and_elements_that_do_not_matter():
@@ -81,6 +82,12 @@ def test_what_it_does_not_know_is_refused():
         plan([1.0], 1.0, rhythm="office")
     with pytest.raises(InvalidInput, match="rhythm must be an OperationalClock"):
         World([1.0], rhythm=[1.0, 2.0])
+    with pytest.raises(InvalidInput, match="the world has none"):
+        simulate([1.0], 1.0, policies=["by-the-clock"], horizon=10.0)
+    with pytest.raises(InvalidInput, match="must be a plan for the 1 elements; it is one for 2"):
+        simulate([1.0], 1.0, policies={"a": plan([1.0, 2.0], 1.0, rhythm=OFFICE)}, horizon=10.0)
+    with pytest.raises(InvalidInput, match="rhythm belong to the World"):
+        simulate(World([1.0]), 1.0, rhythm=OFFICE, horizon=10.0)
     with pytest.raises(InvalidInput, match="element must be"):
         plan([1.0], 1.0, rhythm=OFFICE).next_poll(1, 0.0)
 

@@ -14,6 +14,7 @@ from unstale.arguments import Floats, Order, choice
 from unstale.errors import InvalidInput
 from unstale.objectives import Objective
 from unstale.planning import POLICIES, Plan, plan
+from unstale.planning.by_rhythm import RhythmPlan
 from unstale.policy import Learning
 from unstale.schedule import EarliestDeadline, Index, Schedule, Stream, WindowClock
 from unstale.schedule.element_clocks import AllHours
@@ -43,12 +44,12 @@ from .worlds import World
 PAPERS = ("lambda-crawl", "explore-commit", "mirror-sync", "greedy-ncis")
 """Learners of papers: LambdaCrawl with learned rates, explore and commit, MirrorSync, GREEDY-NCIS."""
 _ESTIMATING = ("learning", "estimated-optimal", "estimated-proportional", *PAPERS)
-NAMES = (*POLICIES, "edf", "index", *_ESTIMATING, *RULES)
+NAMES = (*POLICIES, "edf", "index", "by-the-clock", *_ESTIMATING, *RULES)
 """Policies by name: allocations played by a `Schedule`; the optimal one by earliest deadlines; the index
-policy; those that know no rates: `Learning`, optimal for and proportional to estimated rates, and those of
-`PAPERS`; and the rules of today's tools."""
+policy; the plan that knows the rhythm of the world; those that know no rates: `Learning`, optimal for and
+proportional to estimated rates, and those of `PAPERS`; and the rules of today's tools."""
 
-AnyPolicy = str | Plan | Stream | Policy | Rule
+AnyPolicy = str | Plan | RhythmPlan | Stream | Policy | Rule
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,12 +109,14 @@ def player(name: str, policy: AnyPolicy, terms: SimulationTerms) -> Player:
     if isinstance(policy, str):
         choice(f"policies[{name!r}]" if name != policy else "policies", policy, NAMES)
         return _by_name(policy, terms)
-    if isinstance(policy, Plan):
+    if isinstance(policy, Plan | RhythmPlan):
         if policy.frequencies.size != len(terms.world):
             raise InvalidInput(
                 f"policies[{name!r}] must be a plan for the {len(terms.world)} elements; "
                 f"it is one for {policy.frequencies.size}"
             )
+        if isinstance(policy, RhythmPlan):
+            return _by_the_clock(policy, terms)
         return _planned(policy.frequencies, terms)
     if isinstance(policy, Rule):
         return _ruled(policy, terms)
@@ -134,7 +137,7 @@ def player(name: str, policy: AnyPolicy, terms: SimulationTerms) -> Player:
 
 def _by_name(name: str, terms: SimulationTerms) -> Player:
     world = terms.world
-    if name in {"index", *_ESTIMATING} and world.change_sizes is not None:
+    if name in {"index", "by-the-clock", *_ESTIMATING} and world.change_sizes is not None:
         raise InvalidInput(
             f"policies {name!r} knows no change_sizes, so it would overspend; leave one of them out"
         )
@@ -159,6 +162,20 @@ def _by_name(name: str, terms: SimulationTerms) -> Player:
             objective=terms.objective,
         )
         return Player(OpenLoop(index, terms.executor), index.rate)
+    if name == "by-the-clock":
+        if world.rhythm is None:
+            raise InvalidInput(
+                "policies 'by-the-clock' knows the rhythm, and the world has none; say rhythm=..."
+            )
+        made = plan(
+            world.rates,
+            terms.budget,
+            weights=world.weights,
+            sizes=world.sizes,
+            objective=terms.objective,
+            rhythm=world.rhythm,
+        )
+        return _by_the_clock(cast("RhythmPlan", made), terms)
     frequencies = _frequencies("optimal" if name == "edf" else name, terms)
     if name == "edf":
         return Player(OpenLoop(EarliestDeadline(frequencies), terms.executor), float(frequencies.sum()))
@@ -243,6 +260,10 @@ def _planned(frequencies: Floats, terms: SimulationTerms) -> Player:
         )
     loop = OpenLoop(terms.schedule(frequencies), terms.executor)
     return Player(loop, float(frequencies.sum()), known)
+
+
+def _by_the_clock(made: RhythmPlan, terms: SimulationTerms) -> Player:
+    return Player(OpenLoop(made.schedule(), terms.executor), float(made.frequencies.sum()))
 
 
 def _ruled(rule: Rule, terms: SimulationTerms) -> Player:
