@@ -7,6 +7,11 @@ import numpy as np
 import pytest
 
 from unstale import InvalidInput, Learning
+from unstale.estimation.learning.clockwork_learner import _END, ClockworkLearner
+from unstale.estimation.learning.compiled.clockwork import BINS, NUMBERS, PERIOD_DAYS
+from unstale.estimation.learning.rhythm_learner import RhythmLearner
+from unstale.policy.class_clocks import ClassClocks
+from unstale.policy.element_table import ElementTable
 
 HOUR = np.arange(24)
 OFFICE = np.where((HOUR >= 9) & (HOUR < 17), 2.5, 0.25)
@@ -175,3 +180,42 @@ def test_the_page_about_tables_that_are_filled_at_night():
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert tried > 10
     assert failed == 0
+
+
+def test_what_is_being_found_out_of_a_move_goes_on_after_a_start_with_other_rows():
+    """Three clocks may have moved together; after another start, elements have other places and rows."""
+    clockworks, ids = ClockworkLearner(), np.array([7, 8, 9])
+    row = np.zeros(BINS, np.uint16)
+    row[10] = 60_000
+    one = np.zeros(NUMBERS, np.float32)
+    one[PERIOD_DAYS] = 1.0
+    rows, _ = clockworks.write([row.tobytes() + one.tobytes() + _END for _ in ids])
+    before = np.arange(3.0)[:, None] * np.ones((3, BINS), np.float32)
+    clockworks.moved.resume({
+        "moved_counts": np.array([[0.0, 3.0, 3.0, 14.5, 14.1]]),
+        "moved_0_since": np.array(14.1), "moved_0_rows": rows.astype(np.intp), "moved_0_before": before,
+        "moved_0_trust": np.arange(3.0), "moved_0_bets": np.arange(BINS + 1.0),
+    })  # fmt: skip
+    table = a_table(ids, rows, clockworks)
+    kept = ClassClocks(RhythmLearner(day=1.0), clockworks).moved(table)
+    assert not any(name.endswith("_rows") for name in kept)
+
+    again = ClockworkLearner()
+    other_rows, _ = again.write(clockworks.kept(rows)[::-1][:2])  # of 9 and 8; 7 has gone
+    resumed = ClassClocks(RhythmLearner(day=1.0), again)
+    resumed.resume_moved(kept, a_table(np.array([8, 9]), other_rows[::-1], again))
+    assert again.moved.suspects(0)
+    found = again.moved.state()
+    assert found["moved_0_rows"].tolist() == other_rows[::-1].tolist()
+    assert found["moved_0_trust"].tolist() == [1.0, 2.0]
+    assert found["moved_0_before"][:, 0].tolist() == [1.0, 2.0]
+    assert found["moved_0_bets"].tolist() == list(range(BINS + 1))
+    resumed.resume_moved({}, table)  # an older state
+
+
+def a_table(ids, rows, clockworks):
+    table = ElementTable()
+    table.reserve(ids.size, None)
+    table["id", :], table["clockwork", :] = ids, rows
+    table.clockworks = clockworks
+    return table

@@ -28,6 +28,9 @@ STEPS_PER_HOUR = 12.0
 _STUCK_JITTER = 0.45
 """Share by which intervals vary where polls say nothing of the hours: by half of a day, nearly."""
 
+_MOST_MOVED_KEPT = 200
+"""Clocks of a class whose phases before a move are kept with each state: 400 bytes of each."""
+
 Classes = NDArray[np.intp]
 
 
@@ -63,12 +66,46 @@ class ClassClocks:
         """Go on where `state` was taken, with these clocks of elements; older states have no epoch."""
         if "clockwork_shares" in state:
             clockworks.set_shares(np.asarray(state["clockwork_shares"], float))
-        of_classes = {name: state[name] for name in state if not name.startswith("trial_")}
+        of_classes = {name: state[name] for name in state if not name.startswith(("trial_", "moved_"))}
         return cls(LocalRhythms.resume(of_classes, epoch=epoch), clockworks)
 
     def resume_trials(self, state: Mapping[str, Any], tree: ClassTree) -> None:
         """Go on with the rhythms that were on trial when `state` was taken."""
         self.trials.resume(state, tree.trials, tree.parents)
+
+    def moved(self, table: ElementTable) -> dict[str, Any]:
+        """Return what is being found out of jobs that have moved, by the numbers of their elements.
+
+        Rows of clocks are others after another start. Of classes that have many it is not kept.
+        """
+        moved = self.clockworks.moved
+        if not moved.any:
+            return {}
+        state = moved.state()
+        places = np.flatnonzero(table["clockwork"] > 0)
+        owners = np.full(int(table["clockwork"].max(initial=0)) + 1, -1, np.int64)
+        owners[table["clockwork"][places]] = table["id"][places]
+        for name in [name for name in state if name.endswith("_rows")]:
+            rows = state.pop(name)
+            if rows.size > _MOST_MOVED_KEPT:
+                head = name.removesuffix("rows")
+                state = {one: kept for one, kept in state.items() if not one.startswith(head)}
+            else:
+                state[name.removesuffix("rows") + "elements"] = owners[rows]
+        return state
+
+    def resume_moved(self, state: Mapping[str, Any], table: ElementTable) -> None:
+        """Go on finding out what has moved; what of it is not there any more is left out."""
+        found = {name: state[name] for name in state if name.startswith("moved_")}
+        for name in [name for name in found if name.endswith("_elements")]:
+            head, elements = name.removesuffix("elements"), np.asarray(found.pop(name), np.int64)
+            rows = np.zeros(elements.size, np.intp)
+            there = table.has(elements)
+            rows[there] = table["clockwork"][table.places(elements[there])]
+            found[f"{head}rows"] = rows[rows > 0]
+            for part in ("before", "trust"):
+                found[head + part] = np.asarray(found[head + part])[rows > 0]
+        self.clockworks.moved.resume(found)
 
     @property
     def any(self) -> bool:

@@ -175,7 +175,7 @@ def _by_name(name: str, terms: SimulationTerms) -> Player:
             objective=terms.objective,
             rhythm=world.rhythm,
         )
-        return _by_the_clock(cast("RhythmPlan", made), terms)
+        return _by_the_clock(made, terms)
     frequencies = _frequencies("optimal" if name == "edf" else name, terms)
     if name == "edf":
         return Player(OpenLoop(EarliestDeadline(frequencies), terms.executor), float(frequencies.sum()))

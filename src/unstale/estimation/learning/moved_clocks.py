@@ -95,6 +95,11 @@ class MovedClocks:
         """Of each class: clocks that were due of late, those that failed, up to when, and since when."""
         self._suspected: dict[int, _Suspicion] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether any clocks have failed of late, or may have moved."""
+        return bool(self._counts or self._suspected)
+
     def suspects(self, one: int) -> bool:
         """Tell whether a class may have moved."""
         return one in self._suspected

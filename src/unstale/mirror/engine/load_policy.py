@@ -92,6 +92,7 @@ def _clocks(state: PlannerState, table: ElementTable) -> ClassClocks:
     except InvalidInput:
         return ClassClocks(RhythmLearner(day=86400.0), table.clockworks, epoch=0.0)
     found.resume_trials(state.rhythm or {}, table.tree)
+    found.resume_moved(state.rhythm or {}, table)
     return found
 
 

@@ -325,7 +325,9 @@ class Planner:
             counts=self._counts,
             learner=table.learner.shared,
             classes=table.tree.text() if table.learner.class_count > 1 or table.tree.trials else b"",
-            rhythm=None if policy.known.clocks is None else policy.known.clocks.state(),
+            rhythm=None
+            if (clocks := policy.known.clocks) is None
+            else {**clocks.state(), **clocks.moved(table)},
             levels={
                 **policy.known.levels.state(),
                 **policy.known.errors.state(),
