@@ -7,6 +7,7 @@ from benchmarks import (
     dashboard,
     estimation,
     fetching,
+    fleet,
     huge,
     inverse_worth,
     learning,
@@ -36,7 +37,7 @@ PARTS = {
     "fetching": fetching.run,
     "startup": startup.run,
 }
-MORE = {"rules": learning.rules}
+MORE = {"rules": learning.rules, "fleet": fleet.run}
 """Many minutes each."""
 
 

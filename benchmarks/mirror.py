@@ -52,8 +52,8 @@ class Answers(asyncio.Protocol):
     page = b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n" + head + b"\r\n" + b"x" * 2000
     same = b"HTTP/1.1 304 Not Modified\r\n" + head + b"\r\n"
 
-    def __init__(self) -> None:
-        self._head = b""
+    def __init__(self, delay: float = 0.0) -> None:
+        self._head, self._delay = b"", delay
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -62,23 +62,27 @@ class Answers(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *heads, self._head = (self._head + data).split(b"\r\n\r\n")
         for head in heads:
-            self._transport.write(self.same if b'If-None-Match: "v1"' in head else self.page)
+            said = self.same if b'If-None-Match: "v1"' in head else self.page
+            if self._delay:
+                asyncio.get_running_loop().call_later(self._delay, self._transport.write, said)
+            else:
+                self._transport.write(said)
 
 
-async def serve() -> None:
-    """Print the port, and answer until the standard input ends."""
-    server = await asyncio.get_running_loop().create_server(Answers, "127.0.0.1", 0)
+async def serve(delay: float = 0.0) -> None:
+    """Print the port, and answer, after so many seconds, until the standard input ends."""
+    server = await asyncio.get_running_loop().create_server(lambda: Answers(delay), "0.0.0.0", 0)  # noqa: S104
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.to_thread(sys.stdin.read)
 
 
 @contextmanager
-def serving() -> Iterator[str]:
+def serving(delay: float = 0.0) -> Iterator[str]:
     """Serve in another process; gives the address."""
     command = [
         sys.executable,
         "-c",
-        "from benchmarks import mirror; import asyncio; asyncio.run(mirror.serve())",
+        f"from benchmarks import mirror; import asyncio; asyncio.run(mirror.serve({delay}))",
     ]
     with subprocess.Popen(  # noqa: S603  (our own command)
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
