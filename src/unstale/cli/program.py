@@ -20,6 +20,7 @@ from .mirror.elements import add, hint, remove
 from .mirror.exchange import export_command, import_command
 from .mirror.explain import explain
 from .mirror.init import init
+from .mirror.mcp import mcp
 from .mirror.notify import notify
 from .mirror.push import push
 from .mirror.run import run
@@ -44,7 +45,7 @@ from .warm_up import warm_up
 _PARTS = {
     "To see what it does": (demo,),
     "The mirror": (
-        watch, init, add, run, serve, status, explain, changes, show, notify, hint, remove, push,
+        watch, init, add, run, serve, status, explain, changes, show, notify, hint, remove, push, mcp,
         import_command, export_command, doctor, audit,
     ),
     "Planning": (plan, compare, whatif, schedule, simulate, estimate, profile, lab),
