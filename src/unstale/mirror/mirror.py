@@ -40,6 +40,7 @@ from .sources.registry import Sources, load_sources, stop_polls
 from .stop_signals import stopped_by_signals
 from .store.contract import Element, PollRecord, Sample, Version
 from .store.copies import Copies
+from .store.copy_place import SignedLink
 from .store.sql.connection import place_of
 from .store.sql.store import open_store
 
@@ -500,6 +501,14 @@ class Mirror:
 
     def read(self, key: str, *, version: int | None = None, count: bool = True) -> Copy:
         """Return a copy: the latest, or another version. It counts as a read."""
+        found = self._version(key, version, count=count)
+        return Copy(found, self.copies.read(found.digest, found.size))
+
+    def link(self, key: str, *, version: int | None = None, seconds: float = 600.0) -> SignedLink:
+        """Return an address in the bucket from which anybody can get a copy for a while; it is a read."""
+        return self.copies.link(self._version(key, version, count=True).digest, seconds)
+
+    def _version(self, key: str, version: int | None, *, count: bool) -> Version:
         element = self.find(key)
         with self.store.begin() as t:
             found = t.versions(element=element.id, limit=1_000_000 if version else 1, latest_first=True)
@@ -511,7 +520,7 @@ class Mirror:
             if element.state == "dropped":
                 what = "no copy: there was no room for it; raise [mirror] space, or its weight"
             raise InvalidInput(f"{element.key} has {what}")
-        return Copy(wanted[0], self.copies.read(wanted[0].digest, wanted[0].size))
+        return wanted[0]
 
     def set_budget(self, budget: float | None = None, byte_budget: float | None = None) -> None:
         """Set other budgets, per second, which count from now on, also for one who runs the mirror now.

@@ -6,10 +6,14 @@ import os
 import re
 import socket
 import threading
+import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
+import zstandard
 
 from unstale import InvalidInput, Mirror
 from unstale.cli import main
@@ -141,21 +145,31 @@ def test_a_bucket_that_may_not_be_used_or_cannot_be_reached_is_told_in_one_line(
     assert "\n" not in str(told.value)
 
 
+def pass_on(source, target, most, pause):
+    """Give what comes to another, up to so many bytes, with pauses."""
+    try:
+        while most > 0 and (block := source.recv(min(most, 2048 if pause else 65536))):
+            time.sleep(pause)
+            target.sendall(block)
+            most -= len(block)
+    except OSError:
+        pass
+    finally:
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
 @contextmanager
 def through(address, wrong):
-    """A way to a server that does wrong for the first requests: ``cut`` in the middle, or answer 500."""
+    """A way to a server that does wrong for the first requests, or is slow.
+
+    It may ``cut`` the connection, answer ``500``, or cut the connection in the middle of an ``answer``.
+    """
     host, port = address.removeprefix("http://").split(":")
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         left = [wrong]
-
-        def pass_on(source, target):
-            try:
-                while block := source.recv(65536):
-                    target.sendall(block)
-            except OSError:
-                pass
-            finally:
-                target.close()
 
         def serve():
             while True:
@@ -173,8 +187,10 @@ def through(address, wrong):
                     client.close()
                 else:
                     other = socket.create_connection((host, int(port)))
-                    for ends in ((client, other), (other, client)):
-                        threading.Thread(target=pass_on, args=ends, daemon=True).start()
+                    pause = 0.005 if wrong == "slow" else 0.0
+                    most = 50_000 if kind == "answer" else 1 << 60
+                    for how in ((client, other, 1 << 60, pause), (other, client, most, pause)):
+                        threading.Thread(target=pass_on, args=how, daemon=True).start()
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -182,13 +198,19 @@ def through(address, wrong):
         server.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.parametrize("wrong", ["cut", "500"])
-def test_a_server_that_fails_once_is_asked_again(s3_address, bucket, wrong, monkeypatch):
+@pytest.mark.parametrize("wrong", ["cut", "500", "answer", "slow"])
+def test_a_server_that_fails_once_is_asked_again_and_a_slow_one_is_waited_for(
+    s3_address, bucket, wrong, monkeypatch
+):
+    large = 40 * NOISE
     with through(s3_address, wrong) as address:
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
         copies = Copies(bucket)
-        digest, _ = copies.put(TEXT)
-        assert copies.read(digest) == TEXT
+        digest, _ = copies.put(b"PAR1" + large)  # as it is
+        assert copies.read(digest) == b"PAR1" + large
+        with copies.open(digest) as stream:
+            stream.seek(100_000)
+            assert stream.read() == (b"PAR1" + large)[100_000:]
 
 
 def test_scratch_goes_with_the_copies(bucket):
@@ -218,3 +240,45 @@ def test_the_how_to_page_works(bucket, tmp_path, monkeypatch, capsys):
     assert f"the bucket {bucket}: an object was put, read and deleted" in " ".join(told.split())
     assert "1 latest copy read, none is damaged" in " ".join(told.split())
     assert not Path("copies").exists()
+
+
+def asked(address, **headers):
+    """Ask for an address as anybody can; return the status and the content."""
+    try:
+        with urlopen(Request(address, headers=headers)) as answer:  # noqa: S310  (our own server)
+            return answer.status, answer.read()
+    except HTTPError as error:
+        with closing(error):
+            return error.code, b""
+
+
+@pytest.mark.parametrize("body", [TEXT, NOISE], ids=["packed", "plain"])
+def test_whoever_has_a_signed_link_gets_this_copy_whole_or_in_parts(bucket, body):
+    copies = Copies(bucket)
+    digest, _ = copies.put(body)
+    link = copies.link(digest, 60.0)
+    assert link.is_packed == (body == TEXT)
+    status, content = asked(link.address)
+    assert status == 200
+    assert (zstandard.decompress(content, len(body)) if link.is_packed else content) == body
+    assert asked(link.address, Range="bytes=10-29") == (206, content[10:30])
+    other, _ = copies.put(body + b"more")
+    assert asked(link.address.replace(digest, other))[0] == 403
+    with pytest.raises(InvalidInput, match="must be for 1 second to 7 days; it is for 1000000"):
+        copies.link(digest, 1_000_000)
+
+
+def test_a_link_that_has_expired_is_refused(bucket):
+    copies = Copies(bucket)
+    digest, _ = copies.put(NOISE)
+    link, end = copies.link(digest, 1.0), time.monotonic() + 60.0
+    while (status := asked(link.address)[0]) != 403 and time.monotonic() < end:
+        time.sleep(0.2)
+    assert status == 403
+
+
+def test_a_folder_has_no_links(tmp_path):
+    copies = Copies(tmp_path / "copies")
+    digest, _ = copies.put(NOISE)
+    with pytest.raises(InvalidInput, match=r"copies' has no addresses: .* `unstale serve`"):
+        copies.link(digest)

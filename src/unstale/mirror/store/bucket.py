@@ -124,6 +124,14 @@ class Bucket:
         with self.troubles():
             return bytes(self._store.get_range(name, start=start, length=length))
 
+    def sign(self, name: str, seconds: float) -> str:
+        """Return an address from which what is stored under a name can be had for so many seconds."""
+        import obstore
+
+        store: Any = self._store  # of a provider that can
+        with self.troubles():
+            return str(obstore.sign(store, "GET", name, timedelta(seconds=seconds)))
+
     def delete(self, name: str) -> None:
         """Delete what is there under a name, if anything is."""
         with self.troubles():

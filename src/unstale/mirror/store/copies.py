@@ -24,7 +24,7 @@ import zstandard
 from unstale.errors import InvalidInput
 
 from .bucket import Bucket
-from .copy_place import PACKED, PLAIN, CopyPlace, Stored, names_of
+from .copy_place import PACKED, PLAIN, CopyPlace, SignedLink, Stored, names_of
 from .folder import Folder, new_file, unlink
 
 BLOCK_BYTES = 1 << 20
@@ -39,6 +39,8 @@ _COMPRESSED_STARTS = (
 """How content begins that is compressed already."""
 _RECENT_SECONDS = 3600.0
 """For which a copy counts as put just now."""
+_LONGEST_LINK_SECONDS = 7 * 86400.0
+"""For which providers sign an address, at most."""
 _MOST_SEEN_WHOLE = 20_000
 """Copies that are remembered as seen to be whole, at most."""
 _LARGEST_SHARE = 0.95
@@ -229,6 +231,13 @@ class Copies:
         if hashlib.sha256(body).hexdigest() != digest:
             raise self._damaged(found)
         return body
+
+    def link(self, digest: str, seconds: float = 600.0) -> SignedLink:
+        """Return an address in the bucket from which anybody can get a copy for so many seconds."""
+        if not 1.0 <= seconds <= _LONGEST_LINK_SECONDS:
+            raise InvalidInput(f"a link must be for 1 second to 7 days; it is for {seconds!r} seconds")
+        found = self.stored(digest)
+        return SignedLink(self.place.sign(found.name, seconds), found.is_packed)
 
     def size(self, digest: str) -> int:
         """Return how many bytes a copy takes where it is; 0 if there is none."""

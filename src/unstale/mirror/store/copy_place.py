@@ -36,6 +36,14 @@ def names_of(digest: str) -> tuple[str, str]:
     return start + PACKED, start + PLAIN
 
 
+class SignedLink(NamedTuple):
+    """An address from which whoever has it can get a copy for a while, without rights of their own."""
+
+    address: str
+    is_packed: bool
+    """Whether what it gives is compressed by Zstandard."""
+
+
 class CopyPlace(Protocol):
     """What is put under a name is there whole when `put` returns, also after a crash, or not at all."""
 
@@ -66,6 +74,9 @@ class CopyPlace(Protocol):
 
     def open(self, name: str) -> BinaryIO:
         """Return what is stored under a name, as a stream."""
+
+    def sign(self, name: str, seconds: float) -> str:
+        """Return an address from which what is stored under a name can be had for so many seconds."""
 
     def delete(self, name: str) -> None:
         """Delete what is there under a name, if anything is."""

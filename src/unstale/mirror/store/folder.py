@@ -99,6 +99,12 @@ class Folder:
         """Return what is stored under a name, as a stream."""
         return (self.folder / name).open("rb")
 
+    def sign(self, name: str, seconds: float) -> str:  # noqa: ARG002
+        """Refuse: a folder has no addresses."""
+        raise InvalidInput(
+            f"{self.address} has no addresses: read copies here, or let `unstale serve` give them out"
+        )
+
     def delete(self, name: str) -> None:
         """Delete what is there under a name, if anything is."""
         (self.folder / name).unlink(missing_ok=True)
