@@ -88,16 +88,16 @@ def play(results: Path, folder: Path) -> None:
 
 def table(found: dict[str, dict[str, float]], names: dict[str, str]) -> list[str]:
     """Return the lines of a table in Markdown."""
-    head = "| | polls per change | said | true | off by | chance | ECE | covered | without | width |"
-    lines = [head, "|---|---|---|---|---|---|---|---|---|---|"]
+    columns = ("said", "true", "off by", "uncorrected", "chance", "ECE", "covered", "without", "width")
+    lines = ["| | " + " | ".join(("polls per change", *columns)) + " |", "|" + "---|" * (len(columns) + 2)]
     for name, title in names.items():
         for budget in BUDGETS:
             if (one := found.get(f"{name} {budget:g}")) is None:
                 continue
-            off = 100.0 * (one["predicted"] - one["true"])
+            off, laws = (100.0 * (one[key] - one["true"]) for key in ("predicted", "uncorrected"))
             lines.append(
                 f"| {title if budget == BUDGETS[0] else ''} | {budget:g} | {one['predicted']:.1%} "
-                f"| {one['true']:.1%} | {off:+.1f} | ± {164.5 * one['error']:.1f} "
+                f"| {one['true']:.1%} | {off:+.1f} | {laws:+.1f} | ± {164.5 * one['error']:.1f} "
                 f"| {one['expected_calibration_error']:.3f} | {one['coverage']:.0%} "
                 f"| {one['independent_coverage']:.0%} | {100 * one['width']:.0f} |"
             )

@@ -35,6 +35,8 @@ class Calibration:
     polls_per_change: float
     predicted: float
     """Share of fresh copies, as the policy said."""
+    uncorrected: float
+    """The same without what polls of the class have corrected, by the laws of elements alone."""
     true: float
     error: float
     """Standard error of the difference: how much it may differ by chance in so short a record."""
@@ -114,6 +116,7 @@ def calibration(
         elements=count,
         polls_per_change=polls_per_change,
         predicted=float(shares[:, 0].mean()),
+        uncorrected=float(np.mean(watched.uncorrected)),
         true=float(true.mean()),
         error=error_of_mean(shares[:, 0] - true),
         expected_calibration_error=_expected_error(probability, fresh),
@@ -166,6 +169,7 @@ class _Watched:
         owner = np.repeat(np.arange(len(world)), np.diff(history.offsets))
         self._keys = owner * self._span + history.times
         self.probability: list[Floats] = []
+        self.uncorrected: list[float] = []
         self.true: list[NDArray[np.bool_]] = []
         self.shares: list[tuple[float, float, float]] = []
 
@@ -191,5 +195,6 @@ class _Watched:
         after = np.searchsorted(self._keys, every * self._span + last, side="right")
         change = np.where(after < self._offsets[1:], self._times[after], np.inf)
         self.probability.append(policy.known.fresh(every, self._now))
+        self.uncorrected.append(float(policy.known.fresh(every, self._now, corrected=False).mean()))
         self.true.append(change > self._now)
         self.shares.append((share.value, share.low, share.high))

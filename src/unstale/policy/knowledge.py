@@ -329,8 +329,11 @@ class Knowledge:
         law, hope = self.table.learner.outlook(self.operational_since(places, now), places)
         return UncertainPoisson(law.shape, np.asarray(law.scale) * self.level(places)), hope
 
-    def fresh(self, places: Places, now: float) -> Floats:
-        """Return the probabilities that copies are fresh; 0 where there is none."""
+    def fresh(self, places: Places, now: float, *, corrected: bool = True) -> Floats:
+        """Return the probabilities that copies are fresh; 0 where there is none.
+
+        They are corrected by what polls saw, or else what the laws of elements say.
+        """
         table = self.table
         if np.isnan(table["last"][places]).all():
             return np.zeros(places.size)
@@ -338,7 +341,8 @@ class Knowledge:
         shape, time, hope = table.learner.gammas(since, places)
         told = table["channel"][places]
         fresh = hope * self.channels.fresh(told, shape, time, since, table["hints"][places])
-        fresh = np.where(told > 0, fresh, fresh ** self._corrections(places, shape, time))
+        if corrected:
+            fresh = np.where(told > 0, fresh, fresh ** self._corrections(places, shape, time))
         if self.clocks is not None and (own := self.clocks.have_own(table, places)).any():
             end = np.full(np.count_nonzero(own), now)
             by_clock = self.clocks.own_fresh(table, places[own], end - table.since(places[own], now), end)

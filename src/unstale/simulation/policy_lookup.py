@@ -44,10 +44,12 @@ from .worlds import World
 PAPERS = ("lambda-crawl", "explore-commit", "mirror-sync", "greedy-ncis")
 """Learners of papers: LambdaCrawl with learned rates, explore and commit, MirrorSync, GREEDY-NCIS."""
 _ESTIMATING = ("learning", "estimated-optimal", "estimated-proportional", *PAPERS)
-NAMES = (*POLICIES, "edf", "index", "by-the-clock", *_ESTIMATING, *RULES)
+NAMES = (*POLICIES, "edf", "index", *_ESTIMATING, *RULES)
 """Policies by name: allocations played by a `Schedule`; the optimal one by earliest deadlines; the index
-policy; the plan that knows the rhythm of the world; those that know no rates: `Learning`, optimal for and
-proportional to estimated rates, and those of `PAPERS`; and the rules of today's tools."""
+policy; those that know no rates: `Learning`, optimal for and proportional to estimated rates, and those of
+`PAPERS`; and the rules of today's tools."""
+BY_THE_CLOCK = "by-the-clock"
+"""The plan that knows the rhythm of the world, where there is one."""
 
 AnyPolicy = str | Plan | RhythmPlan | Stream | Policy | Rule
 
@@ -107,7 +109,7 @@ class Player:
 def player(name: str, policy: AnyPolicy, terms: SimulationTerms) -> Player:
     """Return a policy at work, from its name, its plan, its schedule or itself."""
     if isinstance(policy, str):
-        choice(f"policies[{name!r}]" if name != policy else "policies", policy, NAMES)
+        choice(f"policies[{name!r}]" if name != policy else "policies", policy, (*NAMES, BY_THE_CLOCK))
         return _by_name(policy, terms)
     if isinstance(policy, Plan | RhythmPlan):
         if policy.frequencies.size != len(terms.world):
@@ -137,7 +139,7 @@ def player(name: str, policy: AnyPolicy, terms: SimulationTerms) -> Player:
 
 def _by_name(name: str, terms: SimulationTerms) -> Player:
     world = terms.world
-    if name in {"index", "by-the-clock", *_ESTIMATING} and world.change_sizes is not None:
+    if name in {"index", BY_THE_CLOCK, *_ESTIMATING} and world.change_sizes is not None:
         raise InvalidInput(
             f"policies {name!r} knows no change_sizes, so it would overspend; leave one of them out"
         )
@@ -162,7 +164,7 @@ def _by_name(name: str, terms: SimulationTerms) -> Player:
             objective=terms.objective,
         )
         return Player(OpenLoop(index, terms.executor), index.rate)
-    if name == "by-the-clock":
+    if name == BY_THE_CLOCK:
         if world.rhythm is None:
             raise InvalidInput(
                 "policies 'by-the-clock' knows the rhythm, and the world has none; say rhythm=..."

@@ -20,7 +20,7 @@ from unstale.quantities import time_unit
 from unstale.schedule import WindowClock
 
 from .outcome import Outcome, Result
-from .policy_lookup import NAMES, AnyPolicy, SimulationTerms, player
+from .policy_lookup import BY_THE_CLOCK, NAMES, AnyPolicy, SimulationTerms, player
 from .poll_execution import Conditions
 from .tool_rules import Rule
 from .tracking import Tracker
@@ -227,7 +227,7 @@ def _named(policies: Sequence[str] | Mapping[str, AnyPolicy]) -> Mapping[str, An
         )
     if not isinstance(policies, Mapping):
         for one in policies:
-            choice("policies", one, NAMES)
+            choice("policies", one, (*NAMES, BY_THE_CLOCK))
         policies = {name: name for name in policies}
     seen: dict[int, str] = {}
     for name, policy in policies.items():
