@@ -15,6 +15,7 @@ from benchmarks import (
     planning,
     policy,
     profiles,
+    rendering,
     schedules,
     simulation,
     solvers,
@@ -36,6 +37,7 @@ PARTS = {
     "dashboard": dashboard.run,
     "fetching": fetching.run,
     "startup": startup.run,
+    "rendering": rendering.run,
 }
 MORE = {"rules": learning.rules, "fleet": fleet.run}
 """Many minutes each."""

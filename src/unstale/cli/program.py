@@ -21,6 +21,7 @@ from .mirror.exchange import export_command, import_command
 from .mirror.explain import explain
 from .mirror.init import init
 from .mirror.mcp import mcp
+from .mirror.noise import noise
 from .mirror.notify import notify
 from .mirror.push import push
 from .mirror.run import run
@@ -45,8 +46,8 @@ from .warm_up import warm_up
 _PARTS = {
     "To see what it does": (demo,),
     "The mirror": (
-        watch, init, add, run, serve, status, explain, changes, show, notify, hint, remove, push, mcp,
-        import_command, export_command, doctor, audit,
+        watch, init, add, run, serve, status, explain, changes, show, notify, noise, hint, remove, push,
+        mcp, import_command, export_command, doctor, audit,
     ),
     "Planning": (plan, compare, whatif, schedule, simulate, estimate, profile, lab),
     "The machine": (warm_up,),

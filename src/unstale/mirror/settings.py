@@ -27,6 +27,7 @@ __all__ = [
     "ALARMS",
     "ORDERS",
     "POLICIES",
+    "Browser",
     "Composed",
     "Database",
     "DiscoveryLimits",
@@ -127,6 +128,26 @@ class Http:
     """Whether certificates are checked."""
     ca_file: str | None = None
     """Certificates to trust instead of those of the system."""
+
+
+@dataclass(frozen=True)
+class Browser:
+    """What the one browser may take that renders pages."""
+
+    executable: str | None = None
+    """None: the Chromium that is found on the path."""
+    concurrency: int = 2
+    """Pages that are open at the same time."""
+    seconds: float = 30.0
+    """That a page may take."""
+    bytes: int = 20_000_000
+    """That a page may ask for, with all that belongs to it."""
+    memory: int = 1_500_000_000
+    """Bytes that all its processes may have; with more it is killed and started again."""
+    second: int = 100_000
+    """Bytes of the budget that a second of the browser costs."""
+    logins: str | None = None
+    """A folder of saved logins."""
 
 
 @dataclass(frozen=True)
@@ -268,6 +289,7 @@ class Settings:
     groups: tuple[GroupLimit, ...] = (GroupLimit("http:*", spacing=1.0, concurrency=2),)
     """Groups of pages are called ``http:HOST``, those of databases ``sql:NAME``, of files ``file:PLACE``."""
     http: Http = Http()
+    browser: Browser = Browser()
     discovery: DiscoveryLimits = DiscoveryLimits()
     composed: tuple[Composed, ...] = ()
     reads: Reads = Reads()

@@ -13,6 +13,7 @@ from unstale.mirror.config.file import Config, find, load, without_password
 from unstale.mirror.config.keys import SECTIONS
 from unstale.mirror.config.template import template, write_template
 from unstale.mirror.settings import (
+    Browser,
     Composed,
     Database,
     DiscoveryLimits,
@@ -98,6 +99,15 @@ options = { own = [1, { x = true }], selector = "main" }
 match = "*"
 max_age = "none"
 jitter = 0.25
+
+[browser]
+executable = "chromium"
+concurrency = 3
+seconds = "10s"
+bytes = "1MB"
+memory = "1GB"
+second = "10KB"
+logins = "logins"
 
 [[composed]]
 name = "monthly report"
@@ -225,6 +235,7 @@ def test_everything_can_be_said(write, monkeypatch):
             ca_file="ca.pem",
         ),
         discovery=DiscoveryLimits(list=1, host=2, via=3, total=4, waiting=5, pattern=6),
+        browser=Browser("chromium", 3, 10.0, 1_000_000, 1_000_000_000, 10_000, "logins"),
         composed=(Composed("monthly report", ("shop#orders", "shop#people"), 5.0, "one"),),
         reads=Reads(0.1, 5.0, "header:X-User", 30 * 86400.0, {"billing": 3.0}),
         replicas=Replicas("turns", 2, 3),
@@ -268,6 +279,7 @@ def test_all_settings_can_be_said():
         return {field.name for field in fields(kind)}
 
     assert sections["http"] == named(Http)
+    assert sections["browser"] == named(Browser)
     assert sections["group"] == named(GroupLimit) | {"budget"}
     assert sections["rule"] == named(Rule)
     assert sections["databases"] == named(Database)
@@ -280,6 +292,7 @@ def test_all_settings_can_be_said():
         "rules",
         "groups",
         "http",
+        "browser",
         "databases",
         "discovery",
         "reads",
@@ -537,6 +550,7 @@ EITHER = {
     '#query = "select id, name from people where active"',  # as there is a split
     '#command = ["logger", "-t", "mirror"]',  # as there is an address of mail, as the next three
     '#webhook = "https://example.org/changed"',
+    '#threshold = "5%"',  # as the text counts
     '#apprise = "ntfy://ntfy.example.org/my-topic"',
     '#secret = "${WEBHOOK_SECRET}"',
 }

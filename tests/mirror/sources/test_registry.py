@@ -172,7 +172,7 @@ def test_a_file_that_is_there_needs_no_path(tmp_path, monkeypatch):
         ("", "empty"),
         ("example.org", "write https://example.org for a page, ./example.org for a file"),
         ("gopher://example.org", "begins with gopher:, which no source knows; known are http: and https:"),
-        ("gopher://example.org", "there are feed, file, http, python, sitemap, sql"),
+        ("gopher://example.org", "there are browser, feed, file, http, python, sitemap, sql"),
         ("x" * 5000, "neither an address nor a file"),
         ("a\0b", "neither an address nor a file"),
     ],

@@ -286,7 +286,7 @@ def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json:
         )
         raise InvalidInput(f"{version.key} has no version before {version.id}: {why}")
     old = opened.mirror.read(version.key, version=before.id, count=False).body
-    select = selection_of(element.options) if element.source == "http" else None
+    select = selection_of(element.options) if element.source in {"http", "browser"} else None
     told = bounded_difference(old, body, version.media_type, table=element.source == "sql", select=select)
     if as_json:
         print_json({"old": version_json(before), "new": version_json(version), "difference": told})

@@ -43,7 +43,7 @@ def between(
     if max(old.size, new.size) > largest:
         return None
     element = _element_of(mirror, new)
-    of_page = element is not None and element.source == "http"
+    of_page = element is not None and element.source in {"http", "browser"}
     select = selection_of(element.options) if element is not None and of_page else None
     name = old.digest, new.digest, f"{new.element} {new.media_type} {select}", lines
     told = _known(name)

@@ -29,6 +29,7 @@ from unstale.wording import show_budget
 from . import differences, figures, filters
 from .diff_html import difference_html
 from .messages import add_message_pages
+from .noise import add_noise_pages
 from .what_if_values import what_if_values
 
 SPANS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0, "year": 365 * 86400.0}
@@ -50,6 +51,7 @@ def router(gateway: MirrorGateway) -> APIRouter:
     _edits(routes, gateway, render)
     _changes(routes, gateway, render)
     add_message_pages(routes, gateway, render)
+    add_noise_pages(routes, gateway, render)
     return routes
 
 

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from unstale.errors import InvalidInput, MissingExtra
 from unstale.mirror.settings import (
+    Browser,
     Composed,
     Database,
     DiscoveryLimits,
@@ -176,6 +177,7 @@ class _ConfigReader:
         settings = Settings(
             **{FIELDS.get(name, name): value for name, value in mirror.items()},
             http=Http(**self._section("http")),
+            browser=Browser(**self._section("browser")),
             discovery=DiscoveryLimits(**self._section("discovery")),
             reads=Reads(**self._section("reads")),
             replicas=self._replicas(),
@@ -345,7 +347,7 @@ class _ConfigReader:
     def _check_options(self, toml_path: TomlPath, options: dict[str, Any]) -> None:
         """Let the sources check that options fit together, where that is cheap."""
         checks: list[Callable[[dict[str, Any]], object]] = []
-        if options.keys() & {"change", "selector", "ignore"}:
+        if options.keys() & {"change", "selector", "ignore", "threshold"}:
             from unstale.mirror.sources.http.fingerprint import check_content_options
 
             checks.append(check_content_options)

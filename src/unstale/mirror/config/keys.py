@@ -170,8 +170,11 @@ _RULE = (
 
 _OPTIONS = (
     # pages
-    Key("change", values.choice("bytes", "text", "json"), '"bytes", or "text" with a selector', '"text"',
-        "Pages: what counts as a change: every byte, the main text, or the value of JSON.", option=True),
+    Key("change", values.change, '"bytes", or "text" with a selector', '"text"',
+        "Pages: what counts as a change: every byte, the main text, the value of JSON (`json:/items/0`: the "
+        "value there), or the first `price` in what the selector selects.", option=True),
+    Key("threshold", values.threshold, "any change", '"5%"',
+        "Pages: what a price, or a number of JSON, must change by: a share, or an amount.", option=True),
     Key("selector", values.any_text, "none", '"main article"',
         "Pages: only what this CSS selector selects counts; of JSON, what this JSON pointer names.",
         option=True),
@@ -186,6 +189,19 @@ _OPTIONS = (
     Key("links", values.count(0, 8), "0", "2",
         "Pages: how many steps links are followed from the page. What they lead to becomes an element, "
         "within `only`, `skip`, `hosts` and `[discovery]`; `nofollow` is obeyed.", option=True),
+    # rendered pages
+    Key("render", values.choice("auto", "always"), '"auto"', '"always"',
+        "Rendered pages: `auto` renders only pages that are shells without their text, which is learned.",
+        option=True),
+    Key("wait", values.any_text, "none", '"#prices"',
+        "Rendered pages: a CSS selector that must be there before the page is read.", option=True),
+    Key("click", values.several, "none", '["#more"]', "Rendered pages: CSS selectors that are clicked first.",
+        option=True),
+    Key("login", values.any_text, "none", '"shop"', "Rendered pages: name of a saved login.", option=True),
+    Key("logged_in", values.any_text, "none", '"#account"',
+        "Rendered pages: a CSS selector that is there only while the login is good.", option=True),
+    Key("screenshot", values.flag, "false", "true", "Rendered pages: whether the copy is a picture.",
+        option=True),
     # what names others
     Key("discover", values.wanted, "true", '"https://example.org/news/*"',
         "Feeds, sitemaps, folders and links: whether what they name becomes an element; or patterns of what "
@@ -220,6 +236,19 @@ _OPTIONS = (
         option=True),
     Key("checksum", values.flag, "false", "true",
         "Tables: whether rows are summed up in the database before they are read.", option=True),
+)  # fmt: skip
+
+_BROWSER = (
+    Key("executable", values.any_text, "the Chromium on the path", '"/usr/bin/chromium"', "The browser."),
+    Key("concurrency", values.count(1, 100), "2", "2", "Pages that are open at the same time."),
+    Key("seconds", _TIME, "30s", '"30s"', "Time that a page may take."),
+    Key("bytes", values.size, "20MB", '"20MB"', "What a page may ask for, with all that belongs to it."),
+    Key("memory", values.size, "1500MB", '"1500MB"',
+        "Memory of all processes of the browser; with more it is killed and started again."),
+    Key("second", values.size, "100KB", '"100KB"',
+        "What a second of the browser costs of a budget of `bytes`, beside what it moves."),
+    Key("logins", values.any_text, "none", '"logins"',
+        "Folder of saved logins, each a file NAME.json as Playwright saves it.", path=True),
 )  # fmt: skip
 
 _DISCOVERY = (
@@ -339,6 +368,7 @@ SECTIONS = (
         (*_RULE[:-1], *_OPTIONS, _RULE[-1]),
         many=True,
     ),
+    Section("browser", "[browser]", "The one browser that renders pages.", _BROWSER),
     Section(
         "discovery",
         "[discovery]",

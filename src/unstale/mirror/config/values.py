@@ -147,6 +147,24 @@ def count(least: int, most: int = _MAX_INTEGER) -> Read:
     return read
 
 
+def change(name: str, value: object) -> str:
+    """Read what counts as a change of a page."""
+    known = ("bytes", "text", "json", "price")
+    if not isinstance(value, str) or (value not in known and not value.startswith("json:/")):
+        _reject(name, '"bytes" or "text" or "json" or "json:/path" or "price"', value)
+    return value
+
+
+def threshold(name: str, value: object) -> str:
+    """Read what a number must change by."""
+    from unstale.mirror.sources.http.amounts import threshold_of
+
+    found = threshold_of(value)
+    if found is None:
+        _reject(name, 'an amount such as 0.5, or a share such as "5%"', value)
+    return found
+
+
 def weight(name: str, value: object) -> float:
     """Read a number that is not negative."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1e100:

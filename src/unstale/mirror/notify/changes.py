@@ -76,7 +76,11 @@ class ChangeReader:
         after = self._body(last)
         if after is None:
             return "", "", "(this version is not kept any more)"
-        select = selection_of(element.options) if element is not None and element.source == "http" else None
+        select = (
+            selection_of(element.options)
+            if element is not None and element.source in {"http", "browser"}
+            else None
+        )
         new = _value(select(after, last.media_type)) if select is not None else ""
         if before is None:
             new = new or (_value(after) if last.media_type.startswith(_PLAIN) else "")

@@ -60,7 +60,7 @@ def check_allowed(key: str, source: str, options: Mapping[str, Json], allow: Col
             f"{key!r} is polled by the source {needed}, and files bring pages of the web only; "
             f"if you trust this one, say --allow {needed}"
         )
-    if needed == "http" and PRIVATE not in allow and named_private(host_of(key)):
+    if needed in {"http", "browser"} and PRIVATE not in allow and named_private(host_of(key)):
         raise InvalidInput(
             f"{key!r} is on a private network, where the author of a file could make the mirror ask for what "
             f"nobody outside may see; if you trust this file, say --allow {PRIVATE}"

@@ -28,7 +28,7 @@ _MOST_CHARACTERS = 10_000
 """Of a key, whatever its source."""
 _TABLE_KEY = re.compile(r"[A-Za-z_][\w-]*#.")
 _DATABASE_SCHEMES = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgres", "postgresql", "sqlite"})
-_PREFIX_SOURCES = frozenset({"feed", "sitemap", "sql"})
+_PREFIX_SOURCES = frozenset({"browser", "feed", "sitemap", "sql"})
 """Sources whose name may stand in front of a key, and is not part of the key."""
 
 
@@ -58,7 +58,7 @@ class Sources(Mapping[str, Source]):
     """Sources by name; each is loaded at its first use.
 
     >>> sorted(load_sources(Settings()))[:3]
-    ['feed', 'file', 'http']
+    ['browser', 'feed', 'file']
     """
 
     def __init__(self, settings: Settings, registered: Mapping[str, tuple[EntryPoint, ...]]) -> None:
@@ -108,8 +108,8 @@ def source_named(sources: Mapping[str, Source], name: str) -> Source:
 
     >>> source_named(load_sources(Settings()), "carrier-pigeon").key("x", {})
     Traceback (most recent call last):
-    unstale.errors.InvalidInput: x cannot be added: there is no source 'carrier-pigeon'; there are feed, file,
-    http, python, sitemap, sql. If it comes from a package of its own, install that package
+    unstale.errors.InvalidInput: x cannot be added: there is no source 'carrier-pigeon'; there are browser,
+    feed, file, http, python, sitemap, sql. If it comes from a package of its own, install that package
     """
     if name in sources:
         return sources[name]
@@ -165,13 +165,13 @@ def _by_scheme(scheme: str, text: str, end: int) -> tuple[str, str]:
 
     if scheme in available_protocols() or _there(text):  # a file's name may have a colon
         return "file", text
-    others = sorted(names - {"feed", "file", "http", "python", "sitemap", "sql"})
+    others = sorted(names - {"browser", "feed", "file", "http", "python", "sitemap", "sql"})
     raise InvalidInput(
         f"{text!r} begins with {scheme}:, which no source knows; known are http: and https: (pages), "
         f"{', '.join(f'{name}:' for name in sorted(dialects))} (databases), file:, s3:, gs: and all that "
         "fsspec opens (files), "
         + "".join(f"{name}:, " for name in others)
-        + "python:, and feed: or sitemap: in front of an address. "
+        + "python:, and browser:, feed: or sitemap: in front of an address. "
         f"To name a source, say --source NAME, or source=NAME in Python; there are {', '.join(sorted(names))}"
     )
 

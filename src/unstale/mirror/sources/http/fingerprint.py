@@ -11,10 +11,12 @@ bytes     CSS           the markup of the selected nodes
 text      no            the main text, without navigation and advertisements; all text if none is found
 text      CSS           the text of the selected nodes; the default if there is a selector
 json      no            the value, however it is written
-json      JSON pointer  the value there
+json      JSON pointer  the value there; also written ``change = "json:/items/0"``
+price     CSS           the first price in the text of the selected nodes; without a selector that of all text
 ========  ============  =====================================================================================
 
-``ignore`` holds regular expressions; whatever they match is removed first.
+``ignore`` holds regular expressions; whatever they match is removed first. With ``threshold`` a price, or a
+number of JSON, must change by so much (``"5%"``, or an amount), compared with the last copy that counted.
 """
 
 from __future__ import annotations
@@ -34,11 +36,13 @@ from typing import TYPE_CHECKING, Any
 from unstale.errors import InvalidInput, MissingExtra, need
 from unstale.mirror.source import Json
 
+from .amounts import amount_of, fingerprint_of_amount, price_in, threshold_of
+
 if TYPE_CHECKING:
     from lxml.cssselect import CSSSelector
     from lxml.html import HtmlElement
 
-CHANGES = ("bytes", "text", "json")
+CHANGES = ("bytes", "text", "json", "price")
 _MAX_PATTERNS = 100
 _MAX_PATTERN_CHARACTERS = 1000
 _PATTERNS_TIMEOUT_SECONDS = 2.0
@@ -65,6 +69,8 @@ class ChangeDefinition:
     change: str = "bytes"
     selector: str | None = None
     ignore: tuple[str, ...] = ()
+    threshold: str | None = None
+    """What a price or a number must change by: an amount, or a share such as ``5%``; None: any change."""
 
     @property
     def name(self) -> str:
@@ -73,9 +79,10 @@ class ChangeDefinition:
         >>> ChangeDefinition().name, ChangeDefinition("text", "main").name
         ('bytes', 'text-738414a8')
         """
-        if self.selector is None and not self.ignore:
+        if self.selector is None and not self.ignore and self.threshold is None:
             return self.change
-        said = json.dumps([self.change, self.selector, self.ignore])
+        more = [] if self.threshold is None else [self.threshold]
+        said = json.dumps([self.change, self.selector, self.ignore, *more])
         return f"{self.change}-{sha256(said.encode()).hexdigest()[:8]}"
 
 
@@ -89,6 +96,11 @@ def definition_of(options: Mapping[str, Json]) -> ChangeDefinition:
     'text'
     """
     change, selector, ignore = options.get("change"), options.get("selector"), options.get("ignore")
+    if isinstance(change, str) and change.startswith("json:"):
+        if selector is not None:
+            raise InvalidInput(f"change says already what is selected; leave out selector {selector!r}")
+        change, selector = "json", change.removeprefix("json:")
+    threshold = _threshold(change, options.get("threshold"))
     if change is None and selector is None and ignore is None:
         return BYTES
     if change is None:
@@ -102,7 +114,21 @@ def definition_of(options: Mapping[str, Json]) -> ChangeDefinition:
         raise InvalidInput(f"ignore must be a list of regular expressions; it is {ignore!r}")
     if change == "bytes" and selector is None and not patterns:
         return BYTES
-    return ChangeDefinition(str(change), selector, tuple(str(pattern) for pattern in patterns))
+    return ChangeDefinition(str(change), selector, tuple(str(pattern) for pattern in patterns), threshold)
+
+
+def _threshold(change: Json, said: Json) -> str | None:
+    """Return what a number must change by; raise `InvalidInput` if that makes no sense."""
+    if said is None:
+        return None
+    threshold = threshold_of(said)
+    if threshold is None:
+        raise InvalidInput(
+            f'threshold must be an amount such as 0.5, or a share such as "5%"; it is {said!r}'
+        )
+    if change not in {"json", "price"}:
+        raise InvalidInput('threshold is for numbers: it needs change = "price" or "json:/path"')
+    return threshold
 
 
 def check_content_options(options: Mapping[str, Json]) -> None:
@@ -149,6 +175,13 @@ def fingerprint_of(wanted: ChangeDefinition, body: bytes, content_type: str = ""
     except (Exception, RecursionError) as error:  # noqa: BLE001  (parsers raise anything on pages of the web)
         raise NoContent(f"the content cannot be read: {type(error).__name__}: {error}"[:300]) from None
     text = _remove_matches(text, wanted.ignore)
+    amount = price_in(text) if wanted.change == "price" else None
+    if wanted.change == "json" and wanted.threshold is not None:
+        amount = amount_of(text.strip('"'))
+    if amount is not None:
+        return Fingerprint(fingerprint_of_amount(wanted.name, amount))
+    if wanted.change == "price":
+        raise NoContent("there is no price in what counts: a selector would say where it is")
     if wanted.change == "text":
         text = _with_single_spaces(text)
     made = Fingerprint(f"{wanted.name}:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}")
@@ -171,6 +204,18 @@ def what_counts(wanted: ChangeDefinition, body: bytes, content_type: str = "") -
     return text.encode("utf-8", "replace")
 
 
+def counted_text(wanted: ChangeDefinition, body: bytes, content_type: str) -> str | None:
+    """Return all that counts of a body, as text; None if it cannot be read.
+
+    >>> counted_text(ChangeDefinition("text", "p", ("[0-9]+",)), b"<p>one 2 three", "text/html")
+    'one  three'
+    """
+    try:
+        return _remove_matches(_what_counts(wanted, body, content_type, []), wanted.ignore)
+    except Exception:  # noqa: BLE001  (parsers raise anything on pages of the web)
+        return None
+
+
 def selection_of(options: Mapping[str, Json]) -> Callable[[bytes, str], bytes | None] | None:
     """Return what finds the part of a body that counts; None if no selector says that only a part does."""
     wanted = definition_of(options)
@@ -188,6 +233,12 @@ def _what_counts(wanted: ChangeDefinition, body: bytes, content_type: str, notes
     if wanted.selector is not None:
         text = _parseable(decoded(body, content_type)[1])
         return _selected(wanted.selector, text, markup=wanted.change == "bytes")
+    if wanted.change == "price":
+        return (
+            visible_text(body, content_type)
+            if _is_html(content_type, body)
+            else decoded(body, content_type)[1]
+        )
     if wanted.change == "text":
         _, text = decoded(body, content_type)
         return _main_text(_parseable(text), notes) if _is_html(content_type, body) else text
@@ -275,6 +326,18 @@ def _texts(node: HtmlElement) -> str:
     from lxml.etree import XPath
 
     return _with_single_spaces(" ".join(XPath(".//text()", smart_strings=False)(node)))
+
+
+def visible_text(body: bytes, content_type: str) -> str:
+    """Return all text of a page that is shown; nothing if it cannot be read.
+
+    >>> visible_text(b"<p>one<script>two</script>", "text/html")
+    'one'
+    """
+    try:
+        return _texts(_without_hidden_texts(_tree(_parseable(decoded(body, content_type)[1]))))
+    except (NoContent, ValueError, RecursionError):
+        return ""
 
 
 def _main_text(text: str, notes: list[str]) -> str:

@@ -22,7 +22,7 @@ from unstale.mirror.sources.option_values import truth
 
 from .fingerprint import check_content_options
 
-OPTIONS = ("change", "selector", "ignore", "conditional", "headers", "links")
+OPTIONS = ("change", "selector", "ignore", "threshold", "conditional", "headers", "links")
 """Names of the options of a page."""
 
 _HEADERS_OF_UNSTALE = frozenset({

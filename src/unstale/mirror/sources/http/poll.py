@@ -17,6 +17,7 @@ from unstale.mirror.secrets import HARMLESS_HEADERS, hidden, secret_values
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Known, Late, Terms
 
+from .amounts import unless_enough
 from .body import ResponseBody
 from .deadlines import Deadlines
 from .fetch import Failure, PageFetcher, Progress, silence_words
@@ -178,6 +179,32 @@ class Poller:
         finally:
             self._deadlines.stop(task)
 
+    async def permitted(self, known: Known, terms: Terms) -> Found | None:
+        """Return why robots.txt does not allow a page; None if it does."""
+        if not self._http.robots:
+            return None
+        progress = Progress()
+        task = self._deadlines.start(terms.timeout, progress)
+        try:
+            visit = _Visit(known, terms, progress, BYTES, url=known.key)
+            visit.inside = self._http.private or named_private(host_of(known.key))
+            origin = origin_of(known.key)
+            await self._permit(
+                visit, self._robots.known(origin, visit.inside) or await self._learn(visit, origin)
+            )
+        except Failure as failure:
+            return Found(
+                failure.outcome, str(failure), traffic=progress.traffic, wait=failure.wait,
+                spacing=failure.spacing,
+            )  # fmt: skip
+        except asyncio.CancelledError:
+            if not self._deadlines.ended(task):
+                raise
+            return Found("failed", _late(progress, terms.timeout), traffic=progress.traffic)
+        finally:
+            self._deadlines.stop(task)
+        return None
+
     async def _arrive(self, visit: _Visit) -> ClientResponse:
         """Follow redirects, and return the first response that is not one; raise `Failure`."""
         known = visit.known
@@ -284,15 +311,14 @@ class Poller:
         except BaseException:
             content.discard()
             raise
-        same = (
-            fingerprint == visit.known.fingerprint
-        )  # then the mirror keeps no new version, and needs no more
+        counted = unless_enough(fingerprint, visit.known.fingerprint, visit.wanted.threshold)
+        same = counted == visit.known.fingerprint  # then the mirror keeps no new version, and needs no more
         modified = None if same else parse_date(response.headers.get("Last-Modified"))
         return Found(
             "changed",
             "; ".join(filter(None, (status_line(response), fingerprint.note))),
             body=body,
-            fingerprint=str(fingerprint),
+            fingerprint=str(counted),
             media_type=media_type(kind),
             validators=validators(response, visit.url, kind),
             traffic=progress.traffic,

@@ -77,6 +77,10 @@ class HttpSource:
 
         return await with_links(found, known, private=self._settings.http.private)
 
+    async def permitted(self, known: Known, terms: Terms) -> Found | None:
+        """Return why a page must not be asked for; None if it may be. It is not asked for here."""
+        return await self._loaded().permitted(known, terms)
+
     async def close(self) -> None:
         """Close all connections."""
         poller, self._poller = self._poller, None

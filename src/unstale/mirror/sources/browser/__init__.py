@@ -1,0 +1,1 @@
+"""Pages that are rendered by a browser."""
