@@ -28,6 +28,7 @@ from unstale.wording import show_budget
 
 from . import differences, figures, filters
 from .diff_html import difference_html
+from .edit_element import add_bulk_edits, add_edit_pages
 from .messages import add_message_pages
 from .noise import add_noise_pages
 from .what_if_values import what_if_values
@@ -52,6 +53,8 @@ def router(gateway: MirrorGateway) -> APIRouter:
     _changes(routes, gateway, render)
     add_message_pages(routes, gateway, render)
     add_noise_pages(routes, gateway, render)
+    add_edit_pages(routes, gateway, render)
+    add_bulk_edits(routes, gateway)
     return routes
 
 

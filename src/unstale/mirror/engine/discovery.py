@@ -191,7 +191,7 @@ class Discovery:
             known = t.find(keys)
             new_ones += [additions[key] for key in keys if key not in known]
             linked += [element.id for element in known.values() if element.state != "removed"]
-        followed = via in lists and lists[via].source == "http"
+        followed = via in lists and lists[via].source in {"http", "browser"}
         admitted, left_out = self._room.admitted(t, via, new_ones, now, followed=followed)
         added = t.add(admitted, now)
         note_told(t, added, admitted, told)

@@ -1,0 +1,135 @@
+"""The page on which what is said of an element is edited, bulk edits of several, and undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Form, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+
+from unstale.dashboard.mirror_gateway import MirrorGateway, numbered
+from unstale.errors import InvalidInput, MissingExtra
+from unstale.mirror.element_edits import ElementEdits
+from unstale.mirror.engine.discovery import Discovery
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.source import Json
+from unstale.quantities import duration, show_duration
+from unstale.wording import plural
+
+_GIVEN = ("weight", "max_age", "min_interval", "group")
+_OF_PAGES = ("selector", "change", "threshold", "ignore")
+_OF_BROWSER = ("render", "wait", "click")
+_LISTS = frozenset({"ignore", "click"})
+_TIMES = frozenset({"max_age", "min_interval"})
+_MOST_SELECTED = 1000
+_BULK = ("weight", "max_age", "hint", "remove")
+
+
+def add_edit_pages(routes: APIRouter, gateway: MirrorGateway, render: Callable[..., Response]) -> None:
+    """Add the pages to the routes."""
+
+    async def page(number: int, said: Mapping[str, str] | None = None, complaint: str = "") -> Response:
+        element = await gateway.do(lambda mirror: numbered(mirror, number))
+        own = element.given.get("options", {})
+        shown = said or {name: _shown(name, element.given.get(name)) for name in _GIVEN} | {
+            name: _shown(name, own.get(name) if isinstance(own, dict) else None)
+            for name in (*_OF_PAGES, *_OF_BROWSER)
+        }
+        latest = await gateway.do(lambda mirror: edits_of(mirror).latest())
+        values = {"element": element, "shown": shown, "complaint": complaint, "latest": latest}
+        return render("edit.html", 422 if complaint else 200, **values)
+
+    @routes.get("/elements/{number}/edit")
+    async def show(number: int) -> Response:
+        return await page(number)
+
+    @routes.post("/elements/{number}/edit")
+    async def edit(number: int, request: Request) -> Response:
+        body = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+        said = {name: values[-1] for name, values in body.items()}
+
+        def work(mirror: Mirror) -> None:
+            element = numbered(mirror, number)
+            names = (*_OF_PAGES, *(_OF_BROWSER if element.source == "browser" else ()))
+            names = names if element.source in {"http", "browser"} else ()
+            given = {name: _read(name, said[name]) for name in _GIVEN if name in said}
+            options = {name: _read(name, said[name]) for name in names if name in said}
+            edits_of(mirror).edit([number], mirror.clock.now(), given, options, words=element.key[:200])
+
+        try:
+            await gateway.change(work)
+        except (InvalidInput, MissingExtra) as error:
+            return await page(number, said, str(error))
+        return RedirectResponse(f"/elements/{number}?said=edited", 303)
+
+    @routes.post("/undo")
+    async def undo(number: Annotated[int, Form()]) -> Response:
+        await gateway.change(lambda mirror: edits_of(mirror).undo(number, mirror.clock.now()))
+        return RedirectResponse("/elements?said=undone", 303)
+
+
+def add_bulk_edits(routes: APIRouter, gateway: MirrorGateway) -> None:
+    """Add what edits all elements that were chosen in the table."""
+
+    @routes.post("/elements/bulk")
+    async def bulk(request: Request) -> Response:
+        body = parse_qs((await request.body()).decode("utf-8", "replace"))
+        numbers = [int(one) for one in body.get("number", []) if one.isdecimal() and len(one) < 19]
+        what, text = body.get("what", [""])[-1], body.get("value", [""])[-1]
+        if not numbers or len(numbers) > _MOST_SELECTED or what not in _BULK:
+            raise HTTPException(422, f"choose from 1 to {_MOST_SELECTED} elements, and what to do with them")
+
+        def work(mirror: Mirror) -> None:
+            now = mirror.clock.now()
+            if what in _GIVEN:
+                words = f"{what} of {plural(len(numbers), 'element')}"
+                edits_of(mirror).edit(numbers, now, {what: _read(what, text)}, {}, words=words)
+                return
+            with mirror.store.begin() as t:
+                keys = [one.key for one in t.numbered(numbers).values() if one.state != "removed"]
+            if what == "remove":
+                mirror.remove(keys)
+            else:
+                mirror.hint(keys, channel="dashboard")
+
+        try:
+            await gateway.change(work)
+        except InvalidInput as error:
+            raise HTTPException(422, str(error)) from None
+        return RedirectResponse(f"/elements?said={'removed' if what == 'remove' else 'edited'}", 303)
+
+
+def edits_of(mirror: Mirror) -> ElementEdits:
+    """Return what edits elements of a mirror."""
+    return ElementEdits(mirror.store, Discovery(mirror.settings, mirror.sources), mirror.sources)
+
+
+def _read(name: str, text: str) -> Json:
+    """Read a field; None takes back what was said."""
+    text = text.strip()
+    if not text:
+        return None
+    if name in _LISTS:
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    if name in _TIMES:
+        return duration(name, text)
+    if name == "weight":
+        try:
+            return float(text)
+        except ValueError:
+            raise InvalidInput(f"weight must be a number; it is {text[:100]!r}") from None
+    return text
+
+
+def _shown(name: str, value: Json) -> str:
+    """Return a value as it stands in its field."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "\n".join(map(str, value))
+    if name in _TIMES and isinstance(value, int | float):
+        return show_duration(float(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,100 @@
+"""Editing elements on the page: one, several, and back again."""
+
+import pytest
+
+from unstale import Mirror
+from unstale.mirror.settings import GroupLimit, Rule, Settings
+
+from ..conftest import client_of  # noqa: TID252
+
+PAGE = "http://127.0.0.1:9/x"
+
+
+@pytest.fixture
+def edited(tmp_path):
+    rules = (Rule("*", max_age=86400.0, options={"selector": "main"}),)
+    settings = Settings(budget=100.0, groups=(GroupLimit("*"),), rules=rules)
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        numbers = [mirror.add(key, weight=2.0).id for key in (PAGE, f"{PAGE}2")]
+        with client_of(mirror.store.url, settings) as client:
+            yield mirror, client, numbers
+
+
+def csrf(client, path="/elements"):
+    return client.get(path).text.partition('name="csrf" value="')[2].partition('"')[0]
+
+
+def test_an_element_is_edited_in_the_store_and_it_is_undone(edited):
+    mirror, client, (number, _) = edited
+    path = f"/elements/{number}/edit"
+    assert 'name="weight" value="2"' in client.get(path).text
+    said = {
+        "csrf": csrf(client, path),
+        "weight": "5",
+        "max_age": "6h",
+        "selector": ".price",
+        "change": "price",
+    }
+    said |= {"threshold": "5%", "ignore": "a+\n\nb+", "min_interval": "", "group": ""}
+    assert client.post(path, data=said).headers["location"] == f"/elements/{number}?said=edited"
+    element = mirror.find(PAGE)
+    assert (element.weight, element.max_age) == (5.0, 21600.0)
+    assert element.options == {
+        "selector": ".price",
+        "change": "price",
+        "threshold": "5%",
+        "ignore": ["a+", "b+"],
+    }
+    assert element.min_interval == 0.0
+    # an empty field leaves it to the rules
+    client.post(path, data=dict.fromkeys(said, "") | {"csrf": said["csrf"]})
+    element = mirror.find(PAGE)
+    assert (element.weight, element.max_age, element.options) == (1.0, 86400.0, {"selector": "main"})
+    assert "Undo it" in client.get(path).text
+    assert client.post("/undo", data={"csrf": said["csrf"], "number": "2"}).status_code == 303
+    assert mirror.find(PAGE).options["change"] == "price"
+    assert client.post("/undo", data={"csrf": said["csrf"], "number": "2"}).status_code == 422  # only once
+    assert client.post("/undo", data={"csrf": said["csrf"], "number": "1"}).status_code == 303
+    element = mirror.find(PAGE)
+    assert (element.weight, element.max_age, element.options) == (2.0, 86400.0, {"selector": "main"})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("weight", "much", "weight must be a number"),
+        ("weight", "-1", "weight must be a number from 0"),
+        ("max_age", "soon", "max_age"),
+        ("selector", "main[", "selector must be a CSS selector"),
+        ("change", "price?", "change must be one of"),
+        ("threshold", "5%", "threshold is for numbers"),
+        ("ignore", "(", "ignore must be regular expressions"),
+    ],
+)
+def test_what_makes_no_sense_is_told_and_changes_nothing(edited, field, value, told):
+    mirror, client, (number, _) = edited
+    path = f"/elements/{number}/edit"
+    before = mirror.find(PAGE)
+    answer = client.post(path, data={"csrf": csrf(client, path), **dict.fromkeys(FIELDS, ""), field: value})
+    assert answer.status_code == 422
+    assert told in answer.text
+    assert mirror.find(PAGE).given == before.given
+    assert client.post(path, data={"csrf": "x", "weight": "3"}).status_code == 403
+
+
+FIELDS = ("weight", "max_age", "min_interval", "group", "selector", "change", "threshold", "ignore")
+
+
+def test_several_are_edited_together_and_undone_together(edited):
+    mirror, client, numbers = edited
+    token = csrf(client)
+    said = {"csrf": token, "number": [str(one) for one in numbers], "what": "weight", "value": "7"}
+    assert client.post("/elements/bulk", data=said).status_code == 303
+    assert [mirror.find(key).weight for key in (PAGE, f"{PAGE}2")] == [7.0, 7.0]
+    assert client.post("/undo", data={"csrf": token, "number": "1"}).status_code == 303
+    assert [mirror.find(key).weight for key in (PAGE, f"{PAGE}2")] == [2.0, 2.0]
+    assert client.post("/elements/bulk", data=said | {"value": "x"}).status_code == 422
+    assert client.post("/elements/bulk", data=said | {"number": []}).status_code == 422
+    assert client.post("/elements/bulk", data=said | {"what": "hint"}).status_code == 303
+    assert client.post("/elements/bulk", data=said | {"what": "remove"}).status_code == 303
+    assert {mirror.find(key).state for key in (PAGE, f"{PAGE}2")} == {"removed"}
