@@ -37,6 +37,8 @@ SPANS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 8640
 _ELEMENTS_PER_PAGE, _CHANGES_PER_PAGE = 50, 30
 _MOST_BYTES, _MOST_BYTES_IN_A_LIST = 50_000_000, 2_000_000
 """Of versions whose difference is shown, on a page of its own and in the list of changes."""
+_LATEST_CHANGES, _LOOKED_AT_VERSIONS = 5, 100
+"""That the overview shows, and versions that it looks at for them."""
 _OLD_SECONDS = 10.0
 """After which the overview says of when it is."""
 
@@ -102,6 +104,7 @@ def _overview(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> 
         return {
             "status": status,
             "now": now,
+            "latest": await gateway.kept("latest changes", _latest_changes),
             "old": now - status.now > _OLD_SECONDS,
             "counted": filters.window(status.span),
             "new": status.elements.get("new", 0),
@@ -130,6 +133,13 @@ def _overview(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> 
     @routes.get("/fragments/overview")
     async def overview_fragment(span: str = "day") -> Response:
         return render("_overview.html", **await values(span))
+
+
+def _latest_changes(mirror: Mirror) -> list[Version]:
+    """Return the latest changes; first copies are none."""
+    with mirror.store.begin() as t:
+        found = t.versions(limit=_LOOKED_AT_VERSIONS, latest_first=True)
+    return [one for one in found if not one.first][:_LATEST_CHANGES]
 
 
 def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:
