@@ -16,8 +16,8 @@ from unstale.errors import InvalidInput
 
 from .additions import check_given
 from .engine.discovery import Discovery
-from .source import Json
-from .sources.registry import Sources, source_named
+from .source import Json, Source
+from .sources.registry import source_named
 from .store.contract import Element, Store, Transaction
 
 _KEPT_EDITS = 20
@@ -39,7 +39,7 @@ class LatestEdit:
 class ElementEdits:
     """Edits elements of a store, and undoes edits."""
 
-    def __init__(self, store: Store, discovery: Discovery, sources: Sources) -> None:
+    def __init__(self, store: Store, discovery: Discovery, sources: Mapping[str, Source]) -> None:
         self._store, self._discovery, self._sources = store, discovery, sources
 
     def edit(
