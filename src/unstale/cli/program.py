@@ -13,6 +13,7 @@ from unstale.errors import UnstaleError
 from .estimate.command import estimate
 from .lab.command import lab
 from .mirror.audit import audit
+from .mirror.backup import backup, restore
 from .mirror.changes import changes, show
 from .mirror.demo import demo
 from .mirror.doctor import doctor
@@ -47,7 +48,7 @@ _PARTS = {
     "To see what it does": (demo,),
     "The mirror": (
         watch, init, add, run, serve, status, explain, changes, show, notify, noise, hint, remove, push,
-        mcp, import_command, export_command, doctor, audit,
+        mcp, import_command, export_command, backup, restore, doctor, audit,
     ),
     "Planning": (plan, compare, whatif, schedule, simulate, estimate, profile, lab),
     "The machine": (warm_up,),

@@ -411,19 +411,7 @@ class SqlStore:
                 .where(standing.c.version.is_not(None), versions.c.id.is_(None))
             )
             wrong += [f"{key}: its latest version is missing" for key in connection.scalars(query)]
-            last = ""
-            while True:
-                some = list(
-                    connection.scalars(
-                        select(versions.c.digest)
-                        .where(versions.c.digest > last)
-                        .distinct()
-                        .order_by(versions.c.digest)
-                        .limit(10_000)
-                    )
-                )
-                if not some:
-                    break
+            for some in self._digests(connection):
                 missing = [digest for digest in some if not self.copies.has(digest)]
                 for part in chunks(missing):
                     whose = (
@@ -435,8 +423,23 @@ class SqlStore:
                     )
                     rows = connection.execute(whose).all()
                     wrong += [f"{key}: its copy {digest} is missing" for digest, key in rows]
-                last = some[-1]
         return wrong
+
+    def digests(self) -> Iterator[list[str]]:
+        """Return the digests of the copies that versions have, in their order, some at a time."""
+        with self.begin() as transaction:
+            yield from self._digests(transaction.connection)
+
+    @staticmethod
+    def _digests(connection: Connection) -> Iterator[list[str]]:
+        last = ""
+        while True:
+            query = select(versions.c.digest).where(versions.c.digest > last).distinct()
+            some = list(connection.scalars(query.order_by(versions.c.digest).limit(10_000)))
+            if not some:
+                return
+            yield some
+            last = some[-1]
 
 
 def _free_name(path: Path) -> Path:
