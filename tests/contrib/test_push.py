@@ -6,18 +6,19 @@ import hmac
 import http.server
 import json
 import shlex
+import socket
 import subprocess
 import sys
 import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from unstale import InvalidInput, Mirror
-from unstale.contrib.push import PushReceiver, Secrets
+from unstale.contrib.push import PushReceiver, Secrets, connections
 from unstale.contrib.push.hub_links import in_content, in_headers
 from unstale.contrib.push.subscriptions import Subscriptions
 from unstale.contrib.push.webhooks import read_index_now, read_repository
@@ -238,6 +239,38 @@ def test_webhooks_and_index_now_hint_what_they_name(tmp_path, mirror, site):
         unknown = {"url": "http://127.0.0.1:1/x", "key": KEY}  # its host would be asked for the key
         assert request(f"{address}/indexnow?{urllib.parse.urlencode(unknown)}")[0] == 422
     assert len(hints(mirror)) == 5
+
+
+def test_strangers_cannot_make_it_ask_a_site_again_and_again(tmp_path, mirror, site):
+    """Each submission with a new key was a request to the site, in our name."""
+    mine = f"{site.address}/page"
+    mirror.add(mine)
+    with receiving(mirror, tmp_path / "push.json", Secrets(indexnow=True)) as (receiver, address, _):
+        asked = []
+        session = receiver._subscriber.session
+
+        def counted():
+            asked.append(1)
+            return session()
+
+        receiver._subscriber.session = counted
+        for i in range(20):
+            query = urllib.parse.urlencode({"url": mine, "key": f"invented-{i}"})
+            assert request(f"{address}/indexnow?{query}")[0] == 403
+        assert len(asked) == 5
+        where = {"url": mine, "key": KEY, "keyLocation": f"{site.address}/delete?id=1"}
+        assert request(f"{address}/indexnow?{urllib.parse.urlencode(where)}")[0] == 400
+
+
+def test_connections_that_say_nothing_make_room(tmp_path, mirror, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    with receiving(mirror, tmp_path / "push.json") as (receiver, address, _), ExitStack() as opened:
+        for i in range(60):
+            there = urllib.parse.urlsplit(address)
+            one = opened.enter_context(socket.create_connection((there.hostname, there.port)))
+            one.sendall(b"POST /github HTTP/1.1\r\nHost: a" if i % 2 else b"")
+        assert request(f"{address}/websub/none")[0] == 404
+        assert len(receiver._connections._begun) <= 20
 
 
 def _new(key):

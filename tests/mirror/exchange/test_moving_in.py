@@ -251,3 +251,64 @@ def test_changes_are_what_a_shootout_reads(tmp_path):
     assert write_changes(found, str(tmp_path / "changes.csv")) == 2
     played = load(str(tmp_path / "changes.csv"))
     assert (played.keys, played.times.tolist(), played.end) == (["https://example.org/"], [2.0], 2.0)
+
+
+NINE = "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
+MERGED = "".join(f"a{i}: &a{i} {{<<: [{','.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 9))
+
+
+@pytest.mark.parametrize("text", [
+    "a0: &a0 [x]\n" + NINE + "url: http://a.example/\nname: *a11\n",
+    "a0: &a0 {x: 1}\n" + MERGED + "url: http://a.example/\n",
+    "url: http://a.example/\nname: &a [*a]\n",
+])  # fmt: skip
+def test_aliases_of_yaml_do_not_multiply(tmp_path, text):
+    """Half a kilobyte became terabytes."""
+    (tmp_path / "urls.yaml").write_text(text)
+    with pytest.raises(InvalidInput, match=r"aliases \(\*\) repeat more than 1,000,000 values"):
+        read_foreign(tmp_path / "urls.yaml", "urlwatch")
+
+
+@pytest.mark.parametrize("said", [
+    {"time_between_check": {"hours": 10**400}}, {"last_checked": 10**400}, {"include_filters": 5}, [],
+])  # fmt: skip
+def test_what_is_of_another_kind_is_told_in_one_line(tmp_path, said):
+    watch = {"url": "http://a.example/", **said} if isinstance(said, dict) else said
+    number = "11111111-1111-1111-1111-111111111111"
+    (tmp_path / number).mkdir()
+    (tmp_path / number / "history.txt").write_text("5,a\n")
+    settings = {"application": {"schema_version": 1}, "requests": {}}
+    (tmp_path / "url-watches.json").write_text(
+        json.dumps({"settings": settings, "watching": {number: watch}})
+    )
+    with pytest.raises(InvalidInput, match="is not as changedetection writes it, or was cut"):
+        read_foreign(tmp_path, "changedetection")
+
+
+def test_polls_before_1970_or_never_are_left_out(tmp_path):
+    path = tmp_path / "a.cdx"
+    path.write_text(" CDX N b a m s k r M S V g\na)/ 00010101000000 http://a.example/ x 200 A - - 1 2 x\n")
+    found = read_foreign(path, "cdx")
+    assert (list(found.elements), found.polls) == (["http://a.example/"], [])
+
+
+def test_the_key_of_an_api_does_not_follow_a_redirect():
+    seen = []
+
+    class Leading(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append((self.path, self.headers["x-api-key"]))
+            self.send_response(302)
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Leading) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(InvalidInput, match="answered 302"):
+            read_changedetection_api(f"http://127.0.0.1:{server.server_port}", "the-key")
+        server.shutdown()
+    assert seen == [("/api/v1/watch", "the-key")]

@@ -21,6 +21,7 @@ from aiohttp import web
 from unstale.errors import InvalidInput
 from unstale.mirror.mirror import Mirror
 
+from .connections import OpenConnections
 from .subscriber import HubSubscriber
 from .subscriptions import Subscriptions
 from .webhooks import IndexNowPush, is_signed, read_index_now, read_repository
@@ -36,6 +37,8 @@ _TURN_SECONDS = 30.0
 _MOST_KEY_BYTES = 1024
 _KEY_KEPT_SECONDS, _MOST_KEYS_KEPT = 600.0, 10_000
 """For which a host is not asked again for the key that it has shown, or has not."""
+_MOST_KEYS_OF_HOST = 5
+"""For which a host is asked in that time: strangers invent them, and it is our name that asks."""
 _MOST_CONCERNED = 100_000
 """Elements of one repository that are hinted."""
 
@@ -90,7 +93,10 @@ class PushReceiver:
         self.subscriptions = Subscriptions(file)
         self._subscriber = HubSubscriber(mirror, self.subscriptions, public, pattern)
         self._requests = 0
+        self._connections: OpenConnections | None = None
         self._keys: dict[tuple[str, str, str], tuple[float, bool]] = {}
+        self._asked: dict[str, list[float]] = {}
+        """When hosts were asked for keys of late."""
 
     # --- running
 
@@ -107,15 +113,19 @@ class PushReceiver:
         ])  # fmt: skip
         runner = web.AppRunner(app, access_log=None, max_line_size=8192, max_field_size=8192)
         await runner.setup()
+        listening: asyncio.Server | None = None
+        silent: asyncio.Task[None] | None = None
         try:
             try:
-                site = web.TCPSite(runner, host, port)
-                await site.start()
+                assert runner.server is not None  # noqa: S101  (after setup)
+                self._connections = OpenConnections(runner.server)
+                listening = await asyncio.get_running_loop().create_server(self._connections, host, port)
             except OSError as error:
                 raise InvalidInput(
                     f"--host {host} --port {port}: cannot listen there: {error.strerror}"
                 ) from None
-            started(int(runner.addresses[0][1]))
+            silent = asyncio.create_task(self._connections.close_silent())
+            started(int(listening.sockets[0].getsockname()[1]))
             while not stop.is_set():
                 try:
                     await self._subscriber.turn()
@@ -124,6 +134,10 @@ class PushReceiver:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _TURN_SECONDS)
         finally:
+            if silent is not None:
+                silent.cancel()
+            if listening is not None:
+                listening.close()
             await runner.cleanup()
             await self._subscriber.close()
 
@@ -134,6 +148,9 @@ class PushReceiver:
         if self._requests >= _MOST_REQUESTS:
             return _answer(503, "too many requests at once", {"Retry-After": "5"})
         self._requests += 1
+        connections, connection = self._connections, request.protocol
+        if connections is not None:
+            connections.asking.add(connection)
         try:
             return await handler(request)
         except web.HTTPException as error:
@@ -144,6 +161,8 @@ class PushReceiver:
             return _answer(408, "the body took too long")
         finally:
             self._requests -= 1
+            if connections is not None:
+                connections.answered(connection)
 
     # --- WebSub
 
@@ -234,6 +253,12 @@ class PushReceiver:
         at, right = self._keys.get(which, (-_KEY_KEPT_SECONDS, False))
         if now - at < _KEY_KEPT_SECONDS:
             return right
+        asked = [one for one in self._asked.get(push.host, ()) if now - one < _KEY_KEPT_SECONDS]
+        if len(asked) >= _MOST_KEYS_OF_HOST:
+            return False
+        if len(self._asked) >= _MOST_KEYS_KEPT:
+            self._asked.clear()
+        self._asked[push.host] = [*asked, now]
         try:
             async with self._subscriber.session().get(push.location, allow_redirects=False) as answer:
                 text = await answer.content.read(_MOST_KEY_BYTES) if answer.status == 200 else b""

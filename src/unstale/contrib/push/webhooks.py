@@ -151,7 +151,12 @@ def read_index_now(said: Mapping[str, Any]) -> IndexNowPush:
         hosts = {urlsplit(one).netloc.lower() for one in addresses}
     except ValueError:
         raise InvalidInput("urlList and keyLocation must be addresses") from None
-    if hosts | {place.netloc.lower()} != {host} or place.scheme not in {"http", "https"} or "@" in host:
+    if (
+        hosts | {place.netloc.lower()} != {host}
+        or place.scheme not in {"http", "https"}
+        or "@" in host
+        or place.query
+    ):
         raise InvalidInput(f"urlList and keyLocation must be addresses of the host {host[:300]}")
     folder = place.path.rpartition("/")[0] + "/"
     outside = [one for one in addresses if not (urlsplit(one).path or "/").startswith(folder)]

@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from unstale.errors import InvalidInput
+from unstale.tables.files import MOST_EXPANSION, MOST_UNPACKED_BYTES
 
 from .foreign_mirror import ForeignElement, ForeignMirror, ForeignPoll
 
@@ -56,13 +57,15 @@ def read_cdx(path: Path) -> ForeignMirror:
 
 
 def _rows(path: Path) -> Iterator[_Row]:
-    legend, size = "", 0
+    legend, size, most = "", 0, float(_MOST_BYTES)
+    if path.name.endswith(".gz"):
+        most = max(MOST_EXPANSION * path.stat().st_size, MOST_UNPACKED_BYTES)
     opened = gzip.open if path.name.endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8", newline="\n") as file:
         number = 0
         while line := file.readline(_MOST_LINE + 1):
             number, size = number + 1, size + len(line)
-            if len(line) > _MOST_LINE or size > _MOST_BYTES:
+            if len(line) > _MOST_LINE or size > most:
                 raise InvalidInput(f"{path}, line {number}: is too long, or the file is")
             if line.startswith(" CDX "):
                 legend = line[5:].strip()

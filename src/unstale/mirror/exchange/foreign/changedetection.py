@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.source import Json
 
-from .foreign_mirror import ForeignElement, ForeignMirror, ForeignPoll, read_json, read_text
+from .foreign_mirror import ForeignElement, ForeignMirror, ForeignPoll, as_written_by, read_json, read_text
 
 __all__ = ["read_changedetection_api", "read_changedetection_folder"]
 
@@ -28,6 +28,16 @@ _DEFAULT_SECONDS = 3.0 * 3600.0
 _REGEX = re.compile(r"^/(.*)/([a-z]*)$", re.DOTALL)
 _MOST_ANSWER_BYTES = 50_000_000
 _Watch = Mapping[str, Any]
+
+
+class _Stays(HTTPRedirectHandler):
+    """Follows no redirect: urllib would give the key to whoever it leads to."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Return nothing to follow."""
+
+
+_OPENER = build_opener(_Stays)
 
 
 def read_changedetection_folder(folder: Path) -> ForeignMirror:
@@ -67,7 +77,7 @@ def read_changedetection_api(server: str, key: str, *, timeout: float = 30.0) ->
     def get(path: str) -> dict[str, Any]:
         request = Request(f"{server.rstrip('/')}/api/v1/{path}", headers={"x-api-key": key})  # noqa: S310
         try:
-            with urlopen(request, timeout=timeout) as answer:  # noqa: S310  (checked above)
+            with _OPENER.open(request, timeout=timeout) as answer:
                 body = answer.read(_MOST_ANSWER_BYTES + 1)
         except HTTPError as error:
             why = "; is the key right?" if error.code in {401, 403} else ""
@@ -82,11 +92,12 @@ def read_changedetection_api(server: str, key: str, *, timeout: float = 30.0) ->
             raise InvalidInput(f"{server} answered with something else than changedetection.io does")
         return said
 
-    numbers = [one for one in get("watch") if re.fullmatch(r"[0-9a-f-]{36}", one)]
-    watches = {number: get(f"watch/{number}") for number in numbers}
-    return _mirror(
-        watches, _DEFAULT_SECONDS, lambda number: _moments(Path(server), list(get(f"watch/{number}/history")))
-    )
+    def moments(number: str) -> list[float]:
+        return _moments(Path(server), list(get(f"watch/{number}/history")))
+
+    with as_written_by("changedetection", server):
+        numbers = [one for one in get("watch") if re.fullmatch(r"[0-9a-f-]{36}", one)]
+        return _mirror({number: get(f"watch/{number}") for number in numbers}, _DEFAULT_SECONDS, moments)
 
 
 def _watches(folder: Path) -> Iterator[tuple[str, _Watch]]:
@@ -101,7 +112,7 @@ def _moments(file: Path, lines: list[str]) -> list[float]:
         moment = line.partition(",")[0].strip()
         if not moment:
             continue
-        if not moment.isdigit() or len(moment) > 11:
+        if not (moment.isascii() and moment.isdigit()) or len(moment) > 11:
             raise InvalidInput(f"{file}, line {number}: must begin with seconds since 1970: {line[:80]!r}")
         found.append(float(moment))
     return sorted(set(found))

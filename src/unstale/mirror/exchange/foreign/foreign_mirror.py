@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,10 +55,13 @@ class ForeignMirror:
         elif len(self.elements) >= MOST_ELEMENTS:
             raise InvalidInput(f"there are more than {MOST_ELEMENTS:,} elements; divide the file")
         else:
-            self.elements[element.key] = element
+            known = isfinite(element.every) and element.every >= 0.0
+            self.elements[element.key] = element if known else replace(element, every=0.0)
 
     def saw(self, poll: ForeignPoll) -> None:
-        """Add a poll."""
+        """Add a poll, unless it was before 1970 or never."""
+        if not 0.0 < poll.time < inf:
+            return
         if len(self.polls) >= MOST_POLLS:
             raise InvalidInput(f"there are more than {MOST_POLLS:,} polls; divide the file")
         self.polls.append(poll)
@@ -65,6 +70,18 @@ class ForeignMirror:
     def polls_per_day(self) -> float:
         """Polls that the other tool made in a day, as far as its intervals are known."""
         return sum(86400.0 / one.every for one in self.elements.values() if one.every > 0.0)
+
+
+@contextmanager
+def as_written_by(tool: str, where: str) -> Iterator[None]:
+    """Say in one line that something is not as a tool writes it: values of other kinds, numbers too large."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        why = f"{type(error).__name__}: {str(error)[:100]}"
+        raise InvalidInput(f"{where}: is not as {tool} writes it, or was cut ({why})") from None
 
 
 def read_text(path: Path, most: int = _MOST_JSON_BYTES) -> str:

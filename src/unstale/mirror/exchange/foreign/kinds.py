@@ -10,7 +10,7 @@ from unstale.errors import InvalidInput
 from .cdx import read_cdx
 from .changedetection import read_changedetection_folder
 from .crawls import read_nutch, read_storm_crawler
-from .foreign_mirror import ForeignMirror
+from .foreign_mirror import ForeignMirror, as_written_by
 from .urlwatch import read_urlwatch
 
 __all__ = ["KINDS", "kind_of", "read_foreign"]
@@ -42,7 +42,8 @@ def read_foreign(path: Path, kind: str) -> ForeignMirror:
         path = path.parent
     if not path.exists():
         raise InvalidInput(f"{path}: no such file or folder")
-    found = KINDS[kind](path)
+    with as_written_by(kind, str(path)):
+        found = KINDS[kind](path)
     if not found.elements and not found.left_out:
         raise InvalidInput(f"{path}: names no element")
     return found

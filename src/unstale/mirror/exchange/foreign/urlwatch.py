@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from .foreign_mirror import ForeignElement, ForeignMirror, read_text
 __all__ = ["read_urlwatch"]
 
 _MOST_BYTES = 5_000_000
+_MOST_NODES = 1_000_000
+"""Values, each as often as aliases repeat it."""
 
 
 def read_urlwatch(path: Path) -> ForeignMirror:
@@ -23,7 +26,9 @@ def read_urlwatch(path: Path) -> ForeignMirror:
 
     text = read_text(path, _MOST_BYTES)
     try:
-        jobs = list(yaml.safe_load_all(text))
+        jobs = list(_documents(yaml.SafeLoader(text)))
+    except _TooMany:
+        raise InvalidInput(f"{path}: its aliases (*) repeat more than {_MOST_NODES:,} values") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
@@ -36,6 +41,35 @@ def read_urlwatch(path: Path) -> ForeignMirror:
             raise InvalidInput(f"{path}: job {number} names neither url, navigate nor command")
         _take(found, job, number)
     return found
+
+
+class _TooMany(Exception):  # noqa: N818  (it never leaves this module)
+    """Aliases that repeat too much."""
+
+
+def _documents(loader: Any) -> Iterator[Any]:  # noqa: ANN401  (yaml has no types)
+    """Yield documents; aliases of aliases would make terabytes of a few lines."""
+    while loader.check_node():
+        node = loader.get_node()
+        if _size(node) > _MOST_NODES:
+            raise _TooMany
+        yield loader.construct_document(node)
+
+
+def _size(root: Any) -> float:  # noqa: ANN401  (yaml has no types)
+    """Return how many values there are below a node, each as often as aliases repeat it."""
+    sizes: dict[int, float] = {}
+
+    def of(node: Any) -> float:  # noqa: ANN401
+        if id(node) not in sizes:
+            sizes[id(node)] = inf  # what holds itself
+            inner = node.value if isinstance(node.value, list) else []
+            sizes[id(node)] = 1.0 + sum(
+                of(one) if not isinstance(one, tuple) else of(one[0]) + of(one[1]) for one in inner
+            )
+        return sizes[id(node)]
+
+    return of(root)
 
 
 def _take(found: ForeignMirror, job: Mapping[str, Any], number: int) -> None:
