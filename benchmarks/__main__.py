@@ -20,6 +20,7 @@ from benchmarks import (
     simulation,
     solvers,
     startup,
+    vacuum,
 )
 
 PARTS = {
@@ -39,7 +40,7 @@ PARTS = {
     "startup": startup.run,
     "rendering": rendering.run,
 }
-MORE = {"rules": learning.rules, "fleet": fleet.run}
+MORE = {"rules": learning.rules, "fleet": fleet.run, "vacuum": vacuum.run}
 """Many minutes each."""
 
 
