@@ -90,6 +90,17 @@ def test_the_next_poll_is_where_worth_reaches_the_price(mirror):
             )
 
 
+def test_after_a_long_pause_what_is_worth_the_price_is_said_to_be_so(tmp_path, lived):
+    """It has waited longer than anything may, but that is not why it is polled next."""
+    folder, now = lived
+    shutil.copytree(folder, tmp_path / "mirror")
+    clock = SimulatedClock(now + 90 * DAY)
+    with make(tmp_path / "mirror", budget=100 / DAY, content=CONTENT, clock=clock)[0] as paused:
+        found = paused.explain("python:regular")
+    assert found.worth > found.price
+    assert found.why == "A poll is worth the price now, so it is next in line."
+
+
 def test_what_cannot_be_told_is_said(mirror):
     found = mirror.explain("python:still")
     assert found.law == (None, "0 changes have been seen; from 20 on a law can be told")

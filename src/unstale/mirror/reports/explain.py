@@ -317,7 +317,8 @@ def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
         return (
             "It seems to change all the time, so no copy of it stays fresh: it is polled now and then only."
         )
-    if wait >= 0.999 * float(policy.patience.times(np.array([place]), policy.round)[0]):
+    waited = wait >= 0.999 * float(policy.patience.times(np.array([place]), policy.round)[0])
+    if waited and not value >= policy.price:
         return "It is polled now and then whatever that seems to be worth."
     if not isfinite(moment):
         return "A poll will never be worth the price: it changes so often that a copy is stale again at once."
