@@ -13,14 +13,14 @@ from unstale.mirror.sources.browser.chromium import _ARGUMENTS
 from unstale.mirror.sources.browser.processes import descendants, resident_bytes
 from unstale.mirror.sources.browser.source import BrowserSource
 
-_POLLS, _AT_ONCE = 24, 2
+_POLLS, _AT_ONCE = 12, 2
 
 
 async def _ours(addresses: list[str], folder: Path) -> tuple[float, int, int]:
     """Return seconds for all pages, and the memory of the browser with no page and at most."""
     settings = Settings(http=Http(robots=False), browser=Browser(concurrency=_AT_ONCE))
     source = BrowserSource(settings)
-    terms = Terms(folder, 10_000_000, 60.0)
+    terms = Terms(folder, 10_000_000, 600.0)
     known = [Known(address, {"render": "always"}) for address in addresses]
     await source.poll(known[0], terms)
     empty = source.chromium.memory()

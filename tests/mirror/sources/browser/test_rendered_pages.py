@@ -160,6 +160,7 @@ def test_only_a_shell_is_rendered_and_that_is_learned(running):
     assert same.traffic > 1000  # bytes and seconds
 
 
+@pytest.mark.long
 def test_clicks_and_waits(running):
     found = running.poll("/more", click=["#more"], wait="#app")
     assert b"few many words" in found.body
@@ -168,6 +169,7 @@ def test_clicks_and_waits(running):
     assert nothing.detail == "click: the selector '#nothing' finds nothing on the page within 10 seconds"
 
 
+@pytest.mark.long
 def test_a_page_that_never_settles_is_read_and_that_is_told(running):
     found = running.poll("/never", render="always")
     assert found.outcome == "changed"
@@ -191,6 +193,7 @@ def test_no_page_reaches_a_private_address_that_nobody_named(running):
     assert not running.site.asked
 
 
+@pytest.mark.long
 def test_dialogs_popups_and_downloads_hold_up_nobody(running):
     found = running.poll("/dialogs", render="always")
     assert found.outcome == "changed"
@@ -198,12 +201,14 @@ def test_dialogs_popups_and_downloads_hold_up_nobody(running):
     assert "download" in running.poll("/download", render="always").detail
 
 
+@pytest.mark.long
 def test_what_is_too_large_is_not_read(running):
     assert "more than 2,000,000 bytes once it is rendered" in running.poll("/large", render="always").detail
     stream = running.poll("/stream", render="always")
     assert (stream.outcome, stream.detail) == ("failed", "it asks for more than 2,000,000 bytes")
 
 
+@pytest.mark.long
 def test_a_screenshot_is_a_version(running):
     found = running.poll("/plain", screenshot=True)
     assert (found.media_type, found.body[:4]) == ("image/png", b"\x89PNG")

@@ -56,7 +56,8 @@ class Chromium:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings.browser
-        self._slots = asyncio.Semaphore(self._settings.concurrency)
+        self.slots = asyncio.Semaphore(self._settings.concurrency)
+        """A poll takes one before its time begins to count."""
         self._starting = asyncio.Lock()
         self._driver: Any = None
         self._browser: Browser | None = None
@@ -72,23 +73,22 @@ class Chromium:
 
     @asynccontextmanager
     async def context(self, proxy: str, **options: Any) -> AsyncIterator[BrowserContext]:  # noqa: ANN401
-        """Give a poll a place of its own in the browser; wait for one if all are taken."""
-        async with self._slots:
-            browser = await self._started()
-            self._open += 1
-            context = None
-            try:
-                context = await browser.new_context(
-                    proxy={"server": proxy, "bypass": "<-loopback>"},
-                    accept_downloads=False,
-                    service_workers="block",
-                    **options,
-                )
-                yield context
-            finally:
-                self._open -= 1
-                if context is not None:
-                    await self._close_context(context)
+        """Give a poll a place of its own in the browser; it has taken one of the slots."""
+        browser = await self._started()
+        self._open += 1
+        context = None
+        try:
+            context = await browser.new_context(
+                proxy={"server": proxy, "bypass": "<-loopback>"},
+                accept_downloads=False,
+                service_workers="block",
+                **options,
+            )
+            yield context
+        finally:
+            self._open -= 1
+            if context is not None:
+                await self._close_context(context)
 
     async def _close_context(self, context: BrowserContext) -> None:
         """Close a context; kill the browser if it does not."""

@@ -114,7 +114,20 @@ class BrowserSource:
         return _learned(chosen, kept, is_shell=shell, polls=1)
 
     async def _rendered(self, known: Known, terms: Terms, options: RenderOptions) -> Found:
-        """Render a page."""
+        """Render a page, once there is room in the browser."""
+        began = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(terms.timeout):
+                await self.chromium.slots.acquire()
+        except TimeoutError:
+            return Found("failed", f"not begun within {terms.timeout:g} seconds: the browser has no room")
+        try:
+            left = terms.timeout - (asyncio.get_running_loop().time() - began)
+            return await self._render(known, replace(terms, timeout=max(left, 1.0)), options)
+        finally:
+            self.chromium.slots.release()
+
+    async def _render(self, known: Known, terms: Terms, options: RenderOptions) -> Found:
         limits, host = self._settings.browser, host_of(known.key)
         if terms.start is not None:
             terms.start()
