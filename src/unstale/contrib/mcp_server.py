@@ -49,7 +49,7 @@ def mirror_server(mirror: Mirror, *, edit: bool = False) -> MCPServer[Any]:
     """
     server: MCPServer[Any] = MCPServer("unstale", instructions=_INSTRUCTIONS)
     answers = MirrorAnswers(mirror)
-    reading = [
+    reading: list[Callable[..., dict[str, Any]]] = [
         answers.search,
         answers.read,
         answers.changes,

@@ -6,7 +6,7 @@ import click
 
 from unstale.errors import need
 
-from .open import open_mirror
+from .open import mirror_options, open_mirror
 
 _EXAMPLES = """\b
 Examples:
@@ -17,13 +17,8 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.option("--allow", type=click.Choice(["edit"]), help="Let agents add elements and give hints.")
-@click.option(
-    "--mirror",
-    "mirror_file",
-    metavar="FILE",
-    help="Of which mirror.  [default: mirror.toml here, or $UNSTALE_MIRROR]",
-)
-def mcp(*, allow: str | None, mirror_file: str | None) -> None:
+@mirror_options
+def mcp(*, allow: str | None, mirror_file: str | None, as_json: bool) -> None:  # noqa: ARG001  (it speaks JSON)
     """Answer agents (MCP) over standard input and output, until that ends.
 
     They search, read copies with how fresh these are, and ask for changes, explanations and other budgets.
