@@ -33,6 +33,9 @@ from .copy_freshness import CopyFreshness, FreshnessEstimator
 from .next_polls import NextPoll, next_polls
 from .reader_names import reader_name, secret_of
 
+MOST_USER_READS_AN_HOUR = 200_000
+"""Pairs of a user and an element, each a row of the store: readers may invent names. More are of nobody."""
+
 _T = TypeVar("_T")
 LARGEST_NUMBER = 2**62
 """No element, version or poll has such a number."""
@@ -101,6 +104,8 @@ class MirrorGateway:
         self._tasks: dict[str, asyncio.Task[object]] = {}
         self._reads: Counter[int] = Counter()
         self._user_reads: Counter[tuple[str, int]] = Counter()
+        self._hour, self._pairs = 0.0, 0
+        """The hour, and how many pairs of a user and an element were counted in it."""
         self._writing: asyncio.Task[None] | None = None
         self._begun: set[asyncio.Task[None]] = set()
 
@@ -220,7 +225,13 @@ class MirrorGateway:
         """Count a read of a copy, by a user if one is told."""
         self._reads[element] += 1
         if user is not None:
-            self._user_reads[user, element] += 1
+            hour = time.time() // 3600.0
+            if hour != self._hour:
+                self._hour, self._pairs = hour, 0
+            if (user, element) not in self._user_reads:
+                self._pairs += 1
+            if self._pairs <= MOST_USER_READS_AN_HOUR or (user, element) in self._user_reads:
+                self._user_reads[user, element] += 1
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_soon())
 

@@ -50,3 +50,15 @@ def test_a_token_without_a_name_is_nobody(mirror, wrong):
 def test_without_a_name_or_a_setting_nobody_is_kept(mirror):
     assert readers(mirror, "header:X-User") == []
     assert readers(mirror, "no", headers={"X-User": "billing"}) == []
+
+
+def test_invented_names_do_not_fill_the_store(mirror, monkeypatch):
+    """Each name was a row of the store, without bound; more are reads of nobody."""
+    monkeypatch.setattr("unstale.dashboard.mirror_gateway.MOST_USER_READS_AN_HOUR", 3)
+    settings = replace(mirror.settings, reads=Reads(users="header:X-User"))
+    with client_of(mirror.store.url, settings) as client:
+        for i in range(10):
+            assert client.get("/copies/python:news", headers={"X-User": f"user-{i}"}).status_code == 200
+    with mirror.store.begin() as t:
+        assert 0 < len(t.reads_by_user(0.0)) <= 6  # three in each hour, and it may have struck meanwhile
+        assert sum(count for _, _, count in t.reads(0.0)) == 10
