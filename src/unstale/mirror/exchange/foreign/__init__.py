@@ -5,11 +5,18 @@
 `bring` imports.
 """
 
-from .bring import Brought, bring, write_changes
+from .bring import TakenOver, bring, write_changes
 from .foreign_mirror import ForeignElement, ForeignMirror, ForeignPoll
 from .kinds import KINDS, kind_of, read_foreign
 
 __all__ = [
-    "KINDS", "Brought", "ForeignElement", "ForeignMirror", "ForeignPoll", "bring", "kind_of", "read_foreign",
+    "KINDS",
+    "ForeignElement",
+    "ForeignMirror",
+    "ForeignPoll",
+    "TakenOver",
+    "bring",
+    "kind_of",
+    "read_foreign",
     "write_changes",
 ]  # fmt: skip

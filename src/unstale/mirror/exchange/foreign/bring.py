@@ -16,13 +16,13 @@ from unstale.tables import Column, open_records
 
 from .foreign_mirror import ForeignElement, ForeignMirror, ForeignPoll
 
-__all__ = ["Brought", "bring", "write_changes"]
+__all__ = ["TakenOver", "bring", "write_changes"]
 
 _ROWS_AT_ONCE = 10_000
 
 
 @dataclass
-class Brought:
+class TakenOver:
     """What became of it."""
 
     added: int = 0
@@ -36,7 +36,7 @@ class Brought:
 
 def bring(
     mirror: Mirror, found: ForeignMirror, *, allow: Collection[str] = (), keep_intervals: bool = False
-) -> Brought:
+) -> TakenOver:
     """Add elements and the polls that were made of them.
 
     The author of the files has chosen the elements, so only those of the web come in, unless ``allow`` names
@@ -54,7 +54,7 @@ def bring(
     keep_intervals
         whether each element is to be polled at least as often as it was
     """
-    done = Brought(left_out=list(found.left_out), polls_per_day=found.polls_per_day)
+    done = TakenOver(left_out=list(found.left_out), polls_per_day=found.polls_per_day)
 
     def said(one: ForeignElement) -> float:
         return max(one.every, 1.0) if keep_intervals and one.every else 0.0
