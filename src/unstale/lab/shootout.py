@@ -38,6 +38,7 @@ from .processes import KILLED, workers
 from .shootout_cells import (
     BY_THE_CLOCK,
     MOST_POLLS,
+    MOST_STEPS,
     Goal,
     Pace,
     Played,
@@ -181,6 +182,7 @@ def shootout(
     skip: float = 1.0 / 3.0,
     told: bool = False,
     hints: NoisyHints | None = None,
+    steps: int = MOST_STEPS,
     jobs: int = 1,
     advance: Callable[[float], None] = lambda _: None,
 ) -> Shootout:
@@ -189,7 +191,9 @@ def shootout(
     ``budgets`` are in polls per day, all elements together: a quarter of the changes per day, as many, and
     four times as many, unless given. With ``told``, each poll also learns when the last change was, as
     Last-Modified says it; of the policies, learning makes use of it. With ``hints``, changes give hints, of
-    which learning and greedy-ncis make use. ``advance`` is called with the share of the work that is done.
+    which learning and greedy-ncis make use. Learning takes in what polls saw in so many ``steps`` at most:
+    fewer are less work, and knowledge comes later. ``advance`` is called with the share of the work that is
+    done.
 
     >>> from unstale.lab.histories import load
     >>> played = shootout(load(), seeds=1, objectives=["freshness"], rules=["nutch"], policies=["optimal"])
@@ -198,6 +202,7 @@ def shootout(
     """
     share = scalar("skip", skip, at_least=0, below=1)
     whole("seeds", seeds, at_least=1)
+    whole("steps", steps, at_least=1)
     for goal in objectives:
         choice("objectives", goal, OBJECTIVES)
     for name in policies:
@@ -210,7 +215,7 @@ def shootout(
     if not there.times.size:
         raise InvalidInput(f"{recorded.name}: when half of its elements exist, nothing changes any more")
     wanted = None if weights is None else weights[recorded.born <= begin]
-    stage = Stage(there, wanted, share * there.end, told, hints)
+    stage = Stage(there, wanted, share * there.end, told, hints, steps)
     least = len(there) / stage.measured
     asked = _given(budgets, there, least)
     chosen = [

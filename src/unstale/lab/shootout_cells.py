@@ -34,7 +34,7 @@ BY_THE_CLOCK = "learning-by-the-clock"
 """The policy for real work as a mirror runs it: it may save a day of its budget, and learns rhythms."""
 _DAY = 1.0
 """The unit of time of a history."""
-_STEPS_PER_POLL, _MOST_STEPS = 50.0, 50_000
+_STEPS_PER_POLL, MOST_STEPS = 50.0, 50_000
 """Steps of learning in the time of one poll per element, and in all; fewer are less work, and what polls saw
 counts a little later."""
 MOST_POLLS = 2e7
@@ -53,6 +53,8 @@ class Stage:
     """Whether polls learn when the last change was."""
     hints: NoisyHints | None = None
     """How reliable hints of changes are; None: there are none."""
+    steps: int = MOST_STEPS
+    """Steps of learning, at most."""
 
     @property
     def measured(self) -> float:
@@ -154,7 +156,13 @@ class _Paced:
 
 
 def _learners(  # noqa: PLR0917  (as they come)
-    names: Sequence[str], world: World, goal: Goal, pace: Pace, burn_in: float, seed: int
+    names: Sequence[str],
+    world: World,
+    goal: Goal,
+    pace: Pace,
+    burn_in: float,
+    seed: int,
+    most_steps: int = MOST_STEPS,
 ) -> dict[str, Policy]:
     """Return policies that start without knowledge.
 
@@ -172,7 +180,7 @@ def _learners(  # noqa: PLR0917  (as they come)
     for name in PAPERS:
         if name in names and every <= MOST_POLLS:
             made[name] = of_paper(name, world, first, world.end, seed=seed)
-    steps = min(_MOST_STEPS * n / every, _STEPS_PER_POLL)
+    steps = min(most_steps * n / every, _STEPS_PER_POLL)
     make = partial(Learning, n, first, weights=world.weight, objective=goal, steps=steps, seed=seed)
     if "learning" in names:
         made["learning"] = LearningAtPlay(make())
@@ -192,7 +200,7 @@ def play(  # noqa: PLR0917  (cells are tuples)
 ) -> Played:
     """Play a case with a seed."""
     world, order = stage.shuffled(seed)
-    learners = _learners(names, world, goal, pace, stage.burn_in, seed)
+    learners = _learners(names, world, goal, pace, stage.burn_in, seed, stage.steps)
     policies: dict[str, Any] = {}
     for name in names:
         if name in learners:
