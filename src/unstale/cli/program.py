@@ -14,6 +14,7 @@ from .estimate.command import estimate
 from .lab.command import lab
 from .mirror.audit import audit
 from .mirror.backup import backup, restore
+from .mirror.cells import cells
 from .mirror.changes import changes, show
 from .mirror.demo import demo
 from .mirror.doctor import doctor
@@ -49,6 +50,7 @@ _PARTS = {
     "The mirror": (
         watch, init, add, run, serve, status, explain, changes, show, notify, noise, hint, remove, push,
         mcp, import_command, export_command, backup, restore, doctor, audit,
+        cells,
     ),
     "Planning": (plan, compare, whatif, schedule, simulate, estimate, profile, lab),
     "The machine": (warm_up,),

@@ -172,9 +172,11 @@ class SimulatedClock:
     5000.0
     """
 
-    def __init__(self, start: float = 0.0, *, grain: float = 0.0) -> None:
+    def __init__(self, start: float = 0.0, *, grain: float = 0.0, turns: int = _TURNS_TO_SETTLE) -> None:
         self._now = start
         self._grain = grain
+        self._turns = turns
+        """Turns of the event loop until it skips ahead: more, if tasks wait for one another in a row."""
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._number = itertools.count()
         self._busy = 0
@@ -232,7 +234,7 @@ class SimulatedClock:
         """Skip ahead once whatever is ready to run has run."""
         if not self._asked:
             self._asked = True
-            asyncio.get_running_loop().call_soon(self._settle, _TURNS_TO_SETTLE)
+            asyncio.get_running_loop().call_soon(self._settle, self._turns)
 
     def _settle(self, turns: int) -> None:
         """Give others some turns of the event loop, then skip ahead if all of them wait."""

@@ -20,7 +20,7 @@ from unstale.wording import show_time
 from .additions import ELEMENTS_PER_BATCH, Added, add_elements, apply_rules, batches, check_given
 from .clock import Clock, RealClock
 from .config.keywords import with_keywords
-from .engine.discovery import Discovery
+from .engine.discovery import Discovery, Elsewhere
 from .engine.events import Event
 from .engine.housekeeper import TIDY_SECONDS
 from .engine.load_policy import load_policy, load_sample
@@ -83,6 +83,8 @@ class Mirror:
         copies.
     beside
         Returns what else to keep with the sample of a moment.
+    elsewhere
+        The other cells, if this is a cell of a mirror that has several.
     budget, bytes, reserve, max_rate, **said
         Keys of ``[mirror]`` in mirror.toml, in the same words: ``budget="60/min"``, ``reserve="1 day"``,
         ``objective="age"``, ``keep=3``. They count more than ``settings``.
@@ -107,6 +109,7 @@ class Mirror:
         sample_every: float = SAMPLE_SECONDS,
         tidy_every: float = TIDY_SECONDS,
         beside: Callable[[float], Mapping[str, float]] | None = None,
+        elsewhere: Elsewhere | None = None,
         budget: str | None = None,
         bytes: str | None = None,  # noqa: A002  (as mirror.toml calls it)
         reserve: str | None = None,
@@ -118,6 +121,11 @@ class Mirror:
         if settings.budget is None and settings.byte_budget is None:
             settings = replace(settings, budget=_DEFAULT_BUDGET)
         check_settings(settings)
+        if settings.cells > 1:
+            raise InvalidInput(
+                f"this mirror has {settings.cells} cells, and what you ask for is of one: name it with "
+                "--cell N (unstale cells list)"
+            )
         self.settings = settings
         self.clock: Clock = RealClock() if clock is None else clock
         self._url = fspath(store)
@@ -131,7 +139,7 @@ class Mirror:
                     self.clock.go_by(reading)
         self.sources: Mapping[str, Source] = load_sources(settings) if sources is None else sources
         self._discovery = Discovery(settings, self.sources)
-        self._tick, self._beside = tick, beside
+        self._tick, self._beside, self._elsewhere = tick, beside, elsewhere
         self._sample_every, self._tidy_every = sample_every, tidy_every
         self._worker: Worker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -403,6 +411,12 @@ class Mirror:
             await source.close()
 
     @contextmanager
+    def working(self, on_event: Callable[[Event], None] | None = None) -> Iterator[Worker]:
+        """Have a worker of this cell, beside those of other cells; sources stay as they are afterwards."""
+        with self._working(on_event) as worker:
+            yield worker
+
+    @contextmanager
     def _working(self, on_event: Callable[[Event], None] | None) -> Iterator[Worker]:
         """Have a worker, with a store of its own: on SQLite nobody else can run the mirror meanwhile."""
         if self._worker is not None:
@@ -417,7 +431,7 @@ class Mirror:
             self._worker = Worker(
                 store, self.copies, self.sources, self.settings, self.clock, tick=self._tick,
                 on_event=on_event, sample_every=self._sample_every, tidy_every=self._tidy_every,
-                beside=self._beside,
+                beside=self._beside, elsewhere=self._elsewhere,
             )  # fmt: skip
             try:
                 yield self._worker

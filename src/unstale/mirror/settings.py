@@ -298,6 +298,10 @@ class Settings:
     notify: tuple[Notify, ...] = ()
     hint_file: str | None = None
     """A file to which others append hints: a key per line, or JSON with key and time."""
+    cells: int = 1
+    """Into how many parts a new mirror is divided, each a mirror of its own, which share only the price."""
+    servers: tuple[str, ...] = field(default=(), repr=False)
+    """Addresses of further databases in which cells may be."""
     lease: float = 300.0
     """Seconds after which what a worker had taken is given to another, if it has not been heard of."""
 

@@ -7,8 +7,18 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Protocol
 
-from .engine.worker import Worker
+
+class Stoppable(Protocol):
+    """What signals end: a worker, or a runner of several."""
+
+    def stop(self) -> None:
+        """End soon; polls that have begun are finished and recorded."""
+
+    def give_up_polls(self) -> None:
+        """Wait no longer for polls that have begun."""
+
 
 _FINISH_SECONDS, _ANSWER_SECONDS = 1.0, 3.0
 """For polls that could be stopped, after an interruption; and for all others."""
@@ -16,7 +26,7 @@ _FINISH_SECONDS, _ANSWER_SECONDS = 1.0, 3.0
 
 @contextmanager
 def stopped_by_signals(
-    worker: Worker, stop_polls: Callable[[], None], on_hangup: Callable[[], None] | None = None
+    worker: Stoppable, stop_polls: Callable[[], None], on_hangup: Callable[[], None] | None = None
 ) -> Iterator[None]:
     """Let SIGINT and SIGTERM end a worker cleanly; a second one has its usual effect, and ends it at once.
 

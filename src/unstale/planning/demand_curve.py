@@ -59,10 +59,13 @@ class DemandCurve:
         object.__setattr__(self, "spent", spent)
 
     @classmethod
-    def of(cls, summary: Summary, price: float) -> DemandCurve:
-        """Return the curve of elements around a price, by what each price makes them ask for."""
+    def of(cls, summary: Summary, price: float, *, octaves: int = _OCTAVES) -> DemandCurve:
+        """Return the curve of elements around a price, by what each price makes them ask for.
+
+        It reaches so many powers of two to both sides.
+        """
         middle = scalar("price", price, above=0)
-        steps = np.arange(_PRICES_PER_OCTAVE * _OCTAVES, -_PRICES_PER_OCTAVE * _OCTAVES - 1, -1)
+        steps = np.arange(_PRICES_PER_OCTAVE * octaves, -_PRICES_PER_OCTAVE * octaves - 1, -1)
         prices = middle * 2.0 ** (steps / _PRICES_PER_OCTAVE)
         spent = [summary.cells.spent(summary.cells.frequencies(each)) for each in prices]
         return cls(prices, np.maximum.accumulate(spent))

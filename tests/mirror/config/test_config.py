@@ -34,6 +34,8 @@ budget = "86400/day"
 bytes = "3.6MB/h"
 reserve = "6h"
 max_rate = "60/min"
+cells = 16
+servers = ["postgresql://db2/${TOKEN}"]
 objective = "age"
 policy = "optimal"
 order = "random"
@@ -197,6 +199,8 @@ def test_everything_can_be_said(write, monkeypatch):
         importance="reads",
         fetch="elsewhere",
         shared="group",
+        cells=16,
+        servers=("postgresql://db2/s3cret",),
         lease=60.0,
         rules=(
             Rule(

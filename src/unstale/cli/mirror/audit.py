@@ -13,7 +13,7 @@ from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.quantities import show_duration, show_share
 from unstale.wording import plural, show_budget
 
-from .open import mirror_options, open_mirror
+from .open import mirror_options, open_any
 from .report import print_pairs, show_interval
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def audit(*, sample: int, mirror_file: str | None, as_json: bool) -> None:
     The budget and the limits of groups hold as always; so it takes its time, and says at once how long. The
     answer is kept, and unstale status shows it.
     """
-    with open_mirror(mirror_file) as opened, told_of_compilation():
+    with open_any(mirror_file) as opened, told_of_compilation():
         if told := _duration(opened.mirror.status(), sample):
             click.echo(told, err=True)
         done = 0

@@ -22,10 +22,13 @@ from unstale.cli.shared.process import discard_output
 from unstale.errors import InvalidInput
 from unstale.wording import show_size, show_time
 
-from .open import Opened, mirror_options, open_mirror
+from .open import Opened, OpenedCells, mirror_options, open_any, open_having
 
 if TYPE_CHECKING:
+    from unstale.mirror.cells.cursor import Cursor
+    from unstale.mirror.cells.mirror import MirrorOfCells
     from unstale.mirror.mirror import Mirror
+    from unstale.mirror.source import Json
     from unstale.mirror.store.contract import Version
 
 _LOOK_SECONDS = 1.0
@@ -53,7 +56,7 @@ Examples:
 
 @click.command(epilog=_CHANGES)
 @click.option("--follow", is_flag=True, help="Go on: print changes as they come, until interrupted.")
-@click.option("--after", type=Count(0), help="Only those after the change number N.")
+@click.option("--after", metavar="N", help="Only those after the change number N, or after a cursor.")
 @click.option(
     "--limit",
     type=Count(1),
@@ -68,7 +71,7 @@ Examples:
 def changes(
     *,
     follow: bool,
-    after: int | None,
+    after: str | None,
     limit: int | None,
     pattern: str | None,
     webhook: str | None,
@@ -81,6 +84,7 @@ def changes(
     Changes have numbers that grow. A program that remembers the last one goes on from there with --after. New
     elements are in the list, too: their "first" is true. With --webhook or --command this command sends all
     changes from now on, each at least once. What it could not send, it sends at the next start.
+    A mirror of several cells has a "cursor" with each change, and --after goes on from there.
     """
     if (webhook or command) and not follow:
         raise InvalidInput(
@@ -90,22 +94,24 @@ def changes(
         raise InvalidInput("--after cannot be combined with --webhook or --command: they go on by themselves")
     if follow and limit is not None:
         raise InvalidInput("--limit cannot be combined with --follow")
-    with open_mirror(mirror_file) as opened:
+    with open_any(mirror_file) as opened:
         if webhook or command:
+            if not isinstance(opened, Opened):
+                raise InvalidInput(
+                    "--webhook and --command are for a mirror of one cell: put them into [[notify]] of "
+                    "mirror.toml, by which each cell tells of its changes"
+                )
             _tell(opened.mirror, webhook, command, pattern or "*")
             return
         lines = as_json or not sys.stdout.isatty()
         if limit is None and not lines and after is None:
             limit = _CHANGES_ON_SCREEN
         printed = 0
-        found = (
-            _following(opened.mirror, after, pattern)
-            if follow
-            else _now(opened.mirror, after, limit, pattern)
-        )
+        feed = _CellFeed(opened.mirror) if isinstance(opened, OpenedCells) else _Feed(opened.mirror)
+        found = _following(feed, after, pattern) if follow else _now(feed, after, limit, pattern)
         with _until_stopped():
-            for version in found:
-                _print(version, lines=lines)
+            for version, more in found:
+                _print(version, more, lines=lines)
                 printed += 1
         if not printed and not lines and not follow:
             console().print(
@@ -124,11 +130,11 @@ def _until_stopped() -> Iterator[None]:
         pass
 
 
-def _print(version: Version, *, lines: bool) -> None:
+def _print(version: Version, more: dict[str, Json], *, lines: bool) -> None:
     from unstale.mirror.json_values import version_json
 
     if lines:
-        click.echo(json.dumps(version_json(version), ensure_ascii=False))
+        click.echo(json.dumps({**version_json(version), **more}, ensure_ascii=False))
         return
     what = "new" if version.first else "changed"
     click.echo(
@@ -137,35 +143,84 @@ def _print(version: Version, *, lines: bool) -> None:
     )
 
 
-def _pages(mirror: Mirror, after: int) -> Iterator[Version]:
-    """Go through all changes after one."""
-    while page := mirror.changes(after, _CHANGES_PER_READ):
-        yield from page
-        after = page[-1].id
+_Change = tuple["Version", dict[str, "Json"]]
+"""A change, and what is said of it besides, if it is that of a cell."""
 
 
-def _now(mirror: Mirror, after: int | None, limit: int | None, pattern: str | None) -> Iterator[Version]:
+class _Feed:
+    """The changes of a mirror of one cell; a place in them is the number of a change."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._after = 0
+
+    def begin(self, after: str | None) -> None:
+        """Go on after a place; None: from the beginning."""
+        if after is not None and not after.isdecimal():
+            raise InvalidInput(f"--after must be the number of a change; it is {after[:60]!r}")
+        self._after = int(after or 0)
+
+    def begin_now(self) -> None:
+        """Go on after all changes there are."""
+        with self._mirror.store.begin() as transaction:
+            latest = transaction.versions(limit=1, latest_first=True)
+        self._after = latest[0].id if latest else 0
+
+    def read(self) -> Iterator[_Change]:
+        """Go through all changes from there on."""
+        while page := self._mirror.changes(self._after, _CHANGES_PER_READ):
+            for version in page:
+                self._after = version.id
+                yield version, {}
+
+
+class _CellFeed:
+    """The changes of a mirror of several cells; a place in them is a cursor."""
+
+    def __init__(self, mirror: MirrorOfCells) -> None:
+        self._mirror = mirror
+        self._after: Cursor | None = None
+
+    def begin(self, after: str | None) -> None:
+        """Go on after a place; None: from the beginning."""
+        from unstale.mirror.cells.cursor import Cursor
+
+        self._after = None if after is None else Cursor.read(after)
+
+    def begin_now(self) -> None:
+        """Go on after all changes there are."""
+        self._after = self._mirror.latest()
+
+    def read(self) -> Iterator[_Change]:
+        """Go through all changes from there on."""
+        for cell, version, place in self._mirror.changes(self._after):
+            self._after = place
+            yield version, {"cell": cell, "cursor": place.text()}
+
+
+def _wanted(feed: _Feed | _CellFeed, pattern: str | None) -> Iterator[_Change]:
+    return (one for one in feed.read() if pattern is None or fnmatchcase(one[0].key, pattern))
+
+
+def _now(
+    feed: _Feed | _CellFeed, after: str | None, limit: int | None, pattern: str | None
+) -> Iterator[_Change]:
     """Return the changes there are now: the first after one, or the latest."""
     from collections import deque
     from itertools import islice
 
-    found = (one for one in _pages(mirror, after or 0) if pattern is None or fnmatchcase(one.key, pattern))
+    feed.begin(after)
+    found = _wanted(feed, pattern)
     if limit is None:
         return found
     return islice(found, limit) if after is not None else iter(deque(found, maxlen=limit))
 
 
-def _following(mirror: Mirror, after: int | None, pattern: str | None) -> Iterator[Version]:
+def _following(feed: _Feed | _CellFeed, after: str | None, pattern: str | None) -> Iterator[_Change]:
     """Return changes as they come."""
-    if after is None:
-        with mirror.store.begin() as transaction:
-            latest = transaction.versions(limit=1, latest_first=True)
-        after = latest[0].id if latest else 0
+    feed.begin_now() if after is None else feed.begin(after)
     while True:
-        for version in _pages(mirror, after):
-            after = version.id
-            if pattern is None or fnmatchcase(version.key, pattern):
-                yield version
+        yield from _wanted(feed, pattern)
         sys.stdout.flush()
         if _unread():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -229,7 +284,7 @@ def show(*, key: str, number: int | None, diff: bool, mirror_file: str | None, a
     Numbers of versions are those of unstale changes and unstale explain. Reading a copy counts, if
     mirror.toml says that importance comes from reads.
     """
-    with open_mirror(mirror_file) as opened:
+    with open_having(mirror_file, key) as opened:
         got = opened.mirror.read(key, version=number, count=not diff)
         if diff:
             _print_difference(opened, got.version, got.body, as_json=as_json)

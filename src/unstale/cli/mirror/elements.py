@@ -21,7 +21,7 @@ from unstale.cli.shared.when import MOMENT, span_or_nothing
 from unstale.errors import InvalidInput
 from unstale.wording import plural
 
-from .open import Opened, allow_option, mirror_options, open_mirror, read_lines
+from .open import Opened, OpenedCells, allow_option, mirror_options, open_any, read_lines
 from .report import print_item, withheld_words
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def add(
             raise InvalidInput(f"{name} needs --from")
     source = "feed" if feed else "sitemap" if sitemap else source
     said = {name: value for name, value in given.items() if value is not None}
-    with open_mirror(mirror_file) as opened:
+    with open_any(mirror_file) as opened:
         from unstale.mirror.additions import Added
         from unstale.mirror.source import New
 
@@ -268,7 +268,7 @@ def _shown(name: str, value: object) -> str:
     return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _print_added(opened: Opened, got: Added, said: list[str]) -> None:
+def _print_added(opened: Opened | OpenedCells, got: Added, said: list[str]) -> None:
     out, added, known, refused, changed = console(), got.added, got.known, got.refused, got.changed
     were = f"{'was' if known == 1 else 'were'} there already"
     if changed:
@@ -305,7 +305,7 @@ def remove(*, keys: tuple[str, ...], forget: bool, yes: bool, mirror_file: str |
     A KEY may be a pattern as of a shell, in quotes. Copies stay unless --forget is given, and unstale add
     brings an element back with all that was learned.
     """
-    with open_mirror(mirror_file) as opened:
+    with open_any(mirror_file) as opened:
         found: dict[str, None] = {}
         for key in keys:
             found |= dict.fromkeys(_matching(opened, key))
@@ -321,7 +321,7 @@ def remove(*, keys: tuple[str, ...], forget: bool, yes: bool, mirror_file: str |
     console().print(f"Removed {plural(count, 'element')}{what}.")
 
 
-def _matching(opened: Opened, key: str) -> list[str]:
+def _matching(opened: Opened | OpenedCells, key: str) -> list[str]:
     """Return the keys that are meant: a pattern may mean many."""
     if any(letter in key for letter in "*?["):
         found = [element.key for element in opened.mirror.elements(key)]
@@ -372,7 +372,7 @@ def hint(
         keys = (*keys, *read_lines("--from", file))
     if not keys:
         raise InvalidInput("no hint: name elements, or a file with --from")
-    with open_mirror(mirror_file) as opened:
+    with open_any(mirror_file) as opened:
         when = opened.mirror.clock.now() if moment is None else moment.timestamp()
         count = opened.mirror.hint(keys, time=when, channel="command")
     if as_json:

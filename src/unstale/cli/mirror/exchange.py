@@ -17,7 +17,7 @@ from unstale.tables import check_writable
 from unstale.wording import plural
 
 from .moving_in import MovingIn
-from .open import Opened, allow_option, mirror_options, open_mirror
+from .open import Opened, OpenedCells, allow_option, mirror_options, open_any, open_mirror
 from .report import print_item, withheld_words
 
 _KINDS = ("elements", "history", "copies")
@@ -94,7 +94,7 @@ def import_command(
             raise InvalidInput(f"{option} is for other tools: --as {', '.join(_FOREIGN)}")
     kinds = sorted(((_KINDS.index(kind or _kind_of(file)), file) for file in files), key=lambda pair: pair[0])
     done: list[dict[str, Any]] = []
-    with open_mirror(mirror_file) as opened, told_of_compilation():
+    with open_any(mirror_file) as opened, told_of_compilation():
         for number, file in kinds:
             done.append(_imported(opened, _KINDS[number], file, allow))
     if as_json:
@@ -150,15 +150,25 @@ def _parquet_columns(file: str) -> list[str]:
         raise InvalidInput(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
 
 
-def _imported(opened: Opened, kind: str, file: str, allow: tuple[str, ...]) -> dict[str, Any]:
+def _imported(opened: Opened | OpenedCells, kind: str, file: str, allow: tuple[str, ...]) -> dict[str, Any]:
     from unstale.mirror.exchange import tables as exchange
 
     if not Path(file).is_file():
         raise InvalidInput(f"{file}: no such file")
     skipped: list[tuple[str, str]] = []
     withheld: list[str] = []
+    if isinstance(opened, OpenedCells) and kind != "elements":
+        raise InvalidInput(
+            f"{file}: history and copies are imported into one cell at a time: say --cell N, for each cell, "
+            "with a file of its elements"
+        )
     with progress(f"importing {file}") as advance:
-        if kind == "elements":
+        if isinstance(opened, OpenedCells):
+            count = opened.mirror.import_elements(
+                file, allow=allow, progress=advance, withheld=withheld.append
+            )
+            told = plural(count, "element")
+        elif kind == "elements":
             count = exchange.import_elements(
                 opened.mirror, file, allow=allow, progress=advance, withheld=withheld.append
             )
@@ -211,11 +221,11 @@ def export_command(
         if file is not None:
             check_writable(option, file, *([_ARCHIVES] if option == "--copies" else []))
     counts: dict[str, int] = {}
-    with open_mirror(mirror_file) as opened, told_of_compilation():
+    with open_any(mirror_file) as opened, told_of_compilation():
         from unstale.mirror.exchange import tables as exchange
         from unstale.mirror.exchange.warc import export_warc
 
-        mirror = opened.mirror
+        mirror = opened.mirror if isinstance(opened, Opened) else list(opened.mirror.mirrors())
         jobs: list[tuple[str, str | None, Callable[..., int], dict[str, Any]]] = [
             ("element", elements, exchange.export_elements, {}),
             ("poll", history, exchange.export_history, {"failures": failures}),

@@ -13,7 +13,7 @@ from unstale.cli.shared.progress import told_of_compilation
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.wording import distance, plural, show_price, show_rate, show_rate_interval, show_size, show_time
 
-from .open import Opened, mirror_options, open_mirror
+from .open import Opened, mirror_options, open_having
 from .report import print_pairs
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def explain(*, key: str, polls: int, mirror_file: str | None, as_json: bool) -> 
     How often it seems to change, what a poll would be worth now and what the price is, when the next poll
     comes and why then, and what the last polls saw. In JSON it is what GET /api/elements/NUMBER gives.
     """
-    with open_mirror(mirror_file) as opened, told_of_compilation():
+    with open_having(mirror_file, key) as opened, told_of_compilation():
         got = opened.mirror.explain(key)
         if as_json:
             print_json(got.to_json(polls))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,15 +15,32 @@ from unstale.cli.shared.options import Quantity
 from unstale.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from unstale.mirror.cells.mirror import MirrorOfCells
     from unstale.mirror.config.file import Config
     from unstale.mirror.mirror import Mirror
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
 
+_CELL = "unstale.cell"
+"""Under which name the context of a command keeps which cell is meant."""
+
+
+def _remember_cell(context: click.Context, _: click.Parameter, value: int | None) -> None:
+    context.meta[_CELL] = value
+
+
 def mirror_options(command: _Command) -> _Command:
     """Add the options that all commands of the mirror have."""
     command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    command = click.option(
+        "--cell",
+        type=click.IntRange(min=0),
+        metavar="N",
+        expose_value=False,
+        callback=_remember_cell,
+        help="Of a mirror of several cells: this one alone.",
+    )(command)
     return click.option(
         "--mirror",
         "mirror_file",
@@ -64,9 +81,7 @@ class Opened:
     @property
     def again(self) -> str:
         """What has to follow ``unstale COMMAND`` to mean this mirror."""
-        from unstale.mirror.config.file import find
-
-        return "" if self.config.path == find() else f" --mirror {self.config.path}"
+        return _again(self.config)
 
     @property
     def start(self) -> str:
@@ -84,7 +99,76 @@ def configured(file: str | None) -> Config:
     path = find() if file is None else Path(file)
     if file is None:
         check_owner(path)
-    return load(path / FILE if file is not None and path.is_dir() else path)
+    config = load(path / FILE if file is not None and path.is_dir() else path)
+    context = click.get_current_context(silent=True)
+    number = None if context is None else context.meta.get(_CELL)
+    if number is None:
+        return config
+    if config.settings.cells < 2:
+        raise InvalidInput(f"--cell {number}: this mirror has one cell only")
+    from unstale.mirror.cells.mirror import MirrorOfCells
+
+    with MirrorOfCells(config.store, settings=config.settings, copies=config.copies) as mirror:
+        store, settings, copies = mirror.as_mirror(mirror.numbered(number))
+    return replace(config, store=store, settings=settings, copies=copies)
+
+
+@dataclass(frozen=True)
+class OpenedCells:
+    """A mirror of several cells and what its file says."""
+
+    config: Config
+    mirror: MirrorOfCells
+
+    @property
+    def again(self) -> str:
+        """What has to follow ``unstale COMMAND`` to mean this mirror."""
+        return _again(self.config)
+
+    @property
+    def start(self) -> str:
+        """The command that polls it."""
+        return f"unstale run{self.again}"
+
+
+def _again(config: Config) -> str:
+    from unstale.mirror.config.file import find
+
+    return "" if config.path == find() else f" --mirror {config.path}"
+
+
+@contextmanager
+def open_cells(config: Config) -> Iterator[OpenedCells]:
+    """Open a mirror of several cells."""
+    from unstale.mirror.cells.mirror import MirrorOfCells
+
+    with MirrorOfCells(config.store, settings=config.settings, copies=config.copies) as mirror:
+        yield OpenedCells(config, mirror)
+
+
+@contextmanager
+def open_any(file: str | None) -> Iterator[Opened | OpenedCells]:
+    """Open the mirror that is meant, be it of one cell or of several."""
+    config = configured(file)
+    if config.settings.cells > 1:
+        with open_cells(config) as opened:
+            yield opened
+        return
+    with open_mirror(file) as single:
+        yield single
+
+
+@contextmanager
+def open_having(file: str | None, key: str) -> Iterator[Opened]:
+    """Open the mirror that is meant; of several cells, the one that has an element."""
+    config = configured(file)
+    if config.settings.cells > 1:
+        with open_cells(config) as opened:
+            mirror = opened.mirror.having(key)
+            yield Opened(config, mirror)
+        return
+    with open_mirror(file) as single:
+        yield single
 
 
 @contextmanager

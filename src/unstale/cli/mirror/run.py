@@ -20,10 +20,11 @@ from unstale.cli.shared.when import MOMENT
 from unstale.errors import InvalidInput, UnstaleError
 from unstale.wording import show_budget
 
-from .open import Opened, configured, mirror_options, open_mirror
+from .open import Opened, OpenedCells, configured, mirror_options, open_any, open_cells
 from .serve import PORT, serving
 
 if TYPE_CHECKING:
+    from unstale.mirror.cells.mirror import MirrorOfCells
     from unstale.mirror.engine.events import Event
     from unstale.mirror.mirror import Mirror
     from unstale.mirror.reports.status import Status
@@ -80,13 +81,15 @@ def run(
     for name, given in (("--port", port), ("--token-file", token_file)):
         if given is not None and not serve:
             raise InvalidInput(f"{name} is for the dashboard: say --serve, too")
+    if serve and configured(mirror_file).settings.cells > 1:
+        raise InvalidInput("--serve is for a mirror of one cell: serve each cell with unstale serve --cell N")
     with ExitStack() as stack:
         if serve and not (quiet or as_json) and sys.stderr.isatty():
             say(console(stderr=True), "The dashboard and the runner begin ...", apart=False)
         server = serving(mirror_file, PORT if port is None else port, token_file)
         at_once = serve and Path(configured(mirror_file).store).exists()  # or else we make the store first
         address = stack.enter_context(server) if at_once else None
-        opened = stack.enter_context(open_mirror(mirror_file))
+        opened = stack.enter_context(open_any(mirror_file))
         if serve:
             address = stack.enter_context(server) if address is None else address
             _tell_address(address(), quiet=quiet, as_json=as_json)
@@ -97,7 +100,7 @@ def run(
 
 def run_until(
     stack: ExitStack,
-    opened: Opened,
+    opened: Opened | OpenedCells,
     end: float | None,
     *,
     once: bool = False,
@@ -119,7 +122,7 @@ def run_until(
     """
     while _work(opened, end, once=once, quiet=quiet, as_json=as_json):
         opened.mirror.close()
-        opened = stack.enter_context(open_mirror(str(opened.config.path)))
+        opened = stack.enter_context(open_any(str(opened.config.path)))
 
 
 def _tell_address(address: str, *, quiet: bool, as_json: bool) -> None:
@@ -139,7 +142,7 @@ def _end(length: float | None, until: datetime | None, now: float) -> float | No
     return None if length is None else now + length
 
 
-def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json: bool) -> bool:
+def _work(opened: Opened | OpenedCells, end: float | None, *, once: bool, quiet: bool, as_json: bool) -> bool:
     """Run the mirror until it ends; tell whether it should be opened again, since SIGHUP has come."""
     from .run_display import JsonLines, LogLines, Screen, Seen
 
@@ -172,7 +175,7 @@ def _work(opened: Opened, end: float | None, *, once: bool, quiet: bool, as_json
 class _Reload:
     """Reads mirror.toml again; if it is sound, the runner ends, to be started anew."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened | OpenedCells) -> None:
         self._opened = opened
         self.wanted = False
 
@@ -203,24 +206,31 @@ def _settled(view: Callable[[Event], None]) -> Callable[[Event], None]:
     return tell
 
 
-def _look(opened: Opened) -> Status | None:
+def _look(opened: Opened | OpenedCells) -> Status | None:
     """Look at the mirror through a door of its own: the loop must not wait for it, nor for a compiler."""
     from unstale.mirror.engine.rehearsal import is_ready, without_compiler
     from unstale.mirror.mirror import Mirror
 
     config = opened.config
+    if isinstance(opened, OpenedCells):
+        with open_cells(config) as cells:
+            return cells.mirror.status() if is_ready() else without_compiler(cells.mirror.status)
     with Mirror(config.store, settings=config.settings, copies=config.copies) as mirror:
         return mirror.status() if is_ready() else without_compiler(mirror.status)
 
 
-def _step(mirror: Mirror, view: Callable[[Event], None], seen: Seen) -> None:
+def _step(mirror: Mirror | MirrorOfCells, view: Callable[[Event], None], seen: Seen) -> None:
     """Poll what is due now; a machine that was too slow for it gets another chance."""
     for _ in range(3):
         if mirror.step(on_event=view) or seen.waits(mirror.clock.now()) or not _waiting(mirror):
             return
 
 
-def _waiting(mirror: Mirror) -> bool:
+def _waiting(mirror: Mirror | MirrorOfCells) -> bool:
     """Tell whether some element has not been polled yet."""
+    from unstale.mirror.mirror import Mirror
+
+    if not isinstance(mirror, Mirror):
+        return any(map(_waiting, mirror.mirrors()))
     with mirror.store.begin() as transaction:
         return transaction.count().get("new", 0) > 0

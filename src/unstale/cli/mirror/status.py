@@ -23,7 +23,7 @@ from unstale.wording import (
     show_size,
 )
 
-from .open import Opened, mirror_options, open_mirror
+from .open import Opened, OpenedCells, mirror_options, open_any
 from .report import print_item, print_pairs, show_interval, show_outcomes
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
     In JSON, budgets, what is spent, and rates are per second; other times are in seconds; traffic and sizes
     are in bytes; moments are in UTC; what is not known is null. GET /api/status gives the same.
     """
-    with open_mirror(mirror_file) as opened, told_of_compilation(), progress("reading the mirror"):
+    with open_any(mirror_file) as opened, told_of_compilation(), progress("reading the mirror"):
         got = opened.mirror.status()
         odd = [] if as_json or not top else _odd(opened, top)
     if as_json:
@@ -66,7 +66,7 @@ def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
         _print(console(), opened, got, top, odd)
 
 
-def _odd(opened: Opened, top: int) -> list[tuple[str, list[tuple[str, str]]]]:
+def _odd(opened: Opened | OpenedCells, top: int) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return elements of which a person should know: never there, or moved; of not too many."""
     never, moved = [], []
     for element in islice(opened.mirror.elements(), _MOST_ELEMENTS):
@@ -211,7 +211,11 @@ def bottlenecks(got: Status) -> list[str]:
 
 
 def _print(
-    out: Console, opened: Opened, got: Status, top: int, odd: list[tuple[str, list[tuple[str, str]]]]
+    out: Console,
+    opened: Opened | OpenedCells,
+    got: Status,
+    top: int,
+    odd: list[tuple[str, list[tuple[str, str]]]],
 ) -> None:
     count = elements_of(got)
     out.print(f"{opened.config.path}: {plural(count, 'element')}{_states(got)}")
@@ -256,7 +260,7 @@ def _print_list(out: Console, name: str, rows: list[tuple[str, str]]) -> None:
             print_item(out, printable(why), 4)
 
 
-def _print_neglected(out: Console, opened: Opened, got: Status, top: int) -> None:
+def _print_neglected(out: Console, opened: Opened | OpenedCells, got: Status, top: int) -> None:
     if not got.neglected:
         return
     out.print("\nNeglected:")

@@ -105,6 +105,11 @@ _MIRROR = (
     Key("importance", values.choice("weights", "reads", "links"), '"weights"', '"weights"',
         "How much freshness of an element matters: its weight; its weight times how often its copy is read "
         "(`reads`); or its weight times its PageRank by the links that are followed (`links`)."),
+    Key("cells", values.count(1, 4096), "1", "16",
+        "Into how many cells a new mirror is divided: each has its own tables, planner and workers, and a "
+        "part of the budget. [More](../how-to/run-a-fleet.md)."),
+    Key("servers", values.addresses_of_servers, "that of `store`", '["postgresql://me@db2/mirror"]',
+        "With several cells: further PostgreSQL databases in which they may be."),
     Key("lease", _TIME, "5min", '"5min"',
         "Time after which polls that a worker has taken go to another, if it has not been heard of."),
 )  # fmt: skip

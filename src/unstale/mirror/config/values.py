@@ -68,6 +68,16 @@ def secret(name: str, value: object) -> str:
     return expanded(name, value)
 
 
+def addresses_of_servers(name: str, value: object) -> tuple[str, ...]:
+    """Read addresses of PostgreSQL databases, in which variables of the environment are replaced."""
+    if not isinstance(value, list) or not value:
+        _reject(name, 'a list of addresses, such as ["postgresql://me@db2/mirror"]', value, hidden=True)
+    found = tuple(secret(name, one) for one in value)
+    if any(not one.startswith(("postgresql://", "postgres://")) for one in found):
+        _reject(name, "addresses that begin with postgresql://", value, hidden=True)
+    return found
+
+
 def text(rule: str) -> Read:
     """Return a reader of texts, described by ``rule``."""
 

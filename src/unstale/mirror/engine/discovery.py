@@ -10,9 +10,10 @@ trust); what users add has none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 from unstale.errors import InvalidInput
 from unstale.mirror.secrets import origin, without_secrets
@@ -27,6 +28,8 @@ from .discovery_limits import DiscoveryRoom, note_left_out
 
 FILE_AUTHOR = "file"
 """The author of what a file names: not the user, unless the user says so."""
+NAMED_ELSEWHERE = -1
+"""Number of the list that named what a list of another cell has named."""
 DISCOVERED_AT_ONCE = 10_000
 """Elements that lists name from which on a transaction takes no other list: they take a second."""
 _DISCOVERED_WHEN_LEAVING = 1000
@@ -45,11 +48,26 @@ def note_told(
     t.edit([("told", number, told[one.key], "") for number, one in both if one.key in told])
 
 
+class Elsewhere(Protocol):
+    """The other cells of a mirror, and what polls here discover of their elements."""
+
+    def owns(self, group: str) -> bool:
+        """Tell whether elements of a group are those of another cell."""
+
+    def send(self, t: Transaction, news: Sequence[tuple[New, Sequence[str]]]) -> int:
+        """Note elements that were named, with their authors; return how many there was no room for."""
+
+    def send_hints(self, t: Transaction, channel: str, hints: Sequence[tuple[str, float]]) -> None:
+        """Note hints about elements."""
+
+
 class Discovery:
     """Turns what users and sources name into elements, by the rules of the mirror."""
 
-    def __init__(self, settings: Settings, sources: Mapping[str, Source]) -> None:
-        self._settings, self._sources = settings, sources
+    def __init__(
+        self, settings: Settings, sources: Mapping[str, Source], elsewhere: Elsewhere | None = None
+    ) -> None:
+        self._settings, self._sources, self._elsewhere = settings, sources, elsewhere
         self._room = DiscoveryRoom(settings.discovery)
         self._has_secrets = any(without_secrets(rule.options) != rule.options for rule in settings.rules)
 
@@ -170,21 +188,10 @@ class Discovery:
         complete: bool,
     ) -> set[str]:
         """Add what is new among what a list named; return the keys of all that is new."""
-        additions: dict[str, Addition] = {}
-        told: dict[str, float] = {}
         lists = t.numbered([via])
         if via in lists and "author" in lists[via].given:  # who named the list has a part in what it names
             authors = (*authors, str(lists[via].given["author"]))
-        for new in news:
-            try:
-                addition = self.addition(new, {}, via=via, authors=authors)
-                check_key(addition.key)
-                check_key(addition.group)
-            except InvalidInput:  # what others write may be anything; what is no element is left out
-                continue
-            additions[addition.key] = addition
-            if new.modified is not None:
-                told[addition.key] = new.modified
+        additions, told, others = self._named(news, via, authors)
         new_ones: list[Addition] = []
         linked: list[int] = []
         for keys in _batches(list(additions)):
@@ -193,6 +200,8 @@ class Discovery:
             linked += [element.id for element in known.values() if element.state != "removed"]
         followed = via in lists and lists[via].source in {"http", "browser"}
         admitted, left_out = self._room.admitted(t, via, new_ones, now, followed=followed)
+        if self._elsewhere is not None and others:
+            left_out = dict(Counter(left_out) + Counter(waiting=self._elsewhere.send(t, others)))
         added = t.add(admitted, now)
         note_told(t, added, admitted, told)
         if followed and self._settings.importance == "links":
@@ -204,6 +213,28 @@ class Discovery:
         if complete and additions:
             self._vanished(t, via, set(additions), now)
         return {one.key for one in new_ones}
+
+    def _named(
+        self, news: Sequence[New], via: int, authors: Sequence[str]
+    ) -> tuple[dict[str, Addition], dict[str, float], list[tuple[New, Sequence[str]]]]:
+        """Return what a list names here, when that changed last by key, and what it names in other cells."""
+        additions: dict[str, Addition] = {}
+        told: dict[str, float] = {}
+        others: list[tuple[New, Sequence[str]]] = []
+        for new in news:
+            try:
+                addition = self.addition(new, {}, via=via, authors=authors)
+                check_key(addition.key)
+                check_key(addition.group)
+            except InvalidInput:  # what others write may be anything; what is no element is left out
+                continue
+            if self._elsewhere is not None and self._elsewhere.owns(addition.group):
+                others.append((new, authors))
+                continue
+            additions[addition.key] = addition
+            if new.modified is not None:
+                told[addition.key] = new.modified
+        return additions, told, others
 
     def _vanished(self, t: Transaction, via: int, named: set[str], now: float) -> None:
         """Look soon at elements that a complete list names no more: they may be gone.
@@ -222,13 +253,20 @@ class Discovery:
     def _hinted(self, t: Transaction, channel: str, hints: Sequence[tuple[str, float]], now: float) -> None:
         for batch in _batches(list(hints)):
             keys: dict[str, float] = {}
+            sources: dict[str, str] = {}
             for text, told in batch:
                 try:
                     name, rest = source_for(text)
-                    keys[source_named(self._sources, name).key(rest, {})] = told
+                    key = source_named(self._sources, name).key(rest, {})
                 except InvalidInput:
                     continue
+                keys[key], sources[key] = told, name
             known = t.find(list(keys))
+            if self._elsewhere is not None:
+                unknown = [(key, told) for key, told in keys.items() if key not in known]
+                owns = self._elsewhere.owns
+                others = [one for one in unknown if owns(self.ruled(one[0], sources[one[0]], {}).group)]
+                self._elsewhere.send_hints(t, channel, others)
             t.edit(
                 [
                     ("hint", element.id, min(keys[key] or now, now), channel)
@@ -236,6 +274,33 @@ class Discovery:
                     if element.state != "removed"
                 ]
             )
+
+    def take_named(
+        self, t: Transaction, news: Sequence[tuple[New, Sequence[str]]], now: float
+    ) -> dict[str, int]:
+        """Add elements that lists of other cells named; return why how many are left out."""
+        additions: dict[str, Addition] = {}
+        told: dict[str, float] = {}
+        for new, authors in news:
+            addition = self.addition(new, {}, via=NAMED_ELSEWHERE, authors=authors)
+            additions[addition.key] = addition
+            if new.modified is not None:
+                told[addition.key] = new.modified
+        known = t.find(list(additions))
+        new_ones = [one for key, one in additions.items() if key not in known]
+        admitted, left_out = self._room.admitted(t, NAMED_ELSEWHERE, new_ones, now)
+        note_told(t, t.add(admitted, now), admitted, told)
+        return left_out
+
+    def take_hints(
+        self, t: Transaction, channel: str, hints: Sequence[tuple[str, float]], now: float
+    ) -> None:
+        """Note hints that lists of other cells gave."""
+        known = t.find([key for key, _ in hints])
+        there = {key: element for key, element in known.items() if element.state != "removed"}
+        t.edit(
+            [("hint", there[key].id, min(told or now, now), channel) for key, told in hints if key in there]
+        )
 
     def rules_again(
         self, elements: Iterable[Element], vias: Mapping[int, Element] | None = None

@@ -67,6 +67,9 @@ class Planner:
         self.last_poll, self._counts = state.last_poll, state.counts
         """Number of the last poll that it has learned from, and what it has counted."""
         self._last_heard = state.last_poll
+        self.spent = 0.0
+        """What the polls that it has heard of have cost, in the unit of the budget."""
+        self._share = state.share.number
         self._count_reads_at = 0.0
         self._kept: dict[str, bytes] = {}
         """What was written of the state last."""
@@ -211,6 +214,7 @@ class Planner:
                     failed=before.failed + sum(one in {"failed", "refused"} for one in heard.outcome),
                     traffic=before.traffic + int(heard.traffic.sum()),
                 )
+                self.spent += float(self.policy.limits.costs(heard.traffic.astype(float)).sum())
             more = heard.poll.size == _POLLS_AT_ONCE
         if not self.policy.in_turn.waiting:
             self.last_poll = self._last_heard
@@ -252,7 +256,8 @@ class Planner:
             elif edit.kind == "audit":
                 self.policy.audit[edit.subject] = edit.channel
             elif edit.kind == "settings":
-                changed = PlannerState.read(t.state()).in_force(self.settings)
+                state = PlannerState.read(t.state())
+                changed, self._share = state.in_force(self.settings), state.share.number
                 self.policy.limits.change_budget(now, changed.budget, changed.byte_budget)
                 self.policy.limits.max_rate = changed.fastest
                 self.policy.table.look_again()
@@ -335,4 +340,5 @@ class Planner:
             },
             told={**policy.told_times.state(), **policy.known.expiries.state()},
             channels=policy.known.channels,
+            share_taken=self._share,
         )

@@ -3,7 +3,8 @@
 Whoever wants to know it (the planner itself, reports, the dashboard) calls `PlannerState.read` with what
 `Transaction.state` returns; nobody else decodes it. It is stored under eight names: ``planner`` (JSON),
 ``learner``, ``rhythm``, ``levels`` and ``told`` (arrays), ``classes`` (JSON), ``channels``, and ``budgets``
-(JSON), which `Mirror.set_budget` writes.
+(JSON), which `Mirror.set_budget` writes. One of several cells has a ninth, ``share`` (JSON), which the runner
+of cells writes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import numpy as np
 from unstale.mirror.settings import Settings
 from unstale.policy import Channels
 
-__all__ = ["BudgetPair", "BudgetsSet", "HintsLeft", "PlannerState", "PollCounts", "packed", "unpacked"]
+__all__ = [
+    "BudgetPair", "BudgetsSet", "HintsLeft", "PlannerState", "PollCounts", "ShareGiven", "packed", "unpacked",
+]  # fmt: skip
 
 
 class BudgetPair(NamedTuple):
@@ -58,6 +61,17 @@ class BudgetsSet:
     def kept(self) -> dict[str, bytes]:
         """Return it as `Transaction.keep` takes it."""
         return {"budgets": json.dumps({**self.budgets._asdict(), "instead_of": self.instead_of}).encode()}
+
+
+class ShareGiven(NamedTuple):
+    """The part of a budget that a cell was given; it counts until one with a higher number comes."""
+
+    number: int = 0
+    share: float = 1.0
+
+    def kept(self) -> dict[str, bytes]:
+        """Return it as `Transaction.keep` takes it."""
+        return {"share": json.dumps(self).encode()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,10 @@ class PlannerState:
     """How good hints of each channel are."""
     budgets_set: BudgetsSet | None = None
     """What `Mirror.set_budget` has set; the planner only reads it."""
+    share: ShareGiven = field(default_factory=ShareGiven)
+    """The part of the budget that counts; all of it, unless this is one of several cells."""
+    share_taken: int = 0
+    """The number of the part by which the planner went last."""
 
     @classmethod
     def read(cls, kept: Mapping[str, bytes]) -> PlannerState:
@@ -125,6 +143,8 @@ class PlannerState:
             told=unpacked(kept["told"]) if "told" in kept else None,
             channels=Channels.read(kept.get("channels", b"")),
             budgets_set=_budgets_set(json.loads(kept.get("budgets", b"{}"))),
+            share=ShareGiven(*json.loads(kept.get("share", b"[]"))),
+            share_taken=found.get("share", 0),
         )
 
     def kept(self) -> dict[str, bytes]:
@@ -145,6 +165,8 @@ class PlannerState:
             position["objective"] = self.objective
         if isfinite(self.paced):
             position["paced"] = self.paced
+        if self.share_taken:
+            position["share"] = self.share_taken
         kept = {"planner": json.dumps(position).encode(), "channels": self.channels.text()}
         if self.classes:
             kept["classes"] = self.classes
@@ -152,12 +174,23 @@ class PlannerState:
         return kept | {name: packed(arrays) for name, arrays in learned.items() if arrays is not None}
 
     def in_force(self, settings: Settings) -> Settings:
-        """Return the settings with the budgets that a user has set, unless they have changed after that."""
+        """Return the settings with the budgets that a user has set, unless they have changed after that.
+
+        A cell has its part of them, and of the highest rate.
+        """
         changed = self.budgets_set
         said = settings.budget, settings.byte_budget
-        if changed is None or changed.instead_of not in (None, said):
+        if changed is not None and changed.instead_of in (None, said):
+            settings = replace(settings, **changed.budgets._asdict())
+        if self.share == ShareGiven():
             return settings
-        return replace(settings, **changed.budgets._asdict())
+        part = self.share.share
+        return replace(
+            settings,
+            budget=None if settings.budget is None else part * settings.budget,
+            byte_budget=None if settings.byte_budget is None else part * settings.byte_budget,
+            max_rate=None if settings.fastest is None else part * settings.fastest,
+        )
 
 
 def _budgets_set(found: Mapping[str, Any]) -> BudgetsSet | None:

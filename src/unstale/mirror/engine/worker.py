@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.clock import Clock, RealClock
@@ -42,7 +42,7 @@ from unstale.mirror.store.copies import Copies
 from unstale.policy.terms import aim_of
 from unstale.wording import plural
 
-from .discovery import DISCOVERED_AT_ONCE, Discovery
+from .discovery import DISCOVERED_AT_ONCE, Discovery, Elsewhere
 from .events import Event, EventEmitter
 from .housekeeper import TIDY_SECONDS, Housekeeper
 from .planner import Planner
@@ -68,6 +68,7 @@ _LONGEST_START_SECONDS = 900.0
 """For which a worker that starts, and then dies on another machine, is believed to be there."""
 _LAST_TRIES_SECONDS = (0.1, 0.5, 2.0, 5.0, 0.0)
 """Pauses after each attempt to record what polls saw when the worker leaves."""
+_Answer = TypeVar("_Answer")
 
 
 class _Turn(NamedTuple):
@@ -92,6 +93,8 @@ class Worker:
         seconds between two looks for old versions and lost copies
     beside
         returns what else to keep with the sample of a moment
+    elsewhere
+        what takes what its polls discover that belongs into other cells
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Worker:
         sample_every: float = SAMPLE_SECONDS,
         tidy_every: float = TIDY_SECONDS,
         beside: Callable[[float], Mapping[str, float]] | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self._store, self._settings, self._clock, self._tick = store, settings, clock, tick
         self._copies = copies
@@ -129,7 +133,7 @@ class Worker:
             copied=lambda began: self._troubles.end("copies", began),
             own=(*copies.place.own_files, *store.own_files),
         )  # fmt: skip
-        self._discovery = Discovery(settings, sources)
+        self._discovery = Discovery(settings, sources, elsewhere)
         self._housekeeper = Housekeeper(
             store, copies, settings, self._events, clock, worker=self.name, sample_every=sample_every,
             tidy_every=tidy_every, beside=beside,
@@ -174,6 +178,16 @@ class Worker:
     def give_up_polls(self) -> None:
         """Wait no longer for polls that have begun; they have failed, and are made again."""
         self._runner.give_up_polls()
+
+    async def ask(self, question: Callable[[Planner], _Answer]) -> _Answer | None:
+        """Return what the planner answers, between two turns; None if this worker does not plan."""
+
+        def answer() -> _Answer | None:
+            planner = self.planner
+            return None if planner is None or planner.policy.in_turn.on else question(planner)
+
+        found: _Answer | None = await self._in_store_thread(answer)
+        return found
 
     async def run(self, until: float | None = None) -> None:
         """Work until told to stop, or until a moment."""

@@ -137,26 +137,48 @@ _HISTORY = Schema(
 
 
 def export_elements(
-    mirror: Mirror, path: str | PathLike[str], *, pattern: str | None = None, progress: Advance = ignore
+    mirror: Mirror | Iterable[Mirror],
+    path: str | PathLike[str],
+    *,
+    pattern: str | None = None,
+    progress: Advance = ignore,
 ) -> int:
-    """Write elements that are not removed to a file, without secrets; return how many."""
+    """Write elements that are not removed to a file, without secrets; return how many.
+
+    All exports take one mirror, or several that are the cells of one.
+    """
+    count = 0
+    with open_records(fspath(path), ELEMENT_COLUMNS) as write:
+        for rows in (rows for one in cells_of(mirror) for rows in _element_rows(one, pattern)):
+            write(rows)
+            count += len(rows)
+            progress(len(rows))
+    return count
+
+
+def cells_of(mirror: Mirror | Iterable[Mirror]) -> Iterable[Mirror]:
+    """Return the cells of a mirror, which may be one."""
+    from unstale.mirror.mirror import Mirror
+
+    return (mirror,) if isinstance(mirror, Mirror) else mirror
+
+
+def _element_rows(mirror: Mirror, pattern: str | None) -> Iterator[list[tuple[object, ...]]]:
+    """Return the elements of one cell, some at a time."""
     from unstale.mirror.engine.load_policy import load_policy
 
     with mirror.store.begin() as t:
         policy, _ = load_policy(mirror.settings, t)
-    known, count, after = _Rates(policy, mirror.clock.now()), 0, 0
-    with open_records(fspath(path), ELEMENT_COLUMNS) as write:
-        while True:
-            with mirror.store.begin() as t:
-                batch = t.elements(after, _ROWS_AT_ONCE, pattern=pattern)
-                vias = keys_of(t, (element.via for element in batch if element.via is not None))
-            if not batch:
-                return count
-            after = batch[-1].id
-            rates = known.of([element.id for element in batch])
-            write([_element_row(e, r, vias) for e, r in zip(batch, rates.tolist(), strict=True)])
-            count += len(batch)
-            progress(len(batch))
+    known, after = _Rates(policy, mirror.clock.now()), 0
+    while True:
+        with mirror.store.begin() as t:
+            batch = t.elements(after, _ROWS_AT_ONCE, pattern=pattern)
+            vias = keys_of(t, (element.via for element in batch if element.via is not None))
+        if not batch:
+            return
+        after = batch[-1].id
+        rates = known.of([element.id for element in batch])
+        yield [_element_row(e, r, vias) for e, r in zip(batch, rates.tolist(), strict=True)]
 
 
 class _Rates:
@@ -201,6 +223,7 @@ def import_elements(
     allow: Collection[str] = (),
     progress: Advance = ignore,
     withheld: Callable[[str], object] | None = None,
+    mine: Callable[[Addition], bool] = lambda _: True,
 ) -> int:
     """Add the elements of a file, or change those that are there; return how many there are in it.
 
@@ -212,6 +235,7 @@ def import_elements(
     Elements of the web and functions are taken; those of other sources only if ``allow`` names the source
     (``file``, ``sql``), and options with variables of the environment if it has ``environment``. Unless it
     has ``secrets``, rules give no secrets to elements that are new; ``withheld`` is called with their keys.
+    Of a mirror of several cells each takes those that are ``mine``.
     """
     file = open_file(fspath(path))
     wishes = _Wishes(mirror, allow)
@@ -221,6 +245,8 @@ def import_elements(
         wish = wishes.of(place, row)
         if wish.key in places:
             raise place.wrong("key", f"another than that in {places[wish.key].row}", row["key"])
+        if not mine(wish):
+            continue
         places[wish.key] = place
         if row.get("via"):
             vias.add(row["via"])
@@ -233,6 +259,8 @@ def import_elements(
             there = t.find([wishes.of(place, row).key for place, row in batch])
             for place, row in batch:
                 wish, via = wishes.of(place, row, there), row.get("via", "")
+                if wish.key not in places:
+                    continue
                 if withheld is not None and wishes.withholds_secrets(wish):
                     withheld(wish.key)
                 # an element that names others comes before them, so that it is known by its number
@@ -316,7 +344,7 @@ def _options(row: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def export_history(
-    mirror: Mirror,
+    mirror: Mirror | Iterable[Mirror],
     path: str | PathLike[str],
     *,
     pattern: str | None = None,
@@ -327,22 +355,32 @@ def export_history(
 
     Only those that saw something, as ``unstale estimate`` wants them; with ``failures`` all of them.
     """
-    count, versions = 0, _Versions(mirror)
+    count = 0
     with open_records(fspath(path), HISTORY_COLUMNS) as write:
-        for batch in mirror.store.all_polls():
-            with mirror.store.begin() as t:
-                keys = keys_of(t, (poll.element for poll in batch))
-            rows = [
-                _poll_row(poll, keys[poll.element], versions.of(poll.version))
-                for poll in batch
-                if poll.element in keys
-                and (failures or poll.outcome in _SEEN)
-                and (pattern is None or fnmatchcase(keys[poll.element], pattern))
-            ]
-            write(rows)
-            count += len(rows)
-            progress(len(batch))
+        for one in cells_of(mirror):
+            for rows, looked_at in _poll_rows(one, pattern, failures=failures):
+                write(rows)
+                count += len(rows)
+                progress(looked_at)
     return count
+
+
+def _poll_rows(
+    mirror: Mirror, pattern: str | None, *, failures: bool
+) -> Iterator[tuple[list[tuple[object, ...]], int]]:
+    """Return the polls of one cell, some at a time, and of how many they are."""
+    versions = _Versions(mirror)
+    for batch in mirror.store.all_polls():
+        with mirror.store.begin() as t:
+            keys = keys_of(t, (poll.element for poll in batch))
+        rows = [
+            _poll_row(poll, keys[poll.element], versions.of(poll.version))
+            for poll in batch
+            if poll.element in keys
+            and (failures or poll.outcome in _SEEN)
+            and (pattern is None or fnmatchcase(keys[poll.element], pattern))
+        ]
+        yield rows, len(batch)
 
 
 class _Versions:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -34,6 +34,7 @@ from unstale.mirror.store.storable import check_key
 from unstale.tables.atomic_files import replacing
 from unstale.tables.files import Advance, ignore
 
+from .tables import cells_of
 from .warc_records import Damaged, check_whole, put_content, records_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Imported:
 
 
 def export_warc(
-    mirror: Mirror,
+    mirror: Mirror | Iterable[Mirror],
     path: str | PathLike[str],
     *,
     pattern: str | None = None,
@@ -86,7 +87,7 @@ def export_warc(
     from unstale import __version__
 
     name = _archive(path)
-    count = after = 0
+    count = 0
     with replacing(name) as file:
         writer = writers.WARCWriter(file, gzip=name.lower().endswith(".gz"), warc_version="1.1")
         about = {
@@ -95,25 +96,12 @@ def export_warc(
             "conformsTo": "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
         }
         writer.write_record(writer.create_warcinfo_record(Path(name).name, about))
-        while True:
-            with mirror.store.begin() as t:
-                batch = t.versions(after, _VERSIONS_AT_ONCE)
-                elements = t.find([version.key for version in batch])
-            if not batch:
-                return count
-            after = batch[-1].id
-            for version in batch:
-                element = elements.get(version.key)
-                wanted = element is not None and (version.id == element.version or not latest)
-                if (
-                    not wanted
-                    or element is None
-                    or element.state == "removed"
-                    or not fnmatchcase(version.key, pattern or "*")
-                ):
+        for one in cells_of(mirror):
+            for version, element in _wanted_versions(one, progress, latest=latest):
+                if not fnmatchcase(version.key, pattern or "*"):
                     continue
                 try:
-                    body = mirror.copies.open(version.digest)
+                    body = one.copies.open(version.digest)
                 except InvalidInput:  # it has been deleted since
                     continue
                 with body, SpooledTemporaryFile(_BLOCK_BYTES) as spool:  # it is read twice, for its digests
@@ -121,7 +109,26 @@ def export_warc(
                     spool.seek(0)
                     writer.write_record(_record(writer, version, element, spool))
                 count += 1
-            progress(len(batch))
+    return count
+
+
+def _wanted_versions(mirror: Mirror, progress: Advance, *, latest: bool) -> Iterator[tuple[Version, Element]]:
+    """Go through the versions of one cell, without those of elements that were removed."""
+    after = 0
+    while True:
+        with mirror.store.begin() as t:
+            batch = t.versions(after, _VERSIONS_AT_ONCE)
+            elements = t.find([version.key for version in batch])
+        if not batch:
+            return
+        after = batch[-1].id
+        for version in batch:
+            element = elements.get(version.key)
+            if element is None or element.state == "removed":
+                continue
+            if version.id == element.version or not latest:
+                yield version, element
+        progress(len(batch))
 
 
 def _archive(path: str | PathLike[str]) -> str:

@@ -251,7 +251,8 @@ def status(
     workers = live_workers(t, now)
     state = t.state()
     said = BudgetPair(policy.limits.budget, policy.limits.byte_budget)
-    used = said if not workers or planner.budgets in {None, said} else planner.budgets
+    on_its_way = planner.share.number != planner.share_taken
+    used = said if not workers or on_its_way or planner.budgets in {None, said} else planner.budgets
     trouble = ["the budget has been changed since the mirror was started; restart it"] if used != said else []
     skews = [(one, ahead) for one, ahead in t.skews(now).items() if abs(ahead) > TOLD_SKEW_SECONDS]
     trouble += [f"{skew_words(one, ahead)}; let NTP set it" for one, ahead in skews]

@@ -1,0 +1,1 @@
+"""A mirror in several cells, each a mirror of its own, which share nothing but the price of the budget."""
