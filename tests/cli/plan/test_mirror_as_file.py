@@ -28,6 +28,15 @@ def test_what_if_tries_ideas_on_the_elements_of_a_mirror(run, ask, folder_of_mir
     assert out.startswith("20 elements of ")
     assert "100 polls/day (now)" in out
     assert '[mirror] policy = "uniform"' in out
+    assert "intervals that vary by a tenth" in out
+    assert "hints of 80 % of the changes" in out
+    text = file.read_text("utf-8")
+    file.write_text(text.replace("100/day", "5/h"), "utf-8")
+    out, _ = run("whatif", file, "--composed", "python:g/?", "--hints", "50%", "--freshness", "50%")
+    assert "5 polls/hour (now)" in out  # in the unit of mirror.toml, also the others
+    assert "polls/day" not in out
+    assert "made from several" in out
+    file.write_text(text, "utf-8")
     told = ask("whatif", file, "--order", "random", "--replicas", "3", "--space", "1GB", "--freshness", "50%")
     assert told["present"] == pytest.approx(100 / DAY)
     assert 0 < told["as_it_is"]["freshness"] < told["tried"]["freshness"] < 1

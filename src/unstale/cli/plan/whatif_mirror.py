@@ -10,7 +10,7 @@ from unstale.cli.shared.printing import console, print_json, print_table, say
 from unstale.cli.shared.progress import progress, told_of_compilation
 from unstale.errors import InvalidInput
 from unstale.quantities import show_duration, show_number, show_share
-from unstale.wording import plural, show_amount
+from unstale.wording import amount_unit, byte_unit, plural, show_amount
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,9 +89,10 @@ def whatif_mirror(file: str, *, as_json: bool, freshness: float | None, **option
 def _print_curve(out: Console, demand: MirrorDemand, curve: WhatIf) -> None:
     shown = {"freshness": show_share, "age": show_duration}.get(demand.objective, show_number)
     name = {"freshness": "fresh", "age": "mean age"}.get(demand.objective, demand.objective)
+    unit = (byte_unit if demand.unit == "bytes" else amount_unit)(demand.present)  # as it was written
     rows = [
         (
-            show_amount(budget, demand.unit) + (" (now)" if factor == 1.0 else ""),
+            show_amount(budget, demand.unit, unit) + (" (now)" if factor == 1.0 else ""),
             *(shown(float(getattr(curve, policy)[k])) for policy in ("optimal", "uniform", "proportional")),
         )
         for k, (factor, budget) in enumerate(zip(_FACTORS, curve.budgets.tolist(), strict=True))
@@ -125,10 +126,9 @@ def _row(one: Idea, now: Idea) -> tuple[str, ...]:
 def _target(freshness: float, needed: float, demand: MirrorDemand) -> str:
     if not math.isfinite(needed):
         return f"{show_share(freshness)} fresh is out of reach: no budget buys it."
-    times = show_number(needed / demand.present)
-    return (
-        f"{show_share(freshness)} fresh takes {show_amount(needed, demand.unit)}, {times} times the budget."
-    )
+    unit = (byte_unit if demand.unit == "bytes" else amount_unit)(demand.present)
+    amount, times = show_amount(needed, demand.unit, unit), show_number(needed / demand.present)
+    return f"{show_share(freshness)} fresh takes {amount}, {times} times the budget."
 
 
 def _as_json(
