@@ -22,9 +22,11 @@ NAMES = (
     "add-an-experiment", "estimate", "hints", "lab", "plan", "profile", "schedule", "simulate"
 )  # fmt: skip
 MIRROR = (
-    "add-a-source", "be-told-of-changes", "bring-your-own-fetcher", "copies-in-a-bucket",
-    "import-and-export", "mirror-feeds", "mirror-files", "mirror-pages", "mirror-python", "mirror-tables",
-    "nightly-tables", "pipelines", "python", "read-the-dashboard", "scrapy", "serve", "urlfrontier",
+    "add-a-source", "agents", "be-told-of-changes", "bring-your-own-fetcher", "copies-in-a-bucket",
+    "import-and-export", "index-for-retrieval", "mirror-feeds", "mirror-files", "mirror-pages",
+    "mirror-python", "mirror-tables", "moving-in", "nightly-tables", "pipelines", "push-hints", "python",
+    "read-the-dashboard", "render-pages", "run-a-fleet", "run-as-a-service", "scrapy", "serve",
+    "urlfrontier",
 )  # fmt: skip
 PAGES = [HOWTO / f"{name}.md" for name in NAMES]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
