@@ -167,7 +167,7 @@ def test_parts_that_may_be_in_use_never_add_up_to_more_than_the_budget(rounds):
 
 
 @pytest.mark.long
-def test_the_budget_holds_while_parts_change_and_cells_crash(tmp_path):
+def test_the_budget_holds_while_parts_change_and_runners_come_and_go(tmp_path):
     budget, reserve = 600 / DAY, DAY / 8
     mirror, world = make(tmp_path / "mirror.db", tmp_path, 3, budget=budget, every=3600.0, reserve=reserve)
     rng = np.random.default_rng(1)
