@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mirror.engine.worlds import DAY, START, World
+from mirror.engine.worlds import DAY, START, World
 
 from unstale.cli.program import cli
 from unstale.errors import InvalidInput
