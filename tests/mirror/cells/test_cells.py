@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from mirror.engine.worlds import DAY, START, World
 
+from mirror.engine.worlds import DAY, START, World
 from unstale.cli.program import cli
 from unstale.errors import InvalidInput
 from unstale.mirror.cells.cursor import Cursor
