@@ -48,12 +48,14 @@ class Site:
 
     def __init__(self):  # noqa: C901  (an answer for each path)
         site = self
-        self.asked, self.flipped = [], False
+        self.asked, self.told, self.flipped = [], [], False
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
+            def do_GET(self):  # noqa: C901  (an answer for each path)
                 path = self.path.partition("?")[0]
                 site.asked.append((self.headers.get("Host", "").partition(":")[0], path))
+                if (key := self.headers.get("X-Key")) and path != "/favicon.ico":
+                    site.told.append((self.headers["Host"].partition(":")[0], path, key))
                 status, kind, more = 200, "text/html", {}
                 body = PAGES.get(path, "").encode()
                 site.flipped = site.flipped or path == "/flip"
@@ -72,6 +74,10 @@ class Site:
                         navigator.sendBeacon("http://{inside}/inside")</script>""".encode()
                 elif path == "/redirect":
                     status, more["Location"] = 302, f"http://127.0.0.1:{self.server.server_port}/inside"
+                elif path == "/away":
+                    status, more["Location"] = 302, f"http://public.example:{self.server.server_port}/echo"
+                elif path == "/echo":
+                    body = f"<title>{self.headers.get('X-Key')}</title><p>words".encode()
                 elif path == "/stream":
                     body = b"<p>" + b"y" * 3_000_000
                 elif not body:
@@ -194,6 +200,22 @@ def test_no_page_reaches_a_private_address_that_nobody_named(running):
 
 
 @pytest.mark.long
+def test_headers_go_to_the_host_of_the_page_alone_and_are_not_shown(running, monkeypatch):
+    monkeypatch.setenv("PAGE_KEY", "s3cret-of-a-page")
+    headers = {"X-Key": "${PAGE_KEY}"}
+    running.site.told.clear()
+    away = running.poll("/away", render="always", headers=headers)
+    assert away.outcome == "changed", away.detail
+    assert ("public.example", "/echo") in running.site.asked
+    assert running.site.told == [("localhost", "/away", "s3cret-of-a-page")]  # and not where it leads
+    assert away.origins == tuple(
+        f"http://{one}:{running.site.port}" for one in ("localhost", "public.example")
+    )
+    echo = running.poll("/echo", render="always", headers=headers)
+    assert running.site.told[1:] == [("localhost", "/echo", "s3cret-of-a-page")]
+    assert echo.meta["title"] == "***"
+
+
 def test_dialogs_popups_and_downloads_hold_up_nobody(running):
     found = running.poll("/dialogs", render="always")
     assert found.outcome == "changed"

@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unstale.errors import InvalidInput
+from unstale.mirror.secrets import origin
 from unstale.mirror.settings import Settings
 from unstale.mirror.sources.http.headers import printable
 
 from .chromium import Chromium, user_agent_suffix
 from .options import RenderOptions
+from .page_headers import send_headers
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Page, Response
+    from playwright.async_api import BrowserContext, Page, Request, Response
 
 _SETTLE_SECONDS = 5.0
 """For which a page may go on asking for things before it is read as it is."""
@@ -53,6 +55,8 @@ class Rendered:
     notes: tuple[str, ...]
     title: str
     seconds: float
+    origins: tuple[str, ...] = ()
+    """Of all addresses that redirects and scripts have led through, if there are several."""
     pixels: str = ""
     """Digest of the picture, if there is one."""
 
@@ -110,13 +114,7 @@ class PageRenderer:
 
         context.on("page", close_other)
         if headers:
-            host = url.split("/", 3)[2]
-
-            async def add_headers(route: Any) -> None:  # noqa: ANN401
-                own = route.request.url.split("/", 3)[2:3] == [host]
-                await route.continue_(headers={**route.request.headers, **(headers if own else {})})
-
-            await page.route("**/*", add_headers)
+            await send_headers(page, url, headers)
         return page
 
     async def _open(self, page: Page, url: str) -> Response:
@@ -166,8 +164,9 @@ class PageRenderer:
         if len(body) > max_size:
             raise Unrendered(f"it has more than {max_size:,} bytes once it is rendered")
         return Rendered(
-            answer.status, answer.status_text, page.url, body, kind, tuple(notes), title, 0.0, pixels
-        )
+            answer.status, answer.status_text, page.url, body, kind, tuple(notes), title, 0.0,
+            _origins(answer, page), pixels,
+        )  # fmt: skip
 
     async def _act(self, page: Page, options: RenderOptions) -> list[str]:
         """Wait and click as the options say; return what to tell of it."""
@@ -286,6 +285,16 @@ async def _outer_html(page: Page, most: int) -> str | None:
 async def _closed(page: Page) -> None:
     with suppress(Exception):
         await page.close()
+
+
+def _origins(answer: Response, page: Page) -> tuple[str, ...]:
+    """Return the authors of a page: all origins through which the browser came to it, if several."""
+    found = {origin(page.url)}
+    asked: Request | None = answer.request
+    while asked is not None:
+        found.add(origin(asked.url))
+        asked = asked.redirected_from
+    return tuple(sorted(found)) if len(found) > 1 else ()
 
 
 def _expired(name: str | None, why: str) -> str:

@@ -20,12 +20,13 @@ from dataclasses import replace
 
 from unstale.errors import InvalidInput, MissingExtra
 from unstale.mirror.contained import SMALL_BYTES, LimitExceeded, parsers
+from unstale.mirror.secrets import secret_values
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Json, Known, Source, Terms
 from unstale.mirror.sources.http.amounts import unless_enough
 from unstale.mirror.sources.http.fingerprint import NoContent, fingerprint_of, visible_text
 from unstale.mirror.sources.http.options import expanded_headers, own_headers
-from unstale.mirror.sources.http.poll import Poller
+from unstale.mirror.sources.http.poll import Poller, without_secrets_sent
 from unstale.mirror.sources.http.private_addresses import Lookup, is_public, look_up, named_private
 from unstale.mirror.sources.http.source import HttpSource
 from unstale.mirror.sources.http.urls import host_of
@@ -123,7 +124,8 @@ class BrowserSource:
             return Found("failed", f"not begun within {terms.timeout:g} seconds: the browser has no room")
         try:
             left = terms.timeout - (asyncio.get_running_loop().time() - began)
-            return await self._render(known, replace(terms, timeout=max(left, 1.0)), options)
+            found = await self._render(known, replace(terms, timeout=max(left, 1.0)), options)
+            return without_secrets_sent(found, _secrets_of(known))
         finally:
             self.chromium.slots.release()
 
@@ -197,6 +199,7 @@ class BrowserSource:
             fingerprint=fingerprint,
             media_type=got.media_type,
             traffic=cost,
+            origins=got.origins,
             meta={"status": got.status, "title": got.title, "url": got.url, "rendered": True},
         )
         if "links" in known.options and not got.pixels:
@@ -209,6 +212,13 @@ class BrowserSource:
         """End the browser and close all connections."""
         await self.chromium.close()
         await self._pages.close()
+
+
+def _secrets_of(known: Known) -> tuple[str, ...]:
+    try:
+        return secret_values(expanded_headers(own_headers(known.options)))
+    except InvalidInput:  # then nothing was sent
+        return ()
 
 
 def _learned(found: Found, kept: Mapping[str, Json], *, is_shell: bool, polls: int) -> Found:

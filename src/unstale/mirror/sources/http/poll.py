@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -136,12 +136,7 @@ class Poller:
             sent = secret_values({**self._headers, **expanded_headers(own_headers(known.options))})
         except InvalidInput:  # then nothing was sent
             return found
-        if not sent:
-            return found
-        meta = hidden(dict(found.meta), sent)
-        return replace(
-            found, detail=str(hidden(found.detail, sent)), meta=meta if isinstance(meta, dict) else {}
-        )
+        return without_secrets_sent(found, sent)
 
     async def _poll(self, known: Known, terms: Terms) -> Found:
         progress = Progress(start=terms.start)
@@ -393,6 +388,14 @@ class Poller:
             retry_after(response, self._now()),
             progress.traffic,
         )
+
+
+def without_secrets_sent(found: Found, sent: Collection[str]) -> Found:
+    """Return a finding with stars for what was sent in secret and a server repeats in its words."""
+    if not sent:
+        return found
+    meta = hidden(dict(found.meta), sent)
+    return replace(found, detail=str(hidden(found.detail, sent)), meta=meta if isinstance(meta, dict) else {})
 
 
 def _conditions(known: Known, url: str, wanted: ChangeDefinition) -> dict[str, str]:
