@@ -15,6 +15,8 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
 from unstale.mirror.clock import SimulatedClock
+from unstale.mirror.notify.apprise_services import AppriseTarget
+from unstale.mirror.notify.messages import Message
 from unstale.mirror.notify.notifier import Notifier
 from unstale.mirror.notify.report import recipient_status, send_test
 from unstale.mirror.reports.alarms import AlarmLog
@@ -278,6 +280,10 @@ def test_apprise_reaches_its_target_and_its_address_is_not_told(changing):
             assert [one.trouble for one in await send_test([Notify(apprise=address)], START)] == [""]
             assert hook.got[0]["title"].startswith("Test: ")
             json.dumps(hook.got)
+            hook.got.clear()  # mail and chats take HTML, and a page could write it
+            html = AppriseTarget(f"{address}?format=html", 30.0)
+            await html.tell("1", START, Message("A title", "+<img src=//evil.example/seen>"))
+            assert hook.got[0]["message"].startswith("+&lt;img")
 
     asyncio.run(run())
 

@@ -23,7 +23,8 @@ _SHORTEST_SECRET = 4
 class AppriseTarget:
     """Sends messages to a service by its Apprise address, such as ``tgram://TOKEN/CHAT``.
 
-    The address is a secret as a whole: messages name the service alone.
+    The address is a secret as a whole: messages name the service alone. It is told that they are plain
+    text, so that a service that takes HTML shows what a page says, and does not obey it.
     """
 
     def __init__(self, address: str, timeout: float) -> None:
@@ -61,8 +62,12 @@ class AppriseTarget:
             raise Undelivered(self._without_secrets(said.words) or "the service did not take it")
 
     def _send(self, message: Message) -> bool:
-        service: Any = self._service
-        return bool(service.notify(body=message.body or message.title, title=message.title))
+        import apprise
+
+        told: Any = apprise.Apprise()
+        told.add(self._service)
+        body, text = message.body or message.title, apprise.NotifyFormat.TEXT
+        return bool(told.notify(body=body, title=message.title, body_format=text))
 
     def _without_secrets(self, words: str) -> str:
         """Return words without any part of the address."""
