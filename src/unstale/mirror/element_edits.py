@@ -53,6 +53,8 @@ class ElementEdits:
     ) -> int:
         """Change what was said of elements; return how many were changed. All of them, or none.
 
+        Those that were removed stay as they are.
+
         Parameters
         ----------
         ids
@@ -73,6 +75,8 @@ class ElementEdits:
             found = t.numbered(list(ids))
             before, wishes = [], []
             for element in found.values():
+                if element.state == "removed":
+                    continue  # an edit brings nothing back
                 said = _changed(element.given, given, options)
                 if said != dict(element.given):
                     before.append([element.id, dict(element.given)])

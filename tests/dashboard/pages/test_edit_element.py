@@ -98,3 +98,27 @@ def test_several_are_edited_together_and_undone_together(edited):
     assert client.post("/elements/bulk", data=said | {"what": "hint"}).status_code == 303
     assert client.post("/elements/bulk", data=said | {"what": "remove"}).status_code == 303
     assert {mirror.find(key).state for key in (PAGE, f"{PAGE}2")} == {"removed"}
+
+
+def test_what_was_removed_is_not_brought_back_by_an_edit(edited):
+    mirror, client, (number, other) = edited
+    token = csrf(client, f"/elements/{number}/edit")
+    mirror.remove([PAGE])
+    answer = client.post(f"/elements/{number}/edit", data={"csrf": token, "weight": "5"})
+    assert (answer.status_code, "it was removed" in answer.text) == (422, True)
+    chosen = {"csrf": token, "number": [str(number), str(other)], "what": "weight", "value": "7"}
+    assert client.post("/elements/bulk", data=chosen).status_code == 303
+    assert client.post(f"/elements/{number}/noise", data={"csrf": token}).status_code == 422
+    with mirror.store.begin() as t:
+        found = t.numbered([number, other])
+    assert (found[number].state, found[number].weight, found[other].weight) == ("removed", 2.0, 7.0)
+
+
+def test_without_a_token_nobody_clicks_in_the_name_of_a_user(edited):
+    mirror, client, _ = edited
+    number = mirror.add(f"browser:{PAGE}3", login="shop", click=["#more"]).id
+    said = {"csrf": csrf(client, f"/elements/{number}/edit"), "click": "#delete-account"}
+    answer = client.post(f"/elements/{number}/edit", data=said)
+    assert (answer.status_code, "there is no token" in answer.text) == (422, True)
+    assert client.post(f"/elements/{number}/edit", data=said | {"click": "#more"}).status_code == 303
+    assert mirror.find(f"{PAGE}3").options["click"] == ["#more"]

@@ -16,6 +16,7 @@ from unstale.mirror.element_edits import ElementEdits
 from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.source import Json
+from unstale.mirror.store.contract import Element
 from unstale.quantities import duration, show_duration
 from unstale.wording import plural
 
@@ -34,10 +35,11 @@ def add_edit_pages(routes: APIRouter, gateway: MirrorGateway, render: Callable[.
     async def page(number: int, said: Mapping[str, str] | None = None, complaint: str = "") -> Response:
         element = await gateway.do(lambda mirror: numbered(mirror, number))
         own = element.given.get("options", {})
-        shown = said or {name: _shown(name, element.given.get(name)) for name in _GIVEN} | {
+        shown = {name: _shown(name, element.given.get(name)) for name in _GIVEN} | {
             name: _shown(name, own.get(name) if isinstance(own, dict) else None)
             for name in (*_OF_PAGES, *_OF_BROWSER)
         }
+        shown |= said or {}
         latest = await gateway.do(lambda mirror: edits_of(mirror).latest())
         values = {"element": element, "shown": shown, "complaint": complaint, "latest": latest}
         return render("edit.html", 422 if complaint else 200, **values)
@@ -52,11 +54,13 @@ def add_edit_pages(routes: APIRouter, gateway: MirrorGateway, render: Callable[.
         said = {name: values[-1] for name, values in body.items()}
 
         def work(mirror: Mirror) -> None:
-            element = numbered(mirror, number)
+            element = there(mirror, number)
             names = (*_OF_PAGES, *(_OF_BROWSER if element.source == "browser" else ()))
             names = names if element.source in {"http", "browser"} else ()
             given = {name: _read(name, said[name]) for name in _GIVEN if name in said}
             options = {name: _read(name, said[name]) for name in names if name in said}
+            if not gateway.trusted:
+                _check_clicks(element, options)
             edits_of(mirror).edit([number], mirror.clock.now(), given, options, words=element.key[:200])
 
         try:
@@ -105,6 +109,26 @@ def add_bulk_edits(routes: APIRouter, gateway: MirrorGateway) -> None:
 def edits_of(mirror: Mirror) -> ElementEdits:
     """Return what edits elements of a mirror."""
     return ElementEdits(mirror.store, Discovery(mirror.settings, mirror.sources), mirror.sources)
+
+
+def there(mirror: Mirror, number: int) -> Element:
+    """Return an element that was not removed: an edit brings nothing back."""
+    element = numbered(mirror, number)
+    if element.state == "removed":
+        raise InvalidInput(f"{element.key}: it was removed; add it again to change it")
+    return element
+
+
+def _check_clicks(element: Element, options: Mapping[str, Json]) -> None:
+    """Raise `InvalidInput` for new clicks in the name of a user: whoever set no token let in all users."""
+    before = element.options.get("click")
+    clicks = options.get("click")
+    own = element.options.keys() & {"login", "headers"}
+    if own and clicks and clicks not in (before, [before]):
+        raise InvalidInput(
+            f"click: the page is opened with {' and '.join(sorted(own))}, and there is no token, so clicks "
+            "cannot be set here; there is 'unstale add'"
+        )
 
 
 def _read(name: str, text: str) -> Json:

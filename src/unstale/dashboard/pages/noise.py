@@ -13,6 +13,8 @@ from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.noise import NoiseReport
 from unstale.mirror.reports.noise_of_element import ignoring, noise_of
 
+from .edit_element import there
+
 
 def add_noise_pages(routes: APIRouter, gateway: MirrorGateway, render: Callable[..., Response]) -> None:
     """Add the page to the routes."""
@@ -35,7 +37,7 @@ def add_noise_pages(routes: APIRouter, gateway: MirrorGateway, render: Callable[
     @routes.post("/elements/{number}/noise")
     async def accept(number: int) -> Response:
         def work(mirror: Mirror) -> None:
-            element = numbered(mirror, number)
+            element = there(mirror, number)
             report = noise_of(mirror.store, mirror.copies, element)
             if report.ignore:
                 more = ignoring(element.options, report.ignore)
