@@ -180,7 +180,8 @@ class SimulatedClock:
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._number = itertools.count()
         self._busy = 0
-        self._asked = False
+        self._asked: asyncio.AbstractEventLoop | None = None
+        """The loop in which it will settle; one that has ended never does."""
 
     def now(self) -> float:
         """Return the time."""
@@ -232,16 +233,17 @@ class SimulatedClock:
 
     def _look(self) -> None:
         """Skip ahead once whatever is ready to run has run."""
-        if not self._asked:
-            self._asked = True
-            asyncio.get_running_loop().call_soon(self._settle, self._turns)
+        loop = asyncio.get_running_loop()
+        if self._asked is not loop:
+            self._asked = loop
+            loop.call_soon(self._settle, self._turns)
 
     def _settle(self, turns: int) -> None:
         """Give others some turns of the event loop, then skip ahead if all of them wait."""
         if turns:
             asyncio.get_running_loop().call_soon(self._settle, turns - 1)
             return
-        self._asked = False
+        self._asked = None
         while self._waiting and self._waiting[0][2].done():
             heapq.heappop(self._waiting)
         if self._busy or not self._waiting:

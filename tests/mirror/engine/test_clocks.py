@@ -98,6 +98,22 @@ def test_the_real_clock_is_not_disturbed_by_a_drift(monkeypatch):
     assert clock.jump() == 0.0
 
 
+def test_a_loop_that_ended_before_the_clock_had_settled_holds_up_no_later_one():
+    clock = SimulatedClock(turns=20)
+
+    async def leave():
+        waits = asyncio.create_task(clock.until(10.0))
+        await asyncio.sleep(0)
+        waits.cancel()
+
+    async def main():
+        await asyncio.wait_for(clock.until(50.0), timeout=60.0)
+        return clock.now()
+
+    asyncio.run(leave())
+    assert asyncio.run(main()) == 50.0
+
+
 def test_moments_within_a_grain_are_one_and_yet_time_goes_on():
     """Whoever waits again and again for a moment that is near must get there."""
     clock, woken = SimulatedClock(grain=10.0), []
