@@ -110,3 +110,16 @@ def test_a_row_that_is_there_already_is_an_error(engine):
         ADD.run(connection, [(1, 0.0, "")])
         with pytest.raises(IntegrityError):
             ADD.run(connection, [(2, 0.0, ""), (1, 0.0, ""), (3, 0.0, "")])
+
+
+def test_rows_with_some_numbers_are_looked_up_and_not_all_rows_read(engine):
+    wanted = select(TABLE.c.id).where(among(TABLE.c.id, "some"), TABLE.c.text == bindparam("text"))
+    for statement in (wanted, update(TABLE).where(among(TABLE.c.id, "some")).values(text="a")):
+        made = statement.compile(dialect=engine.dialect)
+        with connected(engine) as connection:
+            plan = connection.exec_driver_sql(
+                f"EXPLAIN QUERY PLAN {made}", tuple("[1,2]" for _ in made.positiontup)
+            ).all()
+        steps = [row[3] for row in plan]
+        assert any(step.startswith("SEARCH things") for step in steps), steps
+        assert not any(step.startswith("SCAN things") for step in steps), steps

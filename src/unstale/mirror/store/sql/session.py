@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from sqlalchemy import (
-    Boolean,
     ColumnElement,
     Connection,
     Float,
@@ -181,10 +180,13 @@ class Whole:
 
 
 class Among(FunctionElement[bool]):
-    """The condition of `among`."""
+    """The condition of `among`.
+
+    It has no type: SQLAlchemy would write ``= 1`` after a truth value that SQLite stores as a number, and
+    then SQLite would look at all rows of the table instead of those in its index.
+    """
 
     inherit_cache = True
-    type = Boolean()
 
 
 @compiles(Among, "sqlite")
