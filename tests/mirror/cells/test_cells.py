@@ -166,6 +166,26 @@ def test_parts_that_may_be_in_use_never_add_up_to_more_than_the_budget(rounds):
                 given_now[i] = Given(given_now[i].share, given_now[i].share)
 
 
+def test_a_cell_that_acknowledges_late_keeps_nobody_waiting_for_ever():
+    given_now, told = [Given(0.5, 0.5)] * 2, [0.5, 0.5]
+    for turn in range(12):  # the wishes are never the same twice, and cells say a round later what they go by
+        taken = list(told)
+        given_now = next_shares(given_now, [0.2 + 0.002 * turn, 0.8 - 0.002 * turn])
+        told = [one.share for one in given_now]
+        given_now = [
+            Given(one.share, one.share if one.share == last else one.bound)
+            for one, last in zip(given_now, taken, strict=True)
+        ]
+    assert told == pytest.approx([0.22, 0.78], abs=0.01)
+
+
+def test_a_floor_changes_no_proportion_of_those_above_it():
+    parts = with_floor([1.0, 3.0, 6.0, 0.0])
+    assert parts[3] == pytest.approx(0.005)
+    assert np.array(parts[:3]) / parts[0] == pytest.approx([1.0, 3.0, 6.0])
+    assert sum(parts) == pytest.approx(1.0)
+
+
 @pytest.mark.long
 def test_the_budget_holds_while_parts_change_and_runners_come_and_go(tmp_path):
     budget, reserve = 600 / DAY, DAY / 8

@@ -1,12 +1,15 @@
 """What a cell would spend at prices, as it tells the others: a curve of a kilobyte.
 
-It goes through the price that the cell has paid lately and what it has spent at that price. With a reserve
-neither is that of the moment: both are means over the time of some thousand polls.
+What is known of its elements says what they would ask for at each price. What that leaves out, such as hints
+and hours, is made good by a factor: what the cell has spent, by what it was to spend at the prices that it
+has paid, both over some rounds of its elements. The factor moves slowly for a reason: a cell that is given
+less pays the old price on, until its elements have become older. If a curve went through that price and what
+is spent now, the cell would seem to need still less, and parts would swing.
 """
 
 from __future__ import annotations
 
-from math import exp, inf, log
+from math import exp, inf
 
 import numpy as np
 
@@ -20,9 +23,11 @@ __all__ = ["DemandTeller"]
 
 _MOST_ELEMENTS = 50_000
 """Elements that the curve is made from; of more, a random sample."""
-_POLLS_AVERAGED = 2000.0
-"""Polls whose time means are taken over, if that is not too short or too long."""
-_SHORTEST_MEAN_SECONDS, _LONGEST_MEAN_SECONDS = 600.0, 86400.0
+_ROUNDS_AVERAGED = 4.0
+"""Time over which means are taken, in rounds: a new price is paid only after about one."""
+_SHORTEST_MEAN_SECONDS, _LONGEST_MEAN_SECONDS = 600.0, 30 * 86400.0
+_KNOWN_AFTER_ROUNDS = 4.0
+"""After so many polls of each element a cell that is taken up spends its budget at its price."""
 _OCTAVES = 5
 """How far curves reach to both sides of the price, in powers of two: cells meet step by step."""
 _TINY = 1e-300
@@ -35,37 +40,41 @@ class DemandTeller:
         self._whole = _whole(settings)
         self._planner: Planner | None = None
         self._time, self._spent = -inf, 0.0
-        self._rate = self._log_price = self._weight = 0.0
+        self._expected = self._paid = 0.0
+        """What was to be spent per second by what is known of elements, and what was: means over time."""
 
     def curve(self, planner: Planner, now: float) -> tuple[DemandCurve, float] | None:
         """Return the curve, in parts of the budget of all cells, and the price; None: nobody knows yet."""
         policy = planner.policy
-        self._follow(planner, now)
         found = _summary(policy, now)
         if found is None:
             return None
         summary, factor = found
-        price = exp(self._log_price / self._weight) if self._weight > 0 else policy.price
-        if price > 0:
-            curve = _times(DemandCurve.of(summary, price, octaves=_OCTAVES), factor / self._whole)
-            if self._weight > 0:
-                curve = curve.through(price, self._rate / self._weight / self._whole)
-            return curve, price
-        budget = planner.policy.limits.rate(policy.known.mean_size)
-        price = max(summary.outlook(budget / factor).price, _TINY)
-        return _times(DemandCurve.of(summary, price, octaves=_OCTAVES), factor / self._whole), price
+        size = policy.known.mean_size
+        budget = policy.limits.rate(size) * float(policy.limits.costs(np.array([size]))[0])
+        if not policy.price > 0:
+            price = max(summary.outlook(budget / factor).price, _TINY)
+            return _times(DemandCurve.of(summary, price, octaves=_OCTAVES), factor / self._whole), price
+        curve = _times(DemandCurve.of(summary, policy.price, octaves=_OCTAVES), factor)
+        self._follow(planner, now, float(curve.at(policy.price)), budget)
+        if self._expected > 0:
+            off = self._paid / self._expected
+            curve = curve.through(policy.price, off * float(curve.at(policy.price)))
+        return _times(curve, 1.0 / self._whole), policy.price
 
-    def _follow(self, planner: Planner, now: float) -> None:
-        """Take in what was spent since the last time, and at what price."""
-        price, before = planner.policy.price, self._time
-        if planner is self._planner and now > before and price > 0:
-            seconds, spent = now - before, planner.spent - self._spent
-            rate = planner.policy.limits.rate(planner.policy.known.mean_size)
-            mean = min(max(_POLLS_AVERAGED / max(rate, _TINY), _SHORTEST_MEAN_SECONDS), _LONGEST_MEAN_SECONDS)
+    def _follow(self, planner: Planner, now: float, expected: float, budget: float) -> None:
+        """Take in what was spent since the last time, beside what was to be spent at the price."""
+        before, policy = self._time, planner.policy
+        if not self._expected > 0:
+            self._expected = expected
+            known = planner.last_poll > _KNOWN_AFTER_ROUNDS * len(policy.table)
+            self._paid = budget if known else expected
+        elif planner is self._planner and now > before:
+            seconds = now - before
+            mean = min(max(_ROUNDS_AVERAGED * policy.round, _SHORTEST_MEAN_SECONDS), _LONGEST_MEAN_SECONDS)
             keep = exp(-seconds / mean)
-            self._rate = keep * self._rate + (1.0 - keep) * spent / seconds
-            self._log_price = keep * self._log_price + (1.0 - keep) * log(price)
-            self._weight = keep * self._weight + (1.0 - keep)
+            self._paid = keep * self._paid + (1.0 - keep) * (planner.spent - self._spent) / seconds
+            self._expected = keep * self._expected + (1.0 - keep) * expected
         self._planner, self._time, self._spent = planner, now, planner.spent
 
 
