@@ -1,5 +1,6 @@
 """Alarms: what is wrong is told once when it begins, and once when it is over: the real loop."""
 
+from unstale.mirror.settings import Rule
 from unstale.mirror.source import Found
 
 from .worlds import DAY, START, add, make, run
@@ -53,3 +54,20 @@ def test_a_budget_that_is_used_up_is_told_while_elements_wait(tmp_path):
         assert "elements without a first copy" in text
         [(kind, text)] = told(run(mirror, 12 * DAY))
         assert (kind, text[:13]) == ("recovered", "This is over:")
+
+
+def test_a_target_that_is_not_kept_is_told_once_until_it_is_kept_again(tmp_path):
+    mirror, world = make(tmp_path, budget=4 / DAY, tick=7200.0, rules=(Rule("python:a/*", target=0.6),))
+    wild, calm = START + 3 * DAY, START + 7 * DAY
+    keys = [f"a/{n}" for n in range(3)]
+    world.content = {f"python:{key}": lambda now: str(min(max(now, wild), calm)).encode() for key in keys}
+    with mirror:
+        add(mirror, *keys)
+        run(mirror, 3 * DAY)
+        [(kind, text)] = told(run(mirror, 4 * DAY))
+        assert kind == "trouble"
+        assert "60 %" in text
+        assert "python:a/*" in text
+        [(kind, text)] = told(run(mirror, 20 * DAY))
+        assert (kind, text[:13]) == ("recovered", "This is over:")
+        assert "python:a/*" in text
