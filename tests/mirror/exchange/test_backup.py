@@ -121,6 +121,19 @@ def test_names_that_are_taken(mirror, saved, tmp_path):
         restore(tmp_path / "copies", tmp_path / "a.db", tmp_path / "a")
 
 
+def test_a_folder_of_somebody_is_not_taken_for_an_unfinished_back_up(mirror, tmp_path):
+    mine = tmp_path / "saved.tmp" / "thesis.txt"
+    mine.parent.mkdir()
+    mine.write_text("years of work")
+    with pytest.raises(InvalidInput, match=r"saved\.tmp' is in the way"):
+        back_up(mirror.store, None, tmp_path / "saved")
+    assert mine.read_text() == "years of work"
+    mine.unlink()
+    (mine.parent / "mirror.db").write_bytes(b"half")  # one that was killed
+    assert back_up(mirror.store, None, tmp_path / "saved").copies
+    assert not mine.parent.exists()
+
+
 @pytest.mark.usefixtures("mirror")
 def test_the_commands(tmp_path, monkeypatch):
     call = CliRunner().invoke

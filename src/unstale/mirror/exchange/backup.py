@@ -168,6 +168,7 @@ def _counted(made: Path, folder: Path) -> Backup:
 def _new_folder(folder: Path, *, keep: bool = True) -> Iterator[Path]:
     """Make a folder that gets its name when it is whole, and is gone if it is not."""
     made = folder.with_name(f"{folder.name}.tmp")
+    _check_leftover(made)
     try:
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir(parents=True, mode=0o700)
@@ -180,6 +181,22 @@ def _new_folder(folder: Path, *, keep: bool = True) -> Iterator[Path]:
         raise Trouble(f"{str(folder)!r} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def _check_leftover(made: Path) -> None:
+    """Raise `InvalidInput` if what has the name of an unfinished back-up is something else."""
+    ours, beside = {DATABASE, COPIES, CONFIGURATION}, (f"{DATABASE}-", f"{DATABASE}.", f"{CONFIGURATION}.")
+    if made.is_dir() and not made.is_symlink():
+        alien = [
+            one.name for one in made.iterdir() if one.name not in ours and not one.name.startswith(beside)
+        ]
+    else:
+        alien = [made.name] if made.exists() or made.is_symlink() else []
+    if alien:
+        raise InvalidInput(
+            f"{str(made)!r} is in the way: it is no unfinished back-up, for it has {alien[0]!r}; "
+            "move it away, or name another folder"
+        )
 
 
 def _copy_tree(source: Path, target: Path) -> None:
