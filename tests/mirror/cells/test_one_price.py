@@ -95,5 +95,5 @@ def test_cells_come_near_one_price_and_are_as_fresh_as_one_planner_for_all(tmp_p
     )
     assert max(shares) > 2.0 * min(shares)
     assert means.max() / means.min() < apart
-    assert together > alone - 0.005
-    assert spent > 0.97
+    assert together > alone - 0.01
+    assert spent > 0.9
