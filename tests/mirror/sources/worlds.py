@@ -52,12 +52,18 @@ def sitemap(version, size, host=HOST):
     urls = "".join(
         f"<url><loc>{host}/{n}</loc><lastmod>2024-01-{version:02}</lastmod></url>" for n in range(version)
     )
-    return f"<urlset><!--{'x' * size}-->{urls}<!--{uuid.uuid4()}--></urlset>".encode()
+    return f"<urlset>{comments('x' * size)}{urls}<!--{uuid.uuid4()}--></urlset>".encode()
+
+
+def comments(words):
+    """Return comments with these words, none of them longer than a parser takes."""
+    return "".join(f"<!--{words[i : i + 100_000]}-->" for i in range(0, len(words), 100_000))
 
 
 def gz_sitemap(version, size, host=HOST):
     noise = os.urandom(size // 2).hex()
-    return gzip.compress(sitemap(version, 0, host).replace(b"<urlset>", f"<urlset><!--{noise}-->".encode()))
+    filled = sitemap(version, 0, host).replace(b"<urlset>", f"<urlset>{comments(noise)}".encode())
+    return gzip.compress(filled)
 
 
 def text_sitemap(version, size, host=HOST):
