@@ -115,7 +115,8 @@ def test_the_examples_in_python_run(page):
 
 def test_all_pages_are_tested():
     too_long = HOWTO / "shootout.md"  # its example takes minutes, and plays what learns, to the last digit
-    of_the_mirror = [HOWTO / f"{name}.md" for name in MIRROR]  # run by tests/mirror and tests/dashboard
+    # Run by tests of their own, but for be-told-of-changes, read-the-dashboard, render-pages and run-a-fleet.
+    of_the_mirror = [HOWTO / f"{name}.md" for name in MIRROR]
     assert sorted(HOWTO.glob("*.md")) == sorted([*PAGES, too_long, *of_the_mirror])
 
 

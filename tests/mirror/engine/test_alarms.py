@@ -63,7 +63,7 @@ def test_a_target_that_is_not_kept_is_told_once_until_it_is_kept_again(tmp_path)
     world.content = {f"python:{key}": lambda now: str(min(max(now, wild), calm)).encode() for key in keys}
     with mirror:
         add(mirror, *keys)
-        run(mirror, 3 * DAY)
+        assert told(run(mirror, 3 * DAY)) == []
         [(kind, text)] = told(run(mirror, 4 * DAY))
         assert kind == "trouble"
         assert "60 %" in text

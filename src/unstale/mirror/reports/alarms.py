@@ -203,7 +203,8 @@ def _freshness(policy: MirrorPolicy, now: float, standing: Collection[Subject]) 
         if not promise.kept:
             found[subject] = promise_words(promise)
             continue
-        places = np.flatnonzero(table.present & (table["terms"] == table.terms.index(promise.terms)))
+        copied = table.present & (table["state"] != NEW)  # first copies are told of by themselves
+        places = np.flatnonzero(copied & (table["terms"] == table.terms.index(promise.terms)))
         weights = table["weight"][places].astype(float) * table["reads"][places]
         share = policy.known.share(places, weights, now)
         least = share.value if subject in standing else share.high
