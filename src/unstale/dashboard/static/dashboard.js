@@ -5,20 +5,23 @@
 const EVERY = 2000;
 
 function swap(target, html) {
-  // Put new content in place of old; what is open stays open, and what has the focus keeps it.
+  // Put new content in place of old; what is open stays open, and what has the focus keeps it. If that is gone, as the
+  // oldest of the latest changes, what is in its place now has it, so that Tab goes on from there.
+  const reachable = () => [...target.querySelectorAll("a, button, summary, input, [tabindex]")];
   const open = new Set([...target.querySelectorAll("details[open][id]")].map((one) => one.id));
   const active = document.activeElement;
   const inside = target.contains(active);
   const focused = inside ? active.id || active.getAttribute("href") : null;
+  const place = inside ? reachable().indexOf(active) : -1;
   const scrolled = new Map([...target.querySelectorAll(".scroll")].map((one, n) => [n, one.scrollLeft]));
   const parsed = new DOMParser().parseFromString(html, "text/html");
   target.replaceChildren(...parsed.body.childNodes);
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   [...target.querySelectorAll(".scroll")].forEach((one, n) => { one.scrollLeft = scrolled.get(n) ?? 0; });
-  if (focused) {
-    const again = [...target.querySelectorAll("a, button, summary, input, [tabindex]")]
-      .find((one) => (one.id || one.getAttribute("href")) === focused);
-    again?.focus({ preventScroll: true });
+  if (inside) {
+    const now = reachable();
+    const again = now.find((one) => focused && (one.id || one.getAttribute("href")) === focused);
+    (again ?? now[Math.min(place, now.length - 1)])?.focus({ preventScroll: true });
   }
 }
 
