@@ -23,6 +23,8 @@ class Cursor:
     >>> text = Cursor({0: 12, 1: 0, 2: 400}).text()
     >>> text, Cursor.read(text).after
     ('c:c-0-b4', {0: 12, 1: 0, 2: 400})
+    >>> Cursor({0: 12, 1: 0, 4: 400}).text()  # after a split numbers may be left out
+    'c:c-0-4.b4'
     """
 
     after: Mapping[int, int]
@@ -30,21 +32,30 @@ class Cursor:
     @classmethod
     def read(cls, text: str) -> Self:
         """Read a cursor, as `text` wrote it."""
-        parts = text[2:].split("-") if text.startswith("c:") and len(text) <= _LONGEST else []
+        words = text[2:].split("-") if text.startswith("c:") and len(text) <= _LONGEST else []
+        after: dict[int, int] = {}
         try:
-            numbers = [int(part, 36) for part in parts]
+            for place, word in enumerate(words):
+                number, dot, change = word.rpartition(".")
+                after[int(number, 36) if dot else place] = int(change, 36)
         except ValueError:
-            numbers = []
-        if not numbers or min(numbers) < 0 or max(numbers) >= 2**63:
+            after = {}
+        if len(after) < max(len(words), 1) or not all(
+            0 <= one < 2**63 for pair in after.items() for one in pair
+        ):
             raise InvalidInput(
                 "--after must be a cursor, as the changes of a mirror of cells have it, such as 'c:c-0-b4'; "
                 f"it is {text[:60]!r}"
             )
-        return cls(dict(enumerate(numbers)))
+        return cls(after)
 
     def text(self) -> str:
         """Return it as a word."""
-        return "c:" + "-".join(_base36(self.after[number]) for number in sorted(self.after))
+        words = [
+            _base36(change) if number == place else f"{_base36(number)}.{_base36(change)}"
+            for place, (number, change) in enumerate(self)
+        ]
+        return "c:" + "-".join(words)
 
     def over(self, cells: Sequence[Cell]) -> Cursor:
         """Return it for these cells: one that was split off since begins where its parent was then."""

@@ -63,6 +63,8 @@ CLAIM_SECONDS = 30.0
 """For which a cell is a runner's that has claimed it, if it is not heard of again."""
 SHARE_SECONDS = 60.0
 """Between two times that parts of the budget are given."""
+_CHANGING = "(changing)"
+"""The runner of a cell that is being moved or split."""
 
 _TABLES = MetaData()
 _cells = Table(
@@ -123,6 +125,8 @@ class Claims(NamedTuple):
 
     mine: dict[int, CellState]
     runners: int
+    unsettled: list[int]
+    """Cells of which a change has begun that nobody carries on."""
 
 
 class Directory:
@@ -229,7 +233,7 @@ class Directory:
             runners = int(connection.scalar(select(func.count()).select_from(_runners)) or 1)
             states = [_state(row, now) for row in connection.execute(_all_cells()).mappings()]
             most = ceil(len(states) / runners)
-            able = [one for one in states if not one.cell.state and one.runner in {"", runner}]
+            able = [one for one in states if not one.cell.changes and one.runner in {"", runner}]
             able.sort(key=lambda one: (one.cell.number not in held, one.runner != runner))
             mine = {one.cell.number: one for one in able[:most]}
             left = [one.cell.number for one in states if one.runner == runner and one.cell.number not in mine]
@@ -237,7 +241,10 @@ class Directory:
                 if numbers:
                     statement = update(_cells).where(_cells.c.number.in_(numbers))
                     connection.execute(statement.values(runner=who, expires=expires))
-            return Claims(mine, runners)
+            unsettled = [
+                one.cell.number for one in states if one.cell.state and not (one.cell.changes and one.runner)
+            ]
+            return Claims(mine, runners, unsettled)
 
     def release(self, runner: str) -> None:
         """Say that a runner is gone."""
@@ -245,6 +252,61 @@ class Directory:
             connection.execute(delete(_runners).where(_runners.c.runner == runner))
             statement = update(_cells).where(_cells.c.runner == runner)
             connection.execute(statement.values(runner="", expires=0.0))
+
+    # --- changes
+
+    def next_given(self) -> int:
+        """Return a number for parts of the budget that are given in another way."""
+        with self._transaction() as (connection, _):
+            connection.execute(update(_budget).values(given=_budget.c.given + 1))
+            return int(connection.scalar(select(_budget.c.given)) or 0)
+
+    def begin_change(self, number: int, change: str) -> bool:
+        """Note that a cell is being changed, so that nobody works on it; False: it is already."""
+        with self._transaction() as (connection, now):
+            statement = update(_cells).where(_cells.c.number == number, _cells.c.state == "")
+            values = {"state": change, "runner": _CHANGING, "expires": now + CLAIM_SECONDS}
+            return connection.execute(statement.values(values)).rowcount == 1
+
+    def keep_change(self, number: int, change: str) -> bool:
+        """Say that a change goes on; False: it is over."""
+        with self._transaction() as (connection, now):
+            statement = update(_cells).where(_cells.c.number == number, _cells.c.state == change)
+            values = {"runner": _CHANGING, "expires": now + CLAIM_SECONDS}
+            return connection.execute(statement.values(values)).rowcount == 1
+
+    def give_up_change(self, number: int, change: str) -> None:
+        """Note that nothing is done to a cell any more, if this is what was."""
+        with self._transaction() as (connection, _):
+            there = (_cells.c.number == number) & (_cells.c.state == change)
+            nobody = update(_cells).where(there, _cells.c.runner == _CHANGING)
+            connection.execute(nobody.values(runner="", expires=0.0))
+            connection.execute(update(_cells).where(there).values(state=""))
+
+    def end_change(
+        self, change: str, after: Sequence[tuple[Cell, float]], given: int, left_to_do: str
+    ) -> None:
+        """Note what cells there are instead of one, each with its part of the budget that this one had.
+
+        The first has its number. ``given``: the number of these parts, which their stores have already; 0:
+        the only one has the same part.
+        """
+        number = after[0][0].number
+        with self._transaction() as (connection, _):
+            there = (_cells.c.number == number) & (_cells.c.state == change)
+            before = connection.execute(select(_cells).where(there)).mappings().one_or_none()
+            if before is None:  # another was quicker
+                return
+            for cell, part in after:
+                values = _row(cell) | {"runner": "", "expires": 0.0}
+                if given:
+                    share = before["share"] * part
+                    values |= {"share": share, "bound": share, "given": given, "curve": "", "told": None}
+                if cell.number == number:
+                    values["state"] = left_to_do
+                    connection.execute(update(_cells).where(there).values(values))
+                else:
+                    connection.execute(insert(_cells), values | {"price": before["price"]})
 
     # --- the budget
 
@@ -265,18 +327,21 @@ class Directory:
     def share_out(self, *, every: float = SHARE_SECONDS) -> bool:
         """Give each cell its part of the budget, if that is due; tell whether it was.
 
-        Whoever comes first does it. Cells that never told a demand keep the part they have.
+        Whoever comes first does it. Cells that never told a demand, or are being changed, keep the part that
+        they have.
         """
         with self._transaction() as (connection, now):
             kept = connection.execute(select(_budget)).mappings().one()
             if 0.0 <= now - kept["shared"] < 0.9 * every:
                 return False
             rows = connection.execute(_all_cells()).mappings().all()
-            told = [bool(row["curve"]) for row in rows]
+            told = [bool(row["curve"]) and not row["state"] for row in rows]
             wanted, price = [float(row["share"]) for row in rows], None
             if any(told):
                 curves = [
-                    DemandCurve(*map(np.array, json.loads(row["curve"]))) for row in rows if row["curve"]
+                    DemandCurve(*map(np.array, json.loads(row["curve"])))
+                    for row, one in zip(rows, told, strict=True)
+                    if one
                 ]
                 silent = sum(part for part, one in zip(wanted, told, strict=True) if not one)
                 price, parts = share_budget(curves, max(1.0 - silent, 0.0))

@@ -35,7 +35,12 @@ class Cell:
     copies: str
     """Its part of the folder of copies, or of the bucket."""
     state: str = ""
-    """Empty while it works as usual; else what is being done to it."""
+    """Empty while it works as usual; else what is being done to it, as `CellChange` writes it."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether nobody can work on it: it is moved, or split."""
+        return bool(self.state) and '"doing":"drop"' not in self.state
 
     def has(self, group: str) -> bool:
         """Tell whether the elements of a group are in this cell.

@@ -15,7 +15,7 @@ from typing import Self
 
 from sqlalchemy import make_url, text
 
-from unstale.errors import InvalidInput
+from unstale.errors import InvalidInput, UnstaleError
 from unstale.mirror.additions import Added, batches
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.engine.discovery import Discovery
@@ -39,6 +39,7 @@ from unstale.mirror.store.copies import Copies
 from unstale.mirror.store.sql.connection import postgres_engine, session_name, troubles
 from unstale.mirror.store.sql.store import open_store
 
+from .change import Progress, move, settle, split
 from .cursor import Cursor
 from .directory import Directory
 from .layout import Cell, address_of, name_of_server
@@ -101,6 +102,7 @@ class MirrorOfCells:
             if not self.directory.exists():
                 self._make()
             self.cells: list[Cell] = self.directory.cells()
+            self._settle()
             self._check_rules()
         except BaseException:
             self.close()
@@ -111,6 +113,41 @@ class MirrorOfCells:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def servers(self) -> list[str]:
+        """Return the addresses of the databases in which cells can be."""
+        return [one for one in (self._store, *self.settings.servers) if "://" in one]
+
+    def refresh(self) -> None:
+        """See which cells there are now, and where: they are moved and split while others have them open."""
+        cells = self.directory.cells()
+        if cells == self.cells:
+            return
+        before = {one.number: replace(one, state="") for one in self.cells}
+        self.cells = cells
+        for cell in cells:
+            same = before.get(cell.number) == replace(cell, state="")
+            if not same and (old := self._open.pop(cell.number, None)) is not None:
+                old.close()
+
+    def move(self, number: int, server: str, *, tell: Progress = lambda _: None) -> Cell:
+        """Move a cell to another database of the mirror, or another file, while it runs.
+
+        Nobody can write to the cell meanwhile; others go on. ``tell`` is called with each `Step`.
+        """
+        return move(self, number, server, tell=tell)
+
+    def split(self, number: int, *, tell: Progress = lambda _: None) -> tuple[Cell, Cell]:
+        """Divide a cell in two, while the mirror runs; return what it is then, and the new one."""
+        return split(self, number, tell=tell)
+
+    def _settle(self) -> None:
+        """End changes of cells that were left by processes which have died."""
+        for one in self.directory.states():
+            if one.cell.state and not (one.cell.changes and one.runner):
+                with suppress(UnstaleError):  # other cells can be used
+                    settle(self, one.cell.number)
 
     def close(self) -> None:
         """Let go of all stores."""
@@ -123,7 +160,7 @@ class MirrorOfCells:
     def _make(self) -> None:
         """Make the first cells: their stores, with an equal part of the budget each; then note them."""
         count = self.settings.cells
-        servers = [one for one in (self._store, *self.settings.servers) if "://" in one]
+        servers = self.servers
         prefix = ""
         if servers and (schema := self.directory.schema()) != "public":
             prefix = f"{schema}_"
@@ -180,7 +217,7 @@ class MirrorOfCells:
     def as_mirror(self, cell: Cell) -> tuple[str, Settings, str]:
         """Return store, settings and copies of a cell, by which it can be looked at as a mirror."""
         place = f"{self._copies.rstrip('/')}/{cell.copies}"
-        return self.address(cell), cell_settings(self.settings, len(self.cells)), place
+        return self.address(cell), cell_settings(self.settings, cell.parts), place
 
     def at(self, cell: Cell) -> Mirror:
         """Return a cell as a mirror, which is closed with all of this."""
@@ -478,15 +515,18 @@ def check_cells(settings: Settings) -> None:
         raise InvalidInput("servers is for a mirror of several cells: say cells, too")
 
 
-def cell_settings(settings: Settings, count: int) -> Settings:
-    """Return the settings of one of so many cells; its part of the budget is in its store."""
+def cell_settings(settings: Settings, parts: int) -> Settings:
+    """Return the settings of a cell that has one of so many parts of all groups.
+
+    Its part of the budget is in its store.
+    """
     limits = settings.discovery
     return replace(
         settings,
         cells=1,
         servers=(),
-        space=None if settings.space is None else settings.space // count,
-        discovery=replace(limits, total=ceil(limits.total / count)),
+        space=None if settings.space is None else settings.space // parts,
+        discovery=replace(limits, total=ceil(limits.total / parts)),
     )
 
 

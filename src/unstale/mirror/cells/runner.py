@@ -14,6 +14,7 @@ import socket
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from unstale.mirror.engine.worker import Worker
 from unstale.mirror.mirror import Mirror
 from unstale.planning import DemandCurve
 
+from .change import settle
 from .demand import DemandTeller
 from .directory import SHARE_SECONDS, CellState, Claims
 from .outgoing import deliver
@@ -134,6 +136,9 @@ class CellRunner:
         try:
             claims: Claims = await self._aside(directory.claim, self.name, list(self._members))
             self._take_up(claims, until)
+            await self._aside(self._mirror.refresh)
+            for number in claims.unsettled:
+                await self._settle(number)
             for member in list(self._members.values()):
                 await self._tend(member)
             if self._clock.now() >= self._demand_due:
@@ -145,11 +150,20 @@ class CellRunner:
         except (Trouble, OSError) as error:
             self._trouble(f"the coordinating database: {error}")
 
+    async def _settle(self, number: int) -> None:
+        """End the change of a cell that nobody carries on."""
+        try:
+            await self._aside(settle, self._mirror, number)
+        except (UnstaleError, OSError) as error:
+            self._emit("trouble", f"cell {number}: {error}")
+
     def _take_up(self, claims: Claims, until: float | None) -> None:
         """Begin to work on cells that are ours now, and stop with those that are not."""
         for number, state in claims.mine.items():
             member = self._members.get(number)
-            if member is not None and not member.leaving:
+            if member is not None and replace(member.state.cell, state="") != replace(state.cell, state=""):
+                member.leave()  # it was moved, or split, and is taken up anew where it is
+            elif member is not None and not member.leaving:
                 member.state = state
             elif member is None and not self._stopping.is_set():
                 part = ceil(self._mirror.settings.concurrency / len(claims.mine))

@@ -12,9 +12,9 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from unstale.errors import InvalidInput, Trouble, need
 
-from .copy_place import Stored, names_of
+from .copy_place import CopyPlace, Stored, names_of
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -96,11 +96,15 @@ class Bucket:
 
     def find_all(self, digests: list[str]) -> set[str]:
         """Return those digests of which there is a copy."""
+        found = self._threads.map(self.find, digests)
+        return {digest for digest, one in zip(digests, found, strict=True) if one is not None}
+
+    @property
+    def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="unstale-bucket")
             weakref.finalize(self, self._pool.shutdown, wait=False)
-        found = self._pool.map(self.find, digests)
-        return {digest for digest, one in zip(digests, found, strict=True) if one is not None}
+        return self._pool
 
     def put(self, name: str, content: bytes | Path) -> None:
         """Keep content under a name; a file of ``scratch`` is taken over."""
@@ -136,6 +140,25 @@ class Bucket:
         """Delete what is there under a name, if anything is."""
         with self.troubles():
             self._store.delete(name)
+
+    def copy_from(self, other: CopyPlace, names: Sequence[str]) -> None:
+        """Have what another place in the same bucket has under these names; the provider copies it."""
+        assert isinstance(other, Bucket)  # noqa: S101  (cells are all in folders, or all in buckets)
+        (root, there), (_, here) = other.split(), self.split()
+        whole = Bucket(root)
+
+        def copy(name: str) -> None:
+            with suppress(FileNotFoundError):
+                whole._store.copy(f"{there}/{name}", f"{here}/{name}")
+
+        with self.troubles():
+            for _ in self._threads.map(copy, names):
+                pass
+
+    def split(self) -> tuple[str, str]:
+        """Return the address of the bucket itself, and the prefix in it."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
 
     def listed(self) -> Iterator[list[Stored]]:
         """Return all that is there, some at a time."""

@@ -98,6 +98,13 @@ class Copies:
 
     # --- writing
 
+    def take_from(self, other: Copies, digests: Sequence[str]) -> None:
+        """Have copies that another place of this kind has; those that it has not are left out."""
+        missing = sorted(set(digests) - self.have(digests))
+        found = [one.name for digest in missing if (one := other.place.find(digest)) is not None]
+        with self.place.troubles():
+            self.place.copy_from(other.place, found)
+
     def put(self, body: bytes | Path, *, doubt: bool = False) -> tuple[str, int]:
         """Keep content; return its digest and size. A file in ``scratch`` is taken over.
 

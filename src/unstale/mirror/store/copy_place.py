@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
@@ -80,6 +80,9 @@ class CopyPlace(Protocol):
 
     def delete(self, name: str) -> None:
         """Delete what is there under a name, if anything is."""
+
+    def copy_from(self, other: CopyPlace, names: Sequence[str]) -> None:
+        """Have what another place of this kind has under these names; what it has not is left out."""
 
     def listed(self) -> Iterator[list[Stored]]:
         """Return all that is there, some at a time."""

@@ -6,15 +6,16 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from unstale.errors import InvalidInput, Trouble
 
-from .copy_place import Stored, names_of
+from .copy_place import CopyPlace, Stored, names_of
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _RECENT_SECONDS = 3600.0
@@ -108,6 +109,24 @@ class Folder:
     def delete(self, name: str) -> None:
         """Delete what is there under a name, if anything is."""
         (self.folder / name).unlink(missing_ok=True)
+
+    def copy_from(self, other: CopyPlace, names: Sequence[str]) -> None:
+        """Have what another folder has under these names, as the same files where the system can do that."""
+        assert isinstance(other, Folder)  # noqa: S101  (cells are all in folders, or all in buckets)
+        for name in names:
+            source, temporary = other.folder / name, self.scratch / f"put-{secrets.token_hex(8)}"
+            try:
+                with suppress(FileNotFoundError):
+                    try:
+                        os.link(source, temporary)
+                    except FileNotFoundError:
+                        raise
+                    except OSError:  # it is on another device, or there are no links
+                        with source.open("rb") as content, new_file(temporary, shared=self.shared) as file:
+                            shutil.copyfileobj(content, file)
+                    self.put(name, temporary)
+            finally:
+                unlink(temporary)  # the name of a file that is there already stays
 
     def listed(self) -> Iterator[list[Stored]]:
         """Return all that is there, some at a time."""

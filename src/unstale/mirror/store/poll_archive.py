@@ -99,6 +99,12 @@ class PollArchive:
                         found.append(ArchivedSpan(one.name, first, last, oldest, newest, one.size))
         return sorted(found, key=lambda span: span.first)
 
+    def take_from(self, other: PollArchive) -> None:
+        """Have the files that another place of this kind has."""
+        with self._place.troubles():
+            for some in other._place.listed_in(POLLS_FOLDER):
+                self._place.copy_from(other._place, [one.name for one in some])
+
     def read(self, span: ArchivedSpan, after: int = 0) -> Iterator[list[PollRecord]]:
         """Return the polls of a span, some at a time, in the order of their numbers."""
         for table in self._groups(span):
