@@ -4,16 +4,18 @@ import json
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from dashboard.conftest import client_of
 
 from unstale.cli.mirror import watch as module
-from unstale.cli.mirror.watch import _named, _often
+from unstale.cli.mirror.watch import _all_named, _named, _often, _taken_for
 from unstale.mirror.mirror import Mirror
 
 pytest.importorskip("fastapi", reason="the dashboard is not installed")
@@ -93,11 +95,26 @@ def test_what_is_missing_is_told(pages, run):
         ("https://example.org/sitemap_index.xml?x=1", "https://example.org/sitemap_index.xml?x=1", "sitemap"),
         ("https://example.org/data.xml", "https://example.org/data.xml", None),
         ("warehouse#orders", "warehouse#orders", None),
+        ("../not-yet.txt", "../not-yet.txt", None),
     ],
 )
 def test_addresses_are_what_they_look_like(key, found, source):
     new = _named(key, None)
     assert (new.key, new.source, new.options) == (found, source, {})
+
+
+def test_addresses_without_their_beginning_and_tables_are_told(pages):
+    with closing(sqlite3.connect("shop.db")) as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER)")
+    keys = ("pages", "shop.db#orders", "shop.db", "news.txt", "localhost:8000/a", "https://a.example/")
+    news = _all_named(keys, feed=False, sitemap=False)
+    assert [new.key for new in news][3:5] == ["https://news.txt", "http://localhost:8000/a"]
+    assert news[1].key == "shop.db#orders"  # which the registry of sources knows
+    assert list(_taken_for(keys, news)) == [
+        "shop.db is a database, and is watched as a file; a table of it is shop.db#TABLE",
+        "news.txt is no file or folder here, so it is taken for https://news.txt",
+        "localhost:8000/a is no file or folder here, so it is taken for http://localhost:8000/a",
+    ]
 
 
 def test_a_folder_is_watched_with_all_that_is_in_it(pages):

@@ -1,7 +1,9 @@
 """Sources are found by name, and by what a key looks like; a broken one harms nobody else."""
 
 import asyncio
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -166,11 +168,28 @@ def test_a_file_that_is_there_needs_no_path(tmp_path, monkeypatch):
     assert source_for("data", {"tree": True}) == ("file", "data")
 
 
+def test_a_table_may_be_named_by_the_file_of_its_database(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with closing(sqlite3.connect("shop.db")) as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER)")
+    (tmp_path / "text.db").write_text("no database")
+    (tmp_path / "shop.db#kept").touch()
+    key = f"sqlite:///{tmp_path}/shop.db#orders"
+    for text in ("shop.db#orders", "./shop.db#orders", f"{tmp_path}/shop.db#orders"):
+        assert source_for(text) == ("sql", key)
+    assert source_for("./shop.db#kept") == ("file", "./shop.db#kept")
+    assert source_for("./text.db#orders") == ("file", "./text.db#orders")
+    assert source_for("shop#orders") == ("sql", "shop#orders")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "empty"),
         ("example.org", "write https://example.org for a page, ./example.org for a file"),
+        ("localhost:8000/a", "lacks its beginning; write http://localhost:8000/a for a page"),
+        ("example.org:8443", "lacks its beginning; write https://example.org:8443 for a page"),
+        ("127.0.0.1:8000/a", "write http://127.0.0.1:8000/a for a page"),
         ("gopher://example.org", "begins with gopher:, which no source knows; known are http: and https:"),
         ("gopher://example.org", "there are browser, feed, file, http, python, sitemap, sql"),
         ("x" * 5000, "neither an address nor a file"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import sys
 import time
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,22 +82,26 @@ def watch(
             _leave_it_to_the_other(opened, keys, feed=feed, sitemap=sitemap, as_json=as_json)
             return
         started = _serve(stack, file, port)  # while we go on
-        _add(opened, _all_named(keys, feed=feed, sitemap=sitemap))
+        news = _all_named(keys, feed=feed, sitemap=sitemap)
+        if not as_json:
+            for taken in _taken_for(keys, news):
+                say(out, taken, apart=False)
+        _add(opened, news)
         count = sum(1 for _ in opened.mirror.elements())
         if not count:
             raise InvalidInput(
                 "there is nothing to watch yet; name something: unstale watch https://example.org/"
             )
         words = _words(opened, count)
+        if not as_json:
+            say(out, words, apart=False)
         address = None if started is None else started()
         if as_json:
             click.echo(
                 json.dumps({"event": "watching", "mirror": str(file), "address": address, "words": words})
             )
-        else:
-            say(out, words, apart=False)
-            if address is not None:
-                out.print(f"The page: {address}", style="bold", soft_wrap=True)
+        elif address is not None:
+            out.print(f"The page: {address}", style="bold", soft_wrap=True)
         if address is not None and not no_open and not as_json and _has_browser():
             webbrowser.open(address)
         run_until(stack, opened, None if length is None else time.time() + length, as_json=as_json)
@@ -173,15 +178,31 @@ def _all_named(keys: tuple[str, ...], *, feed: bool, sitemap: bool) -> list[New]
 def _named(key: str, source: str | None) -> New:
     """Return what an address means: a feed or a sitemap if it looks so, a folder with all that is in it."""
     from unstale.mirror.source import New
+    from unstale.mirror.sources.registry import web_address
 
     local = Path(key).expanduser()
     if "://" not in key and local.exists():
         return New(str(local.resolve()), source, {"tree": True} if local.is_dir() else {})
-    if "://" not in key and "." in key.partition("/")[0] and "#" not in key:
-        key = f"https://{key}"
+    host = key.partition("/")[0]
+    if "://" not in key and "#" not in key and re.match(r"localhost\b|[^.~]+\.", host):
+        key = web_address(key)
     if source is None:
         source = looks_like(key)
     return New(key, source, {})
+
+
+def _taken_for(keys: tuple[str, ...], news: list[New]) -> Iterator[str]:
+    """Yield what a user might not have meant: a name that is no file, and the file of a database."""
+    from unstale.mirror.sources.registry import is_sqlite
+
+    for key, new in zip(keys, news, strict=True):
+        if "://" not in key and new.key.endswith(f"://{key}"):
+            yield f"{printable(key)} is no file or folder here, so it is taken for {printable(new.key)}"
+        elif "://" not in key and is_sqlite(Path(new.key)):
+            yield (
+                f"{printable(key)} is a database, and is watched as a file; a table of it is "
+                f"{printable(key)}#TABLE"
+            )
 
 
 def _add(opened: Opened, news: list[New]) -> None:

@@ -27,6 +27,10 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.-]+(?:\+[A-Za-z0-9.-]+)?):")
 _MOST_CHARACTERS = 10_000
 """Of a key, whatever its source."""
 _TABLE_KEY = re.compile(r"[A-Za-z_][\w-]*#.")
+_PORT = re.compile(r"[\w.-]+:\d{1,5}(?=[/?]|$)")
+_HERE = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])(?=[:/?]|$)", re.IGNORECASE)
+_SQLITE = b"SQLite format 3\0"
+"""With which files of SQLite begin."""
 _DATABASE_SCHEMES = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgres", "postgresql", "sqlite"})
 _PREFIX_SOURCES = frozenset({"browser", "feed", "sitemap", "sql"})
 """Sources whose name may stand in front of a key, and is not part of the key."""
@@ -140,12 +144,14 @@ def source_for(text: str, options: Mapping[str, Json] | None = None) -> tuple[st
         return "file", text
     if found := _SCHEME.match(text):
         return _by_scheme(found[1].lower(), text, found.end())
+    if (table := _table_of_file(text)) is not None:
+        return "sql", table
     if _TABLE_KEY.match(text):
         return "sql", text
     if text.startswith(("/", "./", "../", "~", "\\")) or text in {".", ".."} or _there(text):
         return "file", text
     raise InvalidInput(
-        f"{text!r} is neither an address nor a file that is there; write https://{text} for a page, "
+        f"{text!r} is neither an address nor a file that is there; write {web_address(text)} for a page, "
         f"./{text} for a file that is not there yet, NAME#TABLE for a table of a database, "
         "or name the source"
     )
@@ -165,6 +171,8 @@ def _by_scheme(scheme: str, text: str, end: int) -> tuple[str, str]:
 
     if scheme in available_protocols() or _there(text):  # a file's name may have a colon
         return "file", text
+    if _PORT.match(text):
+        raise InvalidInput(f"{text!r} lacks its beginning; write {web_address(text)} for a page")
     others = sorted(names - {"browser", "feed", "file", "http", "python", "sitemap", "sql"})
     raise InvalidInput(
         f"{text!r} begins with {scheme}:, which no source knows; known are http: and https: (pages), "
@@ -174,6 +182,35 @@ def _by_scheme(scheme: str, text: str, end: int) -> tuple[str, str]:
         + "python:, and browser:, feed: or sitemap: in front of an address. "
         f"To name a source, say --source NAME, or source=NAME in Python; there are {', '.join(sorted(names))}"
     )
+
+
+def web_address(text: str) -> str:
+    """Return the address that is meant by one without its beginning; this machine seldom has certificates.
+
+    >>> web_address("example.org/news"), web_address("localhost:8000/"), web_address("127.0.0.1")
+    ('https://example.org/news', 'http://localhost:8000/', 'http://127.0.0.1')
+    """
+    return f"http://{text}" if _HERE.match(text) else f"https://{text}"
+
+
+def is_sqlite(file: Path) -> bool:
+    """Tell whether a file that is there is a database of SQLite."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(_SQLITE)) == _SQLITE
+    except (OSError, ValueError):  # a folder, a name too long, or one with a NUL
+        return False
+
+
+def _table_of_file(text: str) -> str | None:
+    """Return the key of a table that is named by the file of its database; None if that is none.
+
+    It says where the file is, whatever folder the mirror is run from.
+    """
+    name, _, table = text.partition("#")
+    if not (name and table) or "?" in name or _there(text) or not is_sqlite(Path(name).expanduser()):
+        return None
+    return f"sqlite:///{Path(name).expanduser().absolute()}#{table}"
 
 
 @cache
