@@ -456,7 +456,7 @@ class Mirror:
             policy, _ = load_policy(self.settings, t, [element.id])
             for number, time in last_polls_of(self.settings.replicas, element.key):
                 policy.replicas.heard(element.id, time, number)
-            return explain(policy, t, element, self.clock.now())
+            return explain(policy, t, element, self.clock.now(), self.settings)
 
     def samples(self, since: float = 0.0, limit: int = 2000) -> list[Sample]:
         """Return how the mirror did since a moment, in order of time."""

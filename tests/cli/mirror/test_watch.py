@@ -103,7 +103,8 @@ def test_addresses_are_what_they_look_like(key, found, source):
     assert (new.key, new.source, new.options) == (found, source, {})
 
 
-def test_addresses_without_their_beginning_and_tables_are_told(pages):
+@pytest.mark.usefixtures("pages")
+def test_addresses_without_their_beginning_and_tables_are_told():
     with closing(sqlite3.connect("shop.db")) as shop:
         shop.execute("CREATE TABLE orders (id INTEGER)")
     keys = ("pages", "shop.db#orders", "shop.db", "news.txt", "localhost:8000/a", "https://a.example/")

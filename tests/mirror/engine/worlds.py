@@ -4,6 +4,8 @@ import asyncio
 from dataclasses import dataclass, field
 from math import inf
 
+import numpy as np
+
 from unstale.mirror.clock import SimulatedClock
 from unstale.mirror.engine.housekeeper import TIDY_SECONDS
 from unstale.mirror.mirror import Mirror
@@ -99,3 +101,19 @@ def run(mirror, seconds, **options):
     events = []
     mirror.run(mirror.clock.now() + seconds, on_event=events.append, **options)
     return events
+
+
+def evenly_polled(changes, frequencies, days, warm, *, draws=8, seed=0):
+    """Yield, with other phases each time, when elements are fresh that are polled evenly as often as this.
+
+    So a prediction of the library is had at the changes of a test: at others, of few elements and days, it
+    would be some points more or less by luck.
+    """
+    rng, at = np.random.default_rng(seed), np.linspace(warm, days, 3000, endpoint=False)
+    for _ in range(draws):
+        fresh = np.empty((len(changes), at.size), bool)
+        for i, often in enumerate(np.maximum(frequencies, 0.01).tolist()):
+            polls = np.concatenate([[0.0], np.arange(rng.uniform(), days * often + 1.0) / often])
+            last = polls[np.searchsorted(polls, at, "right") - 1]
+            fresh[i] = np.searchsorted(changes[i], at) == np.searchsorted(changes[i], last)
+        yield fresh

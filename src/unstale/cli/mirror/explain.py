@@ -43,10 +43,6 @@ _DOUBT_TOLD = 0.1
 """Probability that an element is hopeless, from which on the command says so."""
 _MOST_TIMES_PRICE = 10.0
 """Beyond that, how many times the price a poll is worth says nothing to anybody."""
-_POLICIES = {
-    "uniform": "uniform: every element is polled as often as any other",
-    "proportional": "proportional: the more often an element changes, the more often it is polled",
-}
 _NEVER_THERE = {"gone": "it is not there, and never was since it was added"}
 """The same of what has no copy."""
 
@@ -93,6 +89,7 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
             *_memory(got),
             ("copy", _copy(got, now)),
             ("weight", _weight(got)),
+            *((name, printable(words)) for name, words in got.polled_for.items()),
             *_worth(got, opened.mirror.settings),
             ("next poll", _next(got, now)),
             *_limits(got),
@@ -167,11 +164,7 @@ def _worth(got: Explanation, settings: Settings) -> list[tuple[str, str]]:
         return []
     if got.element.version is None:
         return [("worth", "without a copy, a poll is worth any price")]
-    from unstale.policy.terms import ElementTerms
-
-    own = ElementTerms.read(got.element.terms)
-    objective = settings.objective
-    unit = objective if settings.policy == "optimal" else settings.policy
+    unit = settings.objective if settings.policy == "optimal" else settings.policy
     text = f"{show_price(got.worth, unit)} now; the price is {show_price(got.price, unit)}"
     if math.isfinite(got.worth) and math.isfinite(got.price) and got.price > 0:
         reached = got.worth / got.price
@@ -182,14 +175,7 @@ def _worth(got: Explanation, settings: Settings) -> list[tuple[str, str]]:
         )
     if got.hints:
         text += f"; {plural(got.hints, 'hint')} since the last poll"
-    aim = [("objective", own.objective or objective)] if own.objective or objective != "freshness" else []
-    if settings.policy != "optimal":
-        aim = [("policy", _POLICIES[settings.policy])]
-    if settings.order != "fixed":
-        aim.append(("order", f"{settings.order}: the next poll may come earlier or later than expected"))
-    if math.isfinite(own.target):
-        aim = [("target", f"{show_share(own.target)} of {own.rule} fresh, served first")]
-    return [*aim, ("worth", text)]
+    return [("worth", text)]
 
 
 def _limits(got: Explanation) -> list[tuple[str, str]]:

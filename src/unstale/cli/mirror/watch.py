@@ -83,30 +83,34 @@ def watch(
             return
         started = _serve(stack, file, port)  # while we go on
         news = _all_named(keys, feed=feed, sitemap=sitemap)
-        if not as_json:
-            for taken in _taken_for(keys, news):
-                say(out, taken, apart=False)
+        for taken in () if as_json else _taken_for(keys, news):
+            say(out, taken, apart=False)
         _add(opened, news)
         count = sum(1 for _ in opened.mirror.elements())
         if not count:
             raise InvalidInput(
                 "there is nothing to watch yet; name something: unstale watch https://example.org/"
             )
-        words = _words(opened, count)
-        if not as_json:
-            say(out, words, apart=False)
-        address = None if started is None else started()
-        if as_json:
-            click.echo(
-                json.dumps({"event": "watching", "mirror": str(file), "address": address, "words": words})
-            )
-        elif address is not None:
-            out.print(f"The page: {address}", style="bold", soft_wrap=True)
+        address = _told_where(file, _words(opened, count), started, as_json=as_json)
         if address is not None and not no_open and not as_json and _has_browser():
             webbrowser.open(address)
         run_until(stack, opened, None if length is None else time.time() + length, as_json=as_json)
     if not as_json:
         say(out, f"To go on: unstale watch{_again(mirror_file)}", apart=False)
+
+
+def _told_where(file: Path, words: str, started: Callable[[], str] | None, *, as_json: bool) -> str | None:
+    """Say what is watched, then where the page is, as soon as it is; return its address, if there is one."""
+    out = console(stderr=True)
+    if not as_json:
+        say(out, words, apart=False)
+    address = None if started is None else started()
+    if as_json:
+        told = {"event": "watching", "mirror": str(file), "address": address, "words": words}
+        click.echo(json.dumps(told))
+    elif address is not None:
+        out.print(f"The page: {address}", style="bold", soft_wrap=True)
+    return address
 
 
 def _is_run_elsewhere(opened: Opened) -> bool:

@@ -390,6 +390,10 @@ class Explanation(BaseModel):
     turn: str = Field(
         description="Which replica polled it last, and whose turn it is; empty without replicas."
     )
+    polled_for: dict[str, str] = Field(
+        description="What mirror.toml says of how it is polled, by name and in words: an objective, a "
+        "target, what it is a part of, readers, hints."
+    )
     law: str | None = Field(description="Name of the law that fits its changes best.")
     law_why: str = Field(description="How sure that is, or why it cannot be told.")
     worths: list[Worth] = Field(description="Over the coming time.")

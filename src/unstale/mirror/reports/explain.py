@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isfinite, nan
 
@@ -15,12 +15,14 @@ from unstale.errors import InvalidInput
 from unstale.estimation import fit_polls
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.json_values import as_json, fields_json, moment, number
+from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, PollRecord, Transaction, Version
 from unstale.policy.element_table import DROPPED, FAILING, GONE, NEW, REFUSED, REMOVED, Places
 from unstale.quantities import show_duration, show_number
 from unstale.wording import distance, plural, show_rate
 
+from .polled_for import polled_for
 from .rhythm import own_clock, own_words, rhythm_of, rhythm_words
 
 POLLS_TOLD = 10
@@ -91,6 +93,8 @@ class Explanation:
     """What led to it: a link of a page, a list or a folder, in words; empty if a user added it."""
     turn: str = ""
     """Which replica polled it last and whose turn it is, in words; empty without replicas."""
+    polled_for: Mapping[str, str] = field(default_factory=dict)
+    """What mirror.toml says of how it is polled, by name and in words: its objective, a target, ..."""
 
     @cached_property
     def law(self) -> tuple[str | None, str]:
@@ -157,7 +161,9 @@ def _by_the_clock(policy: MirrorPolicy, places: Places, wait: Floats, last: Floa
     return np.where(timed, moments - np.where(timed, last, 0.0), wait)
 
 
-def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) -> Explanation:
+def explain(
+    policy: MirrorPolicy, t: Transaction, element: Element, now: float, settings: Settings | None = None
+) -> Explanation:
     """Return why an element is polled when it is, by a policy that has read it, alone or among others."""
     table = policy.table
     reads = sum(count for _, _, count in t.reads(now - _READS_SECONDS, element.id))
@@ -222,6 +228,7 @@ def explain(policy: MirrorPolicy, t: Transaction, element: Element, now: float) 
         versions=versions,
         named_by=_named_by(t, element),
         turn=_turn(policy, int(at[0]), now),
+        polled_for=polled_for(policy, Settings() if settings is None else settings, at, element),
     )
 
 
