@@ -303,6 +303,7 @@ def test_labels_are_beside_lines_and_fields_in_a_row(browser, running, width):
     page.goto("/elements?sort=weight&down=1")
     heights = page.locator("table a.key").evaluate_all("all => all.map(one => one.offsetHeight)")
     assert max(heights) <= 2.5 * min(heights)
+    assert not page.evaluate(_BOXES_ON_STATES)
     fields = page.locator(".filter select, .filter input:visible, .filter button").evaluate_all(
         "all => all.map(one => one.getBoundingClientRect()).map(box => box.bottom)"
     )
@@ -311,6 +312,11 @@ def test_labels_are_beside_lines_and_fields_in_a_row(browser, running, width):
     context.close()
 
 
+_BOXES_ON_STATES = """() => [...document.querySelectorAll("tr:has(.choose)")].filter((row) => {
+  const box = row.querySelector(".choose input").getBoundingClientRect();
+  const state = row.querySelector("td > *").getBoundingClientRect();
+  return box.bottom > state.top && box.top < state.bottom && box.right > state.left && box.left < state.right;
+}).length"""
 _GAPS = """() => [...document.querySelectorAll("svg.chart")].flatMap((svg) => {
   const left = svg.querySelector("line.base").getBoundingClientRect().left;
   const edge = svg.getBoundingClientRect().left - 0.5;

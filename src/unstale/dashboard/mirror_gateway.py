@@ -44,7 +44,8 @@ _SECRET_SECONDS = 3600.0
 _WRITE_READS_SECONDS = 2.0
 """After which reads are written."""
 _REST_FACTOR = 10.0
-"""What has taken a second is not done again for so many."""
+"""What has taken a second is not done again for so many. Of the last two times the shorter one counts, as the
+first may have compiled."""
 _LEARNED_SECONDS, _WHAT_IF_SECONDS = 5.0, 15.0
 """For which what was learned of all elements, and what other budgets would buy, is taken as known."""
 _WAIT_SECONDS = 0.5
@@ -54,7 +55,8 @@ _WAIT_SECONDS = 0.5
 @dataclass(frozen=True, slots=True)
 class _Kept:
     at: float
-    took: float
+    rest: float
+    """Seconds for which it is not worked out again."""
     value: object
 
 
@@ -70,8 +72,8 @@ class View:
 
 def _view(mirror: Mirror) -> View:
     with mirror.store.begin() as t:
+        now = mirror.clock.now()  # what is read is of this moment, however long that takes
         policy, state = load_policy(mirror.settings, t)
-        now = mirror.clock.now()
         demands: dict[str, MirrorDemand | InvalidInput] = {}
         for objective in dict.fromkeys(("freshness", "age", mirror.settings.objective)):
             try:
@@ -101,6 +103,8 @@ class MirrorGateway:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="unstale-dashboard-writer")
         """Of its own: while somebody else writes for long, others can still read."""
         self._kept: dict[str, _Kept] = {}
+        self._took: dict[str, float] = {}
+        """Seconds that each took the last time."""
         self._tasks: dict[str, asyncio.Task[object]] = {}
         self._reads: Counter[int] = Counter()
         self._user_reads: Counter[tuple[str, int]] = Counter()
@@ -147,7 +151,7 @@ class MirrorGateway:
         if limit <= 0:
             return await self.do(work)
         before = self._kept.get(name)
-        if before is not None and time.monotonic() <= before.at + max(limit, _REST_FACTOR * before.took):
+        if before is not None and time.monotonic() <= before.at + max(limit, before.rest):
             return cast("_T", before.value)
         task = self._tasks.get(name)
         if task is None:
@@ -161,7 +165,10 @@ class MirrorGateway:
         began = time.monotonic()
         try:
             value = await self.do(work)
-            kept[name] = _Kept(time.monotonic(), time.monotonic() - began, value)
+            took = time.monotonic() - began
+            rest = _REST_FACTOR * min(took, self._took.get(name, 0.0))
+            self._took[name] = took
+            kept[name] = _Kept(time.monotonic(), rest, value)
             return value
         finally:
             if self._kept is kept:  # nothing has been forgotten meanwhile

@@ -447,7 +447,8 @@ class Mirror:
     def status(self) -> Status:
         """Return how fresh the mirror is, what it spends, and what is neglected."""
         with self.store.begin() as t:
-            return status(*load_sample(self.settings, t), t, self.clock.now(), self.settings)
+            now = self.clock.now()  # what is read is of this moment, however long that takes
+            return status(*load_sample(self.settings, t), t, now, self.settings)
 
     def explain(self, key: str) -> Explanation:
         """Return why an element is polled when it is, and what its polls saw."""

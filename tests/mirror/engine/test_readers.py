@@ -8,7 +8,7 @@ import pytest
 from unstale import plan
 from unstale.mirror.settings import Reads
 
-from .worlds import DAY, START, add, make
+from .worlds import DAY, START, add, evenly_polled, make
 
 COUNT, DAYS, WARM = 40, 30.0, 10.0
 
@@ -54,16 +54,21 @@ def played(folder, seed, *, weights, budget=30.0):
             later = changes[i][changes[i] > first]
             until = min(last, later[0] if later.size else DAYS)
             fresh[i] += max(until - max(first, WARM), 0.0)
-    return rates, fresh / (DAYS - WARM), status
+    return rates, changes, fresh / (DAYS - WARM), status
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_users_count_by_their_weights_and_not_by_their_reads(tmp_path, seed):
-    rates, fresh, status = played(tmp_path, seed, weights={"bob": 3.0})
+    rates, changes, fresh, status = played(tmp_path, seed, weights={"bob": 3.0})
     mine = np.arange(COUNT) < COUNT // 2
     weight = np.where(mine, 1.0, 3.0)
-    said = plan(rates, 30.0, weights=weight).freshness
-    assert float(weight @ fresh / weight.sum()) == pytest.approx(said, abs=0.03)
+    best = plan(rates, 30.0, weights=weight)
+    said, got = best.freshness, float(np.average(fresh, weights=weight))
+    polled = evenly_polled(changes, best.frequencies, DAYS, WARM)
+    assert got == pytest.approx(
+        np.mean([np.average(one.mean(axis=1), weights=weight) for one in polled]), abs=0.02
+    )
+    assert got == pytest.approx(said, abs=0.04)  # at other changes
     assert fresh[~mine].mean() > fresh[mine].mean() + 0.1
     assert status.perceived == pytest.approx(said, abs=0.1)  # at a moment
     assert {one.user: one.weight for one in status.readers} == {"ann": 1.0, "bob": 3.0}

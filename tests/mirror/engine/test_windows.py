@@ -39,7 +39,7 @@ def played(folder, window, *, seed, days=16, budget=60.0, count=40, **settings):
     return times, fresh / count / (days - 5.0), status, rates
 
 
-@pytest.mark.parametrize("seed", [8, pytest.param(9, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [8, *(pytest.param(seed, marks=pytest.mark.long) for seed in (9, 10))])
 def test_the_budget_of_the_day_is_spent_inside_windows(tmp_path, seed):
     window = "00:00-08:00 UTC"
     times, fresh, status, rates = played(tmp_path, window, seed=seed)
@@ -50,7 +50,7 @@ def test_the_budget_of_the_day_is_spent_inside_windows(tmp_path, seed):
     clock = Windows.every(1.0, 0.0, 1.0 / 3.0).clock()
     often = plan(rates, 60.0).frequencies
     said = 1.0 - float(np.mean(windowed_cost("freshness", rates, often, clock)))
-    assert fresh == pytest.approx(said, abs=0.03)
+    assert fresh == pytest.approx(said, abs=0.02)
     assert status.predicted == pytest.approx(fresh, abs=0.05)  # by what has been learned
     assert not status.trouble
 
