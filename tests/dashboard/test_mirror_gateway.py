@@ -5,6 +5,7 @@ import threading
 import time
 
 from mirror.engine.worlds import add, make
+
 from unstale.dashboard import mirror_gateway as module
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.mirror import mirror as mirror_module
