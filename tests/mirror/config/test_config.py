@@ -1,8 +1,10 @@
 """mirror.toml: what it says is what is meant, and every mistake is told with file, line and key."""
 
 import math
+import re
 import string
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -538,6 +540,11 @@ def test_a_policy_without_objective_takes_no_rules_with_one(tmp_path, aim):
 def test_the_template_can_be_used_as_it_is(tmp_path):
     path = tmp_path / "new" / "mirror.toml"
     write_template(path, budget="50/h", contact="me@example.org")
+    text = path.read_text("utf-8")
+    assert "](" not in text
+    for page in re.findall(r"See (docs/[\w/-]+\.md)", text):
+        assert (Path(__file__).parents[3] / page).is_file(), page
+    assert "See docs/explanation/objectives.md" in text
     config = load(path)
     assert config.settings == Settings(budget=50 / 3600, contact="me@example.org")
     with pytest.raises(InvalidInput, match="is there already"):

@@ -70,27 +70,29 @@ def spread(polls):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2])
-def test_turns_buy_what_the_library_says(tmp_path, seed):
-    """Within half a point of polls at equal distances, at the same changes.
+def test_turns_buy_what_the_library_says(tmp_path):
+    """On average of seeds; each within a point of polls at equal distances, at the same changes.
 
-    With other changes it may be two points more or less: of so few elements and days, that is the luck of
+    With other changes one may be two points more or less: of so few elements and days, that is the luck of
     the changes. At those of seed 2, polls at equal distances are 2.4 points less fresh than on average.
     """
-    changes, polls, _ = played(tmp_path, seed, count=2)
     each = Periodic(2.0)
     in_turns, alone = (
         1.0 - float(renewal.staleness(Poisson(1.0), renewal.replicas(each, 2, coordinated=coordinated)))
         for coordinated in (True, False)
     )
-    evenly = [
-        freshest(changes, [np.arange(phase, DAYS, 1.0)] * COUNT) for phase in np.linspace(0.0, 0.95, 20)
-    ]
-    got = freshest(changes, polls)
-    assert got == pytest.approx(np.mean(evenly), abs=0.01)  # of these changes
-    assert got == pytest.approx(in_turns, abs=0.03)  # of any
-    assert got > alone + 0.03
-    assert spread(polls) < 0.1
+    found = []
+    for seed in (1, 2, 3):
+        (tmp_path / str(seed)).mkdir()
+        changes, polls, _ = played(tmp_path / str(seed), seed, count=2)
+        evenly = [
+            freshest(changes, [np.arange(phase, DAYS, 1.0)] * COUNT) for phase in np.linspace(0.0, 0.95, 20)
+        ]
+        found.append(freshest(changes, polls))
+        assert found[-1] == pytest.approx(np.mean(evenly), abs=0.01)
+        assert found[-1] > alone + 0.03
+        assert spread(polls) < 0.1
+    assert np.mean(found) == pytest.approx(in_turns, abs=0.02)
 
 
 def test_a_replica_tells_of_its_polls_and_goes_on_alone(tmp_path):

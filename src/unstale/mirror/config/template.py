@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from .file import without_password
 from .keys import SECTIONS, Section
 
 _LINE_CHARACTERS = 100
+_LINK = re.compile(r"\[([^]]+)\]\(([^)]+)\)")
 _RULER = "# " + "-" * 60
 _INTRODUCTION = """\
 # A mirror: copies of other people's data, as fresh as a budget allows.
@@ -42,10 +44,15 @@ def _written(section: Section, given: dict[str, str]) -> str:
 
 
 def _comment(text: str) -> list[str]:
-    wrapped = textwrap.wrap(
-        text.replace("`", ""), _LINE_CHARACTERS - 2, break_long_words=False, break_on_hyphens=False
-    )
+    plain = _LINK.sub(_named, text.replace("`", ""))
+    wrapped = textwrap.wrap(plain, _LINE_CHARACTERS - 2, break_long_words=False, break_on_hyphens=False)
     return [f"# {line}" for line in wrapped]
+
+
+def _named(link: re.Match[str]) -> str:
+    """Return what a link of the reference says in a comment."""
+    where = link[2].replace("../", "docs/", 1)
+    return f"See {where}" if link[1] == "More" else f"{link[1]} ({where})"
 
 
 def _quoted(value: str) -> str:
