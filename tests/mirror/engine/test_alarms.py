@@ -52,7 +52,15 @@ def test_a_budget_that_is_used_up_is_told_while_elements_wait(tmp_path):
         assert kind == "trouble"
         assert text.startswith("The reserve is used up, so polls go on at 10 polls/day, with ")
         assert "elements without a first copy" in text
-        [(kind, text)] = told(run(mirror, 12 * DAY))
+        events = []
+
+        def listen(event):
+            """Write into the store, as a listener may at any event."""
+            events.append(event)
+            mirror.hint([f"python:{keys[0]}"])
+
+        mirror.run(mirror.clock.now() + 12 * DAY, on_event=listen)
+        [(kind, text)] = told(events)
         assert (kind, text[:13]) == ("recovered", "This is over:")
 
 

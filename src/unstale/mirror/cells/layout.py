@@ -45,8 +45,8 @@ class Cell:
     def has(self, group: str) -> bool:
         """Tell whether the elements of a group are in this cell.
 
-        >>> Cell(3, 16, 3, "", "", "").has("http:example.org"), hash_of("http:example.org") % 16
-        (True, 3)
+        >>> Cell(9, 16, 9, "", "", "").has("http:example.org"), hash_of("http:example.org") % 16
+        (True, 9)
         """
         return hash_of(group) % self.parts == self.number
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import local
 from typing import Any
 
 from unstale.mirror.clock import Clock
@@ -27,6 +29,7 @@ class EventEmitter:
 
     def __init__(self, clock: Clock, listener: Callable[[Event], None] | None) -> None:
         self._clock, self._listener = clock, listener
+        self._thread = local()
 
     @property
     def heard(self) -> bool:
@@ -35,8 +38,25 @@ class EventEmitter:
 
     def emit(self, kind: str, detail: str, key: str = "", **data: Any) -> None:  # noqa: ANN401
         """Emit an event that happens now."""
-        if self._listener is not None:
-            self._listener(Event(self._clock.now(), kind, key, detail, data))
+        if self._listener is None:
+            return
+        event = Event(self._clock.now(), kind, key, detail, data)
+        held: list[Event] | None = getattr(self._thread, "held", None)
+        if held is None:
+            self._listener(event)
+        else:
+            held.append(event)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Emit what happens in here, in this thread, at its end: a listener may want the store for itself."""
+        self._thread.held = happened = []
+        try:
+            yield
+        finally:
+            self._thread.held = None
+            for event in happened:
+                self._listener(event)  # type: ignore[misc]  (or else none has been kept)
 
     def recorded(self, finished: Sequence[Finished], versions: Sequence[Version]) -> None:
         """Emit a ``poll`` for each poll that was recorded, and a ``change`` for each version it brought."""

@@ -237,7 +237,7 @@ class Housekeeper:
         if self._alarms_to_keep:  # also if the last transaction failed
             t.keep(self._alarms.to_keep())
         for one in news:
-            self._events.emit("recovered" if one.over else "trouble", one.text)
+            self._events.emit("recovered" if one.over else "trouble", one.text, alarm=one.kind)
 
     def hear_replicas(self, policy: MirrorPolicy, t: Transaction, now: float) -> None:
         """Let the policy know of polls that other replicas have made."""

@@ -411,7 +411,7 @@ class Worker:
             self._become_planner(now)
             now = self._clock.now()
         try:
-            with self._store.begin() as t:
+            with self._events.held(), self._store.begin() as t:
                 versions = t.record(self.name, finished) if finished else []
                 self._discovery.record(t, finished, now, leaving=leaving)
                 last = (0, 0) if self.planner is None else (self.planner.last_edit, self.planner.last_poll)
