@@ -38,25 +38,23 @@ class EventEmitter:
 
     def emit(self, kind: str, detail: str, key: str = "", **data: Any) -> None:  # noqa: ANN401
         """Emit an event that happens now."""
-        if self._listener is None:
-            return
-        event = Event(self._clock.now(), kind, key, detail, data)
-        held: list[Event] | None = getattr(self._thread, "held", None)
-        if held is None:
-            self._listener(event)
-        else:
-            held.append(event)
+        if self._listener is not None:
+            held: list[Event] | None = getattr(self._thread, "held", None)
+            tell = self._listener if held is None else held.append
+            tell(Event(self._clock.now(), kind, key, detail, data))
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Emit what happens in here, in this thread, at its end: a listener may want the store for itself."""
-        self._thread.held = happened = []
+        happened: list[Event] = []
+        self._thread.held = happened
         try:
             yield
         finally:
             self._thread.held = None
-            for event in happened:
-                self._listener(event)  # type: ignore[misc]  (or else none has been kept)
+            if self._listener is not None:
+                for event in happened:
+                    self._listener(event)
 
     def recorded(self, finished: Sequence[Finished], versions: Sequence[Version]) -> None:
         """Emit a ``poll`` for each poll that was recorded, and a ``change`` for each version it brought."""
