@@ -4,8 +4,8 @@
     .venv/bin/python docs/calibration_table.py write RESULTS
 
 The first plays what RESULTS, a JSON file, does not have yet: files NAME.parquet of HISTORIES, a folder, with
-the columns element_id and t, the releases that come with unstale, and worlds with a known answer; of each at
-most 60 elements. The second writes each table between its two marks in the page.
+the columns element_id and t, the releases that come with unstale, and worlds with a known answer, blind and
+with told times. The second writes each table between its two marks in the page.
 """
 
 import json
@@ -20,7 +20,11 @@ from unstale.lab.calibration import calibration, some_elements
 from unstale.lab.histories import Recorded, load
 
 PAGE = Path(__file__).parent / "explanation" / "calibration.md"
-MOST_ELEMENTS = 60
+WORLD_ELEMENTS = 120
+MOST_TOLD_ELEMENTS = 600
+"""Of a history that is played with told times, drawn at random."""
+STEPS, TOLD_STEPS = 5_000, 3_000
+"""In how many steps the policy takes in what polls saw, at most."""
 BUDGETS = (0.25, 1.0, 4.0)
 HISTORIES = {
     "releases": "Releases", "ota_contrib": "Terms of service", "wikipedia_a": "Wikipedia",
@@ -37,7 +41,7 @@ WORLDS = {
 }
 
 
-def world(kind: str, count: int = MOST_ELEMENTS, seed: int = 1) -> Recorded:
+def world(kind: str, count: int = WORLD_ELEMENTS, seed: int = 1) -> Recorded:
     """Return a history of elements with about one change a day, over 150 days."""
     rng, end = np.random.default_rng(seed), 150.0
     rates = rng.gamma(1.0, 1.0, count)
@@ -70,35 +74,45 @@ def history_of(name: str, folder: Path) -> Recorded:
     return load(path, None if path is None else {"element": "element_id"})
 
 
-def some(name: str, folder: Path) -> Recorded:
-    """Return a world, or some elements of a history."""
-    return world(name) if name in WORLDS else some_elements(history_of(name, folder), MOST_ELEMENTS)
+def some(name: str, folder: Path, *, told: bool) -> Recorded:
+    """Return a world, or a history."""
+    if name in WORLDS:
+        return world(name)
+    recorded = history_of(name, folder)
+    return some_elements(recorded, MOST_TOLD_ELEMENTS) if told else recorded
 
 
 def play(results: Path, folder: Path) -> None:
     """Play what the results do not have yet."""
     found = json.loads(results.read_text()) if results.exists() else {}
-    for budget in BUDGETS:
-        for name in (*WORLDS, *ALL_HISTORIES):
-            if (key := f"{name} {budget:g}") not in found:
-                found[key] = asdict(calibration(some(name, folder), budget))
-                results.write_text(json.dumps(found, indent=1))
-                sys.stderr.write(f"{key}\n")
+    for told in (False, True):
+        for budget in BUDGETS[:2] if told else BUDGETS:
+            for name in (*WORLDS, *(HISTORIES if told else ALL_HISTORIES)):
+                if (key := f"{name} {budget:g}{TOLD if told else ''}") not in found:
+                    steps = TOLD_STEPS if told else STEPS
+                    measured = calibration(some(name, folder, told=told), budget, told=told, steps=steps)
+                    found[key] = asdict(measured)
+                    results.write_text(json.dumps(found, indent=1))
+                    sys.stderr.write(f"{key}\n")
 
 
-def table(found: dict[str, dict[str, float]], names: dict[str, str]) -> list[str]:
+TOLD = " told"
+
+
+def table(found: dict[str, dict[str, float]], names: dict[str, str], told: str = "") -> list[str]:
     """Return the lines of a table in Markdown."""
-    columns = ("said", "true", "off by", "uncorrected", "chance", "ECE", "covered", "without", "width")
-    lines = ["| | " + " | ".join(("polls per change", *columns)) + " |", "|" + "---|" * (len(columns) + 2)]
+    head = ["", "polls per change", "elements", "said", "true", "off by", "uncorrected", "chance", "ECE"]
+    head += ["covered", "without", "width"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name, title in names.items():
-        for budget in BUDGETS:
-            if (one := found.get(f"{name} {budget:g}")) is None:
-                continue
+        rows = [(budget, found.get(f"{name} {budget:g}{told}")) for budget in BUDGETS]
+        for number, (budget, one) in enumerate((budget, one) for budget, one in rows if one):
             off, laws = (100.0 * (one[key] - one["true"]) for key in ("predicted", "uncorrected"))
+            error = one["expected_calibration_error"]
             lines.append(
-                f"| {title if budget == BUDGETS[0] else ''} | {budget:g} | {one['predicted']:.1%} "
+                f"| {'' if number else title} | {budget:g} | {one['elements']:,} | {one['predicted']:.1%} "
                 f"| {one['true']:.1%} | {off:+.1f} | {laws:+.1f} | ± {164.5 * one['error']:.1f} "
-                f"| {one['expected_calibration_error']:.3f} | {one['coverage']:.0%} "
+                f"| {error:.3f} | {one['coverage']:.0%} "
                 f"| {one['independent_coverage']:.0%} | {100 * one['width']:.0f} |"
             )
     return lines
@@ -107,7 +121,8 @@ def table(found: dict[str, dict[str, float]], names: dict[str, str]) -> list[str
 def write(page: Path, results: Path) -> None:
     """Write the tables into the page."""
     found = json.loads(results.read_text())
-    write_tables(page, {"histories": table(found, ALL_HISTORIES), "worlds": table(found, WORLDS)})
+    tables = {"histories": table(found, ALL_HISTORIES), "worlds": table(found, WORLDS)}
+    write_tables(page, {**tables, "told": table(found, {**HISTORIES, **WORLDS}, TOLD)})
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@
 The first plays what RESULTS, a JSON file, does not have yet: samples of the files NAME.parquet of HISTORIES,
 a folder, of the releases that come with unstale, and worlds with a known answer. All of that takes an hour or
 more; it may be stopped, and goes on from where it was. The second writes each table between its two marks in
-the page.
+the page. Each case is played blind and told in the same world, so differences are paired by batches of time.
 """
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,21 +24,31 @@ from unstale.lab.calibration import some_elements
 from unstale.lab.histories import Recorded
 from unstale.lab.shootout_cells import Stage
 from unstale.policy import Learning
+from unstale.policy.learning_policy import STEPS_PER_ROUND
 from unstale.simulation import LearningAtPlay, simulate
+from unstale.simulation.noisy_hints import NoisyHints
 from unstale.simulation.outcome import error_of_mean
+from unstale.simulation.policy_lookup import of_paper
 
 PAGE = Path(__file__).parent / "explanation" / "shootout.md"
-ELEMENTS, SAMPLES, MOST_STEPS = 60, (1, 2), 2_500
+MOST_ELEMENTS, MOST_STEPS = 600, 2_500
+"""How many elements of a history are drawn at random, if it has more, and steps of learning."""
+WORLD_ELEMENTS = 120
+HINTED_ELEMENTS = 106
 CLOCK_ELEMENTS, CLOCK_DAYS = 30, 90.0
 GOALS = ("freshness", "age")
 STANDARD_ERRORS = 1.645
+RELIABILITIES = {"60 %, 80 %": NoisyHints(0.6, 0.8), "80 %, 60 %": NoisyHints(0.8, 0.6)}
+"""Recall and precision of hints."""
+Case = dict[str, list[float]]
+"""What each policy reached, batch by batch of time."""
 
 
-def sample(name: str, folder: Path, count: int, seed: int) -> Recorded:
-    """Return the history of some elements, or a world."""
+def sample(name: str, folder: Path) -> Recorded:
+    """Return a history, or some elements of it, or a world."""
     if name in WORLDS:
-        return world(name, count, seed)
-    return some_elements(history_of(name, folder), count, seed)
+        return world(name, WORLD_ELEMENTS)
+    return some_elements(history_of(name, folder), MOST_ELEMENTS)
 
 
 def clocked(name: str, folder: Path) -> Recorded:
@@ -52,31 +64,41 @@ def clocked(name: str, folder: Path) -> Recorded:
 
 
 def play_parts(
-    recorded: Recorded, polls: float, goal: str, seed: int, parts: dict[str, dict[str, object]], *, told: bool
-) -> dict[str, list[float]]:
+    recorded: Recorded,
+    polls: float,
+    goal: str,
+    parts: dict[str, dict[str, object]],
+    *,
+    told: bool = False,
+    hints: NoisyHints | None = None,
+) -> Case:
     """Return what each policy reaches, batch by batch of time; lower is better for age."""
-    stage = Stage(recorded, None, recorded.end / 3.0, told)
-    stage_world, _ = stage.shuffled(seed)
+    stage = Stage(recorded, None, recorded.end / 3.0, told, hints)
+    stage_world, _ = stage.shuffled(SEED)
     budget, count = polls * recorded.rate, len(recorded)
-    steps = min(MOST_STEPS * count / (budget * recorded.end), 50.0)
+    steps = min(MOST_STEPS * count / (budget * recorded.end), STEPS_PER_ROUND)
     policies: dict[str, object] = {"uniform": "uniform"}
     for name, options in parts.items():
         given = {key: value for key, value in options.items() if key not in {"levels", "own"}}
-        learning = Learning(count, budget, objective=goal, steps=steps, seed=seed, **given)
+        learning = Learning(count, budget, objective=goal, steps=steps, seed=SEED, **given)
         learning.learner.may_follow = bool(options.get("levels", True))
         learning.policy.table.clockworks.may_follow = bool(options.get("own", True))
         policies[name] = LearningAtPlay(learning)
+    if hints is not None:
+        policies[RIVAL] = of_paper(RIVAL, stage_world, budget, recorded.end, seed=SEED)
     played = simulate(
-        stage_world, budget, policies=policies, objective=goal, burn_in=stage.burn_in, seed=seed
+        stage_world, budget, policies=policies, objective=goal, burn_in=stage.burn_in, seed=SEED
     )
     found = {}
     for name, one in played.items():
         lengths, values = one.over_time(goal)
         found[name] = values.tolist()
         found["lengths"] = lengths.tolist()
+        found[f"age, {name}"] = one.over_time("age")[1].tolist()
     return found
 
 
+SEED, RIVAL = 1, "greedy-ncis"
 LEVELS = {"without levels": {"levels": False}, "learning": {}}
 CLOCKS = {
     "no clocks": {"reserve": 1.0, "in_reserve": 0.0},
@@ -85,83 +107,87 @@ CLOCKS = {
 }
 
 
+def cases(folder: Path) -> Iterator[tuple[str, Callable[[], Case]]]:
+    """Yield what is to be played, and by what name it is kept, the most telling first."""
+    for polls in (1.0, 0.25, 4.0):
+        for name in (*HISTORIES, *WORLDS):
+            for goal in GOALS if polls == 1.0 else GOALS[:1]:
+                yield f"{name} {polls:g} {goal}", partial(play_blind_and_told, name, folder, polls, goal)
+    for name in HISTORIES:
+        for polls in BUDGETS if name == "releases" else (1.0,):
+            for title, hints in RELIABILITIES.items():
+                yield f"hints {name} {polls:g} {title}", partial(play_hints, name, folder, polls, hints)
+    for told in (False, True):
+        for name in HISTORIES:
+            yield f"clock {name} {told}", partial(play_clocks, name, folder, told=told)
+
+
+def play_blind_and_told(name: str, folder: Path, polls: float, goal: str) -> Case:
+    """Play with levels, without them, and with told times."""
+    recorded = sample(name, folder)
+    case = play_parts(recorded, polls, goal, LEVELS)
+    told = play_parts(recorded, polls, goal, {"learning": {}}, told=True)
+    return {**case, "told": told["learning"], "age, told": told["age, learning"]}
+
+
+def play_hints(name: str, folder: Path, polls: float, hints: NoisyHints) -> Case:
+    """Play with hints."""
+    recorded = some_elements(history_of(name, folder), HINTED_ELEMENTS)
+    return play_parts(recorded, polls, "freshness", {"learning": {}}, hints=hints)
+
+
+def play_clocks(name: str, folder: Path, *, told: bool) -> Case:
+    """Play with the rhythms of classes, with clocks of elements, and without either."""
+    return play_parts(clocked(name, folder), 1.0, "freshness", CLOCKS, told=told)
+
+
 def play(results: Path, folder: Path) -> None:
     """Play what the results do not have yet."""
     found = json.loads(results.read_text()) if results.exists() else {}
-
-    def keep(key: str, value: object) -> None:
-        found[key] = value
-        results.write_text(json.dumps(found))
-        sys.stderr.write(f"{key}\n")
-
-    for goal in GOALS:
-        for polls in BUDGETS:
-            for name in (*HISTORIES, *WORLDS):
-                for seed in SAMPLES:
-                    if (key := f"{name} {polls:g} {goal} {seed}") not in found:
-                        recorded = sample(name, folder, ELEMENTS, seed)
-                        keep(key, play_parts(recorded, polls, goal, seed, LEVELS, told=False))
-    for told in (False, True):
-        for name in HISTORIES:
-            if (key := f"clock {name} {told}") not in found:
-                keep(key, play_parts(clocked(name, folder), 1.0, "freshness", 1, CLOCKS, told=told))
+    for key, played in cases(folder):
+        if key not in found:
+            found[key] = played()
+            results.write_text(json.dumps(found))
+            sys.stderr.write(f"{key}\n")
 
 
-def difference(cases: list[dict[str, list[float]]], one: str, other: str, goal: str) -> tuple[float, float]:
-    """Return by how much one is better, and half of the 90 % interval: in points, or per cent of the age."""
-    leads, errors = [], []
-    for case in cases:
-        lengths = np.array(case["lengths"])
-        gain = np.array(case[one]) - np.array(case[other])
-        unit = 100.0
-        if goal == "age":
-            gain, unit = -gain, 100.0 / max(float(np.average(case["uniform"], weights=lengths)), 1e-12)
-        leads.append(unit * float(np.average(gain, weights=lengths)))
-        errors.append(unit * error_of_mean(gain, lengths))
-    spread = np.var(leads, ddof=1) / len(leads) if len(leads) > 1 else 0.0
-    return float(np.mean(leads)), STANDARD_ERRORS * float(
-        np.sqrt(np.mean(np.square(errors)) / len(leads) + spread)
-    )
+def difference(case: Case, one: str, other: str, goal: str = "freshness") -> str:
+    """Return by how much one is better, with the 90 % interval: in points, or per cent of the age."""
+    lengths, gain = np.array(case["lengths"]), np.array(case[one]) - np.array(case[other])
+    unit = 100.0
+    if goal == "age":
+        gain, unit = -gain, 100.0 / max(mean(case, "uniform"), 1e-12)
+    lead, error = float(np.average(gain, weights=lengths)), error_of_mean(gain, lengths)
+    return f"{unit * lead:+.1f} ± {unit * STANDARD_ERRORS * error:.1f}"
 
 
-def shown(value: tuple[float, float]) -> str:
-    """Return a difference with its interval."""
-    return f"{value[0]:+.1f} ± {value[1]:.1f}"
+def mean(case: Case, policy: str) -> float:
+    """Return the mean over time."""
+    return float(np.average(case[policy], weights=case["lengths"]))
 
 
-def levels_table(found: dict[str, dict[str, list[float]]]) -> list[str]:
-    """Return what levels are good for."""
-    lines = [
-        "| | polls per change | uniform | no levels | learning | ahead of uniform | levels | age | levels |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+def parts_table(found: dict[str, Case]) -> list[str]:
+    """Return what levels and told times are good for."""
+    head = ["", "polls per change", "uniform", "no levels", "learning", "times told", "ahead of uniform"]
+    head += ["levels add", "told times add", "and age", "younger", "levels add", "told times add"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name, title in {**HISTORIES, **WORLDS}.items():
-        for polls in BUDGETS:
-            both = [[found.get(f"{name} {polls:g} {goal} {seed}") for seed in SAMPLES] for goal in GOALS]
-            fresh, age = ([case for case in cases if case] for cases in both)
-            if not fresh:
-                continue
-            means = [
-                100.0 * np.mean([np.average(case[one], weights=case["lengths"]) for case in fresh])
-                for one in ("uniform", *LEVELS)
-            ]
-            of_age = ["", ""]
-            if age:
-                of_age = [
-                    shown(difference(age, "learning", other, "age"))
-                    for other in ("uniform", "without levels")
-                ]
-            lines.append(
-                f"| {title if polls == BUDGETS[0] else ''} | {polls:g} | "
-                + " | ".join(f"{mean:.1f}" for mean in means)
-                + f" | {shown(difference(fresh, 'learning', 'uniform', 'freshness'))}"
-                + f" | {shown(difference(fresh, 'learning', 'without levels', 'freshness'))}"
-                + f" | {of_age[0]} | {of_age[1]} |"
-            )
+        rows = [(polls, found.get(f"{name} {polls:g} freshness")) for polls in BUDGETS]
+        for number, (polls, fresh) in enumerate((polls, fresh) for polls, fresh in rows if fresh):
+            cells = [f"{100.0 * mean(fresh, one):.1f}" for one in ("uniform", *LEVELS, "told")]
+            cells += [difference(fresh, one, other) for one, other in DIFFERENCES]
+            told, blind, uniform = (mean(fresh, f"age, {one}") for one in ("told", "learning", "uniform"))
+            cells.append(f"{100.0 * (told - blind) / uniform:+.0f} %")
+            age = found.get(f"{name} {polls:g} age")
+            cells += [difference(age, one, other, "age") if age else "" for one, other in DIFFERENCES]
+            lines.append("| " + " | ".join([title if not number else "", f"{polls:g}", *cells]) + " |")
     return lines
 
 
-def clocks_table(found: dict[str, dict[str, list[float]]]) -> list[str]:
+DIFFERENCES = (("learning", "uniform"), ("learning", "without levels"), ("told", "learning"))
+
+
+def clocks_table(found: dict[str, Case]) -> list[str]:
     """Return what hours of classes, clocks of elements and told times are good for."""
     lines = [
         "| | times told | uniform | no clocks | hours of classes | and own clocks | hours | own clocks |",
@@ -171,20 +197,39 @@ def clocks_table(found: dict[str, dict[str, list[float]]]) -> list[str]:
         for told in (False, True):
             if (case := found.get(f"clock {name} {told}")) is None:
                 continue
-            means = [100.0 * np.average(case[one], weights=case["lengths"]) for one in ("uniform", *CLOCKS)]
+            cells = [f"{100.0 * mean(case, one):.1f}" for one in ("uniform", *CLOCKS)]
+            cells += [difference(case, "hours", "no clocks"), difference(case, "own", "hours")]
             lines.append(
-                f"| {title if not told else ''} | {'yes' if told else 'no'} | "
-                + " | ".join(f"{mean:.1f}" for mean in means)
-                + f" | {shown(difference([case], 'hours', 'no clocks', 'freshness'))}"
-                + f" | {shown(difference([case], 'own', 'hours', 'freshness'))} |"
+                f"| {title if not told else ''} | {'yes' if told else 'no'} | " + " | ".join(cells) + " |"
             )
+    return lines
+
+
+def hints_table(found: dict[str, Case]) -> list[str]:
+    """Return how learning does with hints, beside a learner that was made for them."""
+    lines = [
+        "| | hints | polls per change | uniform | GREEDY-NCIS | **learning** | ahead of GREEDY-NCIS |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, title in HISTORIES.items():
+        for hints in RELIABILITIES:
+            for polls in BUDGETS:
+                if (case := found.get(f"hints {name} {polls:g} {hints}")) is None:
+                    continue
+                uniform, rival, own = (100.0 * mean(case, one) for one in ("uniform", RIVAL, "learning"))
+                lines.append(
+                    f"| {title} | {hints} | {polls:g} | {uniform:.1f} | {rival:.1f} | **{own:.1f}** "
+                    f"| {difference(case, 'learning', RIVAL)} |"
+                )
     return lines
 
 
 def write(page: Path, results: Path) -> None:
     """Write the tables into the page."""
     found = json.loads(results.read_text())
-    write_tables(page, {"levels": levels_table(found), "clocks": clocks_table(found)})
+    write_tables(
+        page, {"levels": parts_table(found), "clocks": clocks_table(found), "hints": hints_table(found)}
+    )
 
 
 if __name__ == "__main__":

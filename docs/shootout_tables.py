@@ -4,9 +4,9 @@
     .venv/bin/python docs/shootout_tables.py write RESULTS
 
 The first plays what RESULTS, a folder, does not have yet: files NAME.parquet of HISTORIES with the columns
-element_id and t, and the releases that come with unstale; of each a random sample of elements. It uses all
-cores, and may be stopped: each result is kept as it comes, as the JSON that `unstale lab shootout --json`
-prints. The second writes each table between its two marks in the page (``--page`` names another page).
+element_id and t, and the releases that come with unstale. It uses all cores, and may be stopped: each result
+is kept as it comes, as the JSON that `unstale lab shootout --json` prints. The second writes each table
+between its two marks in the page (``--page`` names another page).
 """
 
 import json
@@ -20,17 +20,17 @@ from typing import Any, NamedTuple
 
 from page_tables import play_or_write, write_tables
 
-from unstale.lab.calibration import some_elements
 from unstale.lab.histories import load, load_weights
 from unstale.lab.shootout import shootout
+from unstale.wording import plural
 
 PAGE = Path(__file__).parent / "explanation" / "shootout.md"
 QUANTILE = 1.6449
 """Standard errors of a 90 % interval, either way."""
-ELEMENTS, SAMPLE_SEED, SEEDS, STEPS = 100, 1, 1, 2_000
-"""How many elements of a history are drawn, how, in how many orders they are played, and in how many steps
-learning takes in what polls saw. Steps are what learning costs: three budgets of the releases took 21 s of
-processor time with 100 elements and 2,000 steps, and 19 s with 60; the default is 50,000."""
+SEEDS, STEPS = 1, 5_000
+"""In how many orders elements are played, and in how many steps learning takes in what polls saw. Steps are
+what learning costs, about .8 ms each for 100 elements; `unstale lab shootout` takes 50,000 at most. All
+tables but the mirror's take half an hour of processor time."""
 RULES = {
     "nutch": "Nutch", "nutch-default": "Nutch, default", "stormcrawler": "StormCrawler",
     "news-crawl": "news-crawl", "heritrix": "Heritrix", "miniflux": "Miniflux",
@@ -53,7 +53,7 @@ class History(NamedTuple):
     title: str
     about: str
     played: tuple[str, ...]
-    """Which of `PLAYS` it is played for, besides the quick one."""
+    """Which of `PLAYS` it is played for."""
     rules: tuple[str, ...] = MOST_RULES
     """Rules that are played for freshness."""
 
@@ -79,7 +79,7 @@ HISTORIES = {
     "releases": History(
         "Releases",
         "new versions of well-known Python packages, the history that comes with unstale",
-        ("freshness", "mirror"),
+        ("freshness", "age", "mirror"),
     ),
     "mdn_content": History(
         "MDN",
@@ -90,7 +90,6 @@ HISTORIES = {
 """By the name of their files, in the order of the page."""
 FEW_POLICIES = ("proportional", "estimated-optimal", "learning", "optimal")
 PLAYS: dict[str, dict[str, Any]] = {
-    "quick": {"objectives": ["freshness"], "rules": (), "policies": FEW_POLICIES},
     "freshness": {"objectives": ["freshness"]},
     "age": {"objectives": ["age"], "rules": FEW_RULES, "policies": FEW_POLICIES},
     "weighted": {"objectives": ["freshness"], "rules": FEW_RULES, "policies": FEW_POLICIES},
@@ -105,21 +104,21 @@ def play_all(results: Path, histories: Path) -> None:
     for how in PLAYS:
         for name, history in HISTORIES.items():
             path = results / f"{name}.{how}.json"
-            if how in ("quick", *history.played) and not path.exists():
+            if how in history.played and not path.exists():
                 sys.stderr.write(f"{history.title}, {how}\n")
                 path.write_text(json.dumps(play(name, how, histories), indent=2), encoding="utf-8")
 
 
 def play(name: str, how: str, histories: Path) -> dict[str, Any]:
-    """Play a sample of a history."""
+    """Play a history."""
     columns = {"element": "element_id"}
-    whole = load() if name == "releases" else load(str(histories / f"{name}.parquet"), columns)
-    recorded = some_elements(whole, ELEMENTS, SAMPLE_SEED)
+    recorded = load() if name == "releases" else load(str(histories / f"{name}.parquet"), columns)
     options: dict[str, Any] = {"rules": HISTORIES[name].rules, **PLAYS[how]}
     if how == "weighted":
         columns = {"key": "element_id", "weight": "popularity"}
         options["weights"] = load_weights(str(histories / f"{name}.elements.parquet"), recorded, columns)
-    return asdict(shootout(recorded, seeds=SEEDS, steps=STEPS, jobs=os.cpu_count() or 1, **options))
+    found = asdict(shootout(recorded, seeds=SEEDS, steps=STEPS, jobs=os.cpu_count() or 1, **options))
+    return {**found, "steps": STEPS}
 
 
 # --- what was played ----------------------------------------------------------------------------------------
@@ -216,7 +215,8 @@ def contests(results: Results, how: str) -> Iterator[str]:
         if how == "freshness":
             years = played["days"] / 365.25
             size = f"{played['elements']:,} elements, {played['changes']:,} changes in {years:.1f} years"
-            yield f"{size}: {history.about}.\n"
+            orders = plural(played["seeds"], "seed")
+            yield f"{size}: {history.about}. Played in {played['steps']:,} steps, {orders}.\n"
         cases = results.cases(how, name)
         policies = [one for one in COLUMNS if any(one in case.rows for case in cases)]
         head = ["polls of", "each, per day", "rule", *(COLUMNS[one] for one in policies), "ahead of uniform"]
@@ -279,20 +279,6 @@ def mirror(results: Results) -> Iterator[str]:
     yield from table([*head, "mirror ahead of uniform", "mirror less learning"], rows)
 
 
-def quick(results: Results) -> Iterator[str]:
-    """Lines of the table of the budgets alone."""
-    rows = [
-        [
-            HISTORIES[case.history].title, str(case.elements), number(case.budget / case.elements),
-            *(shown(case, policy) for policy in ("uniform", "estimated-optimal", "learning", "optimal")),
-            lead(case, "learning"),
-        ]
-        for case in results.cases("quick")
-    ]  # fmt: skip
-    head = ["", "elements", "polls of each, per day", "uniform", "likeliest", "**learning**", "rates known"]
-    yield from table([*head, "learning ahead of uniform"], rows)
-
-
 # --- counts -------------------------------------------------------------------------------------------------
 
 
@@ -339,9 +325,7 @@ def counts(results: Results) -> Iterator[str]:
         span = f"{min(younger):.2g} to {max(younger):.2g} %"
         yield f"Under learning for age, copies are {span} younger than under uniform polling."
         yield ""
-    losses = [
-        line for how in PLAYS if how != "quick" for case in results.cases(how) for line in lost(case, how)
-    ]
+    losses = [line for how in PLAYS for case in results.cases(how) for line in lost(case, how)]
     yield from ["Not ahead:", "", *losses] if losses else ["They are ahead in all contests."]
 
 
@@ -401,7 +385,6 @@ def lost(case: Case, how: str) -> Iterator[str]:
 
 
 TABLES: dict[str, tuple[str, Callable[[Results], Iterator[str]]]] = {
-    "quick": ("quick", quick),
     "counts": ("freshness", counts),
     "mirror": ("mirror", mirror),
     "freshness": ("freshness", lambda results: contests(results, "freshness")),

@@ -38,6 +38,22 @@ def falling(count: int, end: float, seed: int) -> Recorded:
     return recorded(world.elements[kept], world.times[kept], count, end)
 
 
+def even(count: int, end: float, seed: int) -> Recorded:
+    """Gaps between changes vary by half of their mean."""
+    rng = np.random.default_rng(seed)
+    gaps = rng.gamma(4.0, 0.25, (count, int(4 * end))) / rng.uniform(0.5, 2.0, count)[:, None]
+    times = np.cumsum(gaps, axis=1) - 5.0
+    kept = (times > 0.0) & (times < end)
+    return recorded(np.nonzero(kept)[0], times[kept], count, end)
+
+
+def test_told_times_say_how_fresh_copies_are_between_polls() -> None:
+    """At the ends of intervals more has changed than laws say, and in between less: only told times tell."""
+    blind, told = (calibration(even(40, 30.0, 1), told=told, moments=60, steps=400) for told in (False, True))
+    assert blind.bias < -0.03
+    assert abs(told.bias) < 0.02 + 1.645 * told.error
+
+
 def test_constant_rates() -> None:
     found = calibration(poisson(80, 60.0, 1), 1.0, moments=200)
     assert abs(found.bias) < 0.01 + 1.645 * found.error

@@ -46,6 +46,21 @@ def test_one_wrong_time_among_many_says_little() -> None:
     assert not believed(again, np.nan)
 
 
+@pytest.mark.parametrize(("told", "least", "most"), [(1.0, 0.9, 1.0), (0.5, 0.0, 0.0)])
+def test_groups_that_tell_of_nearly_all_changes_are_known(told: float, least: float, most: float) -> None:
+    rng, times, found = np.random.default_rng(1), ToldTimes(), []
+    for _ in range(200):
+        changed = rng.random() < 0.5
+        age = 0.5 if changed and rng.random() < told else np.nan  # what has not changed tells nothing
+        times.believed(HOST, ONE, np.array([changed]), np.array([age]))
+        found.append(bool(times.tell(HOST)[0]))
+    assert least <= np.mean(found[30:]) <= most
+    again = ToldTimes()
+    again.resume(times.state())
+    assert again.tell(HOST).tolist() == [found[-1]]
+    assert not again.tell(np.array([0, 7])).any()
+
+
 @pytest.mark.parametrize("every", [0.3, 3.0, 30.0])
 def test_who_tells_when_the_site_was_built_is_not_believed(every: float) -> None:
     rng, told, trusted = np.random.default_rng(1), ToldTimes(), []

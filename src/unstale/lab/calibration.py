@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from unstale.arguments import Floats, scalar, whole
 from unstale.policy import Learning
+from unstale.policy.learning_policy import STEPS_PER_ROUND
 from unstale.schedule import Polls
 from unstale.simulation import LearningAtPlay, World, simulate
 from unstale.simulation.outcome import error_of_mean
@@ -24,7 +25,7 @@ from .histories import Recorded
 _BINS = 20
 """Of probabilities, for the expected calibration error."""
 _MOST_STEPS = 25_000
-"""Steps of the policy in all; fewer are less work, and what polls saw counts a little later."""
+"""Steps of the policy in all, unless others are asked for; what polls saw counts from the next one on."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def calibration(
     skip: float = 1.0 / 3.0,
     told: bool = False,
     objective: str = "freshness",
+    steps: int = _MOST_STEPS,
 ) -> Calibration:
     """Play the learning policy on a history, and compare what it says with what is.
 
@@ -87,6 +89,8 @@ def calibration(
         Whether polls also learn when the last change was.
     objective
         What the policy polls for.
+    steps
+        In how many steps it takes in what polls saw, at most: fewer are less work.
 
     Examples
     --------
@@ -96,13 +100,14 @@ def calibration(
     True
     """
     whole("moments", moments, at_least=2)
+    whole("steps", steps, at_least=1)
     there = recorded.since(float(np.quantile(recorded.born, 0.5, method="higher")))
     count, burn = len(there), scalar("skip", skip, at_least=0, below=1) * there.end
     places = np.argsort(np.random.default_rng(seed).permutation(count))
     world = World.recorded(places[there.elements], there.times, end=there.end, count=count, told=told)
     budget = scalar("polls_per_change", polls_per_change, above=0) * there.rate
-    steps = min(_MOST_STEPS * count / (budget * there.end), 50.0)
-    learning = Learning(count, budget, objective=objective, steps=steps, seed=seed)
+    of_round = min(steps * count / (budget * there.end), STEPS_PER_ROUND)
+    learning = Learning(count, budget, objective=objective, steps=of_round, seed=seed)
     asked = np.sort(np.random.default_rng([seed, 1]).uniform(burn, there.end, moments))
     watched = _Watched(learning, world, asked)
     result = simulate(

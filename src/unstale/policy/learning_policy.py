@@ -318,9 +318,11 @@ class LearningPolicy(Generic[AnyLimits_co]):
         """
         learner = self.table.learner
         spans = gone = np.clip(elapsed, 0.0, 1e11 * learner.round)
-        ages = modified
+        ages, tell = modified, None
         if modified is not None:
-            ages = modified = self.told_times.believed(self.table["group"][places], gone, changed, modified)
+            groups = self.table["group"][places]
+            ages = modified = self.told_times.believed(groups, gone, changed, modified)
+            tell = self.told_times.tell(groups)
         if (clocks := self.known.clocks) is not None and time is not None and places.size:
             before = clocks.rhythms.version
             pace = pace_of(self.known, places, time - gone, time)
@@ -330,7 +332,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
         gone, ages = self.known.expiries.learn(places, spans, changed, modified, (gone, ages))
         lived, by_level = gone, None
         if time is not None and places.size:
-            lived, by_level = learn_levels(self.known, places, time, gone, changed, ages)
+            lived, by_level = learn_levels(self.known, places, time, gone, changed, ages, tell)
         self.hinted.learn(places, gone, changed, ages, lived, by_level)
         self.classes.reckon()
         self.known.levels.follow(learner.by_level)

@@ -6,6 +6,8 @@ by which they learn.
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,6 +41,7 @@ def learn_levels(
     elapsed: Floats,
     changed: NDArray[np.bool_],
     ages: Floats | None,
+    tell: NDArray[np.bool_] | None = None,
 ) -> tuple[Floats, ByLevel | None]:
     """Learn how much classes change as a whole, and how far predictions were off together.
 
@@ -52,6 +55,8 @@ def learn_levels(
         The time since the poll before of each, by the rhythms of classes, and whether it had changed.
     ages
         How long before the polls the last changes were, where that is told; nan elsewhere.
+    tell
+        Whether it would be told, had it changed.
 
     Returns
     -------
@@ -66,7 +71,12 @@ def learn_levels(
     lived = levels.elapsed(classes, start, end) if levels.any else elapsed
     plain = known.table["channel"][places] == 0  # polls that follow hints see changes because of that
     spans = elapsed[plain], lived[plain]
-    _learn_errors(known, places[plain], spans, changed[plain], time[plain])
+    quiet = None
+    if ages is not None and tell is not None and tell.any():
+        since = levels.elapsed(classes, end - ages, end) if levels.any else ages
+        quiet = np.where(changed, since, inf)
+        quiet = np.where(tell, quiet, np.nan)[plain]
+    _learn_errors(known, places[plain], spans, changed[plain], time[plain], quiet)
     if not learner.can_follow:
         return lived, None
     by_level = levels.elapsed(classes, start, end, in_any_case=True)
@@ -85,10 +95,12 @@ def _learn_errors(
     spans: tuple[Floats, Floats],
     changed: NDArray[np.bool_],
     time: Floats,
+    quiet: Floats | None,
 ) -> None:
     """Learn how far predictions are off, each class's on the whole, and together, from those for polls.
 
-    Times since the polls before are given as they were, and in operational time.
+    Times since the polls before are given as they were, and in operational time; `quiet` is for how long
+    before the polls there was no change, as for `Recalibration.learn`.
     """
     learner, (elapsed, lived) = known.table.learner, spans
     classes, stirred = learner.classes_of(places), learner.stirred(places)
@@ -96,7 +108,7 @@ def _learn_errors(
     counts = np.ones(places.size, np.bool_)
     if known.clocks is not None:
         counts = ~known.clocks.have_own(known.table, places)  # what is said of them is not by these laws
-    by = known.recalibration.learn(learner.round, classes, time, spans, laws, stirred, counts, changed)
+    by = known.recalibration.learn(learner.round, classes, time, spans, laws, stirred, counts, changed, quiet)
     fresh = (laws.hope * np.exp(-laws.shape * np.log1p(lived / laws.time))) ** by
     slopes = by * fresh * laws.shape * learner.round / (laws.time + lived)
     spans = elapsed, lived / learner.round

@@ -29,6 +29,8 @@ _NOW_SHARE = 1e-3
 """Share of the time between two polls: what is told to have changed so short a time ago is the poll."""
 _MOST_WAITING, _MOST_KEPT = 100_000, 1_000
 """Elements whose changes wait for their first polls, and those of them that a state has."""
+_TELLS_SHARE = 0.9
+"""Changes of which it is told when they were, of all of a group, from which on polls of the group are told."""
 _SLACK_SHARE = 1e-6
 """Share of the time between two polls by which a told time may be off."""
 
@@ -38,6 +40,7 @@ class ToldTimes:
 
     def __init__(self) -> None:
         self._counts = np.tile(np.array(_FIRST_RIGHT_AND_WRONG), (1, 1))
+        self._changes = np.zeros((1, 2))
         self._waiting: dict[int, list[float]] = {}
 
     def wait(self, element: int, moment: float) -> None:
@@ -86,7 +89,11 @@ class ToldTimes:
         ages
             How long before the poll the last change was, as it is told; nan where it is not.
         """
-        told = np.isfinite(ages)
+        told, size = np.isfinite(ages), max(self._counts.shape[0], int(groups.max(initial=0)) + 1)
+        self._changes = _with_rows(self._changes, size, np.zeros(2))
+        seen = np.stack([np.bincount(groups, part, size) for part in (changed, changed & told)], axis=1)
+        self._changes *= np.exp(-seen[:, :1] / _MEMORY_POLLS)
+        self._changes += seen
         if not told.any():
             return np.full(ages.size, np.nan)
         late, early = elapsed * (1.0 + _SLACK_SHARE), elapsed * (1.0 - _SLACK_SHARE)
@@ -100,22 +107,38 @@ class ToldTimes:
 
     def trusted(self, groups: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Tell which groups are believed."""
-        if (more := int(groups.max(initial=0)) + 1 - self._counts.shape[0]) > 0:
-            self._counts = np.concatenate(
-                [self._counts, np.tile(np.array(_FIRST_RIGHT_AND_WRONG), (more, 1))]
-            )
+        size = int(groups.max(initial=0)) + 1
+        self._counts = _with_rows(self._counts, size, np.array(_FIRST_RIGHT_AND_WRONG))
         share = self._counts[:, 0] / self._counts.sum(axis=1)
         return np.asarray(share[groups] >= _LEAST_RIGHT_SHARE)
+
+    def tell(self, groups: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Tell in which groups it is known of nearly all changes when they were."""
+        self._changes = _with_rows(self._changes, int(groups.max(initial=0)) + 1, np.zeros(2))
+        seen, told = self._changes[groups].T
+        return np.asarray((told >= _TELLS_SHARE * (seen + 1.0)) & self.trusted(groups))
 
     def state(self) -> dict[str, Any]:
         """Return all that is needed to go on later."""
         some = list(self._waiting.items())[:_MOST_KEPT]
         rows = [(element, moment) for element, moments in some for moment in moments]
-        return {"told_times": self._counts.copy(), "told_waiting": np.array(rows).reshape(-1, 2)}
+        return {
+            "told_times": self._counts.copy(),
+            "told_changes": self._changes.copy(),
+            "told_waiting": np.array(rows).reshape(-1, 2),
+        }
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken; older versions did not count."""
         self._counts = np.array(state.get("told_times", [_FIRST_RIGHT_AND_WRONG]), np.float64).reshape(-1, 2)
+        self._changes = np.array(state.get("told_changes", np.zeros((1, 2))), np.float64).reshape(-1, 2)
         self._waiting = {}
         for element, moment in np.reshape(state.get("told_waiting", ()), (-1, 2)).tolist():
             self.wait(int(element), moment)
+
+
+def _with_rows(counts: Floats, size: int, blank: Floats) -> Floats:
+    """Return counts with as many rows at least."""
+    if (more := size - counts.shape[0]) > 0:
+        return np.concatenate([counts, np.tile(blank, (more, 1))])
+    return counts

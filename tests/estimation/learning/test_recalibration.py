@@ -15,11 +15,17 @@ SURE = Laws(np.full(COUNT, 50.0), np.full(COUNT, 50.0), np.ones(COUNT))
 ONCE = np.ones(COUNT)
 
 
-def heard(seen, rounds: int = 60, laws: Laws = SURE, stirred=NO, spans=(ONCE, ONCE)) -> Recalibration:
-    """Take in so many rounds of polls; `seen` says by the number of the round which saw a change."""
+def heard(
+    seen, rounds: int = 60, laws: Laws = SURE, *, stirred=NO, spans=(ONCE, ONCE), quiet=lambda _: None
+) -> Recalibration:
+    """Take in so many rounds of polls.
+
+    By the number of the round, `seen` says which saw a change, and `quiet` for how long there had been none.
+    """
     found = Recalibration()
     for k in range(rounds):
-        found.learn(1.0, EVERY, k + np.arange(COUNT) / COUNT, spans, laws, stirred, YES, seen(k))
+        moments, changed = k + np.arange(COUNT) / COUNT, seen(k)
+        found.learn(1.0, EVERY, moments, spans, laws, stirred, YES, changed, quiet(k))
     return found
 
 
@@ -64,6 +70,35 @@ def test_one_cause_of_many_outcomes_counts_once() -> None:
     rng = np.random.default_rng(1)
     apart = factor(heard(lambda _: rng.random(COUNT) < 0.8, rounds=10))
     assert abs(log(together[0])) < 0.5 * log(apart[0])
+
+
+def test_told_polls_say_how_fresh_copies_are_between_two_polls() -> None:
+    """What changes by the clock is fresh for half of each interval, and never at its end."""
+    rng, ages = np.random.default_rng(9), np.linspace(0.0, 1.0, 1001)
+
+    def said(factor: float) -> float:
+        return float(np.trapezoid(np.exp(-factor * 50.0 * np.log1p(ages / 50.0)), ages))
+
+    told = factor(heard(lambda _: YES, quiet=lambda _: rng.random(COUNT)))[0]
+    blind = factor(heard(lambda _: YES))[0]
+    assert said(told) == pytest.approx(0.5, abs=0.02)
+    assert said(blind) < 0.35
+    # bursts: three of ten change right after a poll, and nothing does later
+    stale = [rng.random(COUNT) < 0.3 for _ in range(60)]
+    told = factor(heard(stale.__getitem__, quiet=lambda k: np.where(stale[k], 1e-9, np.inf)))[0]
+    blind = factor(heard(stale.__getitem__))[0]
+    assert said(told) == pytest.approx(0.7, abs=0.02)
+    assert said(blind) > 0.8
+
+
+def test_a_told_poll_counts_once() -> None:
+    """What is known of all moments before a poll is no more than one outcome as far as chance goes."""
+    rng = np.random.default_rng(1)
+    stale = [rng.random(COUNT) < 0.632 for _ in range(10)]
+    told = heard(stale.__getitem__, rounds=10, quiet=lambda k: np.where(stale[k], rng.random(COUNT), np.inf))
+    blind = heard(stale.__getitem__, rounds=10)
+    unknown = [float(one.unknown(1)[0]) for one in (told, blind)]
+    assert 0.5 < unknown[0] / unknown[1] < 2.0
 
 
 def test_polls_that_say_nothing_are_not_heard() -> None:

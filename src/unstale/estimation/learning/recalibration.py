@@ -11,6 +11,11 @@ those that are polled often more often. A poll that looks back over t stands for
 residual of the poll counts as often as the second is more than the first. Of what happens between two polls
 at what age, polls at the ends say nothing: changes in bursts, or evenly spaced ones, stay unknown.
 
+Where sources tell when the last change was, polls do say it. The time back from a poll to the last change has
+the law of the time on from a poll to the next one, whatever the gaps are like. So a poll at which nothing had
+changed for q tells of a copy that is fresh at all ages below q, and stale beyond: the mean over the ages up to
+that of the poll is what is asked for, and nothing has to be taken from the law.
+
 One cause changes many elements at once. In a round, the square of the sum of residuals exceeds what chance
 explains; by so much less each poll counts. The correction bets against none, and counts as much as it earned.
 """
@@ -102,6 +107,7 @@ class Recalibration:
         stirred: NDArray[np.bool_],
         counts: NDArray[np.bool_],
         changed: NDArray[np.bool_],
+        quiet: Floats | None = None,
     ) -> Floats:
         """Take in what polls saw, in about the order of time; return the factors before each.
 
@@ -121,10 +127,16 @@ class Recalibration:
             Which polls say something of the laws.
         changed
             Whether they saw a change.
+        quiet
+            For how long before the poll there was none, in operational time, where that is told; nan
+            elsewhere.
         """
         self._know(int(classes.max(initial=0)) + 1)
         factors = np.empty(time.size)
-        hear_outcomes(round, classes, time, *spans, *laws, stirred, counts, changed, self._rows, factors)
+        told = np.full(time.size, np.nan) if quiet is None else quiet
+        hear_outcomes(
+            round, classes, time, *spans, *laws, stirred, counts, changed, told, self._rows, factors
+        )
         return factors
 
     def factors(

@@ -23,6 +23,9 @@ _MOST_RATE = 3.0
 _MOST_WEIGHT, _MOST_RATIO = 30.0, 4.0
 _MOST_STEP, _MOST_CORRECTION = 0.5, 3.0
 _SURE = 1e-6
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
+_AGES, _SHARES = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS
+"""Ages, as shares of that of a poll, and how they count in a mean over all ages up to it."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -98,9 +101,44 @@ def _in_between(shape, passed, log, fresh):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def hear_outcomes(round_, classes, time, elapsed, lived, shape, scale, hope, stirred, counts, changed, rows,
-                  factors):  # fmt: skip
+def _hear(row, weight, shares, hazards, fresh, by, terms):
+    """Take in at which ages, with their shares of the weight, a copy was fresh, and what had been said of it.
+
+    Ages rise, and hazards are those before the correction. What is fresh at an age is so at all lower ones.
+    """
+    residual = slope = curve = variance = spread = 0.0
+    said, steep = np.empty(hazards.size), np.empty(hazards.size)
+    for k in range(hazards.size):
+        before = min(max(math.exp(-hazards[k]), _SURE), 1.0 - _SURE)
+        hazard = hazards[k] * math.exp(by)
+        said[k] = min(max(math.exp(-hazard), _SURE), 1.0 - _SURE)
+        steep[k] = hazard / (1.0 - said[k])
+        off = (1.0 if fresh[k] else 0.0) - said[k]
+        gain = math.log(said[k] / before) if fresh[k] else math.log((1.0 - said[k]) / (1.0 - before))
+        row[GAIN] += weight * shares[k] * gain
+        residual += shares[k] * off
+        slope -= shares[k] * off * steep[k]
+        curve += shares[k] * hazard * steep[k] * said[k]
+        for i in range(k + 1):
+            common = (1.0 if i == k else 2.0) * shares[i] * shares[k] * said[k] * (1.0 - said[i])
+            variance += common
+            spread += common * steep[i] * steep[k]
+    row[WEIGHT] += weight * curve
+    row[SQUARED_WEIGHT] += weight * weight * spread
+    row[RESIDUAL] += weight * residual
+    row[VARIANCE] += weight * weight * variance
+    score, information = row[SCORE], row[OPEN]
+    for i in range(TERMS):
+        score[i] += weight * slope * terms[i]
+        for k in range(TERMS):
+            information[TERMS * i + k] += weight * curve * terms[i] * terms[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def hear_outcomes(round_, classes, time, elapsed, lived, shape, scale, hope, stirred, counts, changed, quiet,
+                  rows, factors):  # fmt: skip
     """Take in polls; write the factors by which hazards were corrected before each."""
+    one, said, unchanged = np.ones(1), np.empty(1), np.empty(1, np.bool_)
     for j in range(time.size):
         row = rows[classes[j]]
         cell = math.floor(time[j] / round_ * CELLS_PER_ROUND)
@@ -119,28 +157,18 @@ def hear_outcomes(round_, classes, time, elapsed, lived, shape, scale, hope, sti
         factors[j] = math.exp(row[CREDENCE] * by)
         if not (counts[j] and lived[j] > 0.0 and elapsed[j] > 0.0):
             continue
-        log = math.log1p(lived[j] / scale[j])
-        fresh = min(max(hope[j] * math.exp(-shape[j] * log), 1e-9), 1.0 - 1e-9)
-        hazard = -math.log(fresh)
-        ratio = min(_in_between(shape[j], lived[j] / scale[j], log, fresh), _MOST_RATIO)
-        weight = min(2.0 * elapsed[j] / round_ * ratio, _MOST_WEIGHT)
-        hazard *= math.exp(by)
-        said = min(max(math.exp(-hazard), _SURE), 1.0 - _SURE)
-        saw, before = (1.0 - said, 1.0 - fresh) if changed[j] else (said, fresh)
-        residual = (0.0 if changed[j] else 1.0) - said
-        row[GAIN] += weight * (math.log(saw) - math.log(before))
-        slope = -weight * residual * hazard / (1.0 - said)
-        curve = hazard * hazard * said / (1.0 - said)
-        row[WEIGHT] += weight * curve
-        row[SQUARED_WEIGHT] += weight * weight * curve
-        row[RESIDUAL] += weight * residual
-        row[VARIANCE] += weight * weight * said * (1.0 - said)
         terms = (1.0, rate, 0.5 if stirred[j] else -0.5)
-        score, information = row[SCORE], row[OPEN]
-        for i in range(TERMS):
-            score[i] += slope * terms[i]
-            for k in range(TERMS):
-                information[TERMS * i + k] += weight * curve * terms[i] * terms[k]
+        passed, looked = lived[j] / scale[j], 2.0 * elapsed[j] / round_
+        if quiet[j] >= 0.0:  # of all ages up to that of the poll it is known whether the copy was fresh
+            hazards = shape[j] * np.log1p(_AGES * passed) - math.log(max(hope[j], 1e-9))
+            fresh = _AGES * lived[j] < quiet[j]
+            _hear(row, min(looked, _MOST_WEIGHT), _SHARES, hazards, fresh, by, terms)
+            continue
+        log = math.log1p(passed)
+        likely = min(max(hope[j] * math.exp(-shape[j] * log), 1e-9), 1.0 - 1e-9)
+        ratio = min(_in_between(shape[j], passed, log, likely), _MOST_RATIO)
+        said[0], unchanged[0] = -math.log(likely), not changed[j]
+        _hear(row, min(looked * ratio, _MOST_WEIGHT), one, said, unchanged, by, terms)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
