@@ -96,7 +96,7 @@ def play(results: Path, folder: Path) -> None:
                     sys.stderr.write(f"{key}\n")
 
 
-TOLD = " told"
+TOLD, HEAD_LINES = " told", 2
 
 
 def table(found: dict[str, dict[str, float]], names: dict[str, str], told: str = "") -> list[str]:
@@ -122,7 +122,8 @@ def write(page: Path, results: Path) -> None:
     """Write the tables into the page."""
     found = json.loads(results.read_text())
     tables = {"histories": table(found, ALL_HISTORIES), "worlds": table(found, WORLDS)}
-    write_tables(page, {**tables, "told": table(found, {**HISTORIES, **WORLDS}, TOLD)})
+    tables["told"] = table(found, {**HISTORIES, **WORLDS}, TOLD)
+    write_tables(page, {name: lines for name, lines in tables.items() if len(lines) > HEAD_LINES})
 
 
 if __name__ == "__main__":
