@@ -30,7 +30,7 @@ _NOW_SHARE = 1e-3
 _MOST_WAITING, _MOST_KEPT = 100_000, 1_000
 """Elements whose changes wait for their first polls, and those of them that a state has."""
 _TELLS_SHARE = 0.9
-"""Changes of which it is told when they were, of all of a group, from which on polls of the group are told."""
+"""Of all changes of a group those whose times are told, so that its polls tell of all moments."""
 _SLACK_SHARE = 1e-6
 """Share of the time between two polls by which a told time may be off."""
 

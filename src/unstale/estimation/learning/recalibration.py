@@ -13,8 +13,8 @@ at what age, polls at the ends say nothing: changes in bursts, or evenly spaced 
 
 Where sources tell when the last change was, polls do say it. The time back from a poll to the last change has
 the law of the time on from a poll to the next one, whatever the gaps are like. So a poll at which nothing had
-changed for q tells of a copy that is fresh at all ages below q, and stale beyond: the mean over the ages up to
-that of the poll is what is asked for, and nothing has to be taken from the law.
+changed for q tells of a copy that is fresh at all ages below q, and stale beyond. The mean over all ages up
+to that of the poll is what is asked for, and nothing has to be taken from the law.
 
 One cause changes many elements at once. In a round, the square of the sum of residuals exceeds what chance
 explains; by so much less each poll counts. The correction bets against none, and counts as much as it earned.
