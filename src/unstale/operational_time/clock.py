@@ -138,7 +138,7 @@ class OperationalClock:
         shape, time = gamma_of(law)
         columns = np.broadcast_arrays(shape, time, numbers("last", last), numbers("at", at))
         found = [
-            worth_at(kind, self.edges, self.levels, a, b, before, moment)
+            worth_at(kind, self.edges, self.levels, a, b, before, moment, 0.0)
             for a, b, before, moment in zip(*(np.ravel(column) for column in columns), strict=True)
         ]
         return unwrap(np.array(found, float).reshape(columns[0].shape))
@@ -181,11 +181,9 @@ class OperationalClock:
         before = scalar("last", last)
         begin = before if since is None else max(scalar("since", since), before)
         wanted = scalar("price", price, above=0)
-        return float(
-            next_moment(
-                objective_kind(objective), self.edges, self.levels, shape, time, before, begin, wanted, reach
-            )
-        )
+        kind = objective_kind(objective)
+        moment = next_moment(kind, self.edges, self.levels, shape, time, before, begin, wanted, reach, 0.0)
+        return float(moment)
 
 
 def gamma_of(law: Process | ArrayLike) -> tuple[Floats, Floats]:

@@ -1,7 +1,7 @@
 """The clocks of classes: operational time by what is learned of their rhythms, and worths by it.
 
 A class without a rhythm has no clock, and nothing is computed for it: time is its operational time. Elements
-that change once a day or once a week may have clocks of their own.
+that change once a day or once a week may have clocks of their own. Readers may have hours as well.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from unstale.arguments import Floats
 from unstale.estimation.learning.clockwork_learner import ClockworkLearner
 from unstale.estimation.learning.rhythm_learner import PollsOfElements, RhythmLearner
+from unstale.operational_time.clock import OperationalClock
 
 from .class_tree import ClassTree
 from .compiled.class_clocks import elapsed_of, moments_of, own_changes, own_moments, own_worths, worths_of
 from .element_table import ElementTable, Places
 from .local_time import LocalRhythms
+from .read_hours import WEEK_HOURS, clock_of_readers
 from .trial_rhythms import TrialRhythms, losses
 
 STEPS_PER_HOUR = 12.0
@@ -53,11 +55,18 @@ class ClassClocks:
         self.clockworks = ClockworkLearner() if clockworks is None else clockworks
         self.trials = TrialRhythms(self._day)
         """Rhythms of parts of classes, on trial."""
+        self.readers: OperationalClock | None = None
+        """At what hours of the week copies are read; None: whenever. It times polls as rhythms do."""
+
+    def read_by_hour(self, levels: ArrayLike | None) -> None:
+        """Take in how much is read in each hour of the day or of the week; None: at all hours alike."""
+        self.readers = None if levels is None else clock_of_readers(levels, self.rhythms.hour)
 
     def state(self) -> dict[str, Any]:
         """Return what has been learned of classes, as arrays; clocks of elements are kept with them."""
         shares = self.clockworks.shares.copy()
-        return {**self.rhythms.state(), "clockwork_shares": shares, **self.trials.state()}
+        readers = {} if self.readers is None else {"readers": self.readers.levels.copy()}
+        return {**self.rhythms.state(), "clockwork_shares": shares, **readers, **self.trials.state()}
 
     @classmethod
     def resume(
@@ -67,7 +76,9 @@ class ClassClocks:
         if "clockwork_shares" in state:
             clockworks.set_shares(np.asarray(state["clockwork_shares"], float))
         of_classes = {name: state[name] for name in state if not name.startswith(("trial_", "moved_"))}
-        return cls(LocalRhythms.resume(of_classes, epoch=epoch), clockworks)
+        self = cls(LocalRhythms.resume(of_classes, epoch=epoch), clockworks)
+        self.read_by_hour(state.get("readers"))
+        return self
 
     def resume_trials(self, state: Mapping[str, Any], tree: ClassTree) -> None:
         """Go on with the rhythms that were on trial when `state` was taken."""
@@ -113,9 +124,14 @@ class ClassClocks:
         return self.rhythms.any or self.clockworks.any
 
     @property
+    def time_polls(self) -> bool:
+        """Whether polls come at certain hours, for changes or for readers."""
+        return self.any or self.readers is not None
+
+    @property
     def step(self) -> float:
         """The longest time between two choices."""
-        return self.rhythms.hour / STEPS_PER_HOUR if self.any else np.inf
+        return self.rhythms.hour / STEPS_PER_HOUR if self.time_polls else np.inf
 
     def jitter(self, table: ElementTable, places: Places) -> Floats | None:
         """Return by which share intervals must vary to find out the hours of changes; None if none must."""
@@ -127,7 +143,9 @@ class ClassClocks:
         return np.where(vary, _STUCK_JITTER, 0.0)
 
     def have_rhythm(self, table: ElementTable, places: Places) -> NDArray[np.bool_]:
-        """Tell which elements have a rhythm, that of their class or their own."""
+        """Tell which elements have a rhythm: that of their class, their own, or that of readers."""
+        if self.readers is not None:
+            return np.ones(places.size, np.bool_)
         of_class = self.rhythms.bins[table.learner.classes_of(places)] > 0
         return np.asarray(of_class | self.have_own(table, places))
 
@@ -220,10 +238,31 @@ class ClassClocks:
         last, at
             Moments of the last polls, and of those that are considered.
         """
-        found, rhythms = np.full(classes.size, np.nan), self.rhythms
-        last, at = (rhythms.local(classes, moments) for moments in (last, at))
-        worths_of(kind, classes, *gammas, last, at, rhythms.hour, rhythms.bins, rhythms.levels, found)
+        found = np.full(classes.size, np.nan)
+        last, at = (self._in_pieces(classes, moments) for moments in (last, at))
+        worths_of(kind, classes, *gammas, last, at, *self._pieces(float(at.max(initial=0.0))), found)
         return found
+
+    def _in_pieces(self, classes: Classes, moments: Floats) -> Floats:
+        """Return moments in the time in which worths are computed, that of classes or of readers."""
+        return self.rhythms.local(classes, moments) if self.readers is None else self.readers.at(moments)
+
+    def _pieces(self, now: float) -> tuple[Floats, NDArray[np.int64], Floats, float]:
+        """Return where hours begin in that time, of each class how many there are and their levels, a reach.
+
+        The last is how far worths look ahead at least. A night without readers is short by their clock, which
+        says nothing of how long a poll will have to last. By that clock, changes come by a rhythm that is
+        theirs over that of reads. It is UTC, also for classes that go by another.
+        """
+        rhythms = self.rhythms
+        edges = np.arange(WEEK_HOURS + 1, dtype=np.float64) * rhythms.hour
+        if self.readers is None:
+            return edges, rhythms.bins, rhythms.levels, 0.0
+        every = np.arange(rhythms.bins.size)
+        ahead = np.rint((rhythms.local(every, np.full(every.size, now)) - now) / rhythms.hour).astype(int)
+        hours = (np.arange(WEEK_HOURS) + ahead[:, None]) % WEEK_HOURS
+        levels = np.take_along_axis(rhythms.levels, hours, axis=1) / self.readers.levels
+        return self.readers.passed, np.full(every.size, WEEK_HOURS), levels, self._day
 
     def next_polls(
         self,
@@ -249,12 +288,12 @@ class ClassClocks:
         horizon
             How far ahead; its end stands for later.
         """
-        found, rhythms = np.full(classes.size, np.nan), self.rhythms
-        last, begin = (rhythms.local(classes, moments) for moments in (last, since))
-        moments_of(
-            kind, classes, *gammas, last, begin, prices, horizon, rhythms.hour, rhythms.bins, rhythms.levels,
-            found,
-        )  # fmt: skip
+        found = np.full(classes.size, np.nan)
+        last, begin = (self._in_pieces(classes, moments) for moments in (last, since))
+        pieces = self._pieces(float(since.max(initial=0.0)))
+        moments_of(kind, classes, *gammas, last, begin, prices, horizon, *pieces, found)
+        if self.readers is not None:
+            return np.minimum(self.readers.moments(found), since + horizon)
         return found - (begin - since)
 
     def learn(

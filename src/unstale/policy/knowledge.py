@@ -265,8 +265,8 @@ class Knowledge:
 
     @property
     def timed(self) -> bool:
-        """Whether polls are timed by rhythms: there are some, and the budget can wait for them."""
-        return self.can_wait and self.clocks is not None and self.clocks.any
+        """Whether polls are timed by rhythms or readers: there are some, and the budget can wait for them."""
+        return self.can_wait and self.clocks is not None and self.clocks.time_polls
 
     @property
     def can_wait(self) -> bool:
@@ -307,7 +307,7 @@ class Knowledge:
         self, places: Places, since: Floats, at: float | None = None, *, timed: bool = True
     ) -> tuple[Floats, Floats | None]:
         """Return the same by the rhythms and the levels of classes alone."""
-        timed = timed and self.clocks is not None and self.clocks.any
+        timed = timed and self.clocks is not None and self.clocks.time_polls
         if not timed and not self.levels.any:
             return since, None
         last, added = self.table["last"][places], self.table["added"][places]

@@ -22,8 +22,9 @@ from math import inf
 from typing import Any, Generic
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from unstale import kernels
 from unstale.arguments import Floats
 from unstale.estimation.learning.level_learner import LevelLearner
 from unstale.objectives import Objective, objective_named
@@ -226,6 +227,16 @@ class LearningPolicy(Generic[AnyLimits_co]):
             share /= max(float(share[wanted].mean()), 1e-30)
         self.table["reads", :] = share
         self.table.look_again()
+
+    def read_by_hour(self, levels: ArrayLike | None) -> None:
+        """Take in how much is read in each hour of the day or of the week; None: at all hours alike.
+
+        Polls come before the readers, if the budget can wait for that and copies are to be fresh.
+        """
+        if (clocks := self.known.clocks) is not None:
+            wanted = self.known.aim.objective.kernel == kernels.FRESHNESS
+            clocks.read_by_hour(levels if wanted else None)
+            self.table.look_again()
 
     def polled(self, places: Places, time: Floats) -> None:
         """Take it that polls of elements see something at these moments; of several the last counts."""

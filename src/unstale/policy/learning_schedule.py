@@ -89,6 +89,9 @@ class Learning:
         is the first moment of both. None: changes come by no clock.
     epoch
         Time 0, in seconds since 1970, if clocks that change in spring and autumn are to be told from UTC.
+    readers
+        How much is read in each hour of the day or of the week, 24 or 168 numbers of which only the ratios
+        matter: copies are to be fresh when they are read. It needs a ``day``, and a reserve of half of it.
     seed
         Of the phases of polls and of the jitter.
     start
@@ -127,6 +130,7 @@ class Learning:
         in_reserve: float = 1.0,
         day: float | None = None,
         epoch: float | None = None,
+        readers: ArrayLike | None = None,
         seed: int = 0,
         start: float = 0.0,
     ) -> None:
@@ -169,6 +173,10 @@ class Learning:
             if day is None
             else ClassClocks(RhythmLearner(day=day), table.clockworks, epoch=epoch),
         )
+        if readers is not None:
+            if day is None:
+                raise InvalidInput("readers come by the hours of a day; give its length as day")
+            self._policy.read_by_hour(readers)
         self.budget = budget
         if reserve:
             kept = scalar("in_reserve", in_reserve, at_least=0, at_most=1) * reserve

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from unstale import plan
+from unstale.mirror.reports.readers import hours_read
 from unstale.mirror.settings import Reads
 
 from .worlds import DAY, START, add, evenly_polled, make
@@ -74,6 +75,54 @@ def test_users_count_by_their_weights_and_not_by_their_reads(tmp_path, seed):
     assert {one.user: one.weight for one in status.readers} == {"ann": 1.0, "bob": 3.0}
     assert status.readers[0].user == "ann"
     assert status.readers[1].freshness > status.readers[0].freshness
+
+
+def test_the_store_says_when_readers_come(tmp_path):
+    mirror, _ = make(tmp_path, importance="reads")
+    with mirror:
+        add(mirror, "g/1")
+        element, now = mirror.find("python:g/1").id, START + 20 * DAY
+        first = START // DAY * DAY + 8 * 3600
+        with mirror.store.begin() as t:
+            for day in range(20):
+                t.read({element: 5}, first + day * DAY)
+            levels = hours_read(t, mirror.settings.reads, now)
+            assert levels.size == 168
+            assert levels.argmax() % 24 == 8
+            assert not hours_read(t, mirror.settings.reads, first + 2 * DAY).size
+
+
+@pytest.mark.long
+def test_polls_come_before_the_readers(tmp_path):
+    """Readers come from 8 to 12; what they find was polled shortly before."""
+    rng = np.random.default_rng(1)
+    changes = [np.sort(rng.uniform(0.0, 12.0, rng.poisson(12.0))) for _ in range(12)]
+    content = {
+        f"python:g/{i}": lambda now, i=i: str(np.searchsorted(changes[i], (now - START) / DAY)).encode()
+        for i in range(12)
+    }
+    mirror, world = make(
+        tmp_path, content=content, budget=12 / DAY, reserve=DAY, tick=900.0, importance="reads"
+    )
+    read = [0.0]
+    with mirror:
+        add(mirror, *(f"g/{i}" for i in range(12)))
+        ids = [mirror.find(f"python:g/{i}").id for i in range(12)]
+
+        def readers(_event):
+            now = mirror.clock.now()
+            if 8 <= now % DAY / 3600 < 12 and now > read[0] + 1800:
+                read[0] = now
+                with mirror.store.begin() as t:
+                    t.read(dict.fromkeys(ids, 5), now)
+
+        mirror.run(START + 12 * DAY, on_event=readers)
+        told = mirror.explain("python:g/1").polled_for["readers"]
+    times = np.array([time for i in range(12) for time in world.times(f"python:g/{i}")])
+    hours = times[times > START + 6 * DAY] % DAY / 3600
+    assert ((hours > 5.0) & (hours < 12.0)).mean() > 0.6
+    assert told.startswith("mostly at 08:00 to ")
+    assert told.endswith("; polls come before them")
 
 
 def test_nothing_is_kept_of_users_unless_it_is_asked_for(tmp_path):

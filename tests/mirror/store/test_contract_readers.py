@@ -46,6 +46,8 @@ def test_reads_are_counted_by_the_hour(store):
         t.read({}, 7200.0)
         assert t.reads(0.0) == [(1, 3600.0, 5), (2, 3600.0, 1), (1, 7200.0, 4)]
         assert t.reads(8000.0) == [(1, 7200.0, 4)]
+        assert t.reads_by_hour(0.0) == [(3600.0, 6), (7200.0, 4)]
+        assert t.reads_by_hour(8000.0) == [(7200.0, 4)]
 
 
 def test_workers_are_there_until_they_expire(store):

@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from unstale.mirror.reports.readers import profile_of_reads
+from unstale.mirror.reports.readers import hours_read, profile_of_reads
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Edit, Lease, Sample, Slot, Transaction
 from unstale.policy.element_table import FAILING, GONE, Places
@@ -282,6 +282,7 @@ class Planner:
         profile, _ = profile_of_reads(t, self.settings.reads, now)
         if profile is not None:
             self.policy.read(dict(zip(profile.keys, profile.accesses.tolist(), strict=True)))
+        self.policy.read_by_hour(levels if (levels := hours_read(t, self.settings.reads, now)).size else None)
 
     def _keep(self, t: Transaction, slots: list[Slot], dirty: Places, now: float) -> None:
         """Write what has been learned and decided."""

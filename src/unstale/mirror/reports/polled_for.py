@@ -13,6 +13,8 @@ from unstale.policy.element_table import Places
 from unstale.policy.terms import ElementTerms
 from unstale.quantities import show_number, show_share
 
+from .rhythm import rhythm_words
+
 _POLICIES = {
     "uniform": "uniform: every element is polled as often as any other",
     "proportional": "proportional: the more often an element changes, the more often it is polled",
@@ -37,6 +39,12 @@ def polled_for(policy: MirrorPolicy, settings: Settings, at: Places, element: El
         whose = {"reads": "how often its copy is read", "links": "the links that lead to it"}
         factor = show_number(float(policy.table["reads"][at][0]))
         told["importance"] = f"times {factor}, by {whose[settings.importance]}"
+    if (clocks := policy.known.clocks) is not None and clocks.readers is not None:
+        when = rhythm_words(clocks.readers.levels) or "at some hours more than at others"
+        before = (
+            "polls come before them" if policy.known.timed else "the reserve is too short to wait for that"
+        )
+        told["readers"] = f"{when}; {before}"
     if settings.reads.poll_share > 0:
         share = show_share(settings.reads.poll_share)
         told["on read"] = f"who asks for a fresher copy has it polled at once, from {share} of the budget"

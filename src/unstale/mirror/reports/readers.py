@@ -12,15 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import nan
 
+from unstale.arguments import Floats
 from unstale.estimation.profiles.profile import Profile
 from unstale.estimation.profiles.user_profiles import UserProfiles
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.settings import Reads
 from unstale.mirror.store.contract import Transaction
+from unstale.policy.read_hours import hours_of_reads
 
 _HALF_LIVES_READ = 8.0
 """Half-lives of which reads are looked at."""
+_HALF_LIVES_OF_HOURS = 4.0
+"""The same for the hours of reads: habits change."""
 _MOST_USERS_TOLD = 10
+_HOUR_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,17 @@ def profile_of_reads(t: Transaction, reads: Reads, now: float) -> tuple[Profile 
     profile = Profile(reads.half_life)
     profile.count(elements, hours, counts)
     return profile, None
+
+
+def hours_read(t: Transaction, reads: Reads, now: float) -> Floats:
+    """Return how much is read in each hour of the week, beside the mean; empty if hours do not tell.
+
+    The present hour is not over, so it is left out.
+    """
+    until = now // _HOUR_SECONDS * _HOUR_SECONDS
+    rows = [row for row in t.reads_by_hour(now - _HALF_LIVES_OF_HOURS * reads.half_life) if row[0] < until]
+    hours, counts = zip(*rows, strict=True) if rows else ((), ())
+    return hours_of_reads(hours, counts, until=until, hour=_HOUR_SECONDS)
 
 
 def perceived(

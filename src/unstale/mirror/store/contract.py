@@ -469,6 +469,9 @@ class Transaction(Protocol):
     def reads(self, since: float, element: int | None = None) -> list[tuple[int, float, int]]:
         """Return (element, start of the hour, reads) since a moment, of one element or all."""
 
+    def reads_by_hour(self, since: float) -> list[tuple[float, int]]:
+        """Return (start of the hour, reads of all elements) since a moment."""
+
     def read_by_users(self, reads: Mapping[tuple[str, int], int], now: float) -> None:
         """Count reads of copies by users: user and element to how many."""
 

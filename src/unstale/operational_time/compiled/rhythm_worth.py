@@ -130,17 +130,17 @@ def _pass_to(kind, edges, levels, shape, time, last, at, now):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def worth_at(kind, edges, levels, shape, time, last, at):
+def worth_at(kind, edges, levels, shape, time, last, at, ahead):
     """Return what a poll at a moment is worth; 0 if waiting is better at any price.
 
-    It looks as far ahead as the last poll is back, but no further than a period; and on to the next piece in
-    which anything can change.
+    It looks as far ahead as the last poll is back, and ``ahead`` at least, but no further than a period; and
+    on to the next piece in which anything can change.
     """
     now = np.empty(5)
     k, phase = _pass_to(kind, edges, levels, shape, time, last, at, now)
     y, rate, cost = now[0], now[3], now[4]
     least = rate / levels[k] if levels[k] > _QUIET_LEVEL else math.inf
-    left = min(at - last if shape < math.inf else math.inf, edges[edges.size - 1])
+    left = min(max(at - last, ahead) if shape < math.inf else math.inf, edges[edges.size - 1])
     for _ in range(levels.size + 1):
         if left <= 0.0 and least < math.inf:
             break
@@ -157,12 +157,12 @@ def worth_at(kind, edges, levels, shape, time, last, at):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def next_moment(kind, edges, levels, shape, time, last, since, price, horizon):
+def next_moment(kind, edges, levels, shape, time, last, since, price, horizon, ahead):
     """Return the first moment from ``since`` on at which the worth reaches a price; inf if none before.
 
     Worths are looked at where pieces end, and in the piece where they reach the price by halving.
     """
-    if worth_at(kind, edges, levels, shape, time, last, since) >= price:
+    if worth_at(kind, edges, levels, shape, time, last, since, ahead) >= price:
         return since
     period = edges[edges.size - 1]
     now = np.empty(5)
@@ -181,8 +181,8 @@ def next_moment(kind, edges, levels, shape, time, last, since, price, horizon):
     for j in range(1, most):
         if moment[j] - since > horizon:
             break
-        ahead = moment[j] - last if shape < math.inf else math.inf
-        least, end = slope[j], moment[j] + min(ahead, period)
+        reach = max(moment[j] - last, ahead) if shape < math.inf else math.inf
+        least, end = slope[j], moment[j] + min(reach, period)
         for u in range(j + 1, most):
             if (moment[u] > end and least < math.inf) or not least * y[j] - cost[j] >= price:
                 break
@@ -190,12 +190,12 @@ def next_moment(kind, edges, levels, shape, time, last, since, price, horizon):
                 least = min(least, (cost[u] - cost[j]) / (y[u] - y[j]))
         if not least * y[j] - cost[j] >= price:
             continue
-        if not worth_at(kind, edges, levels, shape, time, last, moment[j]) >= price:
+        if not worth_at(kind, edges, levels, shape, time, last, moment[j], ahead) >= price:
             continue
         low, high = moment[j - 1], moment[j]
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + high)
-            if worth_at(kind, edges, levels, shape, time, last, middle) >= price:
+            if worth_at(kind, edges, levels, shape, time, last, middle, ahead) >= price:
                 high = middle
             else:
                 low = middle
@@ -218,7 +218,7 @@ def next_moment_within(kind, edges, levels, shape, time, last, price, horizon):
     period = edges[edges.size - 1]
     reach = 2.0 * period
     while True:
-        found = next_moment(kind, edges, levels, shape, time, last, last, price, min(reach, horizon))
+        found = next_moment(kind, edges, levels, shape, time, last, last, price, min(reach, horizon), 0.0)
         if found < math.inf or reach >= horizon:
             return found
         reach *= 8.0

@@ -45,27 +45,27 @@ def elapsed_of(classes, start, end, hour, bins, levels, passed, found):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def worths_of(kind, classes, shape, time, last, at, hour, bins, levels, found):
-    """Write what polls at moments are worth, where a class has a rhythm."""
-    edges = np.arange(levels.shape[1] + 1) * hour
+def worths_of(kind, classes, shape, time, last, at, edges, bins, levels, ahead, found):
+    """Write what polls at moments are worth, where a class has a rhythm; ``edges`` are those of hours."""
     for i in range(classes.size):
         g = classes[i]
         if bins[g] > 0:
             n = bins[g]
-            found[i] = worth_at(kind, edges[: n + 1], levels[g, :n], shape[i], time[i], last[i], at[i])
+            pieces, level = edges[: n + 1], levels[g, :n]
+            found[i] = worth_at(kind, pieces, level, shape[i], time[i], last[i], at[i], ahead)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def moments_of(kind, classes, shape, time, last, since, price, horizon, hour, bins, levels, found):
+def moments_of(kind, classes, shape, time, last, since, price, horizon, edges, bins, levels, ahead, found):
     """Write when polls are worth their prices, at the latest after a horizon, where a class has a rhythm."""
-    edges = np.arange(levels.shape[1] + 1) * hour
     for i in range(classes.size):
         g = classes[i]
         if bins[g] > 0:
             n = bins[g]
             moment = next_moment(
-                kind, edges[: n + 1], levels[g, :n], shape[i], time[i], last[i], since[i], price[i], horizon
-            )
+                kind, edges[: n + 1], levels[g, :n], shape[i], time[i], last[i], since[i], price[i], horizon,
+                ahead,
+            )  # fmt: skip
             found[i] = moment if moment < math.inf else since[i] + horizon
 
 
@@ -96,7 +96,7 @@ def own_worths(kind, rows, phases, numbers, day, element, last, at, found):
         period = day * numbers[row, PERIOD_DAYS]
         shift = _placed(row, phases, numbers, period, element[i], last[i], edges, levels)
         time = period / regularity(numbers, row)
-        found[i] = worth_at(kind, edges, levels, math.inf, time, last[i] - shift, at[i] - shift)
+        found[i] = worth_at(kind, edges, levels, math.inf, time, last[i] - shift, at[i] - shift, 0.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -109,6 +109,6 @@ def own_moments(kind, rows, phases, numbers, day, element, last, since, price, h
         shift = _placed(row, phases, numbers, period, element[i], last[i], edges, levels)
         time = period / regularity(numbers, row)
         moment = next_moment(
-            kind, edges, levels, math.inf, time, last[i] - shift, since[i] - shift, price[i], horizon
+            kind, edges, levels, math.inf, time, last[i] - shift, since[i] - shift, price[i], horizon, 0.0
         )
         found[i] = moment + shift if moment < math.inf else since[i] + horizon

@@ -68,6 +68,17 @@ def list_reads_by_user(work: Work, since: float) -> list[tuple[str, int, float, 
     return [(user, element, hour, n) for user, element, hour, n in work.connection.execute(query)]
 
 
+def list_reads_by_hour(work: Work, since: float) -> list[tuple[float, int]]:
+    """Return (start of the hour, reads of all elements) since a moment, for the planner."""
+    query = (
+        select(reads.c.hour, func.sum(reads.c.reads))
+        .where(reads.c.hour >= since // _HOUR_SECONDS * _HOUR_SECONDS)
+        .group_by(reads.c.hour)
+        .order_by(reads.c.hour)
+    )
+    return [(float(hour), int(count)) for hour, count in work.connection.execute(query)]
+
+
 def list_reads(work: Work, since: float, element: int | None = None) -> list[tuple[int, float, int]]:
     """Return (element, start of the hour, reads) since a moment, of one element or all.
 

@@ -144,6 +144,7 @@ class SqlTransaction:
     reads = sql_housekeeping.list_reads
     read_by_users = sql_housekeeping.read_by_users
     reads_by_user = sql_housekeeping.list_reads_by_user
+    reads_by_hour = sql_housekeeping.list_reads_by_hour
     sample = sql_samples.sample
     samples = sql_samples.list_samples
     alive = sql_housekeeping.alive
