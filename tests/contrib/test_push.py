@@ -273,6 +273,54 @@ def test_connections_that_say_nothing_make_room(tmp_path, mirror, monkeypatch):
         assert len(receiver._connections._begun) <= 20
 
 
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "status"),
+    [
+        ("/github", {"X-Hub-Signature-256": b"sha256=\xff\xe9"}, b"{}", 403),
+        ("/gitlab", {"X-Gitlab-Token": b"\xff\xe9"}, b"{}", 403),
+        ("/websub/{path}", {"X-Hub-Signature": b"sha256=\xff"}, b"<feed/>", 202),
+        ("/github", {}, b'{"repository": {"html_url": "http://[/a"}}', 400),
+        ("/github", {}, b'{"repository": {"html_url": "http://a/\\ud800"}}', 200),
+        (
+            "/github",
+            {},
+            b'{"repository": {"html_url": "http://a/b"}, "commits": [{"added": ["\\ud800"]}]}',
+            200,
+        ),
+        ("/indexnow", {}, b'{"url": "http://a/b", "key": "0123456789", "host": "\\ud800"}', 400),
+        ("/indexnow", {}, b'{"url": "http://a\\ud800/b", "key": "0123456789"}', 422),
+        ("/indexnow", {}, b'{"url": "http://a/\\u0000", "key": "0123456789"}', 422),
+        ("/indexnow", {}, b'{"url": "http://a/b", "key": "0123456789", "keyLocation": "http://[/"}', 400),
+        ("/indexnow", {}, b'{"url": 1' + b"0" * 5000 + b"}", 400),
+    ],
+)
+def test_no_message_breaks_it(receiver, path, headers, body, status):
+    """Bytes above 127 in a signature, half characters and broken addresses were answered with 500."""
+    address, its_path = receiver
+    if path == "/github" and not headers:
+        digest = hmac.new(SECRET.encode(), body, "sha256").hexdigest()
+        headers = {"X-Hub-Signature-256": f"sha256={digest}".encode()}
+    there = urllib.parse.urlsplit(address)
+    lines = [f"POST {path.format(path=its_path)} HTTP/1.1".encode(), b"Host: a", b"Connection: close"]
+    lines += [name.encode() + b": " + value for name, value in headers.items()]
+    lines += [b"Content-Length: %d" % len(body), b"", body]
+    with socket.create_connection((there.hostname, there.port)) as one:
+        one.sendall(b"\r\n".join(lines))
+        assert int(one.makefile("rb").read().split(b" ", 2)[1]) == status
+
+
+@pytest.fixture(scope="module")
+def receiver(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("receiver")
+    with Mirror(folder / "mirror.db", settings=Settings(budget=1.0)) as mirror:
+        secrets = Secrets(github=SECRET, gitlab=SECRET, indexnow=True)
+        mirror.add("feed:http://a/")
+        with receiving(mirror, folder / "push.json", secrets) as (one, address, _):
+            wanted = one.subscriptions.wanted("http://a/", "http://a/", "http://hub.example/")
+            wanted.state, wanted.until = "active", 1e12
+            yield address, wanted.path
+
+
 def _new(key):
     from unstale.mirror.source import New
 

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from fetcher.conftest import serving
 
 from unstale import InvalidInput, Mirror
 from unstale.contrib.rag import IndexSync
+from unstale.contrib.rag.index_sync import text_of
 from unstale.dashboard.access_rules import AccessRules
 from unstale.mirror.settings import Settings
 
@@ -55,6 +57,19 @@ class Pages:
 def pages(tmp_path):
     with Mirror(tmp_path / "mirror.db", settings=SETTINGS) as mirror:
         yield Pages(mirror)
+
+
+@pytest.mark.parametrize("content", [b"", b"<!-- -->", b"\0", b"<p>\xff" + b"<a b=c>" * 5, b"<" * 1000])
+def test_a_page_without_text_stops_nothing(content):
+    assert len(text_of(content, "text/html")) < 1001
+
+
+def test_hostile_pages_are_read_within_limits():
+    """The time for a tag grew with the square of its attributes, and 20 MB of tags took 1.2 GB."""
+    began = time.process_time()
+    assert text_of(b"<a " + b" ".join(b"a%d=1" % i for i in range(100_000)) + b">x", "text/html") == ""
+    assert len(text_of(b"a<br>" * 1_600_000, "text/html")) < 4_000_000
+    assert time.process_time() - began < 5.0  # of this process
 
 
 @pytest.mark.parametrize("kind", ["langchain", pytest.param("llamaindex", marks=pytest.mark.long)])

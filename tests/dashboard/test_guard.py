@@ -180,6 +180,24 @@ def test_other_sites_change_nothing(ask, mirror):
     assert mirror.find("python:news").state == "ok"
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("path", ["/api/ideas", "/copies/python:news", "/elements", "/changes.atom"])
+def test_a_page_of_another_site_may_link_here_and_loads_nothing(ask, path, site):
+    """It could keep all threads busy, and have copies polled (``cache: "no-cache"``), unseen."""
+    client = ask()
+    for mode, place in (
+        ("no-cors", "image"),
+        ("cors", "empty"),
+        ("navigate", "iframe"),
+    ):
+        loaded = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": place}
+        answer = client.get(path, headers=loaded)
+        assert (answer.status_code, "another site" in answer.text) == (403, True)
+        assert client.get(path, headers={**loaded, "sec-fetch-site": "same-origin"}).status_code != 403
+    linked = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert client.get(path, headers=linked).status_code != 403
+
+
 @pytest.mark.parametrize(
     "headers",
     [{}, {"origin": OURS}, {"sec-fetch-site": "same-origin", "origin": OURS}, {"sec-fetch-site": "none"}],

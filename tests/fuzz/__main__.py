@@ -34,7 +34,8 @@ INSTRUMENTED = [
     "unstale.mirror.differences", "unstale.mirror.engine.hint_file", "unstale.dashboard",
     "unstale.tables.files", "unstale.tables.schema", "unstale.tables.table_reader",
     "unstale.tables.logs.access_logs", "unstale.tables.logs.lines", "unstale.tables.logs.records", "protego",
-    "feedparser", "cssselect", "w3lib", "warcio",
+    "feedparser", "cssselect", "w3lib", "warcio", "unstale.contrib.push", "unstale.mirror.cells.cursor",
+    "yaml",
 ]  # fmt: skip
 """Modules whose branches guide the search."""
 

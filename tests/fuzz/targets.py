@@ -23,6 +23,7 @@ from unstale import InvalidInput
 from unstale.errors import UnstaleError
 from unstale.mirror.contained import SMALL_BYTES, LimitExceeded, parsers
 from unstale.mirror.settings import Settings
+from unstale.mirror.store.storable import text_of
 
 MEGABYTE = 1_000_000
 BASE = "https://example.org/doc"
@@ -428,6 +429,82 @@ def hint_file(body: bytes) -> None:
     path.write_bytes(body)
     with mirror().store.begin() as t:
         read_hints(path, t, 1.7e9)
+
+
+MOVED = (("urlwatch", "urls.yaml"), ("nutch", "dump"), ("stormcrawler", "a.jsonl"), ("cdx", "a.cdx"))
+
+
+@target(MEGABYTE)
+def moving_in(body: bytes) -> None:
+    """Data of another tool; the first byte says of which."""
+    from unstale.mirror.exchange.foreign import bring, read_foreign, write_changes
+
+    kind, name = MOVED[body[0] % len(MOVED)] if body else MOVED[0]
+    try:
+        found = read_foreign(Path(in_file(body[1:], name)), kind)
+        write_changes(found, str(folder() / "changes.csv"))
+        bring(mirror(), found)
+    except UnstaleError:
+        pass
+    check_elements()
+
+
+@target(MEGABYTE)
+def changedetection(body: bytes) -> None:
+    """Its old file, and the history of its first watch, behind a NUL."""
+    from unstale.mirror.exchange.foreign import bring, read_foreign
+
+    data, number = folder() / "changedetection", "77e3527c-0934-4867-add9-bc5278976878"
+    (data / number).mkdir(parents=True, exist_ok=True)
+    said, _, history = body.partition(b"\0")
+    (data / "url-watches.json").write_bytes(said)
+    (data / number / "history.txt").write_bytes(history)
+    try:
+        bring(mirror(), read_foreign(data, "changedetection"))
+    except UnstaleError:
+        pass
+    check_elements()
+
+
+# --- what others push
+
+
+@target(MEGABYTE)
+def pushes(body: bytes) -> None:
+    """A signature, and a body; and the same as a feed that names a hub."""
+    from unstale.contrib.push.hub_links import in_content, in_headers
+    from unstale.contrib.push.webhooks import _json, is_signed, read_index_now, read_repository
+
+    first, _, rest = body.partition(b"\n")
+    text = first.decode("utf-8", "surrogateescape")
+    is_signed("a secret of sixteen", rest, text)
+    try:
+        push = read_repository(rest)
+        for key in (*push.addresses, f"{push.addresses[0]}/blob/main/a.md", BASE):
+            push.concerns(key)
+    except InvalidInput as error:
+        text_of(str(error)).encode()
+    try:
+        sent = read_index_now(_json(rest))
+        assert {one.split("/")[2].lower() for one in sent.addresses} == {sent.host}
+    except InvalidInput as error:
+        text_of(str(error)).encode()
+    for found in (in_content(rest, BASE), in_headers([text], BASE)):
+        assert not found.hub or found.hub.startswith(("http://", "https://"))
+
+
+# --- cursors
+
+
+@target(200_000)
+def cursor(body: bytes) -> None:
+    from unstale.mirror.cells.cursor import Cursor
+
+    try:
+        found = Cursor.read(body.decode("utf-8", "surrogateescape"))
+    except InvalidInput:
+        return
+    assert Cursor.read(found.text()) == found
 
 
 @target(4096)

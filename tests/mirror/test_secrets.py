@@ -19,6 +19,7 @@ from unstale.mirror.json_values import as_json
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.notify.notifier import Notifier
 from unstale.mirror.settings import GroupLimit, Http, Notify, Rule, Settings
+from unstale.mirror.source import New
 from unstale.mirror.sources.lists import read_list
 from unstale.mirror.store.contract import Addition
 
@@ -274,6 +275,34 @@ class TestFilesOfStrangers:
         with mirrored(tmp_path, rule("https://b.example/*", trust_discovered=True)) as mirror:
             assert self.added(mirror, tmp_path / "theirs.csv", kind, ()) == 0
             assert sum("headers" in one.options for one in mirror.elements()) == 2
+
+
+class TestLogins:
+    """A saved login is a secret: whoever names a page that is polled with it acts in the name of the user."""
+
+    RULE = Rule("https://b.example/*", options={"login": "shop", "logged_in": "#me", "wait": "main"})
+    KEY = "browser:https://b.example/delete?id=1"
+
+    def test_what_a_file_names_is_polled_without_one(self, tmp_path):
+        with mirrored(tmp_path, self.RULE) as mirror:
+            assert mirror.add_many([New(self.KEY)], allow=("browser",)).withheld == 1
+            assert mirror.find(self.KEY.partition(":")[2]).options == {"wait": "main"}
+            assert mirror.add_many([New(self.KEY)], allow=("browser", "secrets")).withheld == 0
+            assert mirror.find(self.KEY.partition(":")[2]).options == self.RULE.options
+
+    @pytest.mark.parametrize("options", [{"login": "shop"}, {"click": ["#delete"]}])
+    def test_a_file_brings_none(self, tmp_path, options):
+        with mirrored(tmp_path) as mirror:
+            mirror.add("browser:https://b.example/mine", login="shop")
+            for key in (self.KEY, "browser:https://b.example/mine"):
+                done = mirror.add_many([New(key, None, options)], allow=("browser",))
+                assert "act in the name of the user" in done.refused[0][1]
+                path = tmp_path / "theirs.csv"
+                said = json.dumps({"options": options}).replace('"', '""')
+                path.write_text(f'key,source,given\n{key[8:]},browser,"{said}"\n')
+                with pytest.raises(InvalidInput, match="act in the name of the user"):
+                    import_elements(mirror, path, allow=("browser",))
+            assert "click" not in mirror.find("https://b.example/mine").options
 
 
 def test_without_a_token_nobody_makes_a_discovered_element_one_of_the_user(tmp_path, hosts):

@@ -4,7 +4,8 @@ The dashboard listens on loopback, where any page in the browser of its user can
 name can be made to lead. So a request must name a host that we go by (which stops DNS rebinding), and one
 that changes something must come from a page of ours (which stops cross-site posting): browsers say where a
 request comes from, forms carry a token that only our pages know, and JSON cannot be posted across sites
-unasked. On any other address all that takes a token besides, which can be guessed only slowly (`GuessLimit`).
+unasked. Pages of others may link here, and load nothing. On any other address all that takes a token besides,
+which can be guessed only slowly (`GuessLimit`).
 
 There is room for so many requests at a time. Those for ``/healthz`` have their own, and so have those that
 show no token where one is needed: strangers keep nobody out who has it. If they fill their room, the one
@@ -137,6 +138,7 @@ class GuardMiddleware:
         try:
             _check_size(scope, headers)
             self._check_host(headers)
+            _check_loader(headers)
             scope[BEARER_PLACE] = -1
             scope[ADMITTED] = scope["path"] != "/login" and self._check_token(scope, headers)
         except _Refused as error:
@@ -331,6 +333,14 @@ def _is_content(scope: Scope) -> bool:
 
 def _has_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
+
+
+def _check_loader(headers: Headers) -> None:
+    """Refuse what a page of another site loads unseen: it could keep us busy, or have polls made."""
+    foreign = headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}
+    mode, place = headers.get("sec-fetch-mode", "navigate"), headers.get("sec-fetch-dest", "document")
+    if foreign and (mode, place) != ("navigate", "document"):
+        raise _Refused(403, "this was loaded by a page of another site, which may only link here")
 
 
 def _check_origin(headers: Headers) -> None:

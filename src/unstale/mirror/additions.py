@@ -21,8 +21,9 @@ from .store.contract import Addition, Element, Store
 
 ELEMENTS_PER_BATCH = 1000
 """Elements that are read or written in one transaction."""
-_MEANING_OF_RULES = 2
-"""Another number makes each mirror apply its rules anew, once. 2: not all that is discovered gets secrets."""
+_MEANING_OF_RULES = 3
+"""Another number makes each mirror apply its rules anew, once. 2: not all that is discovered gets secrets.
+3: nor does it get logins."""
 _BOUNDS = {"weight": (0.0, 1e30), "max_age": (1.0, 1e12), "min_interval": (0.0, 1e12), "jitter": (0.0, 1.0)}
 """Between which what is said of an element must be; times are in seconds."""
 _T = TypeVar("_T")

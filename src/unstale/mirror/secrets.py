@@ -23,6 +23,7 @@ _SECRET_NAME = re.compile(
     r"pass(?:word|wd|phrase)|secret|token|(?:^|[_-])key|credential|auth(?!or)|cookie|signature|connection_string",
     re.IGNORECASE,
 )
+_LOGIN_OPTIONS = frozenset({"login", "logged_in"})
 _SHORTEST_SECRET_CHARACTERS = 6
 """Shorter values of headers are no secrets that could be kept."""
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
@@ -111,6 +112,15 @@ def hidden(value: Json, secrets: Collection[str]) -> Json:
     if isinstance(value, dict):
         return {str(hidden(name, secrets)): hidden(inner, secrets) for name, inner in value.items()}
     return [hidden(inner, secrets) for inner in value] if isinstance(value, list) else value
+
+
+def for_strangers(options: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what rules say of what strangers named: no secrets, and no login, in which a poll would act.
+
+    >>> for_strangers({"login": "shop", "logged_in": "#account", "wait": "main"})
+    {'wait': 'main'}
+    """
+    return {name: value for name, value in without_secrets(options).items() if name not in _LOGIN_OPTIONS}
 
 
 def without_secrets(options: Mapping[str, Json]) -> dict[str, Json]:

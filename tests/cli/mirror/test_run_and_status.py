@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from unstale.cli.mirror import changes
 from unstale.cli.mirror.audit import _duration as audit_duration
 from unstale.cli.mirror.run_display import LogLines, Seen
 from unstale.mirror.config.file import load
@@ -475,3 +476,8 @@ def test_a_budget_that_was_set_counts_until_the_file_is_changed(run):
     told = " ".join(run("status")[0].split())
     assert "budget 7 polls/second; " in told or "budget 604,800 polls/day; " in told
     assert "mirror.toml says" not in told
+
+
+@pytest.mark.parametrize("charset", ["undefined", "idna", "punycode", "hex", "utf-7", "unicode_escape"])
+def test_a_page_that_names_any_codec_of_python_is_shown(charset):
+    assert "text" in changes._as_text(b"\xff.text " + b"\\" + b"a" * 100, f"text/html; charset={charset}")

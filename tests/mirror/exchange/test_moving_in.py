@@ -11,7 +11,7 @@ import pytest
 from unstale import InvalidInput, Mirror, Trouble
 from unstale.cli.program import main
 from unstale.lab.histories import load
-from unstale.mirror.exchange.foreign import bring, read_foreign, write_changes
+from unstale.mirror.exchange.foreign import bring, cdx, read_foreign, write_changes
 from unstale.mirror.exchange.foreign.changedetection import read_changedetection_api
 from unstale.mirror.settings import Settings
 
@@ -290,6 +290,14 @@ def test_polls_before_1970_or_never_are_left_out(tmp_path):
     path.write_text(" CDX N b a m s k r M S V g\na)/ 00010101000000 http://a.example/ x 200 A - - 1 2 x\n")
     found = read_foreign(path, "cdx")
     assert (list(found.elements), found.polls) == (["http://a.example/"], [])
+
+
+def test_an_index_has_so_many_records(tmp_path, monkeypatch):
+    """They are sorted in memory: 16 MB in gzip were 4 GB of lines, and several times that of rows."""
+    monkeypatch.setattr(cdx, "MOST_POLLS", 3)
+    (tmp_path / "a.cdx").write_text(CDX)
+    with pytest.raises(InvalidInput, match="more than 3 records"):
+        read_foreign(tmp_path / "a.cdx", "cdx")
 
 
 def test_the_key_of_an_api_does_not_follow_a_redirect():

@@ -319,7 +319,7 @@ def _as_text(body: bytes, media_type: str) -> str | None:
         return None
     charset = kind.partition("charset=")[2].split(";")[0].strip("\"' ") or "utf-8"
     for encoding in (charset, "utf-8"):
-        with suppress(UnicodeDecodeError, LookupError):
+        with suppress(LookupError, ValueError):  # a page may name any codec of Python
             return body.decode(encoding)
     return body.decode(errors="replace") if kind.startswith(_TEXTS) else None
 

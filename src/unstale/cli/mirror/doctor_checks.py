@@ -22,7 +22,7 @@ from unstale.mirror.engine.planner_state import PlannerState
 from unstale.mirror.reports.gone import lost_groups
 from unstale.mirror.reports.status import live_workers
 from unstale.mirror.reports.windows import window_trouble
-from unstale.mirror.secrets import HARMLESS_HEADERS, literal_secrets, origin, without_secrets
+from unstale.mirror.secrets import HARMLESS_HEADERS, for_strangers, literal_secrets, origin
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Found, Known, Terms
 from unstale.mirror.sources.registry import source_named
@@ -228,7 +228,7 @@ def _check_secrets(opened: Opened) -> list[Check]:
     rules = [
         rule
         for rule in opened.mirror.settings.rules
-        if not rule.trust_discovered and without_secrets(rule.options) != rule.options
+        if not rule.trust_discovered and for_strangers(rule.options) != rule.options
     ]
     literal: list[str] = []
     without: list[str] = []

@@ -20,6 +20,7 @@ from aiohttp import web
 
 from unstale.errors import InvalidInput
 from unstale.mirror.mirror import Mirror
+from unstale.mirror.store.storable import text_of
 
 from .connections import OpenConnections
 from .subscriber import HubSubscriber
@@ -294,4 +295,4 @@ def _literal(text: str) -> str:
 
 def _answer(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
     more = {"X-Content-Type-Options": "nosniff", **(headers or {})}
-    return web.Response(status=status, text=text, content_type="text/plain", headers=more)
+    return web.Response(status=status, text=text_of(text), content_type="text/plain", headers=more)

@@ -36,7 +36,7 @@ def is_signed(secret: str, body: bytes, given: str, *, only: Iterable[str] = _HA
     if method.lower() not in set(only):
         return False
     right = hmac.new(secret.encode(), body, _HASHES[method.lower()]).hexdigest()
-    return hmac.compare_digest(right.encode(), digest.strip().lower().encode())
+    return hmac.compare_digest(right.encode(), digest.strip().lower().encode("utf-8", "replace"))
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,10 @@ def read_repository(body: bytes) -> RepositoryPush:
         ),
         "",
     ).rstrip("/")
-    parts = urlsplit(address) if len(address) <= 2048 else urlsplit("")
+    try:
+        parts = urlsplit(address if len(address) <= 2048 else "")
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.path.strip("/"):
         raise InvalidInput("the message names no repository: neither repository.html_url nor project.web_url")
     addresses = [address]

@@ -21,7 +21,9 @@ from urllib.request import Request, urlopen
 
 from unstale.contrib.change_feed import ChangeFeed, SeenChange
 from unstale.errors import InvalidInput, Trouble
+from unstale.mirror.contained import SMALL_BYTES, Children, LimitExceeded
 from unstale.mirror.json_values import copy_path
+from unstale.mirror.sources.http.fingerprint import visible_text
 
 __all__ = ["IndexSync", "IndexedText", "Synced", "TextIndex", "text_of"]
 
@@ -32,6 +34,8 @@ _PAGE = 500
 _FEWEST_GUARDED = 10
 """So many may always be deleted."""
 _VERSION = 1
+_READ_SECONDS = 60.0
+_readers = Children(1)
 
 
 @dataclass(frozen=True)
@@ -69,18 +73,19 @@ class Synced:
 def text_of(content: bytes, media_type: str) -> str:
     """Return the text of a copy; that of HTML without its tags and scripts.
 
+    What is large is read in a child process; nothing is found in a page that takes too much memory or time.
+
     >>> text_of(b"<p>one <script>x()</script>two</p>", "text/html")
     'one two'
     """
     if "html" not in media_type:
         return content.decode("utf-8", "replace")
-    from lxml import etree
-
-    root = etree.fromstring(content, etree.HTMLParser(no_network=True, huge_tree=False))
-    if root is None:
+    if len(content) <= SMALL_BYTES:
+        return visible_text(content, media_type)
+    try:
+        return _readers.wait(visible_text, content, media_type, timeout=_READ_SECONDS)
+    except LimitExceeded:
         return ""
-    etree.strip_elements(root, "script", "style", "template", etree.Comment, with_tail=False)
-    return " ".join(" ".join(str(one) for one in root.itertext()).split())
 
 
 class IndexSync:

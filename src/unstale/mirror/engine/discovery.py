@@ -16,7 +16,7 @@ from math import inf
 from typing import Any, Protocol
 
 from unstale.errors import InvalidInput
-from unstale.mirror.secrets import origin, without_secrets
+from unstale.mirror.secrets import for_strangers, origin, without_secrets
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json, New, Source
 from unstale.mirror.sources.registry import source_for, source_named
@@ -69,7 +69,7 @@ class Discovery:
     ) -> None:
         self._settings, self._sources, self._elsewhere = settings, sources, elsewhere
         self._room = DiscoveryRoom(settings.discovery)
-        self._has_secrets = any(without_secrets(rule.options) != rule.options for rule in settings.rules)
+        self._has_secrets = any(for_strangers(rule.options) != rule.options for rule in settings.rules)
 
     def addition(
         self,
@@ -105,7 +105,7 @@ class Discovery:
         trusted = "author" not in said or said["author"] == origin(key)
         for rule in self._settings.rules:
             if rule.matches(key):
-                told = rule.options if trusted or rule.trust_discovered else without_secrets(rule.options)
+                told = rule.options if trusted or rule.trust_discovered else for_strangers(rule.options)
                 options = {n: v for n, v in options.items() if n not in rule.options} | dict(told)
                 values.update({n: v for n in values if (v := getattr(rule, n)) is not None})
                 promised = rule.match if rule.target is not None else promised

@@ -27,6 +27,8 @@ SECRETS = "secrets"
 VALIDATORS = "validators"
 """The word that allows an archive to say with what the next poll asks whether its copies have changed."""
 _ALWAYS_ALLOWED = frozenset({"http", "python"})
+_ACTING = frozenset({"click", "login"})
+"""Options of rendered pages."""
 _DOCUMENTS = frozenset({"feed", "sitemap"})
 """They are fetched as pages or read as files, as their keys say."""
 
@@ -43,8 +45,8 @@ def check_allowed(key: str, source: str, options: Mapping[str, Json], allow: Col
     options
         What the file says to the source.
     allow
-        Names of sources that are allowed besides the web, ``private`` and ``environment``; other words mean
-        nothing here.
+        Names of sources that are allowed besides the web, ``private``, ``environment`` and ``secrets``; other
+        words mean nothing here.
 
     >>> check_allowed("https://example.org/", "http", {}, allow=())
     >>> check_allowed("/etc/passwd", "feed", {}, allow=())
@@ -64,6 +66,11 @@ def check_allowed(key: str, source: str, options: Mapping[str, Json], allow: Col
         raise InvalidInput(
             f"{key!r} is on a private network, where the author of a file could make the mirror ask for what "
             f"nobody outside may see; if you trust this file, say --allow {PRIVATE}"
+        )
+    if SECRETS not in allow and (acts := sorted(_ACTING & options.keys())):
+        raise InvalidInput(
+            f"{key!r} has the option {acts[0]}, with which polls act in the name of the user; if you trust "
+            f"this file, say --allow {SECRETS}"
         )
     if ENVIRONMENT not in allow and "${" in json.dumps(options, ensure_ascii=False):
         raise InvalidInput(

@@ -5,6 +5,7 @@ import contextlib
 import json
 import shutil
 import threading
+import time
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -15,7 +16,7 @@ from unstale.mirror.settings import Browser, Http, Settings
 from unstale.mirror.source import Known, Terms
 from unstale.mirror.sources.browser.options import RenderOptions
 from unstale.mirror.sources.browser.processes import descendants
-from unstale.mirror.sources.browser.source import BrowserSource
+from unstale.mirror.sources.browser.source import BrowserSource, _compared
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install playwright")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -35,6 +36,7 @@ PAGES = {
     "/endless": "<p>words<script>while (true) {}</script>",
     "/dialogs": "<script>alert(1); onbeforeunload = () => 'stay'; window.open('/plain')</script><p>after",
     "/account": "<p id=account>hello",
+    "/stores": "<p id=account>hello<script>localStorage.x = '\\u4e00'.repeat(2000000)</script>",
     "/large": "<script>document.write('<p>' + 'x'.repeat(3000000))</script>",
     "/inside": "<p>secret",
     "/login": "<form>who are you",
@@ -258,6 +260,22 @@ def test_a_login_is_kept_and_its_end_is_told_in_a_line(running):
         "is no saved login; save it with: playwright codegen" in running.poll("/members", login="shop").detail
     )
     assert "there is no login 'none'" in running.poll("/members", login="none").detail
+
+
+def test_a_page_that_stores_much_does_not_spoil_its_login(running):
+    path = running.folder / "logins" / "fat.json"
+    kept = json.dumps({"cookies": [], "origins": [{"origin": "http://localhost:1", "localStorage": []}]})
+    path.write_text(kept)
+    assert running.poll("/stores", login="fat").outcome == "changed"
+    assert path.read_text() == kept  # what is larger would not be read again
+    assert running.poll("/account", login="fat").outcome == "changed"
+
+
+def test_a_hostile_page_is_compared_with_its_rendering_in_a_child_process():
+    page = b"a<br>" * 1_600_000
+    began = time.process_time()
+    assert asyncio.run(_compared(page, page)) is False
+    assert time.process_time() - began < 5.0  # of this process; a thread took minutes, and gigabytes
 
 
 def test_a_script_without_end_costs_its_own_poll_only(running):

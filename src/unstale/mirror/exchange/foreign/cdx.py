@@ -13,7 +13,7 @@ from pathlib import Path
 from unstale.errors import InvalidInput
 from unstale.tables.files import MOST_EXPANSION, MOST_UNPACKED_BYTES
 
-from .foreign_mirror import ForeignElement, ForeignMirror, ForeignPoll
+from .foreign_mirror import MOST_POLLS, ForeignElement, ForeignMirror, ForeignPoll
 
 __all__ = ["read_cdx"]
 
@@ -62,7 +62,7 @@ def _rows(path: Path) -> Iterator[_Row]:
         most = max(MOST_EXPANSION * path.stat().st_size, MOST_UNPACKED_BYTES)
     opened = gzip.open if path.name.endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8", newline="\n") as file:
-        number = 0
+        number = rows = 0
         while line := file.readline(_MOST_LINE + 1):
             number, size = number + 1, size + len(line)
             if len(line) > _MOST_LINE or size > most:
@@ -77,6 +77,9 @@ def _rows(path: Path) -> Iterator[_Row]:
                         f"{path}, line {number}: is no record of CDX or CDXJ; was it cut?"
                     ) from None
                 if row is not None:
+                    rows += 1
+                    if rows > MOST_POLLS:  # they are sorted in memory
+                        raise InvalidInput(f"{path}: has more than {MOST_POLLS:,} records; divide the file")
                     yield row
 
 

@@ -219,9 +219,13 @@ class PageRenderer:
         return dict(state)
 
     async def _keep_state(self, context: BrowserContext, name: str) -> None:
-        """Keep the cookies as they are now, so that a login that is used lives on."""
+        """Keep the cookies as they are now, so that a login that is used lives on.
+
+        A page that stores too much does not spoil the login: the one before stays.
+        """
         state = await context.storage_state()
-        if not state.get("cookies") and not state.get("origins"):
+        text = json.dumps(state)
+        if not (state.get("cookies") or state.get("origins")) or len(text) > _MOST_STATE_BYTES:
             return
         path = self._path(name)
         new = path.with_name(f".{path.name}.{os.getpid()}.new")
@@ -229,7 +233,7 @@ class PageRenderer:
         def write() -> None:
             with suppress(OSError):
                 with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                    json.dump(state, file)
+                    file.write(text)
                     file.flush()
                     os.fsync(file.fileno())
                 new.replace(path)

@@ -107,7 +107,7 @@ class BrowserSource:
             return _learned(
                 replace(shown, traffic=found.traffic + rendered.traffic), kept, is_shell=False, polls=0
             )
-        shell = await asyncio.to_thread(_is_shell, _bytes(found), _bytes(rendered))
+        shell = await _compared(_bytes(found), _bytes(rendered))
         chosen, other = (rendered, found) if shell else (found, rendered)
         if other.body is not None and not isinstance(other.body, bytes):
             other.body.unlink(missing_ok=True)
@@ -234,6 +234,16 @@ def _bytes(found: Found) -> bytes:
     if found.body is None:
         return b""
     return found.body if isinstance(found.body, bytes) else found.body.read_bytes()
+
+
+async def _compared(static: bytes, rendered: bytes) -> bool:
+    """Tell whether a page is a shell; one that takes too much memory or time to be compared is none."""
+    if len(static) + len(rendered) <= SMALL_BYTES:
+        return await asyncio.to_thread(_is_shell, static, rendered)
+    try:
+        return await parsers.run(_is_shell, static, rendered)
+    except LimitExceeded:
+        return False
 
 
 def _is_shell(static: bytes, rendered: bytes) -> bool:

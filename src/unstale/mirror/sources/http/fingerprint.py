@@ -336,7 +336,9 @@ def visible_text(body: bytes, content_type: str) -> str:
     """
     try:
         return _texts(_without_hidden_texts(_tree(_parseable(decoded(body, content_type)[1]))))
-    except (NoContent, ValueError, RecursionError):
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001  (parsers raise anything on pages of the web)
         return ""
 
 
