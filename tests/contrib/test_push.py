@@ -185,6 +185,16 @@ def test_a_hub_is_found_asked_confirmed_renewed_and_believed_if_it_signs(tmp_pat
     assert (kept.state, kept.path, kept.secret) == ("active", one.path, said["hub.secret"])
 
 
+def test_a_damaged_copy_of_a_feed_stops_nobody(tmp_path, mirror, site):
+    key = f"{site.address}/feed"
+    mirror.add(f"feed:{key}")
+    until(lambda: mirror.step() and mirror.changes())
+    mirror.copies.place.path(mirror.read(key).version.digest).write_bytes(b"x")
+    with receiving(mirror, tmp_path / "push.json") as (receiver, _, loop):
+        asyncio.run_coroutine_threadsafe(receiver._subscriber.turn(), loop).result(60)
+        assert len(receiver.subscriptions) == 0
+
+
 def test_a_feed_leads_to_no_private_hub(tmp_path, site):
     site.in_header = False
     with Mirror(tmp_path / "mirror.db", settings=Settings(budget=1000.0)) as mirror:
@@ -328,9 +338,14 @@ def _new(key):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\xff\xfe", b"<" * 40_000, b"<a>" * 10_000, b"<link rel=hub href='file:///x'>"]
-)
+    "content",
+    [
+        b"", b"\xff\xfe", b"<" * 40_000, b"<a>" * 10_000, b"<link rel=hub href='file:///x'>",
+        b"<link rel=hub href='http://[x'>", b"<http://[x>; rel=hub",
+    ],
+)  # fmt: skip
 def test_what_names_no_hub(content):
+    """A broken address ended `unstale push`, for all."""
     assert in_content(content, "https://a.example/").hub == ""
     assert in_headers([content.decode("latin-1")], "https://a.example/").hub == ""
 

@@ -67,14 +67,16 @@ def _chosen(found: Iterable[tuple[str, str]], address: str) -> HubLinks:
     for rel, link in found:
         words = rel.lower().split()
         if "hub" in words and not hub:
-            hub = _web(urljoin(address, link.strip()))
+            hub = _web(address, link)
         elif "self" in words and not topic:
-            topic = _web(urljoin(address, link.strip()))
+            topic = _web(address, link)
     return HubLinks(hub, topic or address) if hub else HubLinks()
 
 
-def _web(address: str) -> str:
+def _web(base: str, link: str) -> str:
+    """Return the address of the web that a link leads to; empty if it leads to none."""
     try:
+        address = urljoin(base, link.strip())
         parts = urlsplit(address)
         fine = parts.scheme in {"http", "https"} and parts.hostname and not parts.username
     except ValueError:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import aiohttp
 
+from unstale.errors import InvalidInput
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.sources.http.private_addresses import Resolver, guarded_socket, is_public, look_up
 from unstale.mirror.store.contract import Element
@@ -146,7 +147,10 @@ class HubSubscriber:
         address = element.key
         if not address.startswith(("http://", "https://")):
             return
-        copy = await asyncio.to_thread(self._mirror.read, element.key, count=False)
+        try:
+            copy = await asyncio.to_thread(self._mirror.read, element.key, count=False)
+        except InvalidInput:  # it is damaged, or gone meanwhile: its next version is looked at
+            return
         links = await asyncio.to_thread(in_content, copy.body, address)
         if not links.hub and element.id not in self._looked:
             links = await self._links_of_headers(address)
