@@ -19,7 +19,7 @@ from unstale.cli import main
 
 HOWTO = Path(__file__).parents[2] / "docs" / "how-to"
 NAMES = (
-    "add-an-experiment", "estimate", "hints", "lab", "plan", "profile", "schedule", "simulate"
+    "add-an-experiment", "estimate", "hints", "lab", "library", "plan", "profile", "schedule", "simulate"
 )  # fmt: skip
 MIRROR = (
     "add-a-source", "agents", "be-told-of-changes", "bring-your-own-fetcher", "copies-in-a-bucket",

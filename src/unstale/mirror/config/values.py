@@ -300,7 +300,7 @@ def contact(name: str, value: object) -> str:
 
 
 def address(name: str, value: object) -> str:
-    """Read the address of a web hook, which may hold a secret."""
+    """Read the address of a webhook, which may hold a secret."""
     got = secret(name, value)
     try:
         named = urlsplit(got).hostname
