@@ -29,7 +29,7 @@ def test_all_is_well(ask, run):
 @pytest.mark.usefixtures("polled")
 def test_damaged_copies_are_found_by_a_deep_look(ask, run):
     out, _ = run("doctor", "--sample", 0, "--deep")
-    assert "read, none is damaged" in out
+    assert "read, none damaged" in out
     path = min(Path("copies").glob("??/*"))
     path.write_bytes(b"x" + path.read_bytes()[1:])
     assert ask("doctor", "--sample", 0)["errors"] == 0
@@ -76,7 +76,7 @@ def test_secrets_that_are_written_out_and_files_that_others_can_read(ask, run, m
     line = text.count("\n") + 2
     assert [one.partition(";")[0] for one in told] == [
         f"[[rule]] in line {line} has the value of the header Authorization written out",
-        "[http] headers: X-All goes to every host, also to those that are discovered",
+        "[http] headers: X-All goes to every host, also to those that feeds and sitemaps name",
         "mirror.db: others can read it (its mode is 0644)",
         f"{Path('copies').absolute()}: others can read it (its mode is 0750)",
         f"1 element with a header that may be a secret, such as {site.host}/own",

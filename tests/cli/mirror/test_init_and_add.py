@@ -16,9 +16,11 @@ from unstale.mirror.config.file import load
 def test_a_newcomer_is_led(run, refuse, folder):
     assert refuse("status").startswith("mirror.toml: no such file; make one with 'unstale init', or name one")
     out, _ = run("init", "pages", "--budget", "50/h")
-    assert "Wrote pages/mirror.toml: a budget of 50 polls/hour, kept in mirror.db." in out
+    assert (
+        "Wrote pages/mirror.toml. The mirror may make 50 polls/hour, and keeps its data in mirror.db." in out
+    )
     assert "  cd pages\n  unstale add https://example.org/" in out
-    assert "Add a contact to it" in out
+    assert "Add a contact to pages/mirror.toml" in out
     out, _ = run("status", "--mirror", "pages")
     assert "Add something: unstale add --mirror pages/mirror.toml https://example.org/" in out
     before = (folder / "pages" / "mirror.toml").read_bytes()
@@ -213,16 +215,16 @@ def on_a_terminal(folder, *arguments, typed):
 
 def test_init_asks_on_a_terminal_and_enter_is_enough(tmp_path):
     shown = on_a_terminal(tmp_path, "init", typed="\n\n")
-    assert "How many polls may it make? [1000/day]:" in shown
+    assert "How many polls (checks of a page) may the mirror make? [1000/day]:" in shown
     assert "Where can owners of sites reach you" in shown
-    assert "Wrote mirror.toml: a budget of 1,000 polls/day" in shown
+    assert "Wrote mirror.toml. The mirror may make 1,000 polls/day" in shown
     assert load(tmp_path / "mirror.toml").settings.budget == pytest.approx(1000 / 86400)
 
 
 def test_what_is_typed_is_used_and_mistakes_are_asked_again(tmp_path):
     shown = on_a_terminal(tmp_path, "init", typed="many\n50/h\nme\nme@example.org\n")
     assert "the budget must be an amount per time" in " ".join(shown.split())
-    assert "Wrote mirror.toml: a budget of 50 polls/hour" in shown
+    assert "Wrote mirror.toml. The mirror may make 50 polls/hour" in shown
     settings = load(tmp_path / "mirror.toml").settings
     assert settings.budget == pytest.approx(50 / 3600)
     assert settings.contact == "me@example.org"
@@ -252,8 +254,12 @@ def test_a_mirror_of_another_user_must_be_named(ask, refuse, monkeypatch, site):
 @pytest.mark.usefixtures("mirror")
 def test_what_looks_like_a_list_is_told_to_be_added_alone(run, tmp_path):
     out = " ".join(run("add", "https://example.org/feed.xml")[0].split())
-    assert "https://example.org/feed.xml looks like a feed: --feed adds what it names as well." in out
+    assert "https://example.org/feed.xml looks like a feed. With --feed, the mirror also adds" in " ".join(
+        out.split()
+    )
     assert "looks like" not in run("add", "--feed", "https://example.org/rss")[0]
     assert "looks like" not in run("add", "https://example.org/data.xml")[0]
     (tmp_path / "folder").mkdir()
-    assert "--option tree=true adds what is in it" in " ".join(run("add", tmp_path / "folder")[0].split())
+    assert "With --option tree=true, the mirror also adds what is in it" in " ".join(
+        run("add", tmp_path / "folder")[0].split()
+    )

@@ -150,7 +150,7 @@ def test_first_copies_and_the_reserve_are_told(run, mirror, site, ask):
     run("add", *(site.host + path for path in site.pages))
     out, _ = run("status")
     assert re.search(r"^first copies +0 of 3$", out, re.MULTILINE)
-    assert re.search(r"^in reserve +1,000 polls \(100 % of it\): for first copies, ", out, re.MULTILINE)
+    assert re.search(r"^in reserve +1,000 polls \(100 % of it\): for first copies, then", out, re.MULTILINE)
     told = ask("status")
     assert told["first_copies"]["total"] == 3
     assert told["reserve"]["span"] == 86400.0
@@ -175,14 +175,14 @@ def test_explain_tells_of_doubt(run, monkeypatch, polled):
     explain = Mirror.explain
     monkeypatch.setattr(Mirror, "explain", lambda self, key: replace(explain(self, key), hopeless=0.8))
     out = " ".join(run("explain", polled.host + "/a")[0].split())
-    assert "doubt with probability 80.0% it is different at each look, so no poll helps" in out
+    assert "doubt with probability 80.0%, it differs at every poll, so that polls do not help" in out
 
 
 def test_explain_what_was_removed(run, ask, polled):
     run("remove", polled.host + "/a")
     out, _ = run("explain", polled.host + "/a")
-    assert re.search(r"^state +removed: it is polled no more$", out, re.MULTILINE)
-    assert re.search(r"^copy +seen .* ago$|^copy +seen now$", out, re.MULTILINE)
+    assert re.search(r"^state +removed: the mirror polls it no more$", out, re.MULTILINE)
+    assert re.search(r"^copy +polled .* ago$|^copy +polled now$", out, re.MULTILINE)
     assert re.search(r"^next poll +none$", out, re.MULTILINE)
     assert "nan" not in out
     assert ask("explain", polled.host + "/a")["rate"] is None
@@ -219,7 +219,7 @@ def test_a_group_that_cannot_have_its_share_is_told(run, ask, mirror):
     words = "http:x.example has 1,000 elements and at most"
     out = " ".join(run("status")[0].split())
     assert words in out
-    assert "(spacing 1 second): that is what limits their freshness; see [[group]] in mirror.toml." in out
+    assert "(spacing 1 second): that limits their freshness; see [[group]] in mirror.toml." in out
     found = next(one for one in ask("doctor", "--sample", 0)["checks"] if one["subject"] == "group")
     assert (found["level"], found["found"].startswith(words)) == ("warn", True)
     assert "lower its spacing" in found["todo"]
@@ -390,7 +390,7 @@ def test_a_hangup_makes_it_read_its_file_again(run, ask, mirror, site):
             QUICK.replace("[mirror]\n", "[mirror]\nconcurrency = 7\n", 1).replace("200/s", "3/s")
         )
         process.send_signal(signal.SIGHUP)
-        told("is read again")
+        told("The mirror reads mirror.toml again")
         wait_for(lambda: ask("status")["budget"] == 3.0 and ask("status")["trouble"] == [])
         assert before != 3.0
         run("add", site.host + "/b")
@@ -468,8 +468,8 @@ def test_a_budget_that_was_set_counts_until_the_file_is_changed(run):
     said = show_budget(config.settings.budget, config.settings.byte_budget)
     told = " ".join(run("status")[0].split())
     assert "budget 172,800 polls/day; 3 polls" in told
-    assert f"It was set since: what mirror.toml says ({said}) does not count" in told
-    assert f"172,800 polls/day, as it was set since; mirror.toml says {said}" in " ".join(
+    assert f"You set this budget later; that of mirror.toml ({said}) counts again" in told
+    assert f"172,800 polls/day, which you set later; mirror.toml says {said}" in " ".join(
         run("doctor")[0].split()
     )
     file.write_text(re.sub(r"(?m)^budget = .*$", 'budget = "7/s"', file.read_text()))

@@ -42,7 +42,7 @@ def test_it_polls_and_serves_at_once_ctrl_c_ends_it_and_the_next_call_goes_on(pa
         told = json.loads(process.stdout.readline())
         assert told["mirror"] == str(Path("unstale-mirror", "mirror.toml"))
         assert told["words"].startswith(
-            "Watching 1 address, with about 42 polls an hour; how fresh that keeps"
+            "Watching 1 address, with about 42 polls an hour; after some polls you see"
         )
         for line in process.stdout:
             if json.loads(line)["event"] == "change":
@@ -78,11 +78,11 @@ def test_a_mirror_that_is_here_is_the_one(pages, run):
 
 
 def test_what_is_missing_is_told(pages, run):
-    assert "nothing is watched here yet; name something" in run("watch", code=2)[1]
+    assert "there is nothing to watch here yet; give an address" in run("watch", code=2)[1]
     assert not (pages / "unstale-mirror").exists()
     assert "--feed cannot be combined" in run("watch", "x", "--feed", "--sitemap", code=2)[1]
     run("init")
-    assert "there is nothing to watch yet" in run("watch", "--port", "0", code=2)[1]
+    assert "there is nothing to watch yet; give" in run("watch", "--port", "0", code=2)[1]
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_addresses_without_their_beginning_and_tables_are_told():
     assert [new.key for new in news][3:5] == ["https://news.txt", "http://localhost:8000/a"]
     assert news[1].key == "shop.db#orders"  # which the registry of sources knows
     assert list(_taken_for(keys, news)) == [
-        "shop.db is a database, and is watched as a file; a table of it is shop.db#TABLE",
-        "news.txt is no file or folder here, so it is taken for https://news.txt",
-        "localhost:8000/a is no file or folder here, so it is taken for http://localhost:8000/a",
+        "shop.db is a database; unstale watches it as a file. To watch one of its tables, name shop.db#TABLE",
+        "There is no file or folder news.txt here, so unstale takes it for https://news.txt",
+        "There is no file or folder localhost:8000/a here, so unstale takes it for http://localhost:8000/a",
     ]
 
 
@@ -163,7 +163,7 @@ def test_another_watch_leaves_the_polls_to_the_first(pages, run):
                 break
         told = run("watch", "pages/b.txt")[1]
         assert "Another process polls this mirror already" in told
-        assert "It polls what you named, too. 2 addresses in all" in " ".join(told.split())
+        assert "It now polls what you named, too. It watches 2 addresses" in " ".join(told.split())
         for line in process.stdout:  # the first does
             if (event := json.loads(line))["event"] == "change" and event["key"].endswith("b.txt"):
                 break

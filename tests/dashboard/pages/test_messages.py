@@ -25,4 +25,4 @@ def test_the_page_sends_a_test_to_one_and_says_whether_it_arrived(mirror, tmp_pa
         assert "not taken" in client.post("/notify/1/test", data={"csrf": token}).text
         assert client.post("/notify/3/test", data={"csrf": token}).status_code == 404
     with client_of(mirror.store.url, mirror.settings) as client:
-        assert "Nobody is told" in client.get("/notify").text
+        assert "Nobody gets messages" in client.get("/notify").text

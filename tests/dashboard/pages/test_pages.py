@@ -318,7 +318,7 @@ def test_nobody_runs_it(ask, mirror):
     assert "Nobody polls this mirror. Start it with: unstale run" in page.text
     assert "In this order, when somebody runs it" in page.text
     assert "1 element has not been polled yet" in page.text
-    assert "Nothing is neglected" not in page.text
+    assert "every element gets the polls that it is worth" not in page.text
     assert "in line" not in page.text
     page = checked(client.get(f"/elements/{mirror.find('python:third').id}"))
     assert "when somebody runs it" in page.text
@@ -344,7 +344,7 @@ def test_what_is_not_known_is_not_told_as_known(ask, mirror):
     mirror.add("python:third", poll=lambda: "x")
     client = ask()
     text = checked(client.get(f"/elements/{mirror.find('python:third').id}")).text
-    assert "it is taken to be like the others" in text
+    assert "the mirror takes it to be like the others" in text
     assert "90 % interval" not in text
     assert "no copy yet" in text
     assert "90 % interval" in checked(client.get(f"/elements/{mirror.find('python:news').id}")).text
@@ -416,12 +416,12 @@ def test_what_is_not_of_now_says_so(tmp_path):
     gateway = MirrorGateway(Mirror(tmp_path / "mirror.db", settings=Settings(budget=1.0)), fresh_for=3600.0)
     gateway.mirror.add("python:a", poll=lambda: "x")
     with TestClient(create_app(gateway, AccessRules()), base_url="http://127.0.0.1") as client:
-        assert "as of" not in checked(client.get("/")).text
+        assert "These figures are of" not in checked(client.get("/")).text
         now, clock = gateway.mirror.clock.now(), gateway.mirror.clock
         gateway.mirror.clock = SimpleNamespace(now=lambda: now + 3600.0)
         page = checked(client.get("/"))
         gateway.mirror.clock = clock
-        assert re.search(r"as of \d\d:\d\d:\d\d UTC", page.text)
+        assert re.search(r"These figures are of \d\d:\d\d:\d\d UTC", page.text)
 
 
 def test_pages_say_which_mirror_it_is(tmp_path):
@@ -563,7 +563,10 @@ def test_a_budget_that_was_set_is_told_beside_that_of_the_file(ask, mirror):
     client = ask()
     assert "mirror.toml says" not in client.get("/").text
     mirror.set_budget(2.0)
-    assert "The budget was set since: what mirror.toml says (1,000 polls/second)" in client.get("/").text
+    assert (
+        "You set this budget later; that of mirror.toml (1,000 polls/second) counts again"
+        in client.get("/").text
+    )
 
 
 def hourly(text="3600/h"):

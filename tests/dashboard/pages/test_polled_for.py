@@ -36,7 +36,7 @@ def test_rules_and_parts(name, tmp_path):
         told = dict(found.polled_for)
         assert told.pop("order").startswith("random: ")
         assert told.pop("importance") == "times 1, by the links that lead to it"
-        assert told.pop("on read").endswith("polled at once, from 10.0% of the budget")
+        assert told.pop("on read").endswith("causes a poll at once, from 10.0% of the budget")
         assert told == WORDS[name]
         with client_of(mirror.store.url, mirror.settings) as client:
             page = client.get(f"/elements/{found.element.id}").text
@@ -60,4 +60,4 @@ def test_a_mirror_for_freshness_says_nothing_and_hints_are_told(tmp_path):
     with mirror:
         add(mirror, "a/0")
         run(mirror, 100.0)
-        assert mirror.explain("python:a/0").polled_for["policy"].startswith("uniform: every element")
+        assert mirror.explain("python:a/0").polled_for["policy"].startswith("uniform: the mirror polls all")

@@ -80,7 +80,7 @@ def refused(address):
 def test_it_ends_with_a_table(run):
     demo = run("--for", "4s", "--no-serve")
     said = demo.end()
-    assert said.startswith("A small site, a mirror of it and its dashboard begin ...\nThe site at http://127")
+    assert said.startswith("A small site, a mirror of it and its dashboard start ...\nThe site at http://127")
     assert "has 500 pages" in said
     assert "Dashboard" not in said
     assert refused(re.search(r"http://127\.0\.0\.1:\d+/", said)[0])
@@ -158,7 +158,7 @@ def test_without_the_dashboard_it_says_so_and_runs(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert main(["demo", "--for", "1s"]) == 0
     said = capsys.readouterr().out
-    assert "\nWithout the dashboard, as the dashboard and the API need an optional part: pip" in said
+    assert "\nThere is no dashboard, because the dashboard and the API need an optional part: pip" in said
     assert "has 500 pages" in said
 
 

@@ -137,7 +137,7 @@ def test_the_command_tells_of_a_copy_that_was_dropped(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mirror.toml").write_text('[mirror]\nstore = "mirror.db"\nspace = "7KB"\n')
     told = CliRunner().invoke(cli, ["explain", "python:g/6"], catch_exceptions=False).output
-    assert "its copy was dropped for want of room" in told
+    assert "the mirror dropped its copy, since there was no room" in told
     assert "any price" not in told
     told = CliRunner().invoke(cli, ["status"], catch_exceptions=False).output
     assert "of 7 kB taken by copies; 1 element dropped" in " ".join(told.split())

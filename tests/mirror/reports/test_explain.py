@@ -98,7 +98,7 @@ def test_after_a_long_pause_what_is_worth_the_price_is_said_to_be_so(tmp_path, l
     with make(tmp_path / "mirror", budget=100 / DAY, content=CONTENT, clock=clock)[0] as paused:
         found = paused.explain("python:regular")
     assert found.worth > found.price
-    assert found.why == "A poll is worth the price now, so it is next in line."
+    assert found.why == "A poll of it is worth the price now, so it is next in line."
 
 
 def test_what_cannot_be_told_is_said(mirror):
@@ -107,7 +107,7 @@ def test_what_cannot_be_told_is_said(mirror):
     mirror.remove(["python:still"])
     gone = mirror.explain("python:still")
     assert gone.worths[0].size == 0
-    assert gone.why == "It was removed, so it is polled no more."
+    assert gone.why == "It was removed, so the mirror polls it no more."
     mirror.add("python:new")
     assert mirror.explain("python:new").worths[0].size == 0
     with pytest.raises(InvalidInput, match="no element"):

@@ -34,8 +34,8 @@ Examples:
 def audit(*, sample: int, mirror_file: str | None, as_json: bool) -> None:
     """Poll a random sample outside the plan, and compare predicted with true freshness.
 
-    The budget and the limits of groups hold as always; so it takes its time, and says at once how long. The
-    answer is kept, and unstale status shows it.
+    The audit keeps to the budget and to the limits of groups. So it takes some time, and says at once how
+    long. unstale status shows the last answer.
     """
     with open_any(mirror_file) as opened, told_of_compilation():
         if told := _duration(opened.mirror.status(), sample):
@@ -64,12 +64,12 @@ def audit(*, sample: int, mirror_file: str | None, as_json: bool) -> None:
         ],
     )
     if got.agrees:
-        say(out, "The prediction lies within the interval: what unstale status says can be believed.")
+        say(out, "The prediction lies within the interval: you can believe what unstale status says.")
     else:
         say(
             out,
-            "The prediction lies outside of the interval. If that stays so, elements do not change as they "
-            "are taken to: look at some with unstale explain KEY.",
+            "The prediction lies outside of the interval. If that happens again and again, elements do not "
+            "change as the mirror expects: look at some with unstale explain KEY.",
         )
 
 

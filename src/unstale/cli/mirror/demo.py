@@ -59,13 +59,13 @@ def demo(*, length: float | None, port: int, no_serve: bool, seed: int, as_json:
     """
     with ExitStack() as stack:
         out = console(stderr=as_json)
-        say(out, "A small site, a mirror of it and its dashboard begin ...", apart=False)
+        say(out, "A small site, a mirror of it and its dashboard start ...", apart=False)
         from unstale.mirror.demo.demo import Demo
 
         folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="unstale-demo-", ignore_cleanup_errors=True)
         )
-        waiting = stack.enter_context(out.status("its pages are made"))
+        waiting = stack.enter_context(out.status("making its pages"))
         show = _Show(Demo(Path(folder), seed=seed), out, folder, waiting)
         if not no_serve:
             show.dashboard = _serve(stack, folder, port, show.out)
@@ -87,7 +87,7 @@ def _serve(stack: ExitStack, folder: str, port: int, out: Console) -> Callable[[
         for module in WEB_MODULES:
             need(module, extra="web", needed_for="the dashboard and the API")
     except MissingExtra as error:
-        say(out, f"Without the dashboard, as {error}", apart=False)
+        say(out, f"There is no dashboard, because {error}", apart=False)
         return None
     return stack.enter_context(serving(folder, port))
 
@@ -132,7 +132,7 @@ class _Show:
                 self.demo.mirror.stop()
                 return
         out.print(f"In another terminal: unstale status --mirror {self._folder}", soft_wrap=True)
-        say(out, "How fresh copies are, by how much pages are wanted (Ctrl-C ends it):")
+        say(out, "How fresh the copies are, by weight of the pages (Ctrl-C ends it):")
         out.print()
         out.print(_line(_HEADINGS), style="bold")
         self._introduced.set()
@@ -161,7 +161,7 @@ class _Show:
             return ""
         if moment.copies < pages:
             return f"   first copies: {moment.copies} of {pages}"
-        return "   what learns is compiled, once"
+        return "   compiling formulas, once"
 
 
 def _mean(shares: list[float]) -> str:

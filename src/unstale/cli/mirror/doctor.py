@@ -37,14 +37,14 @@ Examples:
 @click.option(
     "--deep",
     is_flag=True,
-    help="Compare all latest copies with their digests. Damaged ones are fetched again at the next poll.",
+    help="Compare all latest copies with their digests. The next poll fetches damaged ones again.",
 )
 @mirror_options
 def doctor(*, sample: int, deep: bool, mirror_file: str | None, as_json: bool) -> int:
     """Check the configuration, the store, the copies, the disk, the clock, the budget and the sources.
 
-    Each line says what is well, what is not, and what to do. The exit code is 1 if there is an error. What
-    the sample finds is not recorded.
+    Each line says what is well, what is not, and what to do. The exit code is 1 if there is an error. The
+    mirror does not record what the sample finds.
     """
     from .doctor_checks import check_mirror
 

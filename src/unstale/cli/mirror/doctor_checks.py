@@ -95,7 +95,7 @@ def check_settings(config: Config) -> list[Check]:
         checks.append(Check("ok", "contact", settings.contact or "in the user_agent"))
     else:
         todo = 'add contact = "you@example.org" below [mirror]'
-        checks.append(Check("warn", "contact", "owners of sites that you poll cannot reach you", todo))
+        checks.append(Check("warn", "contact", "owners of sites cannot reach you", todo))
     if not settings.http.verify:
         todo = "name your own certificates with ca_file instead"
         checks.append(Check("warn", "certificates", "they are not checked (verify = false)", todo))
@@ -106,7 +106,7 @@ def check_settings(config: Config) -> list[Check]:
     for one in settings.notify:
         if one.command and shutil.which(one.command[0]) is None:
             told = f"there is no command {one.command[0]!r}"
-            checks.append(Check("error", "notify", told, "install it, or mend [[notify]]"))
+            checks.append(Check("error", "notify", told, "install it, or correct [[notify]]"))
     return checks + _check_headers(config) + _check_drivers(config)
 
 
@@ -121,7 +121,7 @@ def _check_headers(config: Config) -> list[Check]:
             checks.append(Check("warn", "secrets", told, todo))
     for name in settings.http.headers:
         if name.lower() not in HARMLESS_HEADERS:
-            told = f"[http] headers: {name} goes to every host, also to those that are discovered"
+            told = f"[http] headers: {name} goes to every host, also to those that feeds and sitemaps name"
             checks.append(Check("warn", "secrets", told, "if it is a secret, move it to a [[rule]]"))
     return checks
 
@@ -194,13 +194,13 @@ def check_copies(opened: Opened) -> list[Check]:
         after, count = some[-1][0], count + len(some)
         damaged += [element for element, digest in some if mirror.copies.is_damaged(digest)]
     if not damaged:
-        return [Check("ok", "copies", f"{where}: {plural(count, 'latest copy')} read, none is damaged")]
+        return [Check("ok", "copies", f"{where}: {plural(count, 'latest copy')} read, none damaged")]
     with mirror.store.begin() as t:
         t.refetch(damaged)
         keys = [element.key for element in t.numbered(damaged[:_MOST_FAULTS_SHOWN]).values()]
     told = f"{where}: {len(damaged):,} of {plural(count, 'latest copy')} damaged: {', '.join(keys)}"
     more = f" and {len(damaged) - len(keys):,} more" if len(damaged) > len(keys) else ""
-    todo = "the next poll of each brings it again; look at what holds them"
+    todo = "the next poll of each fetches it again; check the disk"
     return [Check("error", "copies", told + more, todo)]
 
 
@@ -267,7 +267,7 @@ def _check_space(opened: Opened) -> list[Check]:
     while not place.exists() and place != place.parent:
         place = place.parent
     if not os.access(place, os.W_OK):
-        return [Check("error", "copies", f"{folder}: cannot be written to", "mend its permissions")]
+        return [Check("error", "copies", f"{folder}: cannot be written to", "correct its permissions")]
     free = shutil.disk_usage(place).free
     told = f"{folder}: {show_size(free)} free"
     if free < _TOO_FEW_BYTES_FREE:
@@ -315,13 +315,13 @@ def _check_budget(opened: Opened) -> list[Check]:
         return [Check("error", "budget", told, "raise the budget, or max_age")]
     if demand > 0.8 * polls:
         told = f"max_age of {plural(urgent, 'element')} needs {demand / polls:.0%} of {shown}"
-        return [Check("warn", "budget", told, "little is left to be spent where it helps most")]
+        return [Check("warn", "budget", told, "raise the budget: it leaves little for the other elements")]
     if count and polls * 30 * 86400 < count:
         told = f"{shown} for {plural(count, 'element')} is less than a poll of each in a month"
         return [Check("warn", "budget", told, "raise the budget, or remove elements")]
     if settings != opened.mirror.settings:
         said = show_budget(opened.mirror.settings.budget, opened.mirror.settings.byte_budget)
-        shown += f", as it was set since; mirror.toml says {said}"
+        shown += f", which you set later; mirror.toml says {said}"
     return [Check("ok", "budget", shown), *_check_reserve(settings, count)]
 
 
@@ -332,7 +332,9 @@ def _check_reserve(settings: Settings, count: int) -> list[Check]:
     if fastest is not None and settings.budget is not None and fastest < settings.budget:
         told = f"max_rate, {show_budget(fastest, None)}, is less than the budget"
         checks.append(
-            Check("warn", "reserve", told, "raise max_rate, or lower the budget: it is never spent")
+            Check(
+                "warn", "reserve", told, "raise max_rate, or lower the budget: the mirror can never spend it"
+            )
         )
     if reserve > 31 * _DAY_SECONDS:
         told = f"reserve is {show_duration(reserve)}: after a pause, so much may be spent in one day"
@@ -352,7 +354,9 @@ def _check_groups(opened: Opened) -> list[Check]:
     with mirror.store.begin() as t:
         policy, _ = load_sample(mirror.settings, t)
     windows = window_trouble(policy, mirror.clock.now())
-    todo = "if its owner agrees, lower its spacing in [[group]] of mirror.toml; or lower the budget"
+    todo = (
+        "if the owner of the host agrees, lower its spacing in [[group]] of mirror.toml; or lower the budget"
+    )
     wider = "widen [[rule]] windows, or lower the budget"
     return [
         *(Check("warn", "group", line, todo) for line in bottlenecks(mirror.status())[:10]),
@@ -374,7 +378,7 @@ def _check_names(opened: Opened) -> list[Check]:
     for i, rule in enumerate(settings.rules):
         if rule.match != "*" and groups and next(iter(opened.mirror.elements(rule.match)), None) is None:
             told = f"[[rule]] in line {lines.get(('rule', i))} matches no element: {rule.match!r}"
-            checks.append(Check("warn", "rules", told, "mend the pattern, or add what it is for"))
+            checks.append(Check("warn", "rules", told, "correct the pattern, or add elements that match it"))
     return checks
 
 
@@ -419,7 +423,7 @@ def check_sources(opened: Opened, sample: int) -> list[Check]:
     chosen: dict[str, Element] = {}
     with opened.mirror.store.begin() as transaction:
         if sample and live_workers(transaction, opened.mirror.clock.now()):
-            told = f"not polled: the mirror is running, so see unstale status{opened.again}"
+            told = f"the mirror is running, so unstale doctor polls nothing; see unstale status{opened.again}"
             return [Check("ok", "sources", told)]  # polls from here would come on top of its budget
         now = opened.mirror.clock.now()
         blocked = {group.name for group in transaction.groups() if group.blocked_until > now}

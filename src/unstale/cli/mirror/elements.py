@@ -100,9 +100,11 @@ def _windows(name: str, text: str) -> str:
     "--as", "kind", type=click.Choice(_KINDS), help="What --from is.  [default: seen from its content]"
 )
 @click.option(
-    "--feed", is_flag=True, help="They are feeds: what they name is added as well, and they give hints."
+    "--feed",
+    is_flag=True,
+    help="They are feeds: add the pages that they name as well, and take hints from them.",
 )
-@click.option("--sitemap", is_flag=True, help="They are sitemaps: likewise.")
+@click.option("--sitemap", is_flag=True, help="They are sitemaps: the same.")
 @click.option(
     "--source", metavar="NAME", help="Who polls them: http, file, sql, ...  [default: as the key looks]"
 )
@@ -141,10 +143,10 @@ def add(
 ) -> int:
     """Add elements: pages, feeds, sitemaps, files, folders, tables.
 
-    An element that is there already gets what is said here, and keeps the rest. With --from, keys come from a
-    list (one on each line), an OPML file, a sitemap, or CSV with a column key or url. Those that are not of
-    the public web (files, tables, private hosts) need --allow or --source, and headers of rules --allow
-    secrets, since the author of the file chose what is read here.
+    If an element is there already, the options given here change it, and the rest stays. With --from, keys
+    come from a list (one on each line), an OPML file, a sitemap, or CSV with a column key or url. The author
+    of that file must not choose what the mirror reads here: files, tables and private hosts need --allow or
+    --source, and headers of rules need --allow secrets.
     """
     named = [
         name for name, there in (("--feed", feed), ("--sitemap", sitemap), ("--source", source)) if there
@@ -211,10 +213,16 @@ def _say_what_else(keys: tuple[str, ...]) -> None:
     """Say of the first that looks like a list, or is a folder, what would add more than itself."""
     for key in keys:
         if kind := looks_like(key):
-            say(console(), f"{printable(key)} looks like a {kind}: --{kind} adds what it names as well.")
+            say(
+                console(),
+                f"{printable(key)} looks like a {kind}. With --{kind}, the mirror also adds the pages in it.",
+            )
             return
         if "://" not in key and Path(key).is_dir():
-            say(console(), f"{printable(key)} is a folder: --option tree=true adds what is in it as well.")
+            say(
+                console(),
+                f"{printable(key)} is a folder. With --option tree=true, the mirror also adds what is in it.",
+            )
             return
 
 
@@ -291,7 +299,7 @@ def _print_added(opened: Opened | OpenedCells, got: Added, said: list[str]) -> N
     if got.withheld:
         say(out, withheld_words(got.withheld))
     if added:
-        say(out, f"The runner of the mirror polls them: {opened.start}")
+        say(out, f"To poll {'it' if added == 1 else 'them'}: {opened.start}")
 
 
 @click.command(epilog=_REMOVE)
@@ -300,10 +308,10 @@ def _print_added(opened: Opened | OpenedCells, got: Added, said: list[str]) -> N
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @mirror_options
 def remove(*, keys: tuple[str, ...], forget: bool, yes: bool, mirror_file: str | None, as_json: bool) -> None:
-    """Remove elements: they are polled no more.
+    """Remove elements: the mirror polls them no more.
 
-    A KEY may be a pattern as of a shell, in quotes. Copies stay unless --forget is given, and unstale add
-    brings an element back with all that was learned.
+    A KEY may be a pattern with *, ? or [...], in quotes. Copies stay unless you say --forget, and unstale add
+    brings an element back with all that the mirror had learned.
     """
     with open_any(mirror_file) as opened:
         found: dict[str, None] = {}

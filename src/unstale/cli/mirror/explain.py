@@ -33,9 +33,9 @@ _STATES = {
     "ok": "",
     "gone": "it is gone; the last copy stays",
     "failing": "polls of it fail",
-    "refused": "it must not be polled",
-    "dropped": "its copy was dropped for want of room",
-    "removed": "removed: it is polled no more",
+    "refused": "the mirror must not poll it",
+    "dropped": "the mirror dropped its copy, since there was no room",
+    "removed": "removed: the mirror polls it no more",
 }
 _LEAST_BELIEVED = 0.05
 """From which on it is said how far promises of a source are believed."""
@@ -52,10 +52,11 @@ _NEVER_THERE = {"gone": "it is not there, and never was since it was added"}
 @click.option("--polls", type=Count(0), default=10, help="Show so many polls and versions, the latest first.")
 @mirror_options
 def explain(*, key: str, polls: int, mirror_file: str | None, as_json: bool) -> None:
-    """Tell why the element KEY is polled when it is.
+    """Say why the mirror polls the element KEY when it does.
 
-    How often it seems to change, what a poll would be worth now and what the price is, when the next poll
-    comes and why then, and what the last polls saw. In JSON it is what GET /api/elements/NUMBER gives.
+    It shows how often the element seems to change, what a poll would be worth now and what the price is, when
+    the next poll comes and why then, and what the last polls saw. In JSON it is what GET
+    /api/elements/NUMBER gives.
     """
     with open_having(mirror_file, key) as opened, told_of_compilation():
         got = opened.mirror.explain(key)
@@ -106,12 +107,14 @@ def _rate(got: Explanation) -> list[tuple[str, str]]:
     if not math.isfinite(got.rate):  # it was removed
         return []
     if not math.isfinite(got.element.last):
-        return [("changes", "not known yet; it is taken to be like the others")]
+        return [("changes", "not known yet; the mirror takes it to be like the others")]
     between = show_rate_interval(got.rate, got.low, got.high)
     pairs = [("changes", f"about {show_rate(got.rate)} ({between}), with 90 % confidence")]
     if got.hopeless > _DOUBT_TOLD:
         share = show_share(got.hopeless)
-        pairs.append(("doubt", f"with probability {share} it is different at each look, so no poll helps"))
+        pairs.append(
+            ("doubt", f"with probability {share}, it differs at every poll, so that polls do not help")
+        )
     return pairs
 
 
@@ -120,9 +123,9 @@ def _promise(got: Explanation, now: float) -> list[tuple[str, str]]:
     if not math.isfinite(got.stays_until):
         return []
     how = (
-        "is not believed"
+        "the mirror does not believe"
         if got.promises_kept < _LEAST_BELIEVED
-        else f"counts {show_share(got.promises_kept)}"
+        else f"the mirror believes to {show_share(got.promises_kept)}"
     )
     return [("promised", f"to stay as it is until {distance(got.stays_until, now)}, which {how}")]
 
@@ -144,8 +147,10 @@ def _memory(got: Explanation) -> list[tuple[str, str]]:
 def _copy(got: Explanation, now: float) -> str:
     if got.element.version is None:
         return "none yet" if got.element.state not in {"removed", "dropped"} else "none"
-    seen = f"seen {distance(got.element.last, now)}"
-    return f"{seen}; fresh with probability {show_share(got.fresh)}" if math.isfinite(got.fresh) else seen
+    seen = f"polled {distance(got.element.last, now)}"
+    return (
+        f"{seen}; it is fresh with probability {show_share(got.fresh)}" if math.isfinite(got.fresh) else seen
+    )
 
 
 def _weight(got: Explanation) -> str:
@@ -163,7 +168,7 @@ def _worth(got: Explanation, settings: Settings) -> list[tuple[str, str]]:
     ):
         return []
     if got.element.version is None:
-        return [("worth", "without a copy, a poll is worth any price")]
+        return [("worth", "there is no copy yet, so a poll is worth any price")]
     unit = settings.objective if settings.policy == "optimal" else settings.policy
     text = f"{show_price(got.worth, unit)} now; the price is {show_price(got.price, unit)}"
     if math.isfinite(got.worth) and math.isfinite(got.price) and got.price > 0:
@@ -207,4 +212,4 @@ def _print_history(out: Console, got: Explanation, polls: int) -> None:
         print_table(out, ("poll", "outcome", "took", "moved", "version"), rows)
         failed = next((poll for poll in got.polls if poll.outcome in {"failed", "refused"}), None)
         if failed is not None and failed.detail:
-            say(out, f"The last that saw nothing, {show_time(failed.time)}: {printable(failed.detail)}")
+            say(out, f"The last poll that failed, {show_time(failed.time)}: {printable(failed.detail)}")

@@ -28,17 +28,17 @@ Examples:
     "--store",
     default="mirror.db",
     metavar="URL",
-    help="Where all is kept: a file (SQLite), or postgresql://...",
+    help="Where the mirror keeps its data: a file (SQLite), or postgresql://...",
 )
-@click.option("--budget", default="1000/day", metavar="POLLS/TIME", help="Polls that may be made.")
+@click.option("--budget", default="1000/day", metavar="POLLS/TIME", help="Polls that the mirror may make.")
 @click.option("--contact", metavar="ADDRESS", help="Where owners of sites can reach you: mail, or a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def init(*, folder: str, store: str, budget: str, contact: str | None, as_json: bool) -> None:
     """Begin a mirror: write a mirror.toml into FOLDER.
 
-    It has every key with what it means, and can be used as it is. A mirror.toml that is there already stays
-    as it is. On a terminal, and without options, it asks for the budget and the contact; Enter takes what is
-    proposed.
+    The file has every setting and what it means; you can use it as it is. If there is a mirror.toml already,
+    unstale init changes nothing. On a terminal, and without options, it asks for the budget and the contact;
+    Enter takes what it proposes.
     """
     from unstale.mirror.config import values
     from unstale.mirror.config.file import FILE, load, without_password
@@ -63,10 +63,12 @@ def init(*, folder: str, store: str, budget: str, contact: str | None, as_json: 
         return
     out = console()
     out.print(
-        f"Wrote {path}: a budget of {quantities.frequency('--budget', budget)}, kept in {_shown(store)}."
+        f"Wrote {path}. The mirror may make {quantities.frequency('--budget', budget)}, and keeps its data "
+        f"in {_shown(store)}.",
+        soft_wrap=True,
     )
     if contact is None:
-        say(out, "Add a contact to it: owners of sites that you poll can reach you then.")
+        say(out, f"Add a contact to {path}, so that owners of sites can reach you.")
     out.print("\nNext:")
     if Path(folder).resolve() != Path.cwd():
         out.print(f"  cd {folder}")
@@ -87,8 +89,12 @@ def _ask(budget: str) -> tuple[str, str | None]:
     def reachable(text: str) -> str:
         return values.contact("the contact", text) if text else text
 
-    click.echo("Two questions; press Enter to take what is in brackets. All of it can be changed later.")
-    asked = click.prompt("How many polls may it make?", default=budget, value_proc=_told_again(polls))
+    click.echo("Two questions. Press Enter to take what is in brackets; you can change both later.")
+    asked = click.prompt(
+        "How many polls (checks of a page) may the mirror make?",
+        default=budget,
+        value_proc=_told_again(polls),
+    )
     contact = click.prompt(
         "Where can owners of sites reach you (a mail address or a page; empty: nowhere)?",
         default="",

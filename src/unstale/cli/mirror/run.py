@@ -65,13 +65,13 @@ def run(
 ) -> None:
     """Poll elements when they are worth it, and keep their copies, until interrupted.
 
-    On a terminal a screen tells how it goes. Elsewhere each change is a line, so is the first failure of an
-    element, and each minute has a summary.
-    Ctrl-C or SIGTERM ends it: polls that have begun are finished and recorded, but queries of databases that
-    take more than a second longer, and others that take more than three, are given up and made again later. A
-    second Ctrl-C ends it at once.
-    SIGHUP makes it read mirror.toml again, unless it runs on a terminal: polls that have begun are finished,
-    and it goes on as the file says now. A file with a mistake is told of, and changes nothing.
+    On a terminal, a screen shows what the mirror does. Elsewhere it prints a line for each change, a line for
+    the first failure of an element, and a summary each minute.
+    Ctrl-C or SIGTERM ends it. The mirror finishes polls that have begun and records them; it gives up queries
+    of databases that take more than a second longer, and other polls that take more than three, and makes
+    them again later. A second Ctrl-C ends it at once.
+    SIGHUP makes it read mirror.toml again, unless it runs on a terminal: it finishes the polls that have
+    begun, and goes on as the file says now. If the file has a mistake, it says so and changes nothing.
     """
     ends = [
         name for name, given in (("--for", length), ("--until", until), ("--once", once or None)) if given
@@ -85,7 +85,7 @@ def run(
         raise InvalidInput("--serve is for a mirror of one cell: serve each cell with unstale serve --cell N")
     with ExitStack() as stack:
         if serve and not (quiet or as_json) and sys.stderr.isatty():
-            say(console(stderr=True), "The dashboard and the runner begin ...", apart=False)
+            say(console(stderr=True), "The dashboard and the mirror start ...", apart=False)
         server = serving(mirror_file, PORT if port is None else port, token_file)
         at_once = serve and Path(configured(mirror_file).store).exists()  # or else we make the store first
         address = stack.enter_context(server) if at_once else None
@@ -184,11 +184,11 @@ class _Reload:
         try:
             configured(str(path))
         except UnstaleError as error:
-            told = f"{path} has a mistake, so nothing has changed: {error}"
+            told = f"{path} has a mistake, so the mirror goes on as before: {error}"
             say(console(stderr=True), told, apart=False)
             return
         self.wanted = True
-        say(console(stderr=True), f"{path} is read again", apart=False)
+        say(console(stderr=True), f"The mirror reads {path} again", apart=False)
         self._opened.mirror.stop()
 
 

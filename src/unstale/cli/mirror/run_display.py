@@ -302,7 +302,7 @@ class Screen:
                 ]
         if seen.trouble:
             lines += [Text(""), Text(f"trouble: {printable(seen.trouble)}", style="bold red")]
-        lines += [Text(""), Text("Ctrl-C ends it; what was learned is kept.", style="dim")]
+        lines += [Text(""), Text("Ctrl-C ends the mirror; it keeps what it has learned.", style="dim")]
         return Group(*lines)
 
     def _heading(self) -> str:
@@ -311,11 +311,11 @@ class Screen:
 
     def _pairs(self) -> list[tuple[str, str]]:
         if not self.seen.begun:
-            return [("starting", "elements are read, and the first polls begin in a moment")]
+            return [("starting", "the mirror reads its elements, and polls in a moment")]
         since = ("since the start", self.seen.summary())
         waits = self.seen.waits(time.time())
         soon = [("next poll", waits)] if waits else []
-        told_soon = [("fresh now", "is told in a moment: what learns is loaded, or compiled once")]
+        told_soon = [("fresh now", "known in a moment: unstale loads its formulas, or compiles them once")]
         pairs = told_soon if self.seen.status is None else status_pairs(self.seen.status)
         pairs = [pair for pair in pairs if pair[0] != "first copies"]
         first = [("first copies", self.seen.first_copies)] if self.seen.first_copies else []

@@ -52,7 +52,7 @@ Examples:
 )
 @mirror_options
 def status(*, top: int, mirror_file: str | None, as_json: bool) -> None:
-    """Tell how fresh the copies are, how much of the budget is used, and what is neglected and why.
+    """Say how fresh the copies are, how much of the budget the mirror has used, and what it neglects and why.
 
     In JSON, budgets, what is spent, and rates are per second; other times are in seconds; traffic and sizes
     are in bytes; moments are in UTC; what is not known is null. GET /api/status gives the same.
@@ -93,7 +93,7 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
     seen = elements_of(got) - got.elements.get("new", 0) - got.elements.get("gone", 0)
     if seen:
         shown = show_interval(freshness.value, freshness.low, freshness.high)
-        bought = f"; the plan buys {show_share(got.predicted)}" if math.isfinite(got.predicted) else ""
+        bought = f"; the plan predicts {show_share(got.predicted)}" if math.isfinite(got.predicted) else ""
         pairs.append(("fresh now", f"{shown}{bought}"))
         if math.isfinite(got.age):
             pairs.append(("mean age", show_duration(got.age)))
@@ -114,7 +114,7 @@ def status_pairs(got: Status) -> list[tuple[str, str]]:
         pairs.append(("in reserve", f"{kept}: {_spent_when(got)}"))
     pairs.append(("polls", f"{show_outcomes(got.polls)}, in the last 24 hours"))
     if got.overdue:
-        pairs.append(("overdue", f"{plural(got.overdue, 'element')} should have been polled by now"))
+        pairs.append(("overdue", f"the mirror should have polled {plural(got.overdue, 'element')} by now"))
     if got.audit is not None:
         audit = got.audit
         judged = "agrees" if audit.agrees else "does not agree"
@@ -141,7 +141,7 @@ def _replicas(got: Status) -> list[tuple[str, str]]:
     told = [
         f"number {one.number} polled {distance(one.last, got.now)}"
         if math.isfinite(one.last)
-        else f"number {one.number} was never heard of"
+        else f"number {one.number} has not polled yet"
         for one in got.replicas
     ]
     return (
@@ -159,7 +159,7 @@ def _room(got: Status) -> list[tuple[str, str]]:
 
 def _spent_when(got: Status) -> str:
     """Return what the reserve is for."""
-    return "for first copies, and for when polls are worth more" if got.first_copies else "for busy days"
+    return "for first copies, then for busy times" if got.first_copies else "for busy times"
 
 
 def _used(got: Status) -> str:
@@ -178,7 +178,9 @@ def _used(got: Status) -> str:
         text += f"in the last {lately}"
     if got.instead_of is not None:
         said = show_budget(got.instead_of.budget, got.instead_of.byte_budget)
-        text += f". It was set since: what mirror.toml says ({said}) does not count until it is changed there"
+        text += (
+            f". You set this budget later; that of mirror.toml ({said}) counts again when you change it there"
+        )
     return text
 
 
@@ -202,7 +204,7 @@ def bottlenecks(got: Status) -> list[str]:
         return []
     return [
         f"{printable(group.name)} has {plural(group.elements, 'element')} and at most "
-        f"{show_rate(group.fastest, 'poll')} (spacing {show_duration(group.spacing)}): that is what limits "
+        f"{show_rate(group.fastest, 'poll')} (spacing {show_duration(group.spacing)}): that limits "
         "their freshness"
         for group in got.groups
         if group.fastest < 0.5 * got.budget * group.elements / count
@@ -248,7 +250,7 @@ def _print_bottlenecks(out: Console, got: Status, top: int) -> None:
     for line in told[:most]:
         say(out, f"{line}; see [[group]] in mirror.toml.")
     if len(told) > most:
-        out.print(f"So it is with {plural(len(told) - most, 'group')} more.")
+        out.print(f"The same holds for {plural(len(told) - most, 'group')} more.")
 
 
 def _print_list(out: Console, name: str, rows: list[tuple[str, str]]) -> None:

@@ -42,8 +42,10 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("keys", nargs=-1, metavar="[ADDRESS]...")
-@click.option("--feed", is_flag=True, help="They are feeds, also if they do not look so.")
-@click.option("--sitemap", is_flag=True, help="They are sitemaps, also if they do not look so.")
+@click.option("--feed", is_flag=True, help="They are feeds, also if their addresses do not look like it.")
+@click.option(
+    "--sitemap", is_flag=True, help="They are sitemaps, also if their addresses do not look like it."
+)
 @click.option(
     "--budget", metavar="POLLS/TIME", help=f"Polls that a new mirror may make.  [default: {_BUDGET}]"
 )
@@ -65,9 +67,9 @@ def watch(
 ) -> None:
     """Keep copies of pages, feeds, folders or tables from now on, and show how fresh they are.
 
-    It does what init, add, run and serve do: it makes a mirror if there is none here (in the folder
-    unstale-mirror), adds what is named, polls it, and opens a page that shows it. Ctrl-C ends it; the next
-    call goes on, with or without more addresses.
+    This is init, add, run and serve in one: unstale watch makes a mirror if there is none here (in the folder
+    unstale-mirror), adds the addresses, polls them, and opens a page that shows the copies. Ctrl-C ends it.
+    The next unstale watch goes on, with or without more addresses.
     """
     if feed and sitemap:
         raise InvalidInput("--feed cannot be combined with --sitemap")
@@ -89,7 +91,7 @@ def watch(
         count = sum(1 for _ in opened.mirror.elements())
         if not count:
             raise InvalidInput(
-                "there is nothing to watch yet; name something: unstale watch https://example.org/"
+                "there is nothing to watch yet; give an address: unstale watch https://example.org/"
             )
         address = _told_where(file, _words(opened, count), started, as_json=as_json)
         if address is not None and not no_open and not as_json and _has_browser():
@@ -132,10 +134,10 @@ def _leave_it_to_the_other(
     """Add what is named: who polls this mirror already polls that, too."""
     _add(opened, _all_named(keys, feed=feed, sitemap=sitemap))
     count = sum(1 for _ in opened.mirror.elements())
-    added = f"{'It polls' if len(keys) == 1 else 'It polls all of'} what you named, too. " if keys else ""
+    added = "It now polls what you named, too. " if keys else ""
     words = (
         f"Another process polls this mirror already, for instance unstale watch in another terminal. {added}"
-        f"{plural(count, 'address')} in all; see the page that it serves, or: unstale status{opened.again}"
+        f"It watches {plural(count, 'address')}; see its page, or: unstale status{opened.again}"
     )
     if as_json:
         click.echo(
@@ -165,11 +167,13 @@ def _found_or_made(mirror_file: str | None, budget: str | None, keys: tuple[str,
     if path.exists():
         if budget is not None:
             raise InvalidInput(
-                f"--budget is for a new mirror; change that of this one in {path}, or on the what-if page"
+                f"--budget is for a new mirror; change that of this one in {path}, or on its page What if"
             )
         return path
     if not keys:
-        raise InvalidInput("nothing is watched here yet; name something: unstale watch https://example.org/")
+        raise InvalidInput(
+            "there is nothing to watch here yet; give an address: unstale watch https://example.org/"
+        )
     values.poll_flow("--budget", budget or _BUDGET)
     write_template(path, budget=budget or _BUDGET)
     return path
@@ -201,11 +205,14 @@ def _taken_for(keys: tuple[str, ...], news: list[New]) -> Iterator[str]:
 
     for key, new in zip(keys, news, strict=True):
         if "://" not in key and new.key.endswith(f"://{key}"):
-            yield f"{printable(key)} is no file or folder here, so it is taken for {printable(new.key)}"
+            yield (
+                f"There is no file or folder {printable(key)} here, so unstale takes it for "
+                f"{printable(new.key)}"
+            )
         elif "://" not in key and is_sqlite(Path(new.key)):
             yield (
-                f"{printable(key)} is a database, and is watched as a file; a table of it is "
-                f"{printable(key)}#TABLE"
+                f"{printable(key)} is a database; unstale watches it as a file. To watch one of its "
+                f"tables, name {printable(key)}#TABLE"
             )
 
 
@@ -222,7 +229,7 @@ def _serve(stack: ExitStack, file: Path, port: int | None) -> Callable[[], str] 
         for module in WEB_MODULES:
             need(module, extra="web", needed_for="the page")
     except MissingExtra as error:
-        say(console(stderr=True), f"Without a page, as {error}", apart=False)
+        say(console(stderr=True), f"There is no page, because {error}", apart=False)
         return None
     wanted = port if port is not None else PORT if _is_free(PORT) else 0
     return stack.enter_context(serving(str(file), wanted))
@@ -247,11 +254,11 @@ def _words(opened: Opened, count: int) -> str:
     else:
         polls = f"about {_often(budget)}"
     status = without_compiler(opened.mirror.status)
-    expected = "; how fresh that keeps them is known after some polls"
+    expected = "; after some polls you see how fresh that keeps the copies"
     if status is not None and 2 * status.elements.get("new", 0) < count:
-        expected = f"; expected {100 * status.predicted:.0f} % fresh"
+        expected = f"; that should keep {100 * status.predicted:.0f} % of the copies fresh"
     watched = f"Watching {plural(count, 'address')}"
-    return f"{watched}, with {polls}{expected}. Drag the budget on the page to change that."
+    return f"{watched}, with {polls}{expected}. To change the budget, drag it on the page What if."
 
 
 def _often(per_second: float) -> str:

@@ -172,8 +172,9 @@ def explain(
     versions = t.versions(element=element.id, limit=_MOST_VERSIONS, latest_first=True)
     if not table.has([element.id])[0]:
         return Explanation(
-            element=element, why="It was removed, so it is polled no more.", rate=nan, low=nan, high=nan,
-            alike="", hopeless=nan, rhythm="", rhythm_levels=np.empty(0), stays_until=nan, promises_kept=nan,
+            element=element, why="It was removed, so the mirror polls it no more.", rate=nan, low=nan,
+            high=nan, alike="", hopeless=nan, rhythm="", rhythm_levels=np.empty(0), stays_until=nan,
+            promises_kept=nan,
             half_life=nan, fresh=nan, weight=element.weight, size=element.size, worth=0.0, price=policy.price,
             next_poll=inf, hints=0, reads=reads, reads_per_day=reads / days,
             worths=(np.empty(0), np.empty(0)), polls=polls, versions=versions,
@@ -296,24 +297,26 @@ def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
     group = policy.limits.group(int(table["group"][place]))
     state = int(table["state"][place])
     if state == NEW:
-        return "It has no copy yet: new elements are polled first, as far as half of the budget goes."
+        return "It has no copy yet. The mirror polls new elements first, with up to half of the budget."
     if state == DROPPED:
         return (
-            "There is no room for its copy: others are worth more for their bytes. It is polled when a "
-            "reader asks for it, or when there is room again."
+            "There is no room for its copy: others are worth more for their bytes. The mirror polls it when "
+            "a reader asks for it, or when there is room again."
         )
     if state == REFUSED:
-        return f"It must not be polled ({element.detail}); that is looked at again from time to time."
+        return f"The mirror must not poll it ({element.detail}). It asks again about once a day."
     if state == FAILING:
-        return f"Its last polls failed ({element.detail}), so it is tried again later and later."
+        return f"Its last polls failed ({element.detail}), so the mirror tries it less and less often."
     if state == GONE and element.version is None:
-        return f"It is not there ({element.detail}), and never was since it was added."
+        return f"It is not there ({element.detail}), and never was since you added it."
     if state == GONE:
-        return "It is gone at its source. The last copy stays, and it is looked for less and less often."
+        return (
+            "It is gone at its source. The last copy stays, and the mirror looks for it less and less often."
+        )
     if group.blocked > now:
         return f"Its group, {group.name}, asked to wait: {group.why}."
     if table["window"][place] and not _is_open(policy, place, now):
-        return f"It is polled only at certain times: {element.windows}."
+        return f"The mirror polls it only at certain times: {element.windows}."
     wait = moment - (element.last if isfinite(element.last) else now)
     if wait >= float(table["max_age"][place]) * 0.999:
         return f"Its max_age of {show_duration(float(table['max_age'][place]))} demands a poll then."
@@ -322,17 +325,21 @@ def _why(  # noqa: C901, PLR0911, PLR0912  (one sentence for each reason)
     _, hope = policy.known.outlook(np.array([place]), now)
     if hope[0] < 0.5:
         return (
-            "It seems to change all the time, so no copy of it stays fresh: it is polled now and then only."
+            "It seems to change all the time, so no copy of it stays fresh. The mirror polls it only now "
+            "and then."
         )
     waited = wait >= 0.999 * float(policy.patience.times(np.array([place]), policy.round)[0])
     if waited and not value >= policy.price:
-        return "It is polled now and then whatever that seems to be worth."
+        return "Its turn comes now and then, whatever a poll of it seems to be worth."
     if not isfinite(moment):
-        return "A poll will never be worth the price: it changes so often that a copy is stale again at once."
+        return (
+            "A poll will never be worth the price: the element changes so often that a copy is stale again "
+            "at once."
+        )
     if value >= policy.price:
-        return "A poll is worth the price now, so it is next in line."
+        return "A poll of it is worth the price now, so it is next in line."
     share = show_number(100 * value / policy.price)
-    return f"The worth of a poll reaches the price then; now it is {share} % of it."
+    return f"The mirror polls it when that is worth the price; now a poll is worth {share} % of the price."
 
 
 def _is_open(policy: MirrorPolicy, place: int, now: float) -> bool:

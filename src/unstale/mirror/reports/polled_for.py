@@ -16,8 +16,8 @@ from unstale.quantities import show_number, show_share
 from .rhythm import rhythm_words
 
 _POLICIES = {
-    "uniform": "uniform: every element is polled as often as any other",
-    "proportional": "proportional: the more often an element changes, the more often it is polled",
+    "uniform": "uniform: the mirror polls all elements equally often",
+    "proportional": "proportional: the more often an element changes, the more often the mirror polls it",
 }
 
 
@@ -47,7 +47,9 @@ def polled_for(policy: MirrorPolicy, settings: Settings, at: Places, element: El
         told["readers"] = f"{when}; {before}"
     if settings.reads.poll_share > 0:
         share = show_share(settings.reads.poll_share)
-        told["on read"] = f"who asks for a fresher copy has it polled at once, from {share} of the budget"
+        told["on read"] = (
+            f"a reader who asks for a fresher copy causes a poll at once, from {share} of the budget"
+        )
     if hints := _hints(policy, at):
         told["hints"] = hints
     return told
