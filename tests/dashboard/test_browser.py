@@ -189,7 +189,7 @@ def test_an_element_is_found_and_its_difference_read_and_a_hint_sent(page, runni
     tab_to(page, "#hint")
     page.keyboard.press("Enter")
     page.wait_for_url("**?said=hint")
-    assert "noted" in page.inner_text("[role=status]")
+    assert "has the hint" in page.inner_text("[role=status]")
     with running.reader.store.begin() as t:
         hints = [edit for edit in t.edits(0) if edit.kind == "hint"]
     assert (hints[-1].subject, hints[-1].channel) == (number, "dashboard")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import nan
+from math import inf, nan
 from typing import Any, TypeVar, cast
 
 from starlette.exceptions import HTTPException
@@ -94,8 +94,12 @@ def numbered(mirror: Mirror, number: int) -> Element:
 class MirrorGateway:
     """A mirror that somebody else may be running, open for many requests at a time."""
 
-    def __init__(self, mirror: Mirror, *, fresh_for: float = 2.0, threads: int = 8) -> None:
+    def __init__(
+        self, mirror: Mirror, *, fresh_for: float = 2.0, threads: int = 8, patience: float = inf
+    ) -> None:
         self.mirror = mirror
+        self.patience = patience
+        """Seconds after which a browser gets a page that says that the one it asked for is being computed."""
         self.trusted = False
         """Whether clients have shown a token."""
         self.fresh_for = fresh_for

@@ -37,7 +37,7 @@ def test_damaged_copies_are_found_by_a_deep_look(ask, run):
     (found,) = [check for check in answer["checks"] if check["level"] == "error"]
     assert found["subject"] == "copies"
     assert "damaged: http://" in found["found"]
-    assert "the next poll of each brings it again" in found["todo"]
+    assert "the next poll of each fetches it again" in found["todo"]
 
 
 def test_mistakes_in_the_file_are_found(ask, run, mirror):

@@ -78,7 +78,9 @@ def test_what_cannot_be_shown(refuse, polled):
     assert "did you mean" in refuse("show", polled.host + "/aa")
     assert "did you mean" in refuse("explain", polled.host + "/aa")
     assert "has no version 99" in refuse("show", polled.host + "/a", "--version", 99)
-    assert "it is the first" in refuse("show", polled.host + "/a", "--diff")
+    assert "this is the first copy, so there is nothing to compare it with" in refuse(
+        "show", polled.host + "/a", "--diff"
+    )
 
 
 def test_the_difference_is_of_what_the_selector_selects(run, mirror, site, run_until_seen):

@@ -278,7 +278,7 @@ def test_a_budget_is_applied_after_asking(ask, mirror):
     answer = client.post("/what-if/apply", data=fields)
     assert answer.status_code == 303
     assert mirror.status().budget == pytest.approx(500.0)
-    assert "has been set" in checked(client.get(answer.headers["location"])).text
+    assert "The new budget counts" in checked(client.get(answer.headers["location"])).text
 
 
 def test_both_budgets_are_named_before_and_after_in_one_unit(tmp_path):
@@ -325,7 +325,7 @@ def test_nobody_runs_it(ask, mirror):
     assert "due now" not in page.text
     assert 'class="mark next"' not in client.get(f"/elements/{mirror.find('python:news').id}").text
     mirror.remove(["python:third"])
-    assert "for as long as nobody runs" in checked(client.get("/")).text
+    assert "as long as nobody runs" in checked(client.get("/")).text
 
 
 def test_somebody_runs_it(ask, mirror):
@@ -356,7 +356,7 @@ def test_what_is_not_known_is_not_told_as_known(ask, mirror):
 
 def test_the_wait_between_retries_is_told(tmp_path):
     pages, settings = dict.fromkeys("abcd", "x"), Settings(budget=20.0)
-    said = "what fails waits before it is tried again"
+    said = "after a failure the mirror waits before it tries again"
     with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
         for name in pages:
             mirror.add(f"python:{name}", poll=lambda name=name: pages[name])
@@ -498,7 +498,7 @@ def test_elements_are_added_hinted_and_removed(ask, mirror):
     assert mirror.find("https://example.org/a").weight == 2.0
     assert "https://example.org/a" in checked(client.get(answer.headers["location"])).text
     hinted = client.post(f"{address}/hint", data={"csrf": csrf})
-    assert "has been noted" in checked(client.get(hinted.headers["location"])).text
+    assert "The mirror has the hint" in checked(client.get(hinted.headers["location"])).text
     assert client.post(f"{address}/remove", data={"csrf": csrf}).status_code == 303
     assert mirror.find("https://example.org/a").state == "removed"
     assert "removed" in checked(client.get(address)).text

@@ -335,11 +335,11 @@ def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json:
     before = next((one for one in kept if one.id < version.id), None)
     if before is None:
         why = (
-            "it is the first"
+            "this is the first copy, so there is nothing to compare it with"
             if version.first
-            else "the one before is not kept any more; see keep in mirror.toml"
+            else f"the mirror no longer keeps the version before {version.id}; see keep in mirror.toml"
         )
-        raise InvalidInput(f"{version.key} has no version before {version.id}: {why}")
+        raise InvalidInput(f"{version.key}: {why}")
     old = opened.mirror.read(version.key, version=before.id, count=False).body
     select = selection_of(element.options) if element.source in {"http", "browser"} else None
     told = bounded_difference(old, body, version.media_type, table=element.source == "sql", select=select)

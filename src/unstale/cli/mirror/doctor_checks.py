@@ -393,7 +393,7 @@ def _check_health(opened: Opened) -> list[Check]:
     if not count:
         return [Check("warn", "elements", "there are none", f"unstale add{again} KEY")]
     bad = states.get("failing", 0) + states.get("refused", 0)
-    told = f"{plural(count, 'element')}, {bad:,} of which fail or are refused"
+    told = f"{plural(count, 'element')}, {f'{bad:,} of which fail or are refused' if bad else 'none fails'}"
     checks = [
         Check(
             "warn" if bad > 0.1 * count else "ok",

@@ -34,6 +34,8 @@ WEB_MODULES = ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uv
 """What the dashboard needs."""
 _ENDING_SECONDS, _END_SECONDS = 2.0, 10.0
 """For which a dashboard may go on with what it is doing when it is to end, and in which it has ended."""
+_PATIENCE_SECONDS = 0.7
+"""After which a browser gets a page that says that the one it asked for is being computed."""
 _NICENESS = 5
 """By how much the server gives way to the runner of the mirror."""
 _EXAMPLES = """\b
@@ -204,7 +206,7 @@ def _server(mirror: Mirror, rules: AccessRules) -> Server:
     from unstale.dashboard.mirror_gateway import MirrorGateway
     from unstale.dashboard.server import Server
 
-    return Server(create_app(MirrorGateway(mirror), rules, early=True))
+    return Server(create_app(MirrorGateway(mirror, patience=_PATIENCE_SECONDS), rules, early=True))
 
 
 def _address(listening: socket.socket) -> str:

@@ -79,6 +79,7 @@ def watch(
         where = "this folder" if file.parent == Path() else printable(str(file.parent))
         say(out, f"The mirror is in {where}.", apart=False)
     with ExitStack() as stack:
+        starting = stack.enter_context(out.status("The mirror starts ..."))  # shown on a terminal alone
         opened = stack.enter_context(open_mirror(str(file)))
         if _is_run_elsewhere(opened):
             _leave_it_to_the_other(opened, keys, feed=feed, sitemap=sitemap, as_json=as_json)
@@ -93,7 +94,9 @@ def watch(
             raise InvalidInput(
                 "there is nothing to watch yet; give an address: unstale watch https://example.org/"
             )
-        address = _told_where(file, _words(opened, count), started, as_json=as_json)
+        words = _words(opened, count)
+        starting.stop()
+        address = _told_where(file, words, started, as_json=as_json)
         if address is not None and not no_open and not as_json and _has_browser():
             webbrowser.open(address)
         run_until(stack, opened, None if length is None else time.time() + length, as_json=as_json)

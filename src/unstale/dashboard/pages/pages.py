@@ -31,6 +31,7 @@ from .diff_html import difference_html
 from .edit_element import add_bulk_edits, add_edit_pages
 from .messages import add_message_pages
 from .noise import add_noise_pages
+from .slow_pages import SlowPages
 from .what_if_values import what_if_values
 
 SPANS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0, "year": 365 * 86400.0}
@@ -47,10 +48,11 @@ def router(gateway: MirrorGateway) -> APIRouter:
     """Return the routes of all pages."""
     routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
     render = _Templates(filters.mirror_name(gateway.mirror.store.url))
-    _overview(routes, gateway, render)
-    _what_if(routes, gateway, render)
-    _elements(routes, gateway, render)
-    _element(routes, gateway, render)
+    slow = SlowPages(gateway.patience, lambda: render("waiting.html"))
+    _overview(routes, gateway, render, slow)
+    _what_if(routes, gateway, render, slow)
+    _elements(routes, gateway, render, slow)
+    _element(routes, gateway, render, slow)
     _edits(routes, gateway, render)
     _changes(routes, gateway, render)
     add_message_pages(routes, gateway, render)
@@ -84,7 +86,7 @@ class _Templates:
         return HTMLResponse(self._templates.get_template(template).render(values), code)
 
 
-def _overview(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
+def _overview(routes: APIRouter, gateway: MirrorGateway, render: _Templates, slow: SlowPages) -> None:
     async def values(span: str) -> dict[str, object]:
         if span not in SPANS:
             raise HTTPException(404, f"span must be one of {', '.join(SPANS)}")
@@ -127,8 +129,11 @@ def _overview(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> 
         }
 
     @routes.get("/")
-    async def overview(span: str = "day") -> Response:
-        return render("overview.html", **await values(span))
+    async def overview(request: Request, span: str = "day") -> Response:
+        async def page() -> Response:
+            return render("overview.html", **await values(span))
+
+        return await slow.answer(request, page)
 
     @routes.get("/fragments/overview")
     async def overview_fragment(span: str = "day") -> Response:
@@ -150,36 +155,49 @@ def _numbers(mirror: Mirror, keys: list[str]) -> dict[str, int]:
 # --- what if
 
 
-def _what_if(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
-    async def values(budget: str, freshness: str = "", objective: str = "") -> dict[str, object]:
-        if objective not in {"", "freshness", "age", gateway.mirror.settings.objective}:
-            raise HTTPException(404, "objective must be freshness, age, or that of the mirror")
-        return await what_if_values(gateway, budget, freshness, objective)
+@dataclass(frozen=True)
+class _WhatIfQuery:
+    """What is tried, as the address of the page says."""
 
+    budget: str = ""
+    freshness: str = ""
+    objective: str = ""
+    said: str = ""
+    ideas: str = ""
+
+    async def values(self, gateway: MirrorGateway) -> dict[str, object]:
+        """Return what it would buy."""
+        if self.objective not in {"", "freshness", "age", gateway.mirror.settings.objective}:
+            raise HTTPException(404, "objective must be freshness, age, or that of the mirror")
+        return await what_if_values(gateway, self.budget, self.freshness, self.objective)
+
+
+def _what_if(routes: APIRouter, gateway: MirrorGateway, render: _Templates, slow: SlowPages) -> None:
     @routes.get("/what-if")
-    async def what_if(
-        budget: str = "", freshness: str = "", objective: str = "", said: str = "", ideas: str = ""
-    ) -> Response:
-        found = await values(budget, freshness, objective)
-        wrong = found["complaint"] and found["what_if"] is not None
-        if found["what_if"] is not None:
-            found["ideas"] = await (gateway.ideas() if ideas else gateway.ideas_at_once())
-        return render("what_if.html", 422 if wrong else 200, said=said, **found)
+    async def what_if(request: Request, asked: Annotated[_WhatIfQuery, Depends()]) -> Response:
+        async def page() -> Response:
+            found = await asked.values(gateway)
+            wrong = found["complaint"] and found["what_if"] is not None
+            if found["what_if"] is not None:
+                found["ideas"] = await (gateway.ideas() if asked.ideas else gateway.ideas_at_once())
+            return render("what_if.html", 422 if wrong else 200, said=asked.said, **found)
+
+        return await slow.answer(request, page)
 
     @routes.get("/fragments/what-if")
-    async def what_if_fragment(budget: str = "", freshness: str = "", objective: str = "") -> Response:
-        return render("_what_if.html", **await values(budget, freshness, objective))
+    async def what_if_fragment(asked: Annotated[_WhatIfQuery, Depends()]) -> Response:
+        return render("_what_if.html", **await asked.values(gateway))
 
     @routes.get("/what-if/apply")
     async def ask(budget: str) -> Response:
-        found = await values(budget)
+        found = await what_if_values(gateway, budget)
         if found["tried"] is None:
             raise HTTPException(422, str(found["complaint"]) or "budget is missing")
         return render("apply.html", **found)
 
     @routes.post("/what-if/apply")
     async def apply(budget: Annotated[str, Form()]) -> Response:
-        found = await values(budget)
+        found = await what_if_values(gateway, budget)
         what_if, amount = found["what_if"], found["tried"]
         if not isinstance(what_if, WhatIf) or not isinstance(amount, float):
             raise HTTPException(422, str(found["complaint"]) or "budget is missing")
@@ -212,10 +230,10 @@ class _ElementQuery:
         return "/elements" + (f"?{urlencode(new)}" if new else "")
 
 
-def _elements(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
+def _elements(routes: APIRouter, gateway: MirrorGateway, render: _Templates, slow: SlowPages) -> None:
     @routes.get("/elements")
-    async def elements(asked: Annotated[_ElementQuery, Depends()]) -> Response:
-        return await table(asked)
+    async def elements(request: Request, asked: Annotated[_ElementQuery, Depends()]) -> Response:
+        return await slow.answer(request, lambda: table(asked))
 
     async def table(
         asked: _ElementQuery = _ElementQuery(),
@@ -281,9 +299,9 @@ def _on_page(mirror: Mirror, asked: _ElementQuery) -> tuple[list[Element], int, 
     return look(-(-total // _ELEMENTS_PER_PAGE)) if total and not found else (found, total, page)
 
 
-def _element(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> None:
+def _element(routes: APIRouter, gateway: MirrorGateway, render: _Templates, slow: SlowPages) -> None:
     @routes.get("/elements/{number}")
-    async def element(number: int, said: str = "") -> Response:
+    async def element(request: Request, number: int, said: str = "") -> Response:
         def work(mirror: Mirror) -> tuple[Explanation, float, bool]:
             now = mirror.clock.now()
             with mirror.store.begin() as t:
@@ -292,18 +310,21 @@ def _element(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> N
             _ = explanation.law  # which takes a while, so it is fitted in this thread
             return explanation, now, running
 
-        explanation, now, running = await gateway.do(work)
-        return render(
-            "element.html",
-            explanation=explanation,
-            element=explanation.element,
-            now=now,
-            running=running,
-            said=said,
-            polls=figures.polls(explanation, now, running=running),
-            worth=figures.worth(explanation, now, running=running),
-            rhythm=figures.rhythm(explanation),
-        )
+        async def page() -> Response:
+            explanation, now, running = await gateway.do(work)
+            return render(
+                "element.html",
+                explanation=explanation,
+                element=explanation.element,
+                now=now,
+                running=running,
+                said=said,
+                polls=figures.polls(explanation, now, running=running),
+                worth=figures.worth(explanation, now, running=running),
+                rhythm=figures.rhythm(explanation),
+            )
+
+        return await slow.answer(request, page)
 
     @routes.get("/elements/{number}/versions/{version}")
     async def version(number: int, version: int) -> Response:

@@ -22,7 +22,7 @@ _MOST_TIMES = 1e6
 
 
 async def what_if_values(
-    gateway: MirrorGateway, budget: str, freshness: str, objective: str
+    gateway: MirrorGateway, budget: str, freshness: str = "", objective: str = ""
 ) -> dict[str, object]:
     """Return what a budget, or the one that a freshness takes, would buy.
 
