@@ -18,7 +18,7 @@ from .mirror.cells import cells
 from .mirror.changes import changes, show
 from .mirror.demo import demo
 from .mirror.doctor import doctor
-from .mirror.elements import add, hint, remove
+from .mirror.elements import add, hint, pause, remove, resume
 from .mirror.exchange import export_command, import_command
 from .mirror.explain import explain
 from .mirror.init import init
@@ -48,8 +48,8 @@ from .warm_up import warm_up
 _PARTS = {
     "To see what it does": (demo,),
     "The mirror": (
-        watch, init, add, run, serve, status, explain, changes, show, notify, noise, hint, remove, push,
-        mcp, import_command, export_command, backup, restore, doctor, audit,
+        watch, init, add, run, serve, status, explain, changes, show, notify, noise, hint, pause, resume,
+        remove, push, mcp, import_command, export_command, backup, restore, doctor, audit,
         cells,
     ),
     "Planning": (plan, compare, whatif, schedule, simulate, estimate, profile, lab),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
@@ -14,17 +14,21 @@ from unstale.schedule import Windows
 
 from .engine.discovery import FILE_AUTHOR, Discovery, differs, note_told
 from .json_values import fields_json
-from .settings import Settings
+from .settings import Rule, Settings
 from .source import Json, New
 from .sources.allowed import SECRETS, check_allowed
 from .store.contract import Addition, Element, Store
+from .tags import tags_of
 
 ELEMENTS_PER_BATCH = 1000
 """Elements that are read or written in one transaction."""
 _MEANING_OF_RULES = 3
 """Another number makes each mirror apply its rules anew, once. 2: not all that is discovered gets secrets.
 3: nor does it get logins."""
-_BOUNDS = {"weight": (0.0, 1e30), "max_age": (1.0, 1e12), "min_interval": (0.0, 1e12), "jitter": (0.0, 1.0)}
+_BOUNDS = {
+    "weight": (0.0, 1e30), "max_age": (1.0, 1e12), "min_interval": (0.0, 1e12), "jitter": (0.0, 1.0),
+    "keep_for": (1.0, 1e12),
+}  # fmt: skip
 """Between which what is said of an element must be; times are in seconds."""
 _T = TypeVar("_T")
 
@@ -102,17 +106,33 @@ def apply_rules(
     now: Callable[[], float],
 ) -> int:
     """Apply the rules of the settings to all elements, if they have changed; return how many changed."""
-    said = repr((_MEANING_OF_RULES, [vars(rule) for rule in settings.rules]))
-    if settings.composed:
-        said += repr([(one.name, one.of) for one in settings.composed])
-    text = hashlib.sha256(said.encode()).hexdigest().encode()
     with store.begin() as t:
-        before = t.state().get("rules")
+        discovery.hear_rules(t)
+        text = mark_of_rules(settings, discovery.rules)
+        before = t.state(["rules"]).get("rules")
         if before == text:
             return 0
-        if before is None and not settings.rules and not settings.composed:  # there never were any
+        if before is None and not discovery.rules and not settings.composed:  # there never were any
             t.keep({"rules": text})
             return 0
+    changed = apply_again(store, discovery, elements, now)
+    with store.begin() as t:
+        t.keep({"rules": text})
+    return changed
+
+
+def mark_of_rules(settings: Settings, rules: Sequence[Rule]) -> bytes:
+    """Return by what it is seen whether rules have changed since they were applied."""
+    said = repr((_MEANING_OF_RULES, [vars(rule) for rule in rules]))
+    if settings.composed:
+        said += repr([(one.name, one.of) for one in settings.composed])
+    return hashlib.sha256(said.encode()).hexdigest().encode()
+
+
+def apply_again(
+    store: Store, discovery: Discovery, elements: Iterable[Element], now: Callable[[], float]
+) -> int:
+    """Let rules say anew what they say of elements; return how many changed."""
     changed = 0
     for batch in batches(elements):
         named = {one.via for one in batch if one.via is not None and "author" not in one.given}
@@ -122,8 +142,6 @@ def apply_rules(
             with store.begin() as t:
                 t.add(additions, now())
             changed += len(additions)
-    with store.begin() as t:
-        t.keep({"rules": text})
     return changed
 
 
@@ -138,6 +156,11 @@ def check_given(given: Mapping[str, Json]) -> None:
         Windows.parse(text)
     if isinstance(aim := given.get("objective"), str) and aim:
         aim_of(aim)
+    keep = given.get("keep", 0)
+    if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
+        raise InvalidInput(f"keep must be a number of versions, 0 for all; it is {keep!r}")
+    if (words := given.get("tags")) is not None:
+        tags_of("tags", words)
     share = given.get("target", 0.5)
     if not isinstance(share, float) or not 0.0 < share < 1.0:
         raise InvalidInput(f"target must be a share between 0 and 1, such as 0.95; it is {share!r}")

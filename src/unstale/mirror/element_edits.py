@@ -1,24 +1,28 @@
-"""Editing what was said of elements themselves, and undoing it: in the store; rules stay in mirror.toml.
+"""Edits that people make on the dashboard, and undoing them: in the store; mirror.toml is never written.
 
-An edit replaces what it names and leaves the rest; None takes it back, so that rules and defaults hold again.
-All elements of an edit change together, or none does. The latest edits are kept, and undone one after the
-other; what rules say meanwhile is applied anew.
+What is said of elements themselves replaces what it names and leaves the rest; None takes it back, so that
+rules and defaults hold again. Elements are paused, resumed and removed. Rules of the dashboard come behind
+those of mirror.toml. All elements of an edit change together, or none does. The latest edits are kept, and
+undone one after the other; what rules say meanwhile is applied anew.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from unstale.errors import InvalidInput
+from unstale.policy.element_table import AWAY
 
-from .additions import check_given
+from .additions import ELEMENTS_PER_BATCH, apply_again, check_given, mark_of_rules
 from .engine.discovery import Discovery
+from .settings import Rule, Settings
 from .source import Json, Source
 from .sources.registry import source_named
 from .store.contract import Element, Store, Transaction
+from .stored_rules import keep_rules, rule_json, rule_of, stored_rules
 
 _KEPT_EDITS = 20
 _MOST_ELEMENTS = 1000
@@ -36,11 +40,33 @@ class LatestEdit:
     elements: int
 
 
-class ElementEdits:
-    """Edits elements of a store, and undoes edits."""
+@dataclass(slots=True)
+class _Before:
+    """What an edit has changed, as it was before."""
 
-    def __init__(self, store: Store, discovery: Discovery, sources: Mapping[str, Source]) -> None:
-        self._store, self._discovery, self._sources = store, discovery, sources
+    said: list[list[Any]] = field(default_factory=list)
+    """Numbers of elements, and what was said of each."""
+    polled: list[int] = field(default_factory=list)
+    """Elements that were polled, and are paused now."""
+    paused: list[int] = field(default_factory=list)
+    """Elements that were paused, and are polled now."""
+    there: list[list[Any]] = field(default_factory=list)
+    """Elements that were removed, and whether each was away already: paused, or archived."""
+    rules: list[dict[str, Json]] | None = None
+    """Rules of the dashboard; None: they are as they were."""
+
+    @property
+    def elements(self) -> int:
+        return max(len(self.said), len(self.polled), len(self.paused), len(self.there))
+
+
+class ElementEdits:
+    """Edits elements and rules of a store, and undoes edits."""
+
+    def __init__(
+        self, store: Store, discovery: Discovery, sources: Mapping[str, Source], settings: Settings
+    ) -> None:
+        self._store, self._discovery, self._sources, self._settings = store, discovery, sources, settings
 
     def edit(
         self,
@@ -49,6 +75,8 @@ class ElementEdits:
         given: Mapping[str, Json],
         options: Mapping[str, Json],
         *,
+        tagged: Sequence[str] = (),
+        untagged: Sequence[str] = (),
         words: str = "edited",
     ) -> int:
         """Change what was said of elements; return how many were changed. All of them, or none.
@@ -65,26 +93,103 @@ class ElementEdits:
             ``weight``, ``max_age`` and the like; None takes one back.
         options
             Options of the source, likewise.
+        tagged, untagged
+            Tags that they get, and that they lose, beside those that each has.
         words
             What the edit is, for the one who undoes it.
         """
-        if len(ids) > _MOST_ELEMENTS:
-            raise InvalidInput(f"an edit may change {_MOST_ELEMENTS:,} elements; it names {len(ids):,}")
+        _check_count(ids)
         check_given({name: value for name, value in given.items() if value is not None})
+        check_given({"tags": [*tagged, *untagged]})
         with self._store.begin() as t:
+            self._discovery.hear_rules(t)
             found = t.numbered(list(ids))
-            before, wishes = [], []
+            before, wishes = _Before(), []
             for element in found.values():
                 if element.state == "removed":
                     continue  # an edit brings nothing back
                 said = _changed(element.given, given, options)
+                if tagged or untagged:
+                    said = _changed(said, {"tags": _retagged(said.get("tags"), tagged, untagged)}, {})
                 if said != dict(element.given):
-                    before.append([element.id, dict(element.given)])
+                    before.said.append([element.id, dict(element.given)])
                     wishes.append(self._wish(element, said))
             if wishes:
                 t.add(wishes, now)
                 self._note(t, now, words, before)
         return len(wishes)
+
+    def pause(self, ids: Sequence[int], now: float, *, words: str) -> int:
+        """Let nobody poll elements; return how many were polled."""
+        _check_count(ids)
+        with self._store.begin() as t:
+            if paused := t.pause(ids, now):
+                self._note(t, now, words, _Before(polled=paused))
+        return len(paused)
+
+    def resume(self, ids: Sequence[int], now: float, *, words: str) -> int:
+        """Have elements polled again; return how many were not."""
+        _check_count(ids)
+        with self._store.begin() as t:
+            if resumed := t.resume(ids, now):
+                self._note(t, now, words, _Before(paused=resumed))
+        return len(resumed)
+
+    def remove(self, ids: Sequence[int], now: float, *, words: str) -> int:
+        """Remove elements, whose copies and histories stay; return how many there were."""
+        _check_count(ids)
+        with self._store.begin() as t:
+            found = [one for one in t.numbered(list(ids)).values() if one.state != "removed"]
+            if found:
+                t.remove([one.id for one in found], now)
+                self._note(t, now, words, _Before(there=[[one.id, one.state in AWAY] for one in found]))
+        return len(found)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the rules of the dashboard."""
+        with self._store.begin() as t:
+            return stored_rules(t)
+
+    def set_rules(self, rules: Sequence[Rule], clock: Callable[[], float], *, words: str) -> int:
+        """Have other rules of the dashboard, and apply them; return how many elements are another way now."""
+        with self._store.begin() as t:
+            before = stored_rules(t)
+            keep_rules(t, rules)
+            self._note(t, clock(), words, _Before(rules=[rule_json(rule) for rule in before]))
+        return self._apply(before, rules, clock)
+
+    def _apply(self, before: Sequence[Rule], after: Sequence[Rule], clock: Callable[[], float]) -> int:
+        """Apply rules to the elements of those that have changed; return how many are another way now.
+
+        If that is cut short, the next start does it.
+        """
+        written = self._settings.rules
+        with self._store.begin() as t:
+            mark = t.state(["rules"]).get("rules")
+            settled = mark == mark_of_rules(self._settings, (*written, *before))
+            settled = settled or (mark is None and not written)
+            self._discovery.hear_rules(t)
+        changed = 0
+        if list(before) != list(after):
+            moved = [one for one in before if one in after] != [one for one in after if one in before]
+            about = {one.match for one in (*before, *after) if moved or (one in before) != (one in after)}
+            for pattern in sorted(about):
+                some = self._matching(pattern)
+                changed += apply_again(self._store, self._discovery, some, clock)
+        if settled:
+            with self._store.begin() as t:
+                t.keep({"rules": mark_of_rules(self._settings, self._discovery.rules)})
+        return changed
+
+    def _matching(self, pattern: str) -> Any:  # noqa: ANN401
+        after = 0
+        while True:
+            with self._store.begin() as t:
+                batch = t.elements(after, ELEMENTS_PER_BATCH, pattern=pattern)
+            if not batch:
+                return
+            yield from batch
+            after = batch[-1].id
 
     def latest(self) -> LatestEdit | None:
         """Return the edit that would be undone; None if there is none."""
@@ -93,24 +198,32 @@ class ElementEdits:
         if not kept:
             return None
         last = kept[-1]
-        return LatestEdit(last["number"], last["time"], last["words"], len(last["before"]))
+        return LatestEdit(last["number"], last["time"], last["words"], _before(last).elements)
 
-    def undo(self, number: int, now: float) -> int:
+    def undo(self, number: int, clock: Callable[[], float]) -> int:
         """Undo the latest edit, which must be that with the number; return how many elements were changed."""
         with self._store.begin() as t:
+            self._discovery.hear_rules(t)
             kept = _kept(t)
             if not kept or kept[-1]["number"] != number:
                 raise InvalidInput(f"the edit {number} is not the latest one any more, so it is not undone")
-            before = {int(one): said for one, said in kept[-1]["before"]}
-            found = t.numbered(list(before))
+            before, now, rules = _before(kept[-1]), clock(), stored_rules(t)
+            said = {int(one): said for one, said in before.said}
+            found = t.numbered([*said, *(one for one, _ in before.there)])
             wishes = [
-                self._wish(element, before[element.id])
+                self._wish(element, said.get(element.id, element.given))
                 for element in found.values()
-                if element.state != "removed"
+                if (element.state == "removed") == (element.id not in said)
             ]
             t.add(wishes, now)
+            changed = len(wishes) + len(t.resume(before.polled, now)) + len(t.pause(before.paused, now))
+            t.pause([one for one, away in before.there if away], now)
             t.keep({_STATE: json.dumps(kept[:-1]).encode()})
-        return len(wishes)
+            if before.rules is not None:
+                keep_rules(t, list(map(rule_of, before.rules)))
+        if before.rules is not None:
+            changed += self._apply(rules, list(map(rule_of, before.rules)), clock)
+        return changed
 
     def _wish(self, element: Element, said: Mapping[str, Json]) -> Any:  # noqa: ANN401
         options = said.get("options", {})
@@ -120,16 +233,40 @@ class ElementEdits:
         source.key(element.key, wish.options)  # together with what rules say
         return wish
 
-    def _note(self, t: Transaction, now: float, words: str, before: list[list[Any]]) -> None:
+    def _note(self, t: Transaction, now: float, words: str, before: _Before) -> None:
         kept = _kept(t)
         number = kept[-1]["number"] + 1 if kept else 1
-        kept.append({"number": number, "time": now, "words": words, "before": before})
+        was = {
+            "before": before.said, "polled": before.polled, "paused": before.paused, "there": before.there,
+            "rules": before.rules,
+        }  # fmt: skip
+        kept.append({"number": number, "time": now, "words": words, **was})
         t.keep({_STATE: json.dumps(kept[-_KEPT_EDITS:]).encode()})
 
 
+def _check_count(ids: Sequence[int]) -> None:
+    if len(ids) > _MOST_ELEMENTS:
+        raise InvalidInput(f"an edit may change {_MOST_ELEMENTS:,} elements; it names {len(ids):,}")
+
+
 def _kept(t: Transaction) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(t.state().get(_STATE, b"[]"))
+    found: list[dict[str, Any]] = json.loads(t.state([_STATE]).get(_STATE, b"[]"))
     return found
+
+
+def _before(kept: Mapping[str, Any]) -> _Before:
+    names = {"said": "before", "polled": "polled", "paused": "paused", "there": "there"}
+    return _Before(**{n: kept.get(at, []) for n, at in names.items()}, rules=kept.get("rules"))
+
+
+def _retagged(tags: Json, tagged: Sequence[str], untagged: Sequence[str]) -> Json:
+    """Return tags with some more, and without others; None if there are none.
+
+    >>> _retagged(["a", "b"], ["c"], ["a"])
+    ['b', 'c']
+    """
+    now = {*(tags if isinstance(tags, list) else ()), *tagged} - {*untagged}
+    return [*sorted(map(str, now))] or None
 
 
 def _changed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unstale.errors import InvalidInput
+from unstale.policy.element_table import AWAY
 from unstale.wording import show_time
 
 from .additions import ELEMENTS_PER_BATCH, Added, add_elements, apply_rules, batches, check_given
@@ -170,6 +171,9 @@ class Mirror:
         group: str | None = None,
         objective: str | None = None,
         target: float | None = None,
+        keep: int | None = None,
+        keep_for: float | None = None,
+        tags: Sequence[str] | None = None,
         poll: Callable[..., object] | None = None,
         **options: Json,
     ) -> Element:
@@ -194,6 +198,10 @@ class Mirror:
         objective, target
             What it is polled for, if that is not the objective of the mirror, and how probably fresh its copy
             should be: as mirror.toml says it.
+        keep, keep_for
+            How many versions are kept of it, and for how many seconds.
+        tags
+            Words by which people find it.
         poll
             A callable that returns its content; then the key must begin with ``python:``.
         **options
@@ -204,11 +212,12 @@ class Mirror:
             self.sources["python"].register(key, poll)  # type: ignore[attr-defined]
         given: dict[str, Json] = {
             "weight": weight, "max_age": max_age, "min_interval": min_interval, "jitter": jitter,
-            "windows": windows, "group": group, "objective": objective, "target": target,
+            "windows": windows, "group": group, "objective": objective, "target": target, "keep": keep,
+            "keep_for": keep_for, "tags": None if tags is None else list(tags),
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not None}
         check_given(given)
-        addition = self._discovery.addition(New(key, source, options), given)
+        addition = self.discovery().addition(New(key, source, options), given)
         with self.store.begin() as t:
             before = t.find([addition.key]).get(addition.key)
             if before is not None and before.state != "removed":
@@ -228,7 +237,13 @@ class Mirror:
         With ``allow``, for lists of others, those that are not of the public web need a word that it has
         (``file``, ``sql``, ``private``), and rules give them no secrets unless it has ``secrets``.
         """
-        return add_elements(self.store, self._discovery, self.clock.now, news, given or {}, allow)
+        return add_elements(self.store, self.discovery(), self.clock.now, news, given or {}, allow)
+
+    def discovery(self) -> Discovery:
+        """Return what makes elements of what is named, by the rules as they are now."""
+        with self.store.begin() as t:
+            self._discovery.hear_rules(t)
+        return self._discovery
 
     def find(self, key: str) -> Element:
         """Return an element; `unstale.InvalidInput` names the nearest if there is none with this key."""
@@ -279,6 +294,7 @@ class Mirror:
         group: str = "",
         sort: str = "key",
         *,
+        tag: str = "",
         descending: bool = False,
         offset: int = 0,
         limit: int = 50,
@@ -290,16 +306,19 @@ class Mirror:
         search
             A part of the key.
         state, group
-            What they must be, if not empty. Removed elements are left out unless that is the state.
+            What they must be, if not empty. Removed and archived elements are left out unless that is the
+            state.
         sort, descending
             By what they are sorted: key, last, weight, state or added; and whether the largest come first.
         offset, limit
             How many are left out in the beginning, and how many are returned at most.
+        tag
+            What they must have, if it is not empty.
         """
         with self.store.begin() as t:
             return t.page(
-                search=search, state=state, group=group, sort=sort, descending=descending, offset=offset,
-                limit=limit,
+                search=search, state=state, group=group, tag=tag, sort=sort, descending=descending,
+                offset=offset, limit=limit,
             )  # fmt: skip
 
     def remove(self, keys: Iterable[str], *, forget: bool = False) -> int:
@@ -314,6 +333,18 @@ class Mirror:
             self.store.discard(orphans)
         return len(ids)
 
+    def pause(self, keys: Iterable[str]) -> int:
+        """Let nobody poll elements until `resume`; return how many were not paused before."""
+        ids = self._numbers(keys)
+        with self.store.begin() as t:
+            return len(t.pause(ids, self.clock.now()))
+
+    def resume(self, keys: Iterable[str]) -> int:
+        """Have elements polled again that were paused or archived; return how many were."""
+        ids = self._numbers(keys)
+        with self.store.begin() as t:
+            return len(t.resume(ids, self.clock.now()))
+
     def hint(self, keys: Iterable[str], *, time: float | None = None, channel: str = "api") -> int:
         """Say that elements may have changed, now or at a moment before; return how many."""
         now = self.clock.now()
@@ -327,10 +358,14 @@ class Mirror:
         with self.store.begin() as t:
             for batch in batches(ids):
                 for element in t.numbered(batch).values():
-                    if element.state == "removed":
+                    if element.state in AWAY:
+                        what = (
+                            "was removed from this mirror"
+                            if element.state == "removed"
+                            else f"is {element.state}"
+                        )
                         raise InvalidInput(
-                            f"{element.key} was removed from this mirror, so nothing would come of a hint; "
-                            "no hint was taken"
+                            f"{element.key} {what}, so nothing would come of a hint; no hint was taken"
                         )
             t.edit([("hint", number, moment, channel) for number in ids])
         return len(ids)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from math import inf
 
 from .source import Json
 
@@ -62,6 +63,12 @@ class Rule:
     """When polls are allowed: ``mon-fri 22:00-06:00 Europe/Berlin``."""
     group: str | None = None
     """Name of the group, instead of the host or the database."""
+    keep: int | None = None
+    """Versions that are kept of each, 0: all."""
+    keep_for: float | None = None
+    """Seconds for which versions are kept; the latest stays. inf: for ever."""
+    tags: tuple[str, ...] = ()
+    """By which people find them; those of all rules that fit."""
     options: Mapping[str, Json] = field(default_factory=dict, repr=False)
     """For the source: ``change``, ``selector``, ``ignore``, ``cursor``, ..."""
     trust_discovered: bool = False
@@ -275,6 +282,8 @@ class Settings:
     """Bytes that a copy may have."""
     keep: int = 10
     """Versions of each element that are kept; 0: all."""
+    archive: float = inf
+    """Seconds after which elements that are gone are put away; inf: never."""
     space: int | None = None
     """Bytes that all copies may have together, before they are compressed; None: any number."""
     keep_polls: float = 365 * 86400.0

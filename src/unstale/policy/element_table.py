@@ -33,8 +33,10 @@ Places = NDArray[np.intp]
 Where = Places | NDArray[np.bool_] | slice | int
 Ids = NDArray[np.int64]
 
-STATES = ("new", "ok", "gone", "failing", "refused", "removed", "dropped")
+STATES = ("new", "ok", "gone", "failing", "refused", "removed", "dropped", "paused", "archived")
 """Of elements; what is dropped has lost its copy, for want of room."""
+AWAY = ("removed", "paused", "archived")
+"""States of elements that are in no table: nobody polls them, and they do not count."""
 NEW, OK, GONE, FAILING, REFUSED, REMOVED, DROPPED = range(7)
 _CHOICES_PER_SCAN = 12
 """Choices for which one pass over all elements finds those that may become due."""

@@ -54,6 +54,7 @@ VALUES = [
     (models.Added, "`unstale add --json`, `POST /api/elements`, `Mirror.add_many(...).to_json()`"),
     (models.Refused, "a part of what was added"),
     (models.Removed, "`unstale remove --json`, `DELETE /api/elements/N`"),
+    (models.Paused, "`unstale pause --json`, `unstale resume --json`, `POST /api/elements/N/pause`"),
     (models.Hinted, "`unstale hint --json`, `POST /api/hints`"),
 ]  # fmt: skip
 

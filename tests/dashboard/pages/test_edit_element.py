@@ -69,6 +69,9 @@ def test_an_element_is_edited_in_the_store_and_it_is_undone(edited):
         ("change", "price?", "change must be one of"),
         ("threshold", "5%", "threshold is for numbers"),
         ("ignore", "(", "ignore must be regular expressions"),
+        ("keep", "few", "keep must be a number of versions"),
+        ("keep_for", "long", "keep_for"),
+        ("tags", "x" * 61, "tags must be words"),
     ],
 )
 def test_what_makes_no_sense_is_told_and_changes_nothing(edited, field, value, told):
@@ -82,7 +85,10 @@ def test_what_makes_no_sense_is_told_and_changes_nothing(edited, field, value, t
     assert client.post(path, data={"csrf": "x", "weight": "3"}).status_code == 403
 
 
-FIELDS = ("weight", "max_age", "min_interval", "group", "selector", "change", "threshold", "ignore")
+FIELDS = (
+    "weight", "max_age", "min_interval", "group", "tags", "keep", "keep_for", "selector", "change",
+    "threshold", "ignore",
+)  # fmt: skip
 
 
 def test_several_are_edited_together_and_undone_together(edited):
@@ -97,7 +103,57 @@ def test_several_are_edited_together_and_undone_together(edited):
     assert client.post("/elements/bulk", data=said | {"number": []}).status_code == 422
     assert client.post("/elements/bulk", data=said | {"what": "hint"}).status_code == 303
     assert client.post("/elements/bulk", data=said | {"what": "remove"}).status_code == 303
-    assert {mirror.find(key).state for key in (PAGE, f"{PAGE}2")} == {"removed"}
+    assert states(mirror) == {"removed"}
+    # what was removed on the dashboard is brought back there, as it was
+    assert "Undo it" in client.get("/elements?said=edited").text
+    assert client.post("/undo", data={"csrf": token, "number": "1"}).status_code == 303
+    assert states(mirror) == {"new"}
+
+
+def states(mirror):
+    return {mirror.find(key).state for key in (PAGE, f"{PAGE}2")}
+
+
+def test_elements_are_tagged_paused_and_kept_together_and_found_by_tag(edited):
+    mirror, client, numbers = edited
+    token = csrf(client)
+    said = {"csrf": token, "number": [str(one) for one in numbers]}
+
+    def do(what, value=""):
+        answer = client.post("/elements/bulk", data=said | {"what": what, "value": value})
+        assert answer.status_code == 303, answer.text
+        return client.get(answer.headers["location"]).text
+
+    assert "The latest edit: tag shop, daily of 2 elements" in do("tag", "shop, daily")
+    do("untag", "daily")
+    do("keep", "3")
+    element = mirror.find(PAGE)
+    assert (element.tags, element.keep, element.weight) == (("shop",), 3, 2.0)
+    assert f'href="/elements/{numbers[0]}"' in client.get("/elements?tag=shop").text
+    assert "No element is like that." in client.get("/elements?tag=daily").text
+    assert client.get("/api/elements?tag=shop").json()["total"] == 2
+    said_now = {"csrf": token, "tags": "", "keep": "", "keep_for": "90 days"}
+    client.post(f"/elements/{numbers[0]}/edit", data=said_now)
+    element = mirror.find(PAGE)
+    assert (element.tags, element.keep, element.keep_for) == ((), None, 90 * 86400.0)
+    do("pause")
+    assert states(mirror) == {"paused"}
+    page = client.get(f"/elements/{numbers[0]}").text
+    assert ("Resume</button>" in page, "the mirror does not poll it" in page) == (True, True)
+    do("resume")
+    assert states(mirror) == {"new"}
+    for number in (6, 5):  # resume, pause
+        assert client.post("/undo", data={"csrf": token, "number": str(number)}).status_code == 303
+        assert states(mirror) == {"paused" if number == 6 else "new"}
+    client.post("/undo", data={"csrf": token, "number": "4"})
+    assert mirror.find(PAGE).tags == ("shop",)
+    assert (
+        client.post(f"/elements/{numbers[0]}/pause", data={"csrf": token})
+        .headers["location"]
+        .endswith("paused")
+    )
+    assert client.post(f"/api/elements/{numbers[0]}/resume", json={}).json() == {"changed": 1}
+    assert client.post("/elements/bulk", data=said | {"what": "tag", "value": " "}).status_code == 422
 
 
 def test_what_was_removed_is_not_brought_back_by_an_edit(edited):

@@ -46,6 +46,7 @@ concurrency = 7
 timeout = "30s"
 max_size = "1MiB"
 keep = 0
+archive = "90 days"
 space = "2GB"
 keep_polls = "90 days"
 polls_in_tables = 2000000
@@ -89,6 +90,9 @@ concurrency = 9
 [[rule]]
 match = "https://a.example/*"
 weight = 3
+keep = 100
+keep_for = "1 day"
+tags = ["prices", "daily"]
 objective = "currency:6h"
 target = "95%"
 max_age = "6h"
@@ -198,6 +202,7 @@ def test_everything_can_be_said(write, monkeypatch):
         space=2_000_000_000,
         keep_polls=90 * 86400.0,
         polls_in_tables=2_000_000,
+        archive=90 * 86400.0,
         importance="reads",
         fetch="elsewhere",
         shared="group",
@@ -215,6 +220,9 @@ def test_everything_can_be_said(write, monkeypatch):
                 jitter=0.1,
                 windows="mon-fri 22:00-06:00 Europe/Berlin",
                 group="a",
+                keep=100,
+                keep_for=86400.0,
+                tags=("daily", "prices"),
                 options={"own": [1, {"x": True}], "selector": "main", "change": "text"},
                 trust_discovered=True,
             ),

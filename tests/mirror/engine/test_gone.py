@@ -6,6 +6,7 @@ from math import isnan
 import numpy as np
 import pytest
 
+from unstale import InvalidInput
 from unstale.mirror.reports.audit import audit_of
 from unstale.mirror.source import Found
 from unstale.policy.element_table import GONE
@@ -152,3 +153,49 @@ def test_the_count_of_what_is_there_follows_what_polls_see(ran):
     world.content |= {f"python:{key}": page(2 * HOUR) for key in LOST}
     mirror.run(mirror.clock.now() + 2 * DAY, on_event=look)
     assert seen[0] > seen[-1] == 0
+
+
+def test_what_is_long_gone_is_archived_its_copy_stays_and_it_can_be_resumed(tmp_path):
+    mirror, world = make(tmp_path, budget=400 / DAY, tick=1200.0, archive=5 * DAY)
+    world.content = {"python:here": page(1e9), "python:lost": page(2 * HOUR, GONE_AT)}
+    add(mirror, "here", "lost")
+    with mirror:
+        run(mirror, 4 * DAY)
+        assert mirror.status().elements["gone"] == 1
+        events = run(mirror, 4 * DAY)
+        told = [event.detail for event in events if event.kind == "archived"]
+        assert told == ["1 element archived: gone for more than 5 days"]
+        assert mirror.find("python:lost").state == "archived"
+        assert mirror.read("python:lost").body
+        assert [one.key for one in mirror.page()[0]] == ["python:here"]
+        assert "archived" in mirror.status().elements
+        polls = len(world.times("python:lost"))
+        run(mirror, 10 * DAY)
+        assert len(world.times("python:lost")) == polls
+        world.content["python:lost"] = page(2 * HOUR)
+        assert mirror.resume(["python:lost"]) == 1
+        run(mirror, DAY)
+        assert (mirror.find("python:lost").state, mirror.explain("python:lost").fresh > 0) == ("ok", True)
+
+
+def test_what_is_paused_is_not_polled_and_counts_nowhere_until_it_is_resumed(tmp_path):
+    mirror, world = make(tmp_path, budget=100 / DAY, tick=1200.0)
+    world.content = {f"python:{key}": page(2 * HOUR) for key in "ab"}
+    add(mirror, "a", "b")
+    with mirror:
+        run(mirror, DAY)
+        assert mirror.pause(["python:a"]) == 1
+        before = len(world.times("python:a"))
+        run(mirror, 5 * DAY)
+        assert len(world.times("python:a")) == before
+        got = mirror.status()
+        assert got.elements["paused"] == 1
+        assert got.freshness.value > 0.8  # of the other alone
+        said = mirror.explain("python:a")
+        assert (said.element.state, said.next_poll) == ("paused", np.inf)
+        assert mirror.read("python:a").body  # its copy stays
+        with pytest.raises(InvalidInput, match="is paused, so nothing would come of a hint"):
+            mirror.hint(["python:a"])
+        mirror.resume(["python:a"])
+        run(mirror, DAY)
+        assert len(world.times("python:a")) > before + 5

@@ -17,6 +17,7 @@ from unstale.mirror.settings import Settings
 
 DATA = Path(__file__).parent / "changedetection"
 WATCH = "77e3527c-0934-4867-add9-bc5278976878"
+OTHER = "1af78a6a-dfe6-40b0-a2eb-00030f22ec79"
 PAGE = "https://news.example.org/a"
 FIRST, SECOND, CHECKED = 1795036491.0, 1795036500.0, 1795036505.0
 NUTCH = """https://example.org/\tVersion: 7
@@ -79,19 +80,20 @@ def outcomes(mirror):
 def test_watches_filters_and_history_come_from_changedetection(mirror):
     found = read_foreign(DATA, "changedetection")
     done = bring(mirror, found)
-    (page,) = mirror.elements()
-    assert page.key == PAGE
+    page, other = sorted(mirror.elements(), key=lambda one: one.key)
+    assert (page.key, page.tags, page.state) == (PAGE, ("news",), "new")
+    assert (other.key, other.tags, other.state) == ("https://news.example.org/b", (), "paused")
     assert page.options == {
         "change": "text",
         "selector": "#main",
         "ignore": ["ad \\d+", "[^\\n]*advert[^\\n]*"],
     }
     assert outcomes(mirror) == [("new", FIRST), ("changed", SECOND), ("unchanged", CHECKED)]
-    assert (done.added, done.polls, done.polls_per_day) == (1, 3, 4.0)
-    reasons = dict(done.left_out)
-    assert reasons["https://news.example.org/b"] == "it is paused"
+    assert (done.added, done.polls) == (2, 3)
+    mirror.resume([other.key])
     again = bring(mirror, found)
-    assert (again.added, again.known, again.polls) == (0, 1, 0)
+    assert (again.added, again.known, again.polls) == (0, 2, 0)
+    assert mirror.find(other.key).state == "new"  # what is there stays as it is
     with mirror._working(lambda _: None) as worker:
         assert worker is not None  # the planner has read them
 
@@ -103,8 +105,7 @@ def test_a_watch_that_was_looked_at_in_between_says_so(data, mirror):
     assert outcomes(mirror) == [
         ("new", 1.7e9), ("unchanged", 1.7002e9 - six_hours), ("changed", 1.7002e9), ("unchanged", CHECKED)
     ]  # fmt: skip
-    (page,) = mirror.elements()
-    assert page.max_age == six_hours
+    assert mirror.find(PAGE).max_age == six_hours
 
 
 def test_the_file_of_earlier_releases(data, mirror):
@@ -121,8 +122,11 @@ def test_the_api_gives_the_same_as_the_folder(data):
     """The answers are those that changedetection.io gave for these data."""
     watch = json.loads((data / WATCH / "watch.json").read_text())
     answers = {
-        "/api/v1/watch": {WATCH: {"url": PAGE}},
+        "/api/v1/watch": {WATCH: {"url": PAGE}, OTHER: {}},
         f"/api/v1/watch/{WATCH}": watch,
+        f"/api/v1/watch/{OTHER}": json.loads((data / OTHER / "watch.json").read_text()),
+        f"/api/v1/watch/{OTHER}/history": {},
+        "/api/v1/tags": {watch["tags"][0]: {"title": "news"}},
         f"/api/v1/watch/{WATCH}/history": {f"{moment:.0f}": "/x.txt" for moment in (FIRST, SECOND)},
     }
 
@@ -239,7 +243,7 @@ def test_the_commands_of_the_page(tmp_path, monkeypatch, capsys):
     lines = [line.split()[1:] for line in page.splitlines() if line.startswith("unstale ")]
     assert main(lines[0]) == 0
     told = capsys.readouterr().out
-    assert "1 new element; " in told
+    assert "2 new elements; " in told
     assert "4/day" in told.replace("4.0", "4")
     assert lines[1][:2] == ["lab", "shootout"]
     assert (tmp_path / lines[1][2]).read_text().startswith("element,t")

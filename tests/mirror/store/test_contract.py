@@ -25,7 +25,7 @@ def test_what_is_added_is_found_as_it_was_given(store: Store):
     addition = Addition(
         "https://exämple.org/☃?a=1%20'\"", "http", "http:exämple.org", {"a": "h1", "deep": [1, {"a": None}]},
         weight=2.5, max_age=3600.0, min_interval=60.0, jitter=0.25, windows="mon-fri 22:00-06:00",
-        given={"w": 2.5},
+        given={"w": 2.5}, keep=3, keep_for=60.0, tags=("daily", "shop"),
     )  # fmt: skip
     with store.begin() as t:
         (number,) = t.add([addition], 5.0)
@@ -42,6 +42,9 @@ def test_what_is_added_is_found_as_it_was_given(store: Store):
         "jitter",
         "windows",
         "given",
+        "keep",
+        "keep_for",
+        "tags",
     ):
         assert getattr(element, name) == getattr(addition, name), name
     assert (element.id, element.added, element.state, element.via) == (number, 5.0, "new", None)
@@ -120,6 +123,106 @@ def test_what_is_removed_is_not_polled_and_comes_back_with_what_was_known(store,
         assert [edit.subject for edit in t.edits(5)] == [1, 2]
         element = t.find([taken[0].known.key])[taken[0].known.key]
         assert (element.last, element.version) == (11.0, 1)
+
+
+def test_what_is_paused_is_not_polled_stays_in_lists_and_goes_on_as_the_last_poll_left_it(store, copies):
+    taken = handed_out(store, 4)
+    with store.begin() as t:
+        t.record("w", [changed(taken[0], copies), replace(changed(taken[1], copies), outcome="gone")])
+        t.save(columns([1, 2], [b"evidence"] * 2, last=11.0))
+        t.remove([4], 20.0)
+        assert t.pause([1, 2, 3, 4, 77], 20.0) == [1, 2, 3]
+        assert t.pause([1], 21.0) == []
+    with store.begin() as t:
+        assert t.count() == {"removed": 1, "paused": 3}
+        assert [element.id for element in t.elements()] == [1, 2, 3]
+        assert [one.state for one in t.page()[0]] == ["paused"] * 3
+        assert all_of(t.load()) == all_of(t.load([1, 2, 3])) == []
+        assert [one for one, _, _ in t.leased()] == []
+        t.save(columns([1], last=30.0))  # by a planner who does not know yet
+        assert t.count()["paused"] == 3
+        t.add(additions(1), 30.0)  # what is said of it anew does not resume it
+        assert t.count()["paused"] == 3
+    with store.begin() as t:
+        assert t.resume([1, 2, 3, 4], 40.0) == [1, 2, 3]
+        assert t.resume([1], 41.0) == []
+        assert {n: one.state for n, one in t.numbered([1, 2, 3, 4]).items()} == {
+            1: "ok", 2: "gone", 3: "new", 4: "removed",
+        }  # fmt: skip
+        assert [edit.subject for edit in t.edits(5)][-3:] == [1, 2, 3]
+        (part,) = t.load([1])
+        assert (part.last[0], part.evidence[0]) == (11.0, b"evidence")
+
+
+def test_what_is_long_gone_is_archived_and_can_be_resumed(store, copies):
+    taken = handed_out(store, 2)
+    with store.begin() as t:
+        t.record("w", [changed(taken[0], copies, began=11.0), changed(taken[1], copies, began=11.0)])
+        t.save(columns([1, 2], last=11.0, state="gone"))
+    for number, began in ((1, 500.0), (2, 5000.0)):
+        with store.begin() as t:
+            t.hand_out([slot(number, began)])
+            (lease,) = t.lease("w", 1, began, began + 100.0)
+            t.record("w", [replace(unchanged(lease, began), outcome="gone")])
+    with store.begin() as t:
+        assert t.archive(10.0, 6000.0) == []  # they were there later
+        assert t.archive(100.0, 6000.0) == [1, 2]
+    with store.begin() as t:
+        assert t.count() == {"archived": 2}
+        assert (t.page()[1], t.page(state="archived")[1]) == (0, 2)
+        assert all_of(t.load()) == []
+        assert t.resume([1], 7000.0) == [1]
+        assert t.numbered([1])[1].state == "gone"
+        assert t.versions(element=2)
+
+
+def test_tags_are_found_whole_and_listed(store):
+    tagged = [
+        replace(one, tags=tags) for one, tags in zip(additions(3), (("b", "a"), ("ab",), ()), strict=True)
+    ]
+    with store.begin() as t:
+        t.add(tagged, 1.0)
+    with store.begin() as t:
+        assert t.tags() == ["a", "ab", "b"]
+        assert [one.id for one in t.page(tag="a")[0]] == [1]
+        assert [one.id for one in t.page(tag="ab", search="host1")[0]] == [2]
+        assert t.page(tag="_")[1] == t.page(tag="a", search="host1")[1] == 0
+        assert t.numbered([1])[1].tags == ("a", "b")
+        t.add([tagged[2], replace(tagged[0], tags=())], 2.0)
+        assert t.tags() == ["ab"]
+
+
+def test_versions_are_kept_by_count_and_by_age_as_is_said_of_each(store, copies):
+    say = ({}, {"keep": 1}, {"keep": 0}, {"keep": 0, "keep_for": 200.0})
+    said = [replace(one, **more) for one, more in zip(additions(4), say, strict=True)]
+    with store.begin() as t:
+        ids = t.add(said, 1.0)
+    for round_ in range(4):
+        start = 100.0 * (round_ + 1)
+        with store.begin() as t:
+            t.hand_out([slot(number, start) for number in ids])
+            leases = t.lease("w", 9, start, start + 90.0)
+            bodies = [f"{round_} {one.known.key}".encode() for one in leases]
+            done = [
+                changed(one, copies, body, start, "changed") for one, body in zip(leases, bodies, strict=True)
+            ]
+            t.record("w", done)
+
+    def left():
+        with store.begin() as t:
+            return [len(t.versions(element=number)) for number in ids]
+
+    with store.begin() as t:
+        assert len(t.prune(2, -inf, now=450.0)) == 2 + 3 + 2
+    assert left() == [2, 1, 4, 2]
+    with store.begin() as t:
+        t.prune(2, -inf, now=1e6)
+    assert left() == [2, 1, 4, 1]  # the latest stays, however old
+    with store.begin() as t:  # fewer of some: all are looked at again
+        t.add([replace(said[2], keep=3)], 500.0)
+    with store.begin() as t:
+        t.prune(2, -inf, now=1e6)
+    assert left() == [2, 1, 3, 1]
 
 
 def test_only_what_is_removed_can_be_forgotten_and_shared_copies_stay(store, copies):

@@ -1,4 +1,4 @@
-"""``unstale add``, ``unstale remove`` and ``unstale hint``: what is mirrored, and news of it."""
+"""``unstale add``, ``remove``, ``pause``, ``resume`` and ``hint``: what is mirrored, and news of it."""
 
 from __future__ import annotations
 
@@ -49,6 +49,16 @@ Examples:
   unstale remove https://example.org/old
   unstale remove 'https://example.org/archive/*' --yes
   unstale remove https://example.org/old --forget
+"""
+_PAUSE = """\b
+Examples:
+  unstale pause https://example.org/news
+  unstale pause 'https://example.org/archive/*'
+"""
+_RESUME = """\b
+Examples:
+  unstale resume https://example.org/news
+  unstale resume '*'
 """
 _HINT = """\b
 Examples:
@@ -125,6 +135,9 @@ def _windows(name: str, text: str) -> str:
     multiple=True,
     help="For the source: change=text, selector=main, ...",
 )
+@click.option("--tag", "tags", metavar="WORD", multiple=True, help="By which you find them; may be repeated.")
+@click.option("--keep", type=click.IntRange(min=0), help="Versions that are kept of each; 0: all.")
+@click.option("--keep-for", type=DURATION, help="Time for which versions are kept: 90days.")
 @allow_option
 @mirror_options
 def add(
@@ -136,6 +149,7 @@ def add(
     sitemap: bool,
     source: str | None,
     options: tuple[tuple[str, Json], ...],
+    tags: tuple[str, ...],
     allow: tuple[str, ...],
     mirror_file: str | None,
     as_json: bool,
@@ -161,6 +175,7 @@ def add(
         if there and file is None:
             raise InvalidInput(f"{name} needs --from")
     source = "feed" if feed else "sitemap" if sitemap else source
+    given["tags"] = list(tags) or None
     said = {name: value for name, value in given.items() if value is not None}
     with open_any(mirror_file) as opened:
         from unstale.mirror.additions import Added
@@ -268,7 +283,7 @@ def _shown(name: str, value: object) -> str:
     if isinstance(value, float):
         if name == "min_interval" and not value:
             return "0"
-        times = dict.fromkeys(("max_age", "min_interval"), quantities.show_duration)
+        times = dict.fromkeys(("max_age", "min_interval", "keep_for"), quantities.show_duration)
         show = {**times, "jitter": quantities.show_share}
         return show.get(name, quantities.show_number)(value)
     if value is None:
@@ -349,6 +364,44 @@ def _ask(keys: list[str], *, forget: bool) -> None:
     if len(keys) > _MOST_KEYS_SHOWN:
         click.echo(f"  and {len(keys) - _MOST_KEYS_SHOWN:,} more", err=True)
     click.confirm(f"{what[:1].upper()}{what[1:]} {plural(len(keys), 'element')}?", abort=True, err=True)
+
+
+@click.command(epilog=_PAUSE)
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@mirror_options
+def pause(*, keys: tuple[str, ...], mirror_file: str | None, as_json: bool) -> None:
+    """Pause elements: nobody polls them until unstale resume.
+
+    A KEY may be a pattern as of a shell, in quotes. Copies, history and what was learned stay; paused
+    elements do not count in what is fresh.
+    """
+    with open_any(mirror_file) as opened:
+        found = dict.fromkeys(one for key in keys for one in _matching(opened, key))
+        count = opened.mirror.pause(list(found))
+    _print_paused("Paused", count, len(found), as_json=as_json)
+
+
+@click.command(epilog=_RESUME)
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@mirror_options
+def resume(*, keys: tuple[str, ...], mirror_file: str | None, as_json: bool) -> None:
+    """Resume elements that were paused, or archived since they were gone: they are polled again.
+
+    A KEY may be a pattern as of a shell, in quotes.
+    """
+    with open_any(mirror_file) as opened:
+        found = dict.fromkeys(one for key in keys for one in _matching(opened, key))
+        count = opened.mirror.resume(list(found))
+    _print_paused("Resumed", count, len(found), as_json=as_json)
+
+
+def _print_paused(what: str, count: int, total: int, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"changed": count})
+        return
+    same = total - count
+    rest = f"; {same:,} {'was' if same == 1 else 'were'} so already" if same else ""
+    console().print(f"{what} {plural(count, 'element')}{rest}.")
 
 
 @click.command(epilog=_HINT)

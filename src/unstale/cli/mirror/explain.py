@@ -10,6 +10,7 @@ import click
 from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, print_table, printable, say
 from unstale.cli.shared.progress import told_of_compilation
+from unstale.policy.element_table import AWAY
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.wording import distance, plural, show_price, show_rate, show_rate_interval, show_size, show_time
 
@@ -36,6 +37,8 @@ _STATES = {
     "refused": "the mirror must not poll it",
     "dropped": "the mirror dropped its copy, since there was no room",
     "removed": "removed: the mirror polls it no more",
+    "paused": "paused: the mirror polls it again after unstale resume",
+    "archived": "archived, since it was gone for long: unstale resume polls it again",
 }
 _LEAST_BELIEVED = 0.05
 """From which on it is said how far promises of a source are believed."""
@@ -71,7 +74,7 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
     out.print(printable(element.key), soft_wrap=True)
     out.print()
     told = (_NEVER_THERE if element.version is None else {}).get(element.state) or _STATES[element.state]
-    detail = printable(element.detail) if element.state != "removed" else ""
+    detail = printable(element.detail) if element.state not in AWAY else ""
     state = [("state", f"{told}: {detail}" if detail else told)] if told else []
     if not told and "; " in detail:  # more than the status of a response
         state = [("last poll said", detail)]
@@ -131,11 +134,11 @@ def _promise(got: Explanation, now: float) -> list[tuple[str, str]]:
 
 
 def _next(got: Explanation, now: float) -> str:
-    if got.next_poll <= now and got.element.state != "removed":
+    if got.next_poll <= now and got.element.state not in AWAY:
         return f"due now, if the mirror runs (since {show_time(got.next_poll)})"
     if math.isfinite(got.next_poll):
         return f"{distance(got.next_poll, now)} ({show_time(got.next_poll)})"
-    return "none" if got.element.state == "removed" else "none at this price"
+    return "none" if got.element.state in AWAY else "none at this price"
 
 
 def _memory(got: Explanation) -> list[tuple[str, str]]:
@@ -146,7 +149,7 @@ def _memory(got: Explanation) -> list[tuple[str, str]]:
 
 def _copy(got: Explanation, now: float) -> str:
     if got.element.version is None:
-        return "none yet" if got.element.state not in {"removed", "dropped"} else "none"
+        return "none yet" if got.element.state not in {*AWAY, "dropped"} else "none"
     seen = f"polled {distance(got.element.last, now)}"
     return (
         f"{seen}; it is fresh with probability {show_share(got.fresh)}" if math.isfinite(got.fresh) else seen
@@ -163,7 +166,7 @@ def _weight(got: Explanation) -> str:
 
 
 def _worth(got: Explanation, settings: Settings) -> list[tuple[str, str]]:
-    if got.element.state in {"removed", "dropped"} or (
+    if got.element.state in {*AWAY, "dropped"} or (
         got.element.version is None and got.element.state == "gone"
     ):
         return []

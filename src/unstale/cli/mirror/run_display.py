@@ -200,7 +200,7 @@ class LogLines:
         if event.kind == "change" and not self.quiet:
             when, what, key, size = self.seen.lately[0]
             self._line(when, what, f"{printable(key)} ({show_size(size)})")
-        elif event.kind in {"trouble", "recovered", "dropped"}:
+        elif event.kind in {"trouble", "recovered", "dropped", "archived"}:
             about = f"{printable(event.key)}: " if event.key else ""
             self._line(event.time, event.kind, about + printable(event.detail))
         elif event.kind == "poll" and not self.quiet:

@@ -283,6 +283,8 @@ def _states(got: Status) -> str:
             ("failing", "failing"),
             ("refused", "refused"),
             ("dropped", "dropped for want of room"),
+            ("paused", "paused"),
+            ("archived", "archived"),
         )
         if (count := got.elements.get(state, 0))
     ]

@@ -167,7 +167,7 @@ class IndexSync:
     def _gone(self) -> set[str]:
         """Return the keys of what is gone, or was removed from the mirror."""
         gone: set[str] = set()
-        for state in ("gone", "removed"):
+        for state in ("gone", "archived", "removed"):
             offset = 0
             while True:
                 page = self._get(

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from unstale.errors import InvalidInput
-from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.engine.fetch_outcomes import FetchOutcome
 from unstale.mirror.engine.fetchers import (
     LONGEST_LEASE_SECONDS,
@@ -71,7 +70,7 @@ class Frontier:
                 '--urlfrontier: this mirror polls itself; say fetch = "elsewhere" in mirror.toml'
             )
         self._mirror, self._store = mirror, mirror.store
-        self._discovery = Discovery(mirror.settings, mirror.sources)
+        self._discovery = mirror.discovery()
         self._desk = FetchDesk(mirror.store, mirror.copies, mirror.settings, mirror.clock, self._discovery)
         self.active = True
 

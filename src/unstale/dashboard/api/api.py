@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC
 from typing import Annotated, Any, Literal
 
@@ -28,7 +28,7 @@ from .models import problems
 _Number = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="Number of the element.")]
 _Limit = Annotated[int, Query(ge=1, le=1000, description="How many, at most.")]
 _Offset = Annotated[int, Query(ge=0, le=10**9, description="How many to skip.")]
-_STATES = Literal["", "new", "ok", "gone", "failing", "refused", "removed", "dropped"]
+_STATES = Literal["", "new", "ok", "gone", "failing", "refused", "removed", "dropped", "paused", "archived"]
 _SORTS = Literal["key", "last", "weight", "state", "added"]
 _MOST_EXPLAINED_AT_A_TIME = 2
 """Each takes memory, and a second of a processor."""
@@ -88,8 +88,11 @@ def _add_elements(routes: APIRouter, gateway: MirrorGateway) -> None:
         *,
         search: Annotated[str, Query(max_length=2048, description="A part of the key.")] = "",
         key: Annotated[str, Query(max_length=2048, description="The whole key.")] = "",
-        state: Annotated[_STATES, Query(description="Those in this state; removed ones only so.")] = "",
+        state: Annotated[
+            _STATES, Query(description="Those in this state; removed and archived ones only so.")
+        ] = "",
         group: Annotated[str, Query(max_length=2048, description="Those of this group.")] = "",
+        tag: Annotated[str, Query(max_length=60, description="Those with this tag.")] = "",
         sort: Annotated[_SORTS, Query(description="By what.")] = "key",
         descending: Annotated[bool, Query(description="The other way round.")] = False,
         offset: _Offset = 0,
@@ -102,7 +105,9 @@ def _add_elements(routes: APIRouter, gateway: MirrorGateway) -> None:
                 with mirror.store.begin() as t:
                     found = [one for one in edits.find(t, mirror, [key]) if one is not None]
                 return found[offset : offset + limit], len(found)
-            return mirror.page(search, state, group, sort, descending=descending, offset=offset, limit=limit)
+            return mirror.page(
+                search, state, group, sort, tag=tag, descending=descending, offset=offset, limit=limit
+            )
 
         some, total = await gateway.do(look)
         known = await gateway.freshness_of(some)
@@ -287,6 +292,28 @@ def _add_edits(routes: APIRouter, gateway: MirrorGateway) -> None:
 
         count = await gateway.change(work)
         return JSONResponse({"removed": count, "forgotten": forget})
+
+    for verb, act in (("pause", Mirror.pause), ("resume", Mirror.resume)):
+
+        def work_of(act: Callable[[Mirror, Iterable[str]], int]) -> Callable[[int], Any]:
+            async def work(element: _Number) -> Response:
+                count = await gateway.change(lambda mirror: act(mirror, [numbered(mirror, element).key]))
+                return JSONResponse({"changed": count})
+
+            return work
+
+        endpoint = work_of(act)
+        endpoint.__doc__ = {
+            "pause": "Let nobody poll an element until it is resumed.",
+            "resume": "Have an element polled again that was paused or archived.",
+        }[verb]
+        routes.add_api_route(
+            f"/api/elements/{{element}}/{verb}",
+            endpoint,
+            methods=["POST"],
+            name=f"api_{verb}",
+            **_described(models.Paused, "elements", edit=True, on404=_NO_ELEMENT),
+        )
 
 
 def _version(versions: Callable[..., list[Version]], element: int, number: int | None) -> Version:

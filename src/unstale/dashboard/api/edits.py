@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from unstale.errors import InvalidInput
 from unstale.mirror.additions import Added
-from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.secrets import HARMLESS_HEADERS
 from unstale.mirror.source import Json, New
@@ -108,6 +107,6 @@ def _written(mirror: Mirror, key: str) -> str | None:
 def _made(mirror: Mirror, key: str) -> Addition | None:
     """Return the element that an address is; None if it can be none."""
     try:
-        return Discovery(mirror.settings, mirror.sources).addition(New(key), {})
+        return mirror.discovery().addition(New(key), {})
     except InvalidInput:
         return None

@@ -16,7 +16,6 @@ from starlette.responses import JSONResponse, Response
 
 from unstale.dashboard.guard import BEARER_PLACE
 from unstale.dashboard.mirror_gateway import LARGEST_NUMBER, MirrorGateway
-from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.engine.fetch_outcomes import FetchOutcome
 from unstale.mirror.engine.fetchers import (
     LONGEST_LEASE_SECONDS,
@@ -181,7 +180,7 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
             raise HTTPException(409, 'this mirror polls itself; say fetch = "elsewhere" in mirror.toml')
 
     mirror = gateway.mirror
-    discovery = Discovery(mirror.settings, mirror.sources)
+    discovery = mirror.discovery()
     desk = FetchDesk(mirror.store, mirror.copies, mirror.settings, mirror.clock, discovery)
     queue = FetchQueue(gateway, desk)
     uploads, waiting = asyncio.Semaphore(_MOST_UPLOADS), WaitingContents(gateway)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-State = Literal["new", "ok", "gone", "failing", "refused", "removed", "dropped"]
+State = Literal["new", "ok", "gone", "failing", "refused", "removed", "dropped", "paused", "archived"]
 Share = Annotated[float | None, Field(ge=0, le=1)]
 
 
@@ -274,6 +274,9 @@ class Element(BaseModel):
     terms: str = Field(
         description="Its own objective, and the target and pattern of its rule: a list in JSON, or empty."
     )
+    keep: int | None = Field(description="Versions that are kept of it, 0: all; null: as of others.")
+    keep_for: float | None = Field(description="Seconds for which its versions are kept; null: for ever.")
+    tags: list[str] = Field(description="Words by which people find it.")
     size: float | None = Field(description="Bytes that a poll takes, on average.")
     moved: str | None = Field(description="Where it is now for good.")
     copy_path: str = Field(description="Where its copy is served.")
@@ -548,6 +551,11 @@ class NewElement(_Strict):
         None, ge=0, le=1, allow_inf_nan=False, description="Share by which intervals vary."
     )
     windows: str | None = Field(None, max_length=500, description="When it may be polled.")
+    keep: int | None = Field(None, ge=0, le=10**9, description="Versions that are kept of it; 0: all.")
+    keep_for: float | None = Field(
+        None, ge=1, le=1e12, allow_inf_nan=False, description="Seconds for which its versions are kept."
+    )
+    tags: list[str] | None = Field(None, max_length=50, description="Words by which people find it.")
 
 
 class NewElements(_Strict):
@@ -571,6 +579,12 @@ class Added(BaseModel):
     changed: int = Field(description="Of those, how many of which something else is said now.")
     refused: list[Refused]
     withheld: int = Field(0, description="How many get no secrets of rules, since a file named them.")
+
+
+class Paused(BaseModel):
+    """What was paused or resumed."""
+
+    changed: int = Field(description="How many elements are another way now.")
 
 
 class Removed(BaseModel):

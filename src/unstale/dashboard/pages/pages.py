@@ -28,9 +28,10 @@ from unstale.wording import show_budget
 
 from . import differences, figures, filters
 from .diff_html import difference_html
-from .edit_element import add_bulk_edits, add_edit_pages
+from .edit_element import add_bulk_edits, add_edit_pages, edits_of
 from .messages import add_message_pages
 from .noise import add_noise_pages
+from .rules import add_rule_pages
 from .slow_pages import SlowPages
 from .what_if_values import what_if_values
 
@@ -59,6 +60,7 @@ def router(gateway: MirrorGateway) -> APIRouter:
     add_noise_pages(routes, gateway, render)
     add_edit_pages(routes, gateway, render)
     add_bulk_edits(routes, gateway)
+    add_rule_pages(routes, gateway, render)
     return routes
 
 
@@ -215,6 +217,7 @@ class _ElementQuery:
     search: str = ""
     state: str = ""
     group: str = ""
+    tag: str = ""
     sort: str = "key"
     page: int = 1
     down: bool = False
@@ -222,7 +225,7 @@ class _ElementQuery:
 
     def link(self, **other: object) -> str:
         """Return the address of the same page but for this."""
-        given = {"search": self.search, "state": self.state, "group": self.group, "sort": self.sort}
+        given = {name: getattr(self, name) for name in ("search", "state", "group", "tag", "sort")}
         told = {**given, "down": "1" if self.down else "", **other}
         new = {name: str(value) for name, value in told.items() if value}
         if new.get("sort") == "key" and "down" not in new:
@@ -253,6 +256,8 @@ def _elements(routes: APIRouter, gateway: MirrorGateway, render: _Templates, slo
             now=gateway.mirror.clock.now(),
             counts=status.elements,
             groups=[one.name for one in status.groups[:200]],
+            tags=await gateway.kept("tags", _tags),
+            latest=await gateway.do(lambda mirror: edits_of(mirror).latest()) if asked.said else None,
             states=STATES,
             sorts=SORTS,
             pages=max(-(-total // _ELEMENTS_PER_PAGE), 1),
@@ -287,13 +292,22 @@ def _elements(routes: APIRouter, gateway: MirrorGateway, render: _Templates, slo
         return RedirectResponse(f"/elements/{number}?said=added" if number else "/elements", 303)
 
 
+def _tags(mirror: Mirror) -> list[str]:
+    """Return all tags, of which the page offers a choice."""
+    with mirror.store.begin() as t:
+        return t.tags()
+
+
 def _on_page(mirror: Mirror, asked: _ElementQuery) -> tuple[list[Element], int, int]:
     """Return the elements on a page, how many there are, and the page: the last, if beyond it."""
 
     def look(page: int) -> tuple[list[Element], int, int]:
         chosen = (asked.search, asked.state, asked.group, asked.sort)
         start = (page - 1) * _ELEMENTS_PER_PAGE
-        return *mirror.page(*chosen, descending=asked.down, offset=start, limit=_ELEMENTS_PER_PAGE), page
+        found, total = mirror.page(
+            *chosen, tag=asked.tag, descending=asked.down, offset=start, limit=_ELEMENTS_PER_PAGE
+        )
+        return found, total, page
 
     found, total, page = look(min(max(asked.page, 1), 10**9))
     return look(-(-total // _ELEMENTS_PER_PAGE)) if total and not found else (found, total, page)
@@ -367,8 +381,12 @@ def _edits(routes: APIRouter, gateway: MirrorGateway, render: _Templates) -> Non
 
     @routes.post("/elements/{number}/remove")
     async def remove(number: int) -> Response:
-        await gateway.change(lambda mirror: mirror.remove([numbered(mirror, number).key]))
-        return RedirectResponse("/elements?said=removed", 303)
+        def work(mirror: Mirror) -> None:
+            key = numbered(mirror, number).key
+            edits_of(mirror).remove([number], mirror.clock.now(), words=f"remove {key[:200]}")
+
+        await gateway.change(work)
+        return RedirectResponse("/elements?said=edited", 303)
 
 
 # --- changes, and the reference of the API

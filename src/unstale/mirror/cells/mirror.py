@@ -353,6 +353,14 @@ class MirrorOfCells:
         """Remove elements; with ``forget``, their copies and history too."""
         return sum(mirror.remove(some, forget=forget) for mirror, some in self._by_cell(keys))
 
+    def pause(self, keys: Iterable[str]) -> int:
+        """Let nobody poll elements until `resume`; return how many were not paused before."""
+        return sum(mirror.pause(some) for mirror, some in self._by_cell(keys))
+
+    def resume(self, keys: Iterable[str]) -> int:
+        """Have elements polled again that were paused or archived; return how many were."""
+        return sum(mirror.resume(some) for mirror, some in self._by_cell(keys))
+
     def hint(self, keys: Iterable[str], *, time: float | None = None, channel: str = "api") -> int:
         """Say that elements may have changed; return how many."""
         return sum(mirror.hint(some, time=time, channel=channel) for mirror, some in self._by_cell(keys))

@@ -17,6 +17,7 @@ from unstale.mirror.reports.audit import Audit
 from unstale.mirror.reports.first_copies import FirstCopies, InReserve
 from unstale.mirror.reports.status import RoomTaken, Status, TargetFreshness, status
 from unstale.mirror.settings import Settings
+from unstale.policy.element_table import AWAY
 from unstale.policy.knowledge import Share
 
 __all__ = ["joined_audit", "joined_status", "look_at"]
@@ -119,7 +120,7 @@ def joined_audit(found: Sequence[tuple[Audit, float]], now: float) -> Audit:
 
 
 def _there(one: Status) -> int:
-    return sum(count for state, count in one.elements.items() if state not in {"removed", "gone"})
+    return sum(count for state, count in one.elements.items() if state not in {*AWAY, "gone"})
 
 
 def _interval(fresh: float, all_of: Sequence[Status], weights: Floats) -> tuple[float, float]:

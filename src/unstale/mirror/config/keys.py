@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unstale.mirror.settings import ALARMS, ORDERS, POLICIES
+from unstale.mirror.tags import tags_of
 
 from . import values
 from .values import Read
@@ -88,6 +89,9 @@ _MIRROR = (
     Key("timeout", _TIME, "2min", '"2min"', "Time that one poll may take."),
     Key("max_size", values.size, "20MB", '"20MB"', "Bytes that a copy may have; more is a failure."),
     Key("keep", values.count(0), "10", "10", "Versions of each element that are kept; 0: all."),
+    Key("archive", values.span(endless="never"), '"never"', '"90 days"',
+        "Time after which an element that is gone is put away: it is polled no more and in no list, and its "
+        "last copy stays. `unstale resume` brings it back."),
     Key("space", values.size, "no limit", '"2GB"',
         "Bytes that all copies may have together, before they are compressed. If they have more, old "
         "versions are deleted first, and then copies whose freshness is worth least for their bytes, by "
@@ -166,6 +170,11 @@ _RULE = (
         "When polls are allowed."),
     Key("group", values.any_text, "the host, the database or the place", '"shop"',
         "Name of the group. A group of your own has only those limits that a `[[group]]` gives it."),
+    Key("keep", values.count(0), "as `[mirror]` says", "100", "Versions of each that are kept; 0: all."),
+    Key("keep_for", values.span(endless="forever"), '"forever"', '"90 days"',
+        "Time for which versions are kept after they were seen. The latest always stays."),
+    Key("tags", tags_of, "none", '["prices"]',
+        "Words by which people find them. Those of all rules that fit count, and those of the element."),
     Key("trust_discovered", values.flag, "false", "true",
         "Whether headers and other secrets of this rule are also for elements that a feed or a sitemap of "
         "another host, port or scheme has named."),

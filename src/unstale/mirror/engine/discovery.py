@@ -12,16 +12,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from math import inf, isinf
 from typing import Any, Protocol
 
 from unstale.errors import InvalidInput
 from unstale.mirror.secrets import for_strangers, origin, without_secrets
-from unstale.mirror.settings import Settings
+from unstale.mirror.settings import Rule, Settings
 from unstale.mirror.source import Json, New, Source
 from unstale.mirror.sources.registry import source_for, source_named
 from unstale.mirror.store.contract import Addition, Element, Finished, Transaction
 from unstale.mirror.store.storable import check_key
+from unstale.mirror.stored_rules import stored_rules
 from unstale.policy.terms import ElementTerms
 
 from .discovery_limits import DiscoveryRoom, note_left_out
@@ -69,7 +70,13 @@ class Discovery:
     ) -> None:
         self._settings, self._sources, self._elsewhere = settings, sources, elsewhere
         self._room = DiscoveryRoom(settings.discovery)
+        self.rules: tuple[Rule, ...] = settings.rules
+        """Those of mirror.toml, and behind them, so that they count more, those of the dashboard."""
         self._has_secrets = any(for_strangers(rule.options) != rule.options for rule in settings.rules)
+
+    def hear_rules(self, t: Transaction) -> None:
+        """Go by the rules of the dashboard as they are now; they have no secrets."""
+        self.rules = (*self._settings.rules, *stored_rules(t))
 
     def addition(
         self,
@@ -81,8 +88,8 @@ class Discovery:
     ) -> Addition:
         """Return the element that something named is; `unstale.InvalidInput` if it can be none.
 
-        ``given`` is what was said of it: weight, max_age, min_interval, jitter, windows, group. ``authors``
-        are the origins that had a part in naming it, if it was discovered.
+        ``given`` is what was said of it: weight, max_age, min_interval, jitter, windows, group, keep,
+        keep_for, tags. ``authors`` are the origins that had a part in naming it, if it was discovered.
         """
         name, text = (new.source, new.key) if new.source else source_for(new.key, new.options)
         source = source_named(self._sources, name)
@@ -99,12 +106,14 @@ class Discovery:
         options: dict[str, Json] = {}
         values: dict[str, Any] = {
             "weight": 1.0, "max_age": inf, "min_interval": 0.0, "jitter": 0.0, "windows": "", "group": None,
-            "objective": "", "target": None,
+            "objective": "", "target": None, "keep": None, "keep_for": None,
         }  # fmt: skip
         promised = key
+        tags = set(said.get("tags") or ())
         trusted = "author" not in said or said["author"] == origin(key)
-        for rule in self._settings.rules:
+        for rule in self.rules:
             if rule.matches(key):
+                tags.update(rule.tags)
                 told = rule.options if trusted or rule.trust_discovered else for_strangers(rule.options)
                 options = {n: v for n, v in options.items() if n not in rule.options} | dict(told)
                 values.update({n: v for n in values if (v := getattr(rule, n)) is not None})
@@ -113,6 +122,7 @@ class Discovery:
         values.update({n: said[n] for n in values if said.get(n) is not None})
         group = values.pop("group") or source.group(key, options)
         objective, target = values.pop("objective"), values.pop("target")
+        keep_for = float(values.pop("keep_for") or inf)
         if target is not None:
             promised = key if said.get("target") is not None else promised
             terms = ElementTerms(objective, float(target), promised)
@@ -121,6 +131,7 @@ class Discovery:
         terms = terms._replace(parts=tuple(one.name for one in self._settings.composed if one.matches(key)))
         return Addition(
             key=key, source=name, group=group, options=options, via=via, given=dict(said), terms=terms.text(),
+            tags=tuple(sorted(tags)), keep_for=None if isinf(keep_for) else keep_for,
             **values,
         )  # fmt: skip
 
@@ -188,6 +199,7 @@ class Discovery:
         complete: bool,
     ) -> set[str]:
         """Add what is new among what a list named; return the keys of all that is new."""
+        self.hear_rules(t)
         lists = t.numbered([via])
         if via in lists and "author" in lists[via].given:  # who named the list has a part in what it names
             authors = (*authors, str(lists[via].given["author"]))
@@ -279,6 +291,7 @@ class Discovery:
         self, t: Transaction, news: Sequence[tuple[New, Sequence[str]]], now: float
     ) -> dict[str, int]:
         """Add elements that lists of other cells named; return why how many are left out."""
+        self.hear_rules(t)
         additions: dict[str, Addition] = {}
         told: dict[str, float] = {}
         for new, authors in news:
@@ -329,7 +342,10 @@ class Discovery:
 
 def differs(wish: Addition, element: Element) -> bool:
     """Tell whether something else is wanted of an element than what is in the store."""
-    names = ("source", "group", "options", "weight", "max_age", "min_interval", "jitter", "windows", "terms")
+    names = (
+        "source", "group", "options", "weight", "max_age", "min_interval", "jitter", "windows", "terms",
+        "keep", "keep_for", "tags",
+    )  # fmt: skip
     return any(getattr(wish, name) != getattr(element, name) for name in names)
 
 

@@ -18,7 +18,8 @@ class Event:
 
     time: float
     kind: str
-    """``poll``, ``change``, ``trouble``, ``recovered``, ``tick``, ``planner``, ``dropped``."""
+    """``poll``, ``change``, ``trouble``, ``recovered``, ``tick``, ``planner``, ``dropped``,
+    ``archived``."""
     key: str = ""
     detail: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)

@@ -25,6 +25,8 @@ from unstale.mirror.reports.status import TOLD_SKEW_SECONDS, skew_words
 from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Finished, Sample, Store, Transaction
 from unstale.mirror.store.copies import Copies
+from unstale.quantities import show_duration
+from unstale.wording import plural
 
 from .events import EventEmitter
 from .hint_file import read_hints
@@ -44,6 +46,8 @@ _READ_HINTS_SECONDS = 2.0
 """Between two looks at the file of hints."""
 _ROOM_SECONDS = 600.0
 """After which it is looked whether there is still room for copies."""
+_ARCHIVE_SECONDS = 600.0
+"""After which it is looked again what has been gone for long."""
 _SWEEP_SECONDS = 86400.0
 """After which copies that a crash left behind are looked for again."""
 _OTHERS_SCRATCH_SECONDS = 86400.0
@@ -86,6 +90,7 @@ class Housekeeper:
             Chore("prune", tidy_every),
             Chore("look for alarms", tidy_every),
             Chore("make room", max(_ROOM_SECONDS, tidy_every), first=tidy_every),
+            Chore("archive", max(_ARCHIVE_SECONDS, tidy_every), first=tidy_every),
             Chore("sweep", max(_SWEEP_SECONDS, tidy_every), first=tidy_every),
             now=clock.now(),
         )
@@ -149,12 +154,20 @@ class Housekeeper:
             t.refetch([self._damaged.popleft() for _ in range(len(self._damaged))])
         if self._missing:
             self._fetch_missing(t)
+        if isfinite(self._settings.archive) and self.chores.is_due("archive", now):
+            self._archive(t, now)
         if self.chores.is_due("prune", now):
             self._to_look_for = t.latest(self._last_looked_for, _COPIES_AT_ONCE)
             self._to_verify = t.latest(self._last_verified, _VERIFIED_AT_ONCE)
             before = now - self._settings.keep_polls
             self._polls_to_move = before, last_poll
             self._orphans += t.prune(self._settings.keep, before, edits_to=last_edit, now=now)
+
+    def _archive(self, t: Transaction, now: float) -> None:
+        """Put away what has been gone for long, and tell of it."""
+        if ids := t.archive(now - self._settings.archive, now):
+            words = f"{plural(len(ids), 'element')} archived: gone for more than"
+            self._events.emit("archived", f"{words} {show_duration(self._settings.archive)}")
 
     def committed(self, *, planning: bool) -> None:
         """Take in that a transaction is committed."""

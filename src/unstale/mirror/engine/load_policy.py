@@ -5,7 +5,7 @@ It is what step 1 of a poll asks, and what learns in step 8; reports ask the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -19,7 +19,7 @@ from unstale.mirror.settings import Settings
 from unstale.mirror.store.contract import Group, Transaction
 from unstale.policy import Channels, ElementTable, LearningPolicy, RateLimits
 from unstale.policy.class_clocks import ClassClocks
-from unstale.policy.element_table import GONE, REMOVED
+from unstale.policy.element_table import AWAY, GONE, REMOVED
 from unstale.policy.terms import aim_of
 
 from .planner_state import PlannerState
@@ -129,7 +129,7 @@ def load_policy(
     state = PlannerState.read(t.state())
     table = ElementTable()
     counts = t.count()
-    total = sum(counts.values()) - counts.get("removed", 0)
+    total = _polled(counts)
     table.reserve(total if only is None else min(len(only), total), state.learner, state.classes)
     start = 0
     for columns in t.load(only):
@@ -146,6 +146,11 @@ def load_policy(
     return policy, state
 
 
+def _polled(counts: Mapping[str, int]) -> int:
+    """Return how many elements the planner knows, of those in each state."""
+    return sum(count for state, count in counts.items() if state not in AWAY)
+
+
 def _away(table: ElementTable) -> NDArray[np.bool_]:
     """Tell which elements were removed, or are known to be gone."""
     return np.isin(table["state"], [GONE, REMOVED])
@@ -157,6 +162,6 @@ def load_sample(settings: Settings, t: Transaction) -> tuple[MirrorPolicy, Plann
     `LearningPolicy.others` counts those that were left out.
     """
     counts = t.count()
-    if sum(counts.values()) - counts.get("removed", 0) <= MOST_READ:
+    if _polled(counts) <= MOST_READ:
         return load_policy(settings, t)
     return load_policy(settings, t, t.some_elements(MOST_READ))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from unstale.errors import InvalidInput
-from unstale.mirror.engine.discovery import FILE_AUTHOR, Discovery
+from unstale.mirror.engine.discovery import FILE_AUTHOR
 from unstale.mirror.engine.load_policy import MirrorPolicy
 from unstale.mirror.secrets import origin, without_secrets
 from unstale.mirror.source import New
@@ -281,7 +281,7 @@ class _Wishes:
     """Turns rows into elements: what differs from what rules say has been said of the element itself."""
 
     def __init__(self, mirror: Mirror, allow: Collection[str]) -> None:
-        self._discovery = Discovery(mirror.settings, mirror.sources)
+        self._discovery = mirror.discovery()
         self._sources, self._allow = mirror.sources, allow
 
     def of(self, place: Place, row: dict[str, Any], there: Mapping[str, Element] | None = None) -> Addition:

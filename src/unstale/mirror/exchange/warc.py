@@ -248,7 +248,7 @@ def import_warc(
     need("warcio", extra="warc", needed_for="WARC files")
     name = _archive(path)
     check_whole(name)
-    discovery = Discovery(mirror.settings, mirror.sources)
+    discovery = mirror.discovery()
     read: list[_Read] = []
     skipped: list[tuple[str, str]] = []
     with records_of(name) as records:

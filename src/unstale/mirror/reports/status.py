@@ -19,7 +19,7 @@ from unstale.mirror.json_values import as_json, fields_json
 from unstale.mirror.settings import Settings
 from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, Transaction
-from unstale.policy.element_table import DROPPED, FAILING, GONE, NEW, REFUSED, Places
+from unstale.policy.element_table import AWAY, DROPPED, FAILING, GONE, NEW, REFUSED, Places
 from unstale.policy.knowledge import Share
 from unstale.policy.promises import Promise
 from unstale.quantities import show_duration, show_number
@@ -328,7 +328,7 @@ def _first_polls(t: Transaction, counts: Mapping[str, int]) -> tuple[int, int]:
     What has no weight is never polled, so it is new if it is there at all.
     """
     wanted = sum(t.group_sizes().values())
-    unwanted = sum(counts.values()) - counts.get("removed", 0) - wanted
+    unwanted = sum(count for state, count in counts.items() if state not in AWAY) - wanted
     return max(counts.get("new", 0) - unwanted, 0), wanted
 
 

@@ -70,6 +70,12 @@ class Addition:
     """Number of the element (a feed, a sitemap) that discovered it; None: a user."""
     given: Mapping[str, Json] = field(default_factory=dict, repr=False)
     """What was said of this element itself, so that rules can be applied anew."""
+    keep: int | None = None
+    """Versions that are kept of it, 0: all; None: as many as of others."""
+    keep_for: float | None = None
+    """Seconds for which versions of it are kept; None: for ever."""
+    tags: tuple[str, ...] = ()
+    """By which people find it, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class Element:
     windows: str
     via: int | None
     added: float
-    state: Literal["new", "ok", "gone", "failing", "refused", "removed", "dropped"]
+    state: Literal["new", "ok", "gone", "failing", "refused", "removed", "dropped", "paused", "archived"]
     last: float
     """Start of the last poll that saw something; nan if there was none."""
     not_before: float
@@ -107,7 +113,10 @@ class Element:
     detail: str
     """Of the last poll, in words."""
     terms: str = ""
-    """As in `Addition`."""
+    """As in `Addition`, as all that follow."""
+    keep: int | None = None
+    keep_for: float | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +295,15 @@ class Transaction(Protocol):
     def remove(self, ids: Sequence[int], now: float) -> None:
         """Let elements go: they are polled no more and do not count. Versions stay until `forget`."""
 
+    def pause(self, ids: Sequence[int], now: float) -> list[int]:
+        """Let nobody poll elements until `resume`; they stay. Return those that were polled before."""
+
+    def resume(self, ids: Sequence[int], now: float) -> list[int]:
+        """Have elements polled again that were paused or archived; return which were."""
+
+    def archive(self, before: float, now: float) -> list[int]:
+        """Put elements away that have been gone since a moment, some at a time; return which."""
+
     def forget(self, ids: Sequence[int]) -> list[str]:
         """Delete removed elements with all their history; return digests that nothing refers to any more."""
 
@@ -324,6 +342,7 @@ class Transaction(Protocol):
         search: str = "",
         state: str = "",
         group: str = "",
+        tag: str = "",
         sort: str = "key",
         descending: bool = False,
         offset: int = 0,
@@ -331,9 +350,12 @@ class Transaction(Protocol):
     ) -> tuple[list[Element], int]:
         """Return some of the elements, sorted by one of `SORTS`, and how many there are in all.
 
-        ``search`` is a part of the key, ``state`` and ``group`` what they must be if they are given; removed
-        elements are left out unless that is the state that is asked for.
+        ``search`` is a part of the key, ``state``, ``group`` and ``tag`` what they must be or have if they
+        are given; removed and archived elements are left out unless that is the state that is asked for.
         """
+
+    def tags(self) -> list[str]:
+        """Return all tags that elements have, in order."""
 
     def sources(self) -> set[str]:
         """Return the names of the sources that elements have."""
@@ -349,8 +371,8 @@ class Transaction(Protocol):
     def save(self, columns: ElementColumns) -> None:
         """Keep last, not_before, failures, size, state and evidence of elements."""
 
-    def state(self) -> dict[str, bytes]:
-        """Return what the planner has kept besides: name to bytes."""
+    def state(self, names: Sequence[str] | None = None) -> dict[str, bytes]:
+        """Return what the planner and others have kept besides: name to bytes; all, or these."""
 
     def keep(self, state: Mapping[str, bytes]) -> None:
         """Keep it; other names stay as they are."""

@@ -8,9 +8,8 @@ from itertools import groupby
 from math import nan
 
 from unstale.errors import InvalidInput
-from unstale.mirror.engine.discovery import Discovery
 from unstale.mirror.mirror import Mirror
-from unstale.mirror.source import New
+from unstale.mirror.source import Json, New
 from unstale.mirror.store.sql.imported_polls import Past, numbers_by_key, recall
 from unstale.tables import Column, open_records
 
@@ -56,15 +55,19 @@ def bring(
     """
     done = TakenOver(left_out=list(found.left_out), polls_per_day=found.polls_per_day)
 
-    def said(one: ForeignElement) -> float:
-        return max(one.every, 1.0) if keep_intervals and one.every else 0.0
+    def said(one: ForeignElement) -> tuple[float, tuple[str, ...]]:
+        return max(one.every, 1.0) if keep_intervals and one.every else 0.0, one.tags
 
-    for every, some in groupby(sorted(found.elements.values(), key=said), said):
-        given = {"max_age": every} if every else {}
+    there = set(_keys(mirror, found).values())  # these stay as they are, paused or not
+    for (every, tags), some in groupby(sorted(found.elements.values(), key=said), said):
+        given: dict[str, Json] = {"max_age": every} if every else {}
+        if tags:
+            given["tags"] = [*tags]
         added = mirror.add_many((New(one.key, one.source, one.options) for one in some), given, allow=allow)
         done.added, done.known = done.added + added.added, done.known + added.known
         done.left_out += added.refused
     keys = _keys(mirror, found)
+    mirror.pause(name for key, name in keys.items() if found.elements[key].paused and name not in there)
     polls = sorted((one for one in found.polls if one.key in keys), key=lambda one: (one.key, one.time))
     for start in range(0, len(polls), _ROWS_AT_ONCE):
         done.polls += _recall(
@@ -75,7 +78,7 @@ def bring(
 
 def _keys(mirror: Mirror, found: ForeignMirror) -> dict[str, str]:
     """Return under which keys elements are in the store, for those that are."""
-    discovery, written = Discovery(mirror.settings, mirror.sources), {}
+    discovery, written = mirror.discovery(), {}
     for one in found.elements.values():
         try:
             written[one.key] = discovery.addition(New(one.key, one.source, one.options), {}).key

@@ -27,6 +27,7 @@ _UNITS = {"weeks": 604800.0, "days": 86400.0, "hours": 3600.0, "minutes": 60.0, 
 _DEFAULT_SECONDS = 3.0 * 3600.0
 _REGEX = re.compile(r"^/(.*)/([a-z]*)$", re.DOTALL)
 _MOST_ANSWER_BYTES = 50_000_000
+_MOST_TAGS, _MOST_TAG_CHARACTERS = 50, 60
 _Watch = Mapping[str, Any]
 
 
@@ -54,7 +55,8 @@ def read_changedetection_folder(folder: Path) -> ForeignMirror:
         application = said["settings"]["application"]
         schema = application.get("schema_version", 0)
         default = _seconds(said["settings"].get("requests", {}).get("time_between_check"))
-        watches = said["watching"] if main == old else dict(_watches(folder))
+        tags = dict(application.get("tags") or {}) | dict(_parts(folder, "tag.json"))
+        watches = said["watching"] if main == old else dict(_parts(folder, "watch.json"))
         if not isinstance(watches, dict):
             raise TypeError  # noqa: TRY301
     except (KeyError, TypeError, AttributeError):
@@ -66,7 +68,7 @@ def read_changedetection_folder(folder: Path) -> ForeignMirror:
         file = folder / number / "history.txt"
         return _moments(file, read_text(file).splitlines()) if file.is_file() else []
 
-    return _mirror(watches, default or _DEFAULT_SECONDS, moments)
+    return _mirror(watches, _titles(tags), default or _DEFAULT_SECONDS, moments)
 
 
 def read_changedetection_api(server: str, key: str, *, timeout: float = 30.0) -> ForeignMirror:
@@ -97,12 +99,25 @@ def read_changedetection_api(server: str, key: str, *, timeout: float = 30.0) ->
 
     with as_written_by("changedetection", server):
         numbers = [one for one in get("watch") if re.fullmatch(r"[0-9a-f-]{36}", one)]
-        return _mirror({number: get(f"watch/{number}") for number in numbers}, _DEFAULT_SECONDS, moments)
+        watches = {number: get(f"watch/{number}") for number in numbers}
+        tags = get("tags") if any(watch.get("tags") for watch in watches.values()) else {}
+        return _mirror(watches, _titles(tags), _DEFAULT_SECONDS, moments)
 
 
-def _watches(folder: Path) -> Iterator[tuple[str, _Watch]]:
-    for file in sorted(folder.glob("*/watch.json")):
+def _parts(folder: Path, name: str) -> Iterator[tuple[str, _Watch]]:
+    """Yield the files of that name, each with the number that its folder is called by."""
+    for file in sorted(folder.glob(f"*/{name}")):
         yield file.parent.name, read_json(file)
+
+
+def _titles(tags: Mapping[str, Any]) -> dict[str, str]:
+    """Return the titles of tags by number, each as one word."""
+    found = {}
+    for number, tag in tags.items():
+        title = tag.get("title") if isinstance(tag, Mapping) else None
+        if isinstance(title, str) and (words := re.split(r"[\s,]+", title.strip())) != [""]:
+            found[str(number)] = "-".join(filter(None, words))[:_MOST_TAG_CHARACTERS]
+    return found
 
 
 def _moments(file: Path, lines: list[str]) -> list[float]:
@@ -119,7 +134,10 @@ def _moments(file: Path, lines: list[str]) -> list[float]:
 
 
 def _mirror(
-    watches: Mapping[str, _Watch], default: float, moments: Callable[[str], list[float]]
+    watches: Mapping[str, _Watch],
+    tags: Mapping[str, str],
+    default: float,
+    moments: Callable[[str], list[float]],
 ) -> ForeignMirror:
     found = ForeignMirror()
     for number, watch in watches.items():
@@ -140,14 +158,14 @@ def _mirror(
         if key in found.elements:
             found.left_out.append((key, "it is watched twice; the first watch counts"))
             continue
-        found.add(ForeignElement(key, None, options, every))
+        named = [tags.get(str(one), "") for one in watch.get("tags") or []][:_MOST_TAGS]
+        words = tuple(sorted({*filter(None, named)}))
+        found.add(ForeignElement(key, None, options, every, words, paused=bool(watch.get("paused"))))
         _tell_history(found, key, moments(str(number)), watch.get("last_checked"), every)
     return found
 
 
 def _why_not(watch: _Watch) -> str:
-    if watch.get("paused"):
-        return "it is paused"
     if str(watch.get("method") or "GET").upper() != "GET":
         return f"it is asked for with {watch['method']}, and the mirror only reads"
     return ""
@@ -174,12 +192,11 @@ def _options(watch: _Watch) -> tuple[dict[str, Json], list[str]]:
         ("trigger_text", "its trigger text was not taken"),
         ("headers", "its headers were not taken, since they may be secrets: say them in a rule"),
         ("browser_steps", "its browser steps were not taken"),
-        ("tags", "its tags were not taken: elements have none"),
     ):
         if watch.get(name):
             notes.append(words)
     if str(watch.get("fetch_backend")) == "html_webdriver":
-        notes.append("it was rendered in a browser; it is polled as it is")
+        notes.append("it was rendered in a browser, and is polled as it is: add it as browser:ADDRESS")
     return options, notes
 
 

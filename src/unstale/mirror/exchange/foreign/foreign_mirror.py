@@ -28,6 +28,8 @@ class ForeignElement:
     options: Mapping[str, Json] = field(default_factory=dict)
     every: float = 0.0
     """Seconds between its polls, as the other tool made them; 0: not known."""
+    tags: tuple[str, ...] = ()
+    paused: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ class ForeignMirror:
     @property
     def polls_per_day(self) -> float:
         """Polls that the other tool made in a day, as far as its intervals are known."""
-        return sum(86400.0 / one.every for one in self.elements.values() if one.every > 0.0)
+        return sum(
+            86400.0 / one.every for one in self.elements.values() if one.every > 0.0 and not one.paused
+        )
 
 
 @contextmanager

@@ -16,12 +16,14 @@ from unstale.mirror.store.contract import Addition, Element, Group
 from unstale.mirror.store.storable import check_key, text_of
 
 from .schema import (
+    AWAY,
     edits,
     elements,
     groups,
     learned,
     leases,
     links,
+    meta,
     polls,
     reads,
     standing,
@@ -47,7 +49,7 @@ _REMOVED: ColumnElement[str] = literal_column("'removed'")
 """The state of elements that were let go, in each text as it is: by it a database chooses how to join."""
 _SAID = (
     "source", "group_id", "options", "given", "weight", "max_age", "min_interval", "jitter", "windows",
-    "terms", "via",
+    "terms", "keep", "keep_for", "tags", "via",
 )  # fmt: skip
 """What an addition says of an element."""
 _ADD = Many(insert(elements), "id", "key", *_SAID, "added")
@@ -78,6 +80,7 @@ _PAY = Many(
     "until",
 )
 """Run by the planner in the transaction that hands out polls: from when on groups may be polled again."""
+_ARCHIVED_AT_ONCE = 1000
 _MATCHED_AT_ONCE = 5000
 """Rows in which a pattern is looked for at a time."""
 
@@ -119,7 +122,7 @@ def _add(work: Work, additions: Sequence[Addition], now: float) -> dict[str, int
         said: list[Any] = [
             text_of(one.source), places[one.group], json_of(one.options), json_of(one.given),
             float(one.weight), float(one.max_age), float(one.min_interval), float(one.jitter),
-            text_of(one.windows), text_of(one.terms), one.via,
+            text_of(one.windows), text_of(one.terms), one.keep, one.keep_for, _tag_text(one.tags), one.via,
         ]  # fmt: skip
 
         if one.key not in known:
@@ -132,6 +135,9 @@ def _add(work: Work, additions: Sequence[Addition], now: float) -> dict[str, int
             said[-1] = before[-1]  # it stays with whom it came from; a user outranks them all
         if said != before:
             changed.append((number, *said))
+    _prune_again(
+        work, [(known[one.key][3 + _SAID.index("keep")], one.keep) for one in additions if one.key in known]
+    )
     noted = sorted({row[0] for row in (*changed, *back)})
     taken = work.take(elements=len(new), edits=len(new) + len(noted))
     numbers = range(taken.elements - len(new) + 1, taken.elements + 1)
@@ -173,20 +179,102 @@ def edit(work: Work, edits: Sequence[tuple[str, int, float, str]]) -> None:
     note(work, work.take(edits=len(edits)).edits, edits)
 
 
+def _tag_text(tags: Sequence[str]) -> str:
+    """Return tags as they are stored: with spaces on both sides, so that each is found whole."""
+    return f" {' '.join(text_of(tag) for tag in sorted(set(tags)))} " if tags else ""
+
+
+def _prune_again(work: Work, kept: Sequence[tuple[int | None, int | None]]) -> None:
+    """Have all versions looked at again if fewer of some are kept than before: pairs of before and now."""
+    if any(now is not None and now != before for before, now in kept):
+        work.connection.execute(delete(meta).where(meta.c.name == "pruned"))
+
+
 def remove(work: Work, ids: Sequence[int], now: float) -> None:
     """Mark elements as removed, for commands and the dashboard; the planner hears of each as an edit."""
+    _put_away(work, ids, now, "removed", learned.c.state != _REMOVED)
+
+
+def pause(work: Work, ids: Sequence[int], now: float) -> list[int]:
+    """Mark elements as paused, for commands and the dashboard; return those that were polled before."""
+    return _put_away(work, ids, now, "paused", learned.c.state.not_in(AWAY))
+
+
+def _put_away(
+    work: Work, ids: Sequence[int], now: float, state: str, which: ColumnElement[bool]
+) -> list[int]:
+    """Give elements a state in which nobody polls them; return those that are so now, and were not."""
     work.write()
     work.take()
     connection = work.connection
+    changed: list[int] = []
     for some in chunks(numbers_of(ids)):
-        query = select(learned.c.element).where(learned.c.element.in_(some), learned.c.state != _REMOVED)
+        query = select(learned.c.element).where(learned.c.element.in_(some), which)
         there = sorted(connection.scalars(query))
         if not there:
             continue
-        connection.execute(update(learned).where(learned.c.element.in_(there)).values(state="removed"))
+        connection.execute(update(learned).where(learned.c.element.in_(there)).values(state=state))
         connection.execute(delete(leases).where(leases.c.element.in_(there)))
         last = work.take(edits=len(there)).edits
         note(work, last, [("element", number, now, "") for number in there])
+        changed += there
+    return changed
+
+
+def resume(work: Work, ids: Sequence[int], now: float) -> list[int]:
+    """Have elements polled again that were paused or archived, as the last poll left them; return which."""
+    work.write()
+    work.take()
+    connection = work.connection
+    changed: list[int] = []
+    for some in chunks(numbers_of(ids)):
+        rows = connection.execute(
+            select(learned.c.element, learned.c.last, standing.c.version, standing.c.dropped)
+            .join(standing, standing.c.element == learned.c.element)
+            .where(learned.c.element.in_(some), learned.c.state.in_(["paused", "archived"]))
+        ).all()
+        there = sorted(row.element for row in rows)
+        latest = select(func.max(polls.c.id)).where(polls.c.element.in_(there)).group_by(polls.c.element)
+        seen = select(polls.c.element, polls.c.outcome).where(polls.c.id.in_(latest))
+        outcomes: dict[int, str] = dict(map(tuple, connection.execute(seen))) if there else {}
+        states = [(row.element, _state_after(row, outcomes.get(row.element))) for row in rows]
+        _BRING_BACK.run(connection, states)
+        connection.execute(update(learned).where(learned.c.element.in_(there)).values(not_before=0.0))
+        note(work, work.take(edits=len(there)).edits, [("element", one, now, "") for one in there])
+        changed += there
+    return changed
+
+
+def _state_after(row: Any, outcome: str | None) -> str:  # noqa: ANN401 - columns by name
+    """Return the state of an element whose last poll ended so."""
+    if outcome in {"failed", "gone", "refused"}:
+        return "failing" if outcome == "failed" else outcome
+    if row.version is None and row.dropped is not None:
+        return "dropped"
+    return "new" if row.last is None else "ok"
+
+
+def archive(work: Work, before: float, now: float) -> list[int]:
+    """Mark elements as archived that have been gone since a moment, some at a time, for the housekeeper.
+
+    Polls tell since when; where they are in the tables no more, the copy does.
+    """
+    still_there = select(polls.c.id).where(
+        polls.c.element == learned.c.element, polls.c.time > float(before), polls.c.outcome != "gone"
+    )
+    seen = select(versions.c.id).where(
+        versions.c.element == learned.c.element, versions.c.time > float(before)
+    )
+    query = (
+        select(learned.c.element)
+        .join(elements, elements.c.id == learned.c.element)
+        .where(
+            learned.c.state == "gone", elements.c.added < float(before), ~still_there.exists(), ~seen.exists()
+        )
+        .limit(_ARCHIVED_AT_ONCE)
+    )
+    ids = list(work.connection.scalars(query))
+    return _put_away(work, ids, now, "archived", learned.c.state == "gone") if ids else []
 
 
 def forget(work: Work, ids: Sequence[int]) -> list[str]:
@@ -236,7 +324,8 @@ def _element(row: Any) -> Element:  # noqa: ANN401 - columns by name
         jitter=row.jitter, windows=row.windows, via=row.via, added=row.added, state=row.state,
         last=or_nan(row.last), not_before=row.not_before, failures=row.failures, size=or_nan(row.size),
         moved=row.moved, version=row.version, fingerprint=row.fingerprint,
-        validators=from_json(row.validators), detail=row.detail, terms=row.terms,
+        validators=from_json(row.validators), detail=row.detail, terms=row.terms, keep=row.keep,
+        keep_for=row.keep_for, tags=tuple(row.tags.split()),
     )  # fmt: skip
 
 

@@ -15,13 +15,15 @@ from unstale.mirror.clock import ClockReading
 from . import schema
 from .elements import unreferred
 from .samples import thin
-from .schema import edits, meta, reads, standing, user_reads, versions, workers
+from .schema import edits, elements, meta, reads, standing, user_reads, versions, workers
 from .session import Work, chunks
 
 _HOUR_SECONDS = 3600.0
 _CLOCK_READINGS = 3
 _SERVER_TIME = "SELECT extract(epoch FROM clock_timestamp())"
 """Asked by each worker now and then, so that all go by one clock."""
+_AGED_AT_ONCE = 5000
+"""Versions that are looked at in one transaction, whether they are too old."""
 _EDITS_AT_ONCE = 50_000
 """Edits that one transaction deletes, at most: after an import there may be millions."""
 
@@ -159,11 +161,16 @@ def prune(
     if reads_before > -inf:
         connection.execute(delete(reads).where(reads.c.hour < float(reads_before)))
         connection.execute(delete(user_reads).where(user_reads.c.hour < float(reads_before)))
-    return unreferred(work, _prune_versions(work, keep_versions, limit)) if keep_versions > 0 else []
+    doomed = _prune_versions(work, keep_versions, limit)
+    if now > -inf:
+        doomed |= _prune_old_versions(work, now)
+    return unreferred(work, doomed)
 
 
 def _prune_versions(work: Work, keep: int, limit: int) -> set[str]:
     """Delete what is beyond the newest ``keep`` versions of elements; return the digests of what is deleted.
+
+    Of an element of which something else is said, so many are kept; 0 keeps all.
 
     Only an element that got a version since the last time can have too many, so versions are gone through
     once, in the order of their numbers, and again from the start if fewer are kept than before.
@@ -171,18 +178,22 @@ def _prune_versions(work: Work, keep: int, limit: int) -> set[str]:
     connection = work.connection
     text = connection.scalar(select(meta.c.value).where(meta.c.name == "pruned"))
     mark: dict[str, int] = {"keep": keep, "after": 0} if text is None else json.loads(text)
-    after = mark["after"] if mark["keep"] <= keep else 0
+    after = mark["after"] if (mark["keep"] or inf) <= (keep or inf) else 0
     query: Any = select(versions.c.id, versions.c.element).where(versions.c.id > after)
     news = connection.execute(query.order_by(versions.c.id).limit(limit)).all()
     digests: set[str] = set()
     doomed = 0
     for some in chunks(sorted({element for _, element in news})):
         place = func.row_number().over(partition_by=versions.c.element, order_by=versions.c.id.desc())
-        ranked = select(versions.c.id, versions.c.digest, place.label("place")).where(
-            versions.c.element.in_(some)
+        own = func.coalesce(elements.c.keep, keep).label("own")
+        ranked = (
+            select(versions.c.id, versions.c.digest, place.label("place"), own)
+            .join(elements, elements.c.id == versions.c.element)
+            .where(versions.c.element.in_(some))
         )
         ranks = ranked.subquery()
-        query = select(ranks.c.id, ranks.c.digest).where(ranks.c.place > keep).limit(limit - doomed)
+        query = select(ranks.c.id, ranks.c.digest).where(ranks.c.own > 0, ranks.c.place > ranks.c.own)
+        query = query.limit(limit - doomed)
         old = connection.execute(query).all()
         for part in chunks([number for number, _ in old]):
             connection.execute(delete(versions).where(versions.c.id.in_(part)))
@@ -192,11 +203,53 @@ def _prune_versions(work: Work, keep: int, limit: int) -> set[str]:
             break
     if news and doomed < limit:
         after = news[-1].id
-    now = json.dumps({"keep": keep, "after": after})
-    if now != text:
-        statement = work.insert(meta).values(name="pruned", value=now)
-        connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_={"value": now}))
+    _note_mark(work, "pruned", text, json.dumps({"keep": keep, "after": after}))
     return digests
+
+
+def _note_mark(work: Work, name: str, before: str | None, now: str) -> None:
+    """Note how far versions have been gone through."""
+    if now != before:
+        statement = work.insert(meta).values(name=name, value=now)
+        upsert = statement.on_conflict_do_update(index_elements=["name"], set_={"value": now})
+        work.connection.execute(upsert)
+
+
+def _prune_old_versions(work: Work, now: float) -> set[str]:
+    """Delete some versions of elements whose versions are kept for a while only, but for the latest of each.
+
+    All versions are gone through in the order of their numbers, some at a time, again and again: up to the
+    first that nobody would delete yet.
+    """
+    connection = work.connection
+    shortest = connection.scalar(
+        select(func.min(elements.c.keep_for)).where(elements.c.keep_for.is_not(None))
+    )
+    if shortest is None:
+        return set()
+    text = connection.scalar(select(meta.c.value).where(meta.c.name == "aged"))
+    query = (
+        select(
+            versions.c.id, versions.c.digest, versions.c.time, elements.c.keep_for,
+            standing.c.version.label("latest"),
+        )
+        .join(elements, elements.c.id == versions.c.element)
+        .join(standing, standing.c.element == versions.c.element)
+        .where(versions.c.id > int(text or 0))
+        .order_by(versions.c.id)
+        .limit(_AGED_AT_ONCE)
+    )  # fmt: skip
+    rows = connection.execute(query).all()
+    old = [
+        row
+        for row in rows
+        if row.keep_for is not None and row.time < now - row.keep_for and row.id != row.latest
+    ]
+    for part in chunks([row.id for row in old]):
+        connection.execute(delete(versions).where(versions.c.id.in_(part)))
+    at_the_end = len(rows) < _AGED_AT_ONCE or rows[-1].time > now - shortest
+    _note_mark(work, "aged", text, "0" if at_the_end else str(rows[-1].id))
+    return {row.digest for row in old}
 
 
 def latest(work: Work, after: int, limit: int) -> list[tuple[int, str]]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import ColumnElement, Select, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, literal_column, or_, select
 
 from unstale.errors import InvalidInput
 from unstale.mirror.store.contract import SORTS, STATES, Element
@@ -31,7 +31,10 @@ _SORTED_AT_ONCE = 20_000
 """Elements at most that are collected and sorted."""
 _LOOKED_UP_ROWS = 50_000
 """Elements at most that are looked up one by one."""
-_REMOVED: ColumnElement[str] = literal_column("'removed'")
+_LEFT_OUT: list[ColumnElement[str]] = [literal_column("'removed'"), literal_column("'archived'")]
+"""States of elements that no table has unless they are asked for."""
+_TAGGED: ColumnElement[bool] = elements.c.tags != literal_column("''")
+"""Written as the index has it."""
 _SORT_COLUMNS: dict[str, ColumnElement[Any]] = {
     "key": elements.c.key, "last": learned.c.last, "weight": elements.c.weight, "state": learned.c.state,
     "added": elements.c.id,
@@ -61,6 +64,7 @@ def page(
     search: str = "",
     state: str = "",
     group: str = "",
+    tag: str = "",
     sort: str = "key",
     descending: bool = False,
     offset: int = 0,
@@ -82,7 +86,7 @@ def page(
         if number is None:
             return [], 0
         filters.append(_by_group(work, number))
-    sought = _sought(search) if search else None
+    sought = _sought(search, tag) if search or tag else None
     total = _total(work, filters, everything, sought)
     if offset >= total or not limit:
         return [], total
@@ -101,10 +105,20 @@ def page(
     return [found[one] for one in ids if one in found], total
 
 
-def _sought(search: str) -> ColumnElement[bool]:
-    """Return the condition for keys that have a text in them, as it is or as addresses write it."""
+def tags(work: Work) -> list[str]:
+    """Return all tags that elements have, for the dashboard."""
+    found = work.connection.scalars(select(elements.c.tags).where(_TAGGED).distinct())
+    return sorted({tag for text in found for tag in text.split()})
+
+
+def _sought(search: str, tag: str) -> ColumnElement[bool]:
+    """Return the condition for keys that have a text in them, as is or as addresses write it; and a tag."""
     ways = dict.fromkeys((search, quote(search, safe="/:?#[]@!$&'()*+,;=~%", errors="replace")))
-    return or_(*(elements.c.key.contains(text_of(way), autoescape=True) for way in ways))
+    found = or_(*(elements.c.key.contains(text_of(way), autoescape=True) for way in ways))
+    if not tag:
+        return found
+    tagged = and_(_TAGGED, elements.c.tags.contains(f" {text_of(tag)} ", autoescape=True))
+    return and_(found, tagged) if search else tagged
 
 
 def _count(work: Work, query: Select[Any]) -> int:
@@ -118,18 +132,22 @@ def _order(sort: str) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
 
 
 def _by_state(work: Work, state: str, everything: int) -> _Filter:
-    """Return the filter for a state; without one, what is removed is left out."""
+    """Return the filter for a state; without one, what is removed or archived is left out."""
     given = learned.c.state
     looked_up = func.coalesce(given, literal_column("''"))
-    one: Any = state or _REMOVED
-    count = _count(work, select(func.count()).where(given == one))
-    those, others = (
-        select(learned.c.element).where(given == one),
-        select(learned.c.element).where(given != one),
-    )
     if state:
-        return _Filter(count, given == one, looked_up == one, those, others, "learned")
-    return _Filter(everything - count, given != one, looked_up != one, others, those, "learned")
+        count = _count(work, select(func.count()).where(given == state))
+        those, others = _two_lists(given == state)
+        return _Filter(count, given == state, looked_up == state, those, others, "learned")
+    count = _count(work, select(func.count()).where(given.in_(_LEFT_OUT)))
+    those, others = _two_lists(given.in_(_LEFT_OUT))
+    there, looked_up_there = given.not_in(_LEFT_OUT), looked_up.not_in(_LEFT_OUT)
+    return _Filter(everything - count, there, looked_up_there, others, those, "learned")
+
+
+def _two_lists(condition: ColumnElement[bool]) -> tuple[Select[Any], Select[Any]]:
+    """Return the numbers of elements whose state meets a condition, and those of the others."""
+    return select(learned.c.element).where(condition), select(learned.c.element).where(~condition)
 
 
 def _by_group(work: Work, number: int) -> _Filter:

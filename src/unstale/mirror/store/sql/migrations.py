@@ -90,6 +90,15 @@ def _spans(connection: Connection) -> None:
     connection.execute(insert(schema.poll_spans), span._asdict())
 
 
+def _tags_and_retention(connection: Connection) -> None:
+    """Version 10 keeps tags, and how many versions of an element are kept and for how long."""
+    _add(connection, schema.elements.c.keep)
+    _add(connection, schema.elements.c.keep_for)
+    connection.execute(text("ALTER TABLE elements ADD COLUMN tags TEXT DEFAULT '' NOT NULL"))
+    for index in schema.RETENTION:
+        index.create(connection)
+
+
 _INDEXES_OF_POLLS = (
     "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND tablename = 'polls' ORDER BY 1"
 )
@@ -142,6 +151,7 @@ STEPS: dict[int, Callable[[Connection], None]] = {
     7: _expiries,
     8: _links,
     9: _spans,
+    10: _tags_and_retention,
 }
 """By the version that they lead to."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import ColumnElement, Select, bindparam, func, literal_column, select
 
-from .schema import elements, learned, numbers
+from .schema import AWAY, elements, learned, numbers
 from .session import Work, among, as_numbers
 
 _ODD_STATES: list[ColumnElement[str]] = [
@@ -23,7 +23,7 @@ _UNWANTED_SIZES: Select[Any] = (
     select(elements.c.group_id, func.count())
     .where(
         (elements.c.weight <= literal_column("0"))
-        | elements.c.id.in_(select(learned.c.element).where(learned.c.state == literal_column("'removed'")))
+        | elements.c.id.in_(select(learned.c.element).where(learned.c.state.in_(AWAY)))
     )
     .group_by(elements.c.group_id)
 )

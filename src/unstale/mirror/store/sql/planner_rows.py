@@ -15,7 +15,7 @@ from sqlalchemy import Integer, Select, bindparam, func, literal_column, select,
 from unstale.mirror.store.contract import Edit, ElementColumns, PollOutcomes
 from unstale.mirror.store.element_path import path_of
 
-from .schema import edits, elements, groups, kept, learned, polls, versions
+from .schema import AWAY, edits, elements, groups, kept, learned, polls, versions
 from .session import Many, Whole, Work, among, as_numbers, chunks, numbers_of
 
 _POLICY_ROWS: Select[Any] = (
@@ -26,9 +26,9 @@ _POLICY_ROWS: Select[Any] = (
     elements.c.via, elements.c.terms, learned.c.stays, elements.c.source, elements.c.key,
     )
     .join(learned, learned.c.element == elements.c.id)
-    .where(learned.c.state != literal_column("'removed'"))
+    .where(learned.c.state.not_in(AWAY))
 )  # fmt: skip
-"""Asked by `load`: a row for each element that is not removed, with all that the policy knows of it."""
+"""Asked by `load`: a row for each element that is polled, with all that the policy knows of it."""
 _SOME_POLICY_ROWS = _POLICY_ROWS.where(among(elements.c.id, "some"))
 """The same of some elements."""
 _NEXT_POLICY_ROWS = (
@@ -41,9 +41,9 @@ merging would else read one of them from its start each time."""
 
 
 def _saving(*names: str) -> Many:
-    """Return the statement that keeps these columns; what is removed stays as it is."""
+    """Return the statement that keeps these columns; what is polled no more stays as it is."""
     values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}
-    there = learned.c.state != literal_column("'removed'")
+    there = learned.c.state.not_in(AWAY)
     one = update(learned).where(learned.c.element == bindparam("which"), there)
     if names == ("state",):  # few change it, and it has an index
         one = one.where(learned.c.state != bindparam("new_state"))
@@ -69,7 +69,7 @@ _POLLS_SINCE = Whole(
 
 
 def load(work: Work, ids: Sequence[int] | None = None, chunk: int = 10_000) -> Iterator[ElementColumns]:
-    """Return all elements that are not removed, or these, as columns in the order of numbers.
+    """Return all elements that are polled, or these, as columns in the order of numbers.
 
     The planner asks for all when it starts, reports for all or for one.
     """
@@ -145,9 +145,10 @@ def nullable(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None
     return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124
 
 
-def state(work: Work) -> dict[str, bytes]:
+def state(work: Work, names: Sequence[str] | None = None) -> dict[str, bytes]:
     """Return what `keep` has kept, by name; `PlannerState.read` knows what the planner means by it."""
-    return {row.name: bytes(row.value) for row in work.connection.execute(select(kept))}
+    query = select(kept) if names is None else select(kept).where(kept.c.name.in_(list(names)))
+    return {row.name: bytes(row.value) for row in work.connection.execute(query)}
 
 
 def keep(work: Work, state: Mapping[str, bytes]) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Double,
     Index,
     Integer,
@@ -21,9 +22,12 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    literal_column,
 )
 
-VERSION = 9
+from unstale.policy import element_table
+
+VERSION = 10
 """Of this schema; `unstale.mirror.store.sql.migrations` has a step to each version from the one before."""
 
 METADATA = MetaData()
@@ -77,9 +81,18 @@ elements = Table(
     Column("via", _Number, index=True),
     Column("added", Double, nullable=False),
     Column("terms", Text, nullable=False, server_default=""),
+    Column("keep", _Number),
+    Column("keep_for", Double),
+    Column("tags", Text, nullable=False, server_default=""),
 )
 """``terms``: its objective and what is promised of it, as `unstale.policy.terms` writes them; since version
-5."""
+5. ``keep`` and ``keep_for``: how many versions are kept and for how many seconds, if that is said of it.
+``tags``: each with a space on both sides, in order; since version 10."""
+_tagged, _aging = elements.c.tags != "", elements.c.keep_for.is_not(None)
+RETENTION = (
+    Index("ix_elements_tags", elements.c.tags, sqlite_where=_tagged, postgresql_where=_tagged),
+    Index("ix_elements_keep_for", elements.c.keep_for, sqlite_where=_aging, postgresql_where=_aging),
+)
 
 standing = Table(
     "standing",
@@ -107,6 +120,9 @@ learned = Table(
     Column("stays", Double),
 )
 """``stays``: for how many seconds after the last poll its source promises that it stays; since version 7."""
+
+AWAY: list[ColumnElement[str]] = [literal_column(f"'{state}'") for state in element_table.AWAY]
+"""States of elements that nobody polls, in each text as they are: by them a database chooses how to join."""
 
 versions = Table(
     "versions",

@@ -93,6 +93,9 @@ class SqlTransaction:
 
     add = sql_elements.add
     remove = sql_elements.remove
+    pause = sql_elements.pause
+    resume = sql_elements.resume
+    archive = sql_elements.archive
     forget = sql_elements.forget
     find = sql_elements.find
     elements = sql_elements.list_elements
@@ -104,6 +107,7 @@ class SqlTransaction:
     set_links = sql_discovered.set_links
     links = sql_discovered.list_links
     page = sql_listing.page
+    tags = sql_listing.tags
     sources = sql_elements.sources
     count = sql_elements.count
     edit = sql_elements.edit
