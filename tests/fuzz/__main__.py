@@ -79,7 +79,9 @@ def fuzzed(name: str, size: str, grown: Path, seconds: int, runs: int) -> tuple[
     command = [sys.executable, "-m", "tests.fuzz", "--one", name, size, *options]
     ended = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     told = re.search(r"number_of_executed_units: (\d+)", ended.stderr)
-    last = "\n".join((ended.stdout + ended.stderr).splitlines()[-40:])
+    last = "\n".join(
+        ended.stdout.splitlines()[-30:] + ended.stderr.splitlines()[-10:]
+    )  # the error comes first
     return int(told[1]) if told else 0, last if ended.returncode else ""
 
 

@@ -1,6 +1,7 @@
 """Sources are found by name, and by what a key looks like; a broken one harms nobody else."""
 
 import asyncio
+import os
 import sqlite3
 import sys
 from contextlib import closing
@@ -166,6 +167,20 @@ def test_a_file_that_is_there_needs_no_path(tmp_path, monkeypatch):
     assert source_for("data.csv") == ("file", "data.csv")
     assert source_for("odd:name") == ("file", "odd:name")
     assert source_for("data", {"tree": True}) == ("file", "data")
+
+
+@pytest.mark.parametrize("text", ["~nobody-of-this-name#t", "~nobody-of-this-name/a.db#t"])
+def test_the_home_of_nobody_is_a_file_that_is_not_there(text):
+    """A line of a stranger's list ended the whole import with an error of the standard library."""
+    assert source_for(text) == ("file", text)
+    with pytest.raises(InvalidInput, match="there is no such user"):
+        load_sources(Settings())["file"].key(text, {})
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    """A stranger's list that named one (``/a/pipe#t``) was never done."""
+    os.mkfifo(tmp_path / "pipe")
+    assert source_for(f"{tmp_path}/pipe#t") == ("file", f"{tmp_path}/pipe#t")
 
 
 def test_a_table_may_be_named_by_the_file_of_its_database(tmp_path, monkeypatch):

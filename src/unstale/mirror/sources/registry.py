@@ -7,6 +7,7 @@ cannot be loaded, only its own elements fail, with a message that names the pack
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -196,9 +197,11 @@ def web_address(text: str) -> str:
 def is_sqlite(file: Path) -> bool:
     """Tell whether a file that is there is a database of SQLite."""
     try:
+        if not file.is_file():  # a pipe would be waited for
+            return False
         with file.open("rb") as opened:
             return opened.read(len(_SQLITE)) == _SQLITE
-    except (OSError, ValueError):  # a folder, a name too long, or one with a NUL
+    except (OSError, ValueError):  # a name too long, or one with a NUL
         return False
 
 
@@ -208,9 +211,10 @@ def _table_of_file(text: str) -> str | None:
     It says where the file is, whatever folder the mirror is run from.
     """
     name, _, table = text.partition("#")
-    if not (name and table) or "?" in name or _there(text) or not is_sqlite(Path(name).expanduser()):
+    file = Path(os.path.expanduser(name))  # noqa: PTH111  (it lets a user who is not there be)
+    if not (name and table) or "?" in name or _there(text) or not is_sqlite(file):
         return None
-    return f"sqlite:///{Path(name).expanduser().absolute()}#{table}"
+    return f"sqlite:///{file.absolute()}#{table}"
 
 
 @cache
